@@ -163,7 +163,10 @@ mod tests {
         };
         let said = told(account(250, 250, 0), Reserve::Automatic);
         assert!(said.contains("75 for each of 2 functions") && said.contains("auto asks for 100"), "{said}");
-        assert!(said.contains("of the account's 250, 250 are unreserved and 100 must stay so"), "{said}");
+        assert!(
+            said.contains("of the account's 250, 250 are unreserved and 100 must stay unreserved"),
+            "{said}"
+        );
         let said = told(account(10, 10, 0), Reserve::Automatic);
         assert!(said.contains("nothing reserved: auto asks for 10 to 100"), "{said}");
         assert!(!told(account(1000, 1000, 0), Reserve::Automatic).contains("asks"));

@@ -8,7 +8,7 @@ use crate::{Choices, Component, Deployed, Destroyed, Located, Progress, Result, 
 /// Returns an error.
 ///
 /// # Errors
-/// Always returns [`Error::NoAws`].
+/// Always returns [`Error::NoAws`](crate::Error::NoAws).
 pub fn deploy(
     _: &Choices,
     _: &[Component],
@@ -21,7 +21,7 @@ pub fn deploy(
 /// Returns an error.
 ///
 /// # Errors
-/// Always returns [`Error::NoAws`].
+/// Always returns [`Error::NoAws`](crate::Error::NoAws).
 pub fn destroy(_: &Target, _: &mut dyn FnMut(Progress<'_>)) -> Result<Destroyed> {
     Err(NoAws("`eciton destroy`").into())
 }
@@ -29,7 +29,7 @@ pub fn destroy(_: &Target, _: &mut dyn FnMut(Progress<'_>)) -> Result<Destroyed>
 /// Returns an error.
 ///
 /// # Errors
-/// Always returns [`Error::NoAws`].
+/// Always returns [`Error::NoAws`](crate::Error::NoAws).
 pub fn locate(_: &Target) -> Result<Located> {
     Err(NoAws("`eciton prove`").into())
 }
@@ -37,7 +37,7 @@ pub fn locate(_: &Target) -> Result<Located> {
 /// Returns an error.
 ///
 /// # Errors
-/// Always returns [`Error::NoAws`].
+/// Always returns [`Error::NoAws`](crate::Error::NoAws).
 pub fn clean(_: &Deployment, _: &str) -> Result<u64> {
     Err(NoAws("`eciton clean`").into())
 }

@@ -1,9 +1,9 @@
-//! Counts of the emulated services: the lines of a bill.
+//! Counters of the emulated services, which correspond to the lines of a bill.
 
 use serde::{Deserialize, Serialize};
 
-/// Counters since the start of the emulator, as the services saw them. All only ever grow, so the
-/// bill of a span of time is a difference: [`Bill::minus`].
+/// Counters since the start of the emulator, as the services counted them. Counters never decrease,
+/// so the bill of a period is a difference: [`Bill::minus`].
 ///
 /// ```
 /// let earlier = eciton_emulator::Bill { invocations: 2, billed_ms: 30, ..Default::default() };
@@ -13,72 +13,74 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bill {
-    /// Invocations that a function's instance was given, those that failed too. A throttled call is
-    /// none; a doubled one is two.
+    /// Number of invocations that an instance received, including failed ones. A throttled call
+    /// counts as none, a doubled one as two.
     pub invocations: u64,
-    /// Calls refused with 429.
+    /// Number of calls that were refused with status 429.
     pub throttled: u64,
-    /// Invocations answered with a function error: those of the worker's own, crashes, timeouts and
-    /// answers too large.
+    /// Number of invocations that were answered with a function error: errors of the worker,
+    /// crashes, timeouts and answers that are too large.
     pub function_errors: u64,
     /// Number of invocations whose process ended before it answered.
     pub crashes: u64,
     /// Number of invocations that exceeded the function's timeout.
     pub timeouts: u64,
-    /// Answers that were computed and then not sent, the connection closed (a fault).
+    /// Number of answers that were computed but not sent, because a fault closed the connection.
     pub lost_answers: u64,
-    /// Second runs of an event that was sent once (a fault).
+    /// Number of additional runs of an event, because a fault doubled it.
     pub doubled: u64,
-    /// Processes started.
+    /// Number of processes that were started.
     pub cold_starts: u64,
-    /// Time from a process's start to its first request for work, in microseconds, summed over the
-    /// cold starts.
+    /// Total time of cold starts, from the start of a process to its first request for work, in
+    /// microseconds.
     pub init_us: u64,
-    /// Time from the handing over of an event to its answer, in microseconds, summed.
+    /// Total time of invocations, from the delivery of an event to its answer, in microseconds.
     pub duration_us: u64,
     /// Billed milliseconds: `ceil(init + duration)` of each invocation.
     pub billed_ms: u64,
-    /// Billed milliseconds times the function's memory in MB.
+    /// Billed milliseconds times the memory of the function in MB.
     pub billed_mb_ms: u64,
-    /// Bytes of the events that were run.
+    /// Number of bytes in the events that were run.
     pub payload_bytes_in: u64,
-    /// Bytes of the answers that were sent.
+    /// Number of bytes in the answers that were sent.
     pub payload_bytes_out: u64,
     /// S3 requests by kind.
     pub s3: S3Bill,
 }
 
-/// S3's part of a [`Bill`]. Every request that carried a valid signature counts, those that were
-/// refused too (as AWS bills them).
+/// Counters of S3 in a [`Bill`]. Every request with a valid signature counts, including refused
+/// ones, as AWS bills them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct S3Bill {
-    /// PutObject, UploadPart, and the requests that open and complete a multipart upload.
+    /// Number of PutObject, UploadPart, and of the requests that start and complete a multipart
+    /// upload.
     pub puts: u64,
-    /// GetObject.
+    /// Number of GetObject requests.
     pub gets: u64,
-    /// HeadObject and HeadBucket (priced as gets).
+    /// Number of HeadObject and HeadBucket requests (priced as gets).
     pub heads: u64,
-    /// ListObjectsV2, ListBuckets, ListParts (priced as puts).
+    /// Number of ListObjectsV2, ListBuckets and ListParts requests (priced as puts).
     pub lists: u64,
-    /// DeleteObject, DeleteObjects, AbortMultipartUpload (free at AWS).
+    /// Number of DeleteObject, DeleteObjects and AbortMultipartUpload requests (free on AWS).
     pub deletes: u64,
-    /// Number of all these requests that were answered with an error, failed conditions included.
+    /// Number of all these requests that were answered with an error, including failed conditions.
     pub refused: u64,
-    /// Bytes of objects and parts taken in.
+    /// Number of bytes of objects and parts that were received.
     pub bytes_in: u64,
-    /// Bytes of objects given out.
+    /// Number of bytes of objects that were sent.
     pub bytes_out: u64,
 }
 
 impl Bill {
-    /// Gigabyte-seconds, as Lambda prices them: memory in GB (1,024 MB) times billed seconds.
+    /// Returns the gigabyte-seconds that Lambda charges: memory in GB (1,024 MB) times billed
+    /// seconds.
     pub fn gb_seconds(&self) -> f64 {
         self.billed_mb_ms as f64 / (1024.0 * 1000.0)
     }
 
-    /// Returns the difference to `earlier`, a bill of the same emulator. Counters stop at zero if
-    /// the two are swapped.
+    /// Returns the difference from `earlier`, a bill of the same emulator. Counters stop at zero if
+    /// the two bills are swapped.
     pub fn minus(&self, earlier: &Bill) -> Bill {
         let sub = |a: u64, b: u64| a.saturating_sub(b);
         Bill {
@@ -109,8 +111,8 @@ impl Bill {
         }
     }
 
-    /// Adds one invocation's time: `init_us` (0 when warm) and `duration_us` at `memory_mb`.
-    /// Returns its billed milliseconds.
+    /// Adds the time of one invocation: `init_us` (0 for a warm instance) and `duration_us`, with
+    /// `memory_mb`. Returns its billed milliseconds.
     pub(crate) fn charge(&mut self, init_us: u64, duration_us: u64, memory_mb: u32) -> u64 {
         let billed_ms = (init_us + duration_us).div_ceil(1000);
         self.init_us += init_us;
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_difference_covers_every_counter() {
-        // Every field through JSON, so that a field forgotten in `minus` is seen.
+        // Fills every field through JSON, so that the test finds a field that `minus` lacks.
         let fill = |by: u64| {
             let mut value = serde_json::to_value(Bill::default()).unwrap();
             let mut next = by;

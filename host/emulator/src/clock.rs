@@ -1,14 +1,17 @@
-//! Virtual time of whole runs: what an invocation takes at a cloud of given times, whatever this machine does besides.
+//! Virtual time for whole runs: the time that an invocation takes in a cloud with given properties,
+//! whatever else this machine does.
 //!
-//! A process of a function has one invocation at a time. Its charged time is its processor time, divided by the
-//! function's share of a processor, plus modelled waits for the object store. Nothing sleeps.
+//! A process of a function runs one invocation at a time. Its virtual time is its processor time,
+//! divided by the function's share of a processor, plus modelled waits for the object store.
+//! Nothing sleeps.
 //!
-//! Order follows virtual time. An answer is held until no invocation in flight can end earlier. The client drives this:
-//! it announces each call before it sends it, and [`Clock::advance`] releases one answer, the earliest. So a client
-//! that decides by the order of answers decides as it would at that cloud.
+//! Events are ordered by virtual time. An answer is held back until no invocation in flight can end
+//! earlier. The client controls this. It announces each call before it sends the call, and
+//! [`Clock::advance`] releases one answer, the earliest. So a client whose decisions depend on the
+//! order of answers decides as it would in that cloud.
 //!
-//! A reference product, timed on the processor that an instance runs on, corrects its processor time for what other
-//! programs take of the processor's units (see [`crate::reference`]).
+//! A reference product, which is timed on the processor of an instance, corrects processor time for
+//! load by other programs (see [`crate::reference`]).
 
 use crate::instance::Instance;
 use std::collections::BTreeMap;
@@ -16,28 +19,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Times of the modelled cloud, for functions of one size.
+/// Times and rates of the modelled cloud, for functions of one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
-    /// Time between client and function, both ways. It is not charged.
+    /// Network time between client and function, the sum of both directions. It is not billed.
     pub invoke: Duration,
-    /// Time of a cold start before the program begins. It is not charged.
+    /// Time of a cold start before the program starts. It is not billed.
     pub cold_start: Duration,
     /// Time from a request to the object store to its first byte.
     pub first_byte: Duration,
-    /// Network of a function, bytes per second.
+    /// Network bandwidth of a function, in bytes per second.
     pub bytes_per_second: f64,
-    /// Processors of this machine that a function computes with.
+    /// Number of this machine's processors that a function computes with.
     pub cores: f64,
 }
 
 impl Times {
-    /// Returns the wait for a request to the object store that moves this many bytes.
+    /// Returns the waiting time for a request to the object store that transfers this number of
+    /// bytes.
     pub(crate) fn request(&self, bytes: u64) -> Duration {
         self.first_byte + Duration::from_secs_f64(bytes as f64 / self.bytes_per_second)
     }
 
-    /// Returns the time that processor time takes on a function.
+    /// Converts processor time to time on a function.
     pub(crate) fn computing(&self, processor: Duration) -> Duration {
         Duration::from_secs_f64(processor.as_secs_f64() / self.cores)
     }
@@ -46,22 +50,23 @@ impl Times {
 /// Outcome of [`Clock::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advanced {
-    /// An answer is on its way to the client.
+    /// An answer was released to the client.
     Answer,
-    /// The time that the client asked for has come.
+    /// The time that the client passed has been reached.
     Timer,
-    /// An invocation ended of which the client gets no answer: it was lost, or was a second run of an event.
+    /// An invocation ended whose answer the client does not get, because it was lost or belongs to
+    /// the second run of an event.
     Other,
     /// No invocation is in flight.
     Idle,
 }
 
-/// Interval at which invocations in flight are looked at, in real time.
+/// Interval at which invocations in flight are checked, in real time.
 const LOOK: Duration = Duration::from_millis(2);
-/// Real time after which an announced call counts as not sent.
+/// Real time after which an announced call is considered not sent.
 const ANNOUNCED: Duration = Duration::from_secs(5);
 
-/// The virtual clock of an emulator.
+/// Virtual clock of an emulator.
 #[derive(Debug)]
 pub struct Clock {
     pub(crate) times: Times,
@@ -71,7 +76,8 @@ pub struct Clock {
 #[derive(Debug, Default)]
 struct State {
     now: Duration,
-    /// Calls that the client has announced and that have not arrived, and when it did so last.
+    /// Number of calls that the client has announced and that have not arrived, and time of the
+    /// last announcement.
     announced: u32,
     announced_at: Option<Instant>,
     flights: BTreeMap<u64, Flight>,
@@ -81,14 +87,16 @@ struct State {
 #[derive(Debug)]
 struct Flight {
     start: Duration,
-    /// The instance, once there is one, and the time before its work: half of the way, and a cold start.
+    /// Instance that runs the invocation, once there is one. The time is that before its work: half
+    /// of the network time, and a cold start.
     instance: Option<(Arc<Instance>, Duration)>,
-    /// The end, once the work is done, whether the client hears of it, and the waiting task.
+    /// End of the invocation once its work is done, true if the client gets the answer, and the
+    /// waiting task.
     held: Option<(Duration, bool, oneshot::Sender<()>)>,
 }
 
 impl Flight {
-    /// Returns a time before which the invocation cannot end.
+    /// Returns a lower bound of the invocation's end.
     fn earliest(&self, times: &Times) -> Duration {
         match (&self.held, &self.instance) {
             (Some((end, ..)), _) => *end,
@@ -107,12 +115,12 @@ impl Clock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the processors of this machine that a function computes with.
+    /// Returns the number of this machine's processors that a function computes with.
     pub fn cores(&self) -> f64 {
         self.times.cores
     }
 
-    /// Returns the wait for the first byte of a request to the object store.
+    /// Returns the time to the first byte of a request to the object store.
     pub fn first_byte(&self) -> Duration {
         self.times.first_byte
     }
@@ -122,14 +130,16 @@ impl Clock {
         self.state().now
     }
 
-    /// Announces a call that the client is about to send. No answer is released before it has arrived.
+    /// Announces a call that the client is about to send. No answer is released before the call has
+    /// arrived.
     pub fn announce(&self) {
         let mut state = self.state();
         state.announced += 1;
         state.announced_at = Some(Instant::now());
     }
 
-    /// Releases the earliest answer, or moves to `until` if that is earlier. Dropping the future is safe.
+    /// Releases the earliest answer, or advances the clock to `until` if that is earlier. The
+    /// future can be dropped safely.
     pub async fn advance(&self, until: Option<Duration>) -> Advanced {
         loop {
             if let Some(advanced) = self.step(until) {
@@ -139,7 +149,7 @@ impl Clock {
         }
     }
 
-    /// Releases the earliest answer if none in flight can be earlier.
+    /// Releases the earliest answer if no invocation in flight can end earlier.
     fn step(&self, until: Option<Duration>) -> Option<Advanced> {
         let mut state = self.state();
         let late = state.announced_at.is_none_or(|at| at.elapsed() > ANNOUNCED);
@@ -147,7 +157,7 @@ impl Clock {
             if !late {
                 return None;
             }
-            // Calls that failed before they were sent.
+            // These calls failed before they were sent.
             state.announced = 0;
         }
         let earliest = state.flights.iter().map(|(id, flight)| (flight.earliest(&self.times), *id)).min();
@@ -171,7 +181,7 @@ impl Clock {
         }
     }
 
-    /// Registers a call that has arrived. `announced`: it is the client's.
+    /// Registers a call that has arrived. `announced` is true if the client announced it.
     pub(crate) fn arrive(self: &Arc<Self>, announced: bool) -> Ticket {
         let mut state = self.state();
         if announced {
@@ -185,7 +195,7 @@ impl Clock {
     }
 }
 
-/// An invocation in flight. Dropped, it is no longer waited for.
+/// Invocation in flight. After it is dropped, the clock no longer waits for it.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     pub(crate) clock: Arc<Clock>,
@@ -194,7 +204,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Names the instance that works on it, and whether it was started for it.
+    /// Sets the instance that runs the invocation, and whether it was started for this invocation.
     pub(crate) fn works(&self, instance: &Arc<Instance>, cold: bool) {
         let times = &self.clock.times;
         let before = times.invoke / 2 + if cold { times.cold_start } else { Duration::ZERO };
@@ -203,7 +213,8 @@ impl Ticket {
         }
     }
 
-    /// Waits until the client's time has come to this invocation's end. `took` is its initialisation and duration.
+    /// Waits until virtual time has reached the end of this invocation. `took` is the sum of
+    /// initialisation and duration.
     pub(crate) async fn end(self, cold: bool, took: Duration, heard: bool) {
         let times = &self.clock.times;
         let before = times.invoke + if cold { times.cold_start } else { Duration::ZERO };
@@ -251,7 +262,7 @@ mod tests {
     async fn answers_are_released_in_the_order_of_virtual_time() {
         let clock = Clock::new(times());
         let (order, mut released) = tokio::sync::mpsc::unbounded_channel();
-        // They end in another order than they should.
+        // The invocations finish in another order than that of their virtual ends.
         for took in [300, 100, 200] {
             let (ticket, order) = (clock.arrive(false), order.clone());
             tokio::spawn(async move {
@@ -278,7 +289,7 @@ mod tests {
         clock.announce();
         let waiting = tokio::time::timeout(20 * MS, clock.advance(None)).await;
         assert!(waiting.is_err(), "the announced call has not arrived");
-        // It arrives now, and ends before the other.
+        // The second call arrives now, and ends before the other one.
         let second = tokio::spawn(clock.arrive(true).end(false, 40 * MS, false));
         tokio::task::yield_now().await;
         assert_eq!((clock.advance(None).await, clock.now()), (Advanced::Other, 100 * MS));

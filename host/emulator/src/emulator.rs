@@ -1,4 +1,4 @@
-//! The running emulator: its threads, its two front doors, its end.
+//! Running emulator: its threads, its two public endpoints, and its shutdown.
 
 use crate::bill::Bill;
 use crate::clock::Clock;
@@ -16,28 +16,28 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Time for which the emulator waits at its end for killed processes.
+/// Maximum time that a shutdown waits for killed processes.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// A worker process, as the emulator sees it.
+/// Description of a worker process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceInfo {
-    /// The process.
+    /// Process id.
     pub pid: u32,
-    /// Its function.
+    /// Name of its function.
     pub function: String,
-    /// Events it was given so far.
+    /// Number of events that it has received.
     pub invocations: u64,
-    /// True if it works on one now.
+    /// True if it is working on an event.
     pub busy: bool,
-    /// From the start of the process to its first request for work; None while it starts.
+    /// Time from the start of the process to its first request for work. `None` while it starts.
     pub cold_start: Option<Duration>,
-    /// The most memory that it had resident, in bytes; None where the system does not tell.
+    /// Peak resident memory, in bytes. `None` if the system does not report it.
     pub peak_memory_bytes: Option<u64>,
 }
 
-/// An emulated cloud on loopback, on threads of its own. Its processes are killed when it is
-/// stopped or dropped, and when the program that holds it is killed.
+/// Emulated cloud on a loopback address, with threads of its own. Its processes are killed when it
+/// is stopped or dropped, and when the program that owns it is killed.
 pub struct Emulator {
     lambda_address: SocketAddr,
     s3_address: SocketAddr,
@@ -71,11 +71,11 @@ impl std::fmt::Debug for Emulator {
 }
 
 impl Emulator {
-    /// Checks the settings, opens the listeners and returns when both answer.
+    /// Checks the settings and opens the listeners. Returns when both accept requests.
     ///
     /// # Errors
-    ///
-    /// [`Error::Setting`], [`Error::Program`]; [`Error::System`] if no thread or socket can be had.
+    /// Returns [`Error::Setting`] or [`Error::Program`] if a setting is invalid, and
+    /// [`Error::System`] if a thread or socket cannot be created.
     pub async fn start(settings: Settings) -> Result<Emulator> {
         settings.check()?;
         let (stop, stopped) = oneshot::channel();
@@ -94,7 +94,7 @@ impl Emulator {
                     Ok((opened, servers)) => {
                         let pool = opened.pool.clone();
                         let _ = open.send(Ok(opened));
-                        // Also when the emulator is dropped.
+                        // This also happens if the emulator is dropped.
                         let _ = stopped.await;
                         drop(servers);
                         pool.kill_all();
@@ -120,13 +120,13 @@ impl Emulator {
         })
     }
 
-    /// The URL of the Lambda API, without a slash at its end.
+    /// Returns the URL of the Lambda API, without a final slash.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.lambda_address)
     }
 
-    /// The URL of S3 (path style), without a slash at its end. Its network is not limited: it is
-    /// the one for the client that drives the functions.
+    /// Returns the URL of S3 (path style), without a final slash. Its bandwidth is not limited,
+    /// because it is the endpoint for the client that drives the functions.
     pub fn s3_endpoint(&self) -> String {
         format!("http://{}", self.s3_address)
     }
@@ -136,13 +136,13 @@ impl Emulator {
         *self.bill.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the virtual clock, or `None` if invocations take real time: without
-    /// [`Settings::times`], and on systems that cannot read the processor time of a process.
+    /// Returns the virtual clock. Returns `None` if invocations take real time, because there are
+    /// no [`Settings::times`] or the system cannot read the processor time of a process.
     pub fn clock(&self) -> Option<Arc<Clock>> {
         self.clock.clone()
     }
 
-    /// The processes that live now, the longest-lived first.
+    /// Returns the processes that are running, the oldest first.
     pub fn instances(&self) -> Vec<InstanceInfo> {
         let info = |instance: &Arc<crate::instance::Instance>| InstanceInfo {
             pid: instance.pid,
@@ -155,18 +155,17 @@ impl Emulator {
         self.pool.instances().iter().map(info).collect()
     }
 
-    /// Kills one process, as a failing machine would: the call it works on gets
-    /// `Runtime.ExitError`, and no later call is given to it. False if there is no such instance.
+    /// Kills one process, like a machine failure. The call that it works on gets
+    /// `Runtime.ExitError`, and it gets no further calls. Returns false if no process has this id.
     pub fn kill(&self, pid: u32) -> bool {
         self.pool.kill(pid)
     }
 
-    /// Closes all connections, kills all processes and returns when they are gone. Objects and
-    /// counters of the bill stay readable through [`Emulator::bill`].
+    /// Closes all connections, kills all processes, and returns when they have ended.
+    /// [`Emulator::bill`] can still be called afterwards.
     ///
     /// # Errors
-    ///
-    /// [`Error::Stopped`] if it was stopped before.
+    /// Returns [`Error::Stopped`] if the emulator was stopped before.
     pub async fn stop(&self) -> Result<()> {
         let running =
             self.thread.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or(Error::Stopped)?;
@@ -179,7 +178,7 @@ impl Emulator {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        // At once, and without waiting for the emulator's threads to come around to it.
+        // Processes are killed at once, without waiting for the emulator's threads.
         self.pool.kill_all();
         if let Some(running) = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = running.stop.send(());
@@ -205,7 +204,7 @@ async fn open_all(settings: Settings) -> Result<(Opened, Vec<Server>)> {
     let lambda = Lambda::new(settings.clone(), pool.clone(), bill.clone(), clock.clone());
     let (lambda_listener, lambda_address) = bind().await.map_err(system("opening the Lambda API"))?;
     let (s3_listener, s3_address) = bind().await.map_err(system("opening S3"))?;
-    let limits = Limits::of(&settings);
+    let limits = Limits::from_settings(&settings);
     let handle = move |request| crate::lambda_api::handle(lambda.clone(), request);
     let servers = vec![
         serve(lambda_listener, limits, None, handle),

@@ -1,38 +1,38 @@
-//! Errors of starting and controlling the emulator. Errors of the emulated services go to their
-//! clients, in AWS's format.
+//! Errors of starting and controlling the emulator. Clients receive errors of the emulated services
+//! in AWS's format.
 
 use std::path::PathBuf;
 
-/// A failure of the emulator itself.
+/// Error of the emulator itself.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A setting that cannot be used.
+    /// A setting has an invalid value.
     #[error("setting `{setting}`: found {found}; allowed: {allowed}")]
     Setting {
-        /// The setting's name, as in [`Settings`](crate::Settings).
+        /// Name of the setting, as in [`Settings`](crate::Settings).
         setting: &'static str,
-        /// The value found.
+        /// Value that was found.
         found: String,
-        /// The values allowed.
+        /// Values that are allowed.
         allowed: String,
     },
-    /// A function's program is not there or cannot be run.
-    #[error("function `{function}`: program {}: {reason}; build the worker first, or name another file", program.display())]
+    /// The program of a function does not exist or cannot be run.
+    #[error("function `{function}`: program {}: {reason}; build the worker first, or set the path of another program", program.display())]
     Program {
-        /// The function.
+        /// Name of the function.
         function: String,
-        /// The file that was looked at.
+        /// Path of the program.
         program: PathBuf,
-        /// Why it cannot be used.
+        /// Reason why the program cannot be used.
         reason: String,
     },
     /// The operating system refused a socket, a thread or a process.
     #[error("{operation}: {source}")]
     System {
-        /// The operation.
+        /// Operation that failed.
         operation: &'static str,
-        /// The system's answer.
+        /// Error of the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -41,5 +41,5 @@ pub enum Error {
     Stopped,
 }
 
-/// Result with this crate's [`Error`].
+/// Result of an operation on the emulator.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

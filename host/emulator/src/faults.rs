@@ -1,49 +1,53 @@
-//! Seeded faults of the emulated cloud: which invocations crash, get lost, run twice or dawdle.
+//! Random faults of the emulated cloud: invocations that crash, lose their answer, run twice or are
+//! slow.
 //!
-//! A decision is a function of the seed, the event's bytes and how often these bytes were seen,
-//! never of time or of the order of arrival: two runs that send the same events meet the same
-//! faults, however their threads interleave.
+//! A fault depends on the seed, on the bytes of the event, and on the number of times that these
+//! bytes have occurred. It does not depend on time or on the order of arrival. So two runs that
+//! send the same events have the same faults, however their threads interleave.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Probabilities of faults, each in `0.0..=1.0`, drawn for each invocation.
+/// Probabilities of faults, each in `0.0..=1.0`, which are drawn for each invocation.
 ///
-/// Crashes and the lost answer exclude each other (the first that is drawn, in the order of the
-/// fields); a straggler and a double may come on top.
+/// At most one of the crashes and the lost answer happens: the first that is drawn, in the order of
+/// the fields. Delays and second runs may happen in addition.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Faults {
-    /// The seed of all draws.
+    /// Seed of all draws.
     pub seed: u64,
-    /// The process is killed before it sees the event; the client gets `Runtime.ExitError`.
+    /// Probability that the process is killed before it receives the event. The client gets
+    /// `Runtime.ExitError`.
     pub crash_before: f64,
-    /// The process is killed while it works on the event; the client gets `Runtime.ExitError`. What
-    /// it wrote before (to S3) stands.
+    /// Probability that the process is killed while it works on the event. The client gets
+    /// `Runtime.ExitError`. Objects that the process wrote before (to S3) remain.
     pub crash_during: f64,
-    /// The client gets the answer, then the process is killed: the next event finds no warm
-    /// instance.
+    /// Probability that the process is killed after the client has got the answer. The next event
+    /// finds no warm instance.
     pub crash_after: f64,
-    /// The work is done and billed, then the connection is closed without a response.
+    /// Probability that the connection is closed without a response, after the work is done and
+    /// billed.
     pub lose_answer: f64,
-    /// One byte of the answer is another one when the client gets it.
+    /// Probability that one byte of the answer is changed before the client gets it.
     pub corrupt_answer: f64,
-    /// The event is run a second time, as queues that deliver at least once do; the client gets the
-    /// first run's answer.
+    /// Probability that the event is run a second time, as by queues with at-least-once delivery.
+    /// The client gets the answer of the first run.
     pub double: f64,
-    /// The instance holds its answer back for [`Faults::straggle_delay`], billed.
+    /// Probability that the instance delays its answer by [`Faults::straggle_delay`], which is
+    /// billed.
     pub straggle: f64,
-    /// Additional time of a straggler.
+    /// Delay of a slow invocation.
     #[serde(with = "millis")]
     pub straggle_delay: Duration,
-    /// The call is refused with 429 before anything runs.
+    /// Probability that the call is refused with status 429 before anything runs.
     pub throttle: f64,
 }
 
 impl Default for Faults {
-    /// None at all.
+    /// Returns probabilities of zero.
     fn default() -> Self {
         Faults {
             seed: 0,
@@ -61,7 +65,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// The probabilities with their names.
+    /// Returns the probabilities with their names.
     pub(crate) fn probabilities(&self) -> [(&'static str, f64); 8] {
         [
             ("faults.crash_before", self.crash_before),
@@ -94,7 +98,7 @@ mod millis {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crash {
     Before,
-    /// Killed this long after the event was handed over, or at its answer if that comes first.
+    /// Killed this long after the event was delivered, or at its answer if that is earlier.
     During(Duration),
     After,
 }
@@ -105,17 +109,17 @@ pub(crate) struct Fate {
     pub(crate) throttle: bool,
     pub(crate) crash: Option<Crash>,
     pub(crate) lose_answer: bool,
-    /// Position of the changed byte, as a share of the answer.
+    /// Position of the changed byte, as a fraction of the answer's length.
     pub(crate) corrupt_answer: Option<f64>,
     pub(crate) double: bool,
     pub(crate) straggle: Option<Duration>,
 }
 
-/// Maximum number of different events whose occurrences are counted. After that the table is
-/// emptied.
+/// Maximum number of different events whose occurrences are counted. When it is reached, the table
+/// is emptied.
 pub(crate) const SEEN_EVENTS: usize = 1 << 20;
 
-/// Draws fates.
+/// Generator of faults.
 #[derive(Debug)]
 pub(crate) struct Draw {
     faults: Faults,
@@ -129,8 +133,8 @@ impl Draw {
         Draw { faults, active, seen: HashMap::new() }
     }
 
-    /// The identity of an event, outside any lock (it hashes the whole payload). None when no fault
-    /// is switched on.
+    /// Returns the identity of an event. It hashes the whole payload, so no lock may be held.
+    /// Returns `None` if all faults are disabled.
     pub(crate) fn identity(active: bool, function: &str, payload: &[u8]) -> Option<[u8; 16]> {
         active.then(|| {
             let mut hash = Sha256::new();
@@ -145,7 +149,7 @@ impl Draw {
         self.active
     }
 
-    /// The fate of the event's next sighting.
+    /// Returns the faults of the event's next occurrence.
     pub(crate) fn next(&mut self, identity: Option<[u8; 16]>) -> Fate {
         let Some(identity) = identity else { return Fate::default() };
         if self.seen.len() >= SEEN_EVENTS && !self.seen.contains_key(&identity) {
@@ -181,7 +185,7 @@ impl Draw {
     }
 }
 
-/// A number in `0.0..1.0`, 53 bits of a hash.
+/// Returns a number in `0.0..1.0` from 53 bits of a hash.
 fn uniform(seed: u64, name: &str, identity: &[u8; 16], sighting: u32) -> f64 {
     let mut hash = Sha256::new();
     hash.update(seed.to_le_bytes());

@@ -1,9 +1,8 @@
-//! One instance of a function: a process, the work it is given one at a time, and what became of
-//! it.
+//! Instance of a function: a process, the events that it receives one at a time, and their results.
 //!
-//! An instance is a small state machine behind a lock. The Runtime API (the worker's side), the
-//! course of an invocation (the client's side) and the process's end act on it; work is settled
-//! exactly once, by whichever of them comes first.
+//! An instance is a small state machine behind a lock. Three tasks act on it: the Runtime API (for
+//! the worker), an invocation (for the client), and the task that waits for the process. An event
+//! is settled exactly once, by whichever task is first.
 
 use crate::clock::Times;
 use crate::log::LogTail;
@@ -19,28 +18,28 @@ use tokio::sync::{Notify, oneshot, watch};
 /// Result of an invocation.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// The worker's answer.
+    /// Answer of the worker.
     Answered(Bytes),
-    /// The worker's report of an error, as JSON.
+    /// Error report of the worker, as JSON.
     Failed(Bytes),
-    /// An answer of more bytes than allowed.
+    /// The answer exceeds the allowed size.
     TooLarge,
-    /// The process ended; how, as Lambda words it.
+    /// The process ended. The text describes the end in Lambda's words.
     Exited(String),
     /// The function's time limit has passed.
     TimedOut,
-    /// The process had more memory resident than its function has.
+    /// The process used more resident memory than its function has.
     OutOfMemory,
     /// The process wrote more temporary files than its function may have.
     OutOfDisk,
 }
 
-/// One event for a worker.
+/// Event for a worker process.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) id: String,
     pub(crate) payload: Bytes,
-    /// Milliseconds since 1970.
+    /// Deadline, in milliseconds since 1970.
     pub(crate) deadline_ms: u128,
 }
 
@@ -54,66 +53,66 @@ struct Assigned {
 /// State of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Phase {
-    /// Started, and has not asked for work yet.
+    /// The process was started, and has not requested work yet.
     Starting,
-    /// Has asked for work; its init took this long.
+    /// The process has requested work. The value is the duration of its initialisation.
     Ready(Duration),
-    /// Has reported that it cannot start, with this JSON.
+    /// The process has reported that it cannot start, with this JSON.
     InitFailed(Bytes),
-    /// Is no more; how it ended.
+    /// The process has ended. The text describes how.
     Exited(String),
 }
 
-/// Processor time and modelled waits of a process since its start.
+/// Processor time of a process since its start, and modelled waits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     processor: Duration,
     waits: Duration,
 }
 
-/// Measurements of the work that an instance has.
+/// Measurements of the instance's current event.
 #[derive(Clone, Copy, Debug, Default)]
 struct Measured {
-    /// Use at the start of the work. Until the process has asked for work, that is the process's
-    /// start.
+    /// Usage at the start of the event. Until the process has requested work, that is the start of
+    /// the process.
     from: Used,
-    /// Use at its end; `None` while it goes on.
+    /// Usage at the end of the event. `None` while it runs.
     to: Option<Used>,
-    /// Sum and number of the reference product's factors.
+    /// Sum and number of the factors from the reference product.
     factors: (f64, u32),
-    /// Time that is added: a straggler's.
+    /// Additional time of a delayed invocation.
     delay: Duration,
 }
 
 #[derive(Debug)]
 struct State {
     measured: Measured,
-    /// The newest use that was read: the clock ends with the process.
+    /// Latest usage that was read. The clock of a process cannot be read after its end.
     used: Used,
     assigned: Option<Assigned>,
-    /// The last work that was settled: a second answer to it is told apart from one to nothing.
+    /// Id of the event that was settled last, by which a second answer to it is recognised.
     settled: Option<String>,
     last_delivered: Option<String>,
-    /// Requests for work so far: only the newest is served, as the connection of an earlier one may
-    /// be dead.
+    /// Number of requests for work. Only the latest is served, because the connection of an earlier
+    /// one may be dead.
     asked: u64,
     invocations: u64,
     idle_since: Option<Instant>,
     reaped: bool,
-    /// Why it could not start: its end, which follows at once, must not hide that.
+    /// Report of a failed start. The end of the process, which follows at once, must not hide it.
     init_failed: Option<Bytes>,
 }
 
-/// Reply to a worker's answer.
+/// Reply of the Runtime API to an answer of the worker.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Settle {
     Accepted,
-    /// It was answered before, or has run out of time.
+    /// The event was answered before, or its time is over.
     Late,
     Unknown,
 }
 
-/// A worker process.
+/// Worker process.
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) number: u64,
@@ -122,9 +121,9 @@ pub(crate) struct Instance {
     started: Instant,
     pub(crate) log: Mutex<LogTail>,
     state: Mutex<State>,
-    /// Modelled waits for the object store, microseconds.
+    /// Sum of modelled waits for the object store, in microseconds.
     waits_us: AtomicU64,
-    /// The most memory that was seen resident, bytes.
+    /// Peak resident memory that was observed, in bytes.
     memory: AtomicU64,
     phase: watch::Sender<Phase>,
     work_came: Notify,
@@ -189,7 +188,7 @@ impl Instance {
         self.state().idle_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Reads what the process has used since its start.
+    /// Reads the usage of the process since its start.
     fn use_now(&self, state: &mut State) -> Used {
         if let Some(processor) = processor::time_of(self.pid) {
             state.used.processor = processor;
@@ -204,25 +203,26 @@ impl Instance {
         self.waits_us.fetch_add(us, Ordering::Relaxed);
     }
 
-    /// Adds a delay to the present work.
+    /// Adds a delay to the current event.
     pub(crate) fn delay(&self, delay: Duration) {
         self.state().measured.delay += delay;
     }
 
-    /// Takes note of a factor of the reference product.
+    /// Records a factor of the reference product.
     pub(crate) fn compare(&self, factor: f64) {
         let (sum, count) = &mut self.state().measured.factors;
         (*sum, *count) = (*sum + factor, *count + 1);
     }
 
-    /// Returns the virtual time of the work so far, or of the start if the process has not asked
-    /// for work.
+    /// Returns the virtual time of the current event so far, or since the start if the process has
+    /// not requested work.
     pub(crate) fn elapsed(&self, times: &Times) -> Duration {
         let (sum, count) = self.state().measured.factors;
         self.elapsed_by(times, if count == 0 { 1.0 } else { sum / f64::from(count) })
     }
 
-    /// Returns a time that the work has taken at least, by the reference product's factor so far.
+    /// Returns a lower bound of the current event's virtual time, with the factor of the reference
+    /// product so far.
     pub(crate) fn least_elapsed(&self, times: &Times) -> Duration {
         let (sum, count) = self.state().measured.factors;
         self.elapsed_by(times, 0.95 * if count == 0 { 1.0 } else { sum / f64::from(count) })
@@ -237,18 +237,18 @@ impl Instance {
         times.computing(processor) + to.waits.saturating_sub(from.waits) + delay
     }
 
-    /// Ends the measurement of the present work.
+    /// Ends the measurement of the current event.
     fn measure_end(&self, state: &mut State) {
         let now = self.use_now(state);
         state.measured.to.get_or_insert(now);
     }
 
-    /// Waits until the process has asked for work, failed to start or ended.
+    /// Waits until the process has requested work, failed to start or ended.
     pub(crate) async fn started(&self) -> Phase {
         let mut phase = self.phase.subscribe();
         let found = match phase.wait_for(|phase| *phase != Phase::Starting).await {
             Ok(found) => found.clone(),
-            // The sender lives in `self`: this cannot be.
+            // The sender is a field of `self`, so this cannot happen.
             Err(_) => Phase::Starting,
         };
         match (found, self.state().init_failed.clone()) {
@@ -257,7 +257,7 @@ impl Instance {
         }
     }
 
-    /// Waits until the process is no more.
+    /// Waits until the process has ended.
     pub(crate) async fn exited(&self) -> String {
         let mut phase = self.phase.subscribe();
         match phase.wait_for(|phase| matches!(phase, Phase::Exited(_))).await.as_deref() {
@@ -266,8 +266,8 @@ impl Instance {
         }
     }
 
-    /// Gives the instance work; it must have none. The receiver hears once how it went, or nothing
-    /// if the process is gone already.
+    /// Gives the instance an event. It must have none. The receiver gets the outcome once, or
+    /// nothing if the process has already ended.
     pub(crate) fn assign(&self, work: Work) -> oneshot::Receiver<Outcome> {
         let (done, outcome) = oneshot::channel();
         let mut state = self.state();
@@ -285,18 +285,18 @@ impl Instance {
         outcome
     }
 
-    /// Takes the work back when its time is up: a later answer is late.
+    /// Withdraws the event when its time is over. A later answer is late.
     pub(crate) fn revoke(&self) {
         let mut state = self.state();
         state.settled = state.assigned.take().map(|assigned| assigned.work.id).or(state.settled.take());
     }
 
-    /// Returns whether this work has reached the worker.
+    /// Returns true if this event has been delivered to the worker.
     pub(crate) fn was_delivered_to(&self, id: &str) -> bool {
         self.state().last_delivered.as_deref() == Some(id)
     }
 
-    /// Waits until this work has reached the worker.
+    /// Waits until this event has been delivered to the worker.
     pub(crate) async fn delivery(&self, id: &str) {
         loop {
             let delivered = self.delivered.notified();
@@ -307,8 +307,8 @@ impl Instance {
         }
     }
 
-    /// The worker asks for work: waits for it and hands it over. None: it asks again without having
-    /// answered, or has asked anew since.
+    /// Waits for an event and delivers it to the worker, which requests work. Returns `None` if the
+    /// worker has not answered its current event, or has sent a newer request since.
     pub(crate) async fn next(&self) -> Option<(String, Bytes, u128)> {
         let starting = self.phase() == Phase::Starting;
         if starting {
@@ -340,7 +340,8 @@ impl Instance {
         }
     }
 
-    /// Some(None): the present work was delivered before. None: there is no work.
+    /// Delivers the current event. Returns `Some(None)` if it was delivered before, and `None` if
+    /// there is no event.
     fn deliver(&self) -> Option<Option<(String, Bytes, u128)>> {
         let mut state = self.state();
         let assigned = state.assigned.as_mut()?;
@@ -366,7 +367,7 @@ impl Instance {
         }
     }
 
-    /// The worker's answer to its work.
+    /// Settles the current event with the outcome that the worker sent.
     pub(crate) fn settle(&self, id: &str, outcome: Outcome) -> Settle {
         let expected = self.expects(id);
         if expected == Settle::Accepted {
@@ -380,7 +381,8 @@ impl Instance {
         expected
     }
 
-    /// The worker reports that it cannot start. False after it has asked for work.
+    /// Records the worker's report that it cannot start. Returns false if the worker has already
+    /// requested work.
     pub(crate) fn init_failed(&self, report: Bytes) -> bool {
         let mut state = self.state();
         self.phase.send_if_modified(|phase| {
@@ -393,10 +395,10 @@ impl Instance {
         })
     }
 
-    /// Kills the process and all its children. It is gone when [`Instance::exited`] says so.
+    /// Kills the process and all its children. [`Instance::exited`] waits for the end.
     pub(crate) fn kill(&self) {
         let state = self.state();
-        // Once it is reaped, its number may be another's.
+        // After the process is reaped, its number may belong to another process.
         if !state.reaped
             && let Some(group) = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw)
         {
@@ -404,14 +406,15 @@ impl Instance {
         }
     }
 
-    /// Kills what the process left behind and forbids later kills. Called right after the process
-    /// was reaped: numbers are given out in turn, so its own is not another's yet.
+    /// Kills the remaining children of the process, and disables later kills. It must be called
+    /// right after the process was reaped. Process numbers are assigned in sequence, so no other
+    /// process has this number yet.
     pub(crate) fn kill_for_good(&self) {
         self.kill();
         self.state().reaped = true;
     }
 
-    /// The process is no more.
+    /// Records that the process has ended.
     pub(crate) fn exit(&self, how: String) {
         let mut state = self.state();
         self.measure_end(&mut state);
@@ -423,31 +426,31 @@ impl Instance {
         }
     }
 
-    /// Returns the process's folder for temporary files.
+    /// Returns the folder of the process for temporary files.
     pub(crate) fn tmp(&self) -> Option<PathBuf> {
         tmp(&self.function, self.number)
     }
 
-    /// Returns whether the process's temporary files are larger than its function may have.
+    /// Returns true if the temporary files of the process exceed the limit of its function.
     pub(crate) fn is_past_tmp(&self) -> bool {
         let limit = self.function.tmp.as_ref().map_or(u64::MAX, |tmp| u64::from(tmp.mb) << 20);
         self.tmp().is_some_and(|folder| size(&folder) > limit)
     }
 
-    /// Returns whether the process had more memory resident than its function has.
+    /// Returns true if the process has used more resident memory than its function has.
     pub(crate) fn is_past_memory(&self) -> bool {
         self.most_memory_bytes() > u64::from(self.function.memory_mb) << 20
     }
 
-    /// Returns the most memory that the process had resident when it was looked at, bytes. It is
-    /// known after the process's end, too.
+    /// Returns the peak resident memory that was observed, in bytes. It is also known after the end
+    /// of the process.
     pub(crate) fn most_memory_bytes(&self) -> u64 {
         let now = self.peak_memory_bytes().unwrap_or_default();
         self.memory.fetch_max(now, Ordering::Relaxed).max(now)
     }
 
-    /// The most memory that the process had resident, in bytes; None where the system does not tell
-    /// or the process is gone.
+    /// Returns the current peak resident memory, in bytes. Returns `None` if the system does not
+    /// report it, or if the process has ended.
     pub(crate) fn peak_memory_bytes(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -460,7 +463,7 @@ pub(crate) fn tmp(function: &Function, number: u64) -> Option<PathBuf> {
     function.tmp.as_ref().map(|tmp| tmp.folder.join(number.to_string()))
 }
 
-/// Returns the bytes of all files in a folder.
+/// Returns the total size of all files in a folder, in bytes.
 fn size(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let of = |entry: std::fs::DirEntry| match entry.metadata() {
@@ -549,7 +552,7 @@ mod tests {
         let failed = instance();
         assert!(failed.init_failed(Bytes::from_static(b"why")));
         assert_eq!(failed.started().await, Phase::InitFailed(Bytes::from_static(b"why")));
-        // Its end comes at once, and hides nothing.
+        // The end follows at once, and must not hide the report.
         failed.exit("exit status 1".into());
         assert_eq!(failed.started().await, Phase::InitFailed(Bytes::from_static(b"why")));
     }

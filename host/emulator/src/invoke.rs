@@ -1,5 +1,5 @@
-//! The course of one invocation: throttling, an instance, the work, faults on the way, the bill,
-//! the report.
+//! Processing of an invocation: throttling, choice of an instance, the work, injected faults, the
+//! bill and the report.
 
 use crate::bill::Bill;
 use crate::clock::{Clock, Ticket, Times};
@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Asynchronous events and second runs that wait or run, at most; beyond, 429 (events) or nothing
-/// (second runs).
+/// Maximum number of asynchronous events and second runs that wait or run. Beyond it, events are
+/// refused with status 429, and second runs are omitted.
 pub(crate) const QUEUED_EVENTS: usize = 1000;
-/// Idle instances that turn out dead, before an invocation gives up on finding a live one.
+/// Maximum number of idle instances that an invocation tries, if they turn out to be dead.
 const DEAD_INSTANCES: usize = 16;
 /// Interval at which an instance's virtual time is compared with its limit, in real time.
 const LOOK: Duration = Duration::from_millis(5);
@@ -27,29 +27,29 @@ const LOOK: Duration = Duration::from_millis(5);
 const MEMORY_LOOK: Duration = Duration::from_millis(25);
 /// Interval at which the size of an instance's temporary files is compared with its limit.
 const TMP_LOOK: Duration = Duration::from_millis(200);
-/// Real time for which a process may compute nothing, on top of its limit.
+/// Maximum real time, in addition to the limit, for which a process may use no processor time.
 const STUCK: Duration = Duration::from_secs(60);
-/// Real time that a process has on top of its limit where its time is virtual.
+/// Maximum real time, in addition to the limit, of a process whose time is virtual.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
-/// End of a process that had more memory than its function, as Lambda words it.
+/// Description of the end of a process that exceeded its function's memory, in Lambda's words.
 const OUT_OF_MEMORY: &str = "Runtime exited with error: signal: killed";
-/// Log lines are on their way for about this long when the answer is there already.
+/// Time that log lines may take to arrive after the answer.
 const LOG_LAG: Duration = Duration::from_millis(3);
 
-/// The emulated Lambda service.
+/// Emulated Lambda service.
 pub(crate) struct Lambda {
     pub(crate) settings: Arc<Settings>,
     pub(crate) functions: BTreeMap<String, Arc<Function>>,
     pub(crate) pool: Arc<Pool>,
     bill: Arc<Mutex<Bill>>,
     draw: Mutex<Draw>,
-    /// Virtual clock, if there are [`Settings::times`]. It releases answers in the order of their
+    /// Virtual clock, if [`Settings::times`] is set. It releases answers in the order of their
     /// ends.
     clock: Option<Arc<Clock>>,
     concurrency: Arc<Semaphore>,
-    /// Invocations that compute at the same time in virtual time: as many as this machine has
-    /// processors for. Processes that take turns on a processor empty each other's caches, which a
-    /// function's processor does not.
+    /// Limit on invocations that compute at the same time in virtual time: the number of this
+    /// machine's processors. Processes that share a processor evict each other's caches, which does
+    /// not happen on a function's own processor.
     computing: Semaphore,
     queue: Arc<Semaphore>,
     requests: AtomicU64,
@@ -60,23 +60,23 @@ pub(crate) struct Lambda {
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) payload: Bytes,
-    /// A function error: `X-Amz-Function-Error: Unhandled`.
+    /// True for a function error, which is reported as `X-Amz-Function-Error: Unhandled`.
     pub(crate) error: bool,
-    /// The answer is to be lost on the way.
+    /// True if the answer must not reach the client.
     pub(crate) lost: bool,
-    /// The end of the log with Lambda's own lines, when it was asked for.
+    /// Last lines of the log with Lambda's own lines, if the client requested them.
     pub(crate) log: Option<String>,
 }
 
-/// Why an invocation was not run.
+/// Reason why an invocation was not run.
 #[derive(Debug)]
 pub(crate) enum Refused {
     Throttled,
-    /// The service could not: it is stopping, or no process could be started.
+    /// The service could not run it, because it is stopping or no process could be started.
     Service(Error),
 }
 
-/// The kinds of function errors that the bill tells apart.
+/// Kinds of function errors that the bill distinguishes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
@@ -87,7 +87,7 @@ enum Fault {
 
 struct Ran {
     instance: Arc<Instance>,
-    /// Some when cold.
+    /// Duration of the initialisation. `None` for a warm instance.
     init: Option<Duration>,
     duration: Duration,
     outcome: Result<Bytes, (Fault, Bytes)>,
@@ -124,7 +124,7 @@ impl Lambda {
         self.bill.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new request's identity, in the form of a UUID.
+    /// Returns the id of a new request, in the form of a UUID.
     pub(crate) fn request_id(&self) -> String {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let mut hash = Sha256::new();
@@ -136,14 +136,14 @@ impl Lambda {
         format!("{}-{}-4{}-8{}-{}", part(0, 8), part(8, 12), part(13, 16), part(17, 20), part(20, 32))
     }
 
-    /// The fate of this event's next run.
+    /// Returns the faults of this event's next run.
     pub(crate) fn fate(&self, function: &Function, payload: &[u8]) -> Fate {
         let active = self.draw.lock().unwrap_or_else(PoisonError::into_inner).active();
         let identity = Draw::identity(active, &function.name, payload);
         self.draw.lock().unwrap_or_else(PoisonError::into_inner).next(identity)
     }
 
-    /// Runs an event and waits for its end. It goes on when the caller does not wait.
+    /// Runs an event and waits for its end. The run continues if the caller stops waiting.
     pub(crate) async fn call(
         self: &Arc<Self>,
         function: &Arc<Function>,
@@ -171,7 +171,8 @@ impl Lambda {
         run.await.unwrap_or(Err(Refused::Service(Error::Stopped)))
     }
 
-    /// Takes an event to run when there is room for it. False: the queue is full.
+    /// Queues an event that will be run when an instance is available. Returns false if the queue
+    /// is full.
     pub(crate) fn enqueue(self: &Arc<Self>, function: &Arc<Function>, payload: Bytes, id: String) -> bool {
         let fate = self.fate(function, &payload);
         match self.queue.clone().try_acquire_owned() {
@@ -197,7 +198,7 @@ impl Lambda {
         let lambda = self.clone();
         tokio::spawn(async move {
             if let Ok(permit) = lambda.concurrency.clone().acquire_owned().await {
-                // Nobody hears of it.
+                // No client gets the answer of this run.
                 let fate = Fate { lose_answer: true, ..fate };
                 let ticket = lambda.clock.as_ref().map(|clock| clock.arrive(false));
                 let _ = lambda.run(&function, payload, id, fate, false, (permit, ticket)).await;
@@ -224,8 +225,8 @@ impl Lambda {
         };
         let lost = fate.lose_answer && fault == Fault::None;
         if let Some(ticket) = ticket {
-            // All that follows happens in the order of virtual time: the bill, the instance's next
-            // work, the answer.
+            // All that follows happens in the order of virtual time: the bill, the next event of
+            // the instance, the answer.
             ticket.end(ran.init.is_some(), ran.init.unwrap_or_default() + ran.duration, !lost).await;
         }
         let billed_ms = {
@@ -247,7 +248,7 @@ impl Lambda {
             tokio::time::sleep(LOG_LAG).await;
             log = Some(report(&self.settings, &ran.instance, &id, ran.init, ran.duration, billed_ms));
         }
-        // The next call finds the instance warm: it is given back before the answer goes out.
+        // The instance is released before the answer is sent, so that the next call finds it warm.
         if matches!(fault, Fault::None | Fault::Function) {
             if fate.crash == Some(Crash::After) {
                 ran.instance.kill();
@@ -261,7 +262,7 @@ impl Lambda {
         Ok(Finished { payload, error: fault != Fault::None, lost, log })
     }
 
-    /// Finds an instance and has it work.
+    /// Finds an instance and runs the event on it.
     async fn work(
         &self,
         function: &Arc<Function>,
@@ -311,7 +312,7 @@ impl Lambda {
                     outcome: Err((Fault::Crash, exit_error(id, &how))),
                 });
             }
-            // A process cannot read virtual time: it sees a deadline that it will not reach.
+            // A process cannot read virtual time, so it gets a deadline that it will not reach.
             let patience = if times.is_some() { PATIENCE } else { Duration::ZERO };
             let deadline = SystemTime::now() + function.timeout + patience;
             let deadline_ms = deadline.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
@@ -329,7 +330,7 @@ impl Lambda {
                 () = past_memory(&instance) => Outcome::OutOfMemory,
                 () = past_tmp(&instance) => Outcome::OutOfDisk,
             };
-            // A warm process that died before it saw the event: as if it had never been chosen.
+            // If a warm process died before it received the event, another instance is chosen.
             if !cold
                 && !instance.was_delivered_to(id)
                 && matches!(outcome, Outcome::Exited(_))
@@ -374,7 +375,7 @@ impl Lambda {
         }
     }
 
-    /// Waits for a new process's first request for work. Returns the time of its initialisation.
+    /// Waits until a new process requests work. Returns the duration of its initialisation.
     async fn init(
         &self,
         instance: &Instance,
@@ -405,9 +406,9 @@ fn computing(times: Option<&Times>) -> usize {
     ((processors as f64 / of_one) as usize).max(1)
 }
 
-/// Waits until the work of an instance is past its function's time limit: in virtual time where
-/// there are times, else in real time. A process that computes nothing for long is taken to be past
-/// it.
+/// Waits until the event of an instance exceeds the time limit of its function. The time is virtual
+/// if `times` is given, otherwise real. A process that uses no processor time for long is treated
+/// as if it exceeded the limit.
 async fn past_limit(instance: &Instance, start: Instant, times: Option<&Times>) {
     let limit = instance.function.timeout;
     let Some(times) = times else {
@@ -426,31 +427,32 @@ async fn past_limit(instance: &Instance, start: Instant, times: Option<&Times>) 
     }
 }
 
-/// Waits until the temporary files of an instance are larger than its function may have.
+/// Waits until the temporary files of an instance exceed the limit of its function.
 async fn past_tmp(instance: &Instance) {
     while !instance.is_past_tmp() {
         tokio::time::sleep(TMP_LOOK).await;
     }
 }
 
-/// Waits until the process of an instance has had more memory resident than its function has.
+/// Waits until the process of an instance has used more resident memory than its function has.
 async fn past_memory(instance: &Instance) {
     while !instance.is_past_memory() {
         tokio::time::sleep(MEMORY_LOOK).await;
     }
 }
 
-/// Returns an answer with its byte at `position`, a share of its length, changed.
+/// Returns the answer with one byte changed. `position` is the location of the byte, as a fraction
+/// of the length.
 fn corrupted(answer: Bytes, position: Option<f64>) -> Bytes {
     let Some(position) = position else { return answer };
     let mut bytes = answer.to_vec();
     let at = (position * bytes.len() as f64) as usize;
-    // Text stays text.
+    // A change of the lowest bit keeps text printable.
     bytes.get_mut(at).into_iter().for_each(|byte| *byte ^= 1);
     bytes.into()
 }
 
-/// The outcome of assigned work, with the faults that happen while it runs.
+/// Waits for the outcome of a delivered event, and injects the faults that happen while it runs.
 async fn with_faults(
     instance: &Instance,
     id: &str,
@@ -509,7 +511,7 @@ fn function_error(kind: &str, message: &str) -> Bytes {
     serde_json::json!({ "errorType": kind, "errorMessage": message }).to_string().into()
 }
 
-/// The log's end with Lambda's START, END and REPORT lines.
+/// Returns the last log lines with Lambda's START, END and REPORT lines.
 fn report(
     settings: &Settings,
     instance: &Instance,

@@ -1,5 +1,5 @@
-//! Lambda's Invoke API (2015-03-31) as AWS speaks it: invocations, a function's configuration,
-//! account settings, and the refusals.
+//! Invoke API of Lambda (2015-03-31), as in AWS: invocations, configuration of functions, account
+//! settings, and refusals.
 
 use crate::invoke::{Lambda, Refused};
 use crate::serve::{BodyError, Lost, collect, json, set_header};
@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 type Answer = Result<Response<Full<Bytes>>, Lost>;
 
-/// The account that all functions belong to.
+/// Id of the account that all functions belong to.
 const ACCOUNT: &str = "000000000000";
-/// Bodies of calls other than an invocation.
+/// Maximum size of the body of a call other than an invocation, in bytes.
 const SMALL_BODY_BYTES: usize = 64 * 1024;
 
-/// A function's Amazon resource name.
+/// Returns the Amazon resource name of a function.
 pub(crate) fn arn(region: &str, function: &str) -> String {
     format!("arn:aws:lambda:{region}:{ACCOUNT}:function:{function}")
 }
@@ -95,8 +95,8 @@ async fn route(lambda: &Arc<Lambda>, request: Request<Incoming>, id: &str) -> An
     }
 }
 
-/// The function that a path names: by name, by name and version, or by either form of its resource
-/// name.
+/// Finds the function that a path names: by name, by name and version, or by either form of its
+/// resource name.
 fn find(
     lambda: &Lambda,
     path: &str,
@@ -267,7 +267,7 @@ fn empty(status: StatusCode) -> Response<Full<Bytes>> {
     answer
 }
 
-/// A path's segment with its `%xx` undone; None if they are wrong.
+/// Decodes the `%xx` escapes in a segment of a path. Returns `None` if they are invalid.
 pub(crate) fn percent_decoded(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

@@ -1,6 +1,9 @@
-//! A stand-in for AWS on loopback: Lambda, whose functions are real worker processes, and S3.
+//! Emulator of AWS on a loopback address: S3, and Lambda, whose functions are real worker
+//! processes.
 //!
-//! Clients reach it with their usual code; only the endpoints differ. It is for tests, and for measuring a run's behaviour and bill without an account; it is not for serving others.
+//! Clients use their normal code, with other endpoints. The emulator is for tests, and for
+//! measuring the behaviour and the bill of a run without an account. It must not serve other
+//! machines.
 //!
 //! ```no_run
 //! # async fn run() -> eciton_emulator::Result<()> {
@@ -20,22 +23,30 @@
 //! # }
 //! ```
 //!
-//! # What is as at AWS
+//! # Same as AWS
 //!
-//! The Invoke API (RequestResponse, Event, DryRun, log tail, function errors, the refusals with their status, header and JSON), GetFunction, GetFunctionConfiguration, GetAccountSettings; the
-//! Runtime API; one event at a time and instance, the most recently used first, cold starts, billed init, timeouts, payload limits, the concurrency limit; Signature Version 4 everywhere;
-//! S3's objects, ranges, conditional writes, uploads in parts, listings, checksums and signed chunks.
+//! The Invoke API: RequestResponse, Event, DryRun, log tail, function errors, and refusals with
+//! their status, header and JSON. GetFunction, GetFunctionConfiguration and GetAccountSettings. The
+//! Runtime API. One event at a time per instance, the most recently used instance first, cold
+//! starts, billed initialisation, timeouts, payload limits and the concurrency limit. Signature
+//! Version 4 everywhere. S3's objects, ranges, conditional writes, multipart uploads, listings,
+//! checksums and signed chunks.
 //!
-//! # What is not
+//! # Different from AWS
 //!
-//! A function's share of a processor is not limited: with [`Settings::times`] its processor time is divided by the share. Scaling up is not slowed down. An asynchronous event is run once, without AWS's two retries. Payloads of
-//! an invocation use the instance's network (at AWS they have one of their own). Entity tags are not MD5. No versions, locks, lists of access rules or lifecycles of buckets. A function's role is
-//! prefixes of keys ([`Role`]), not IAM's language.
+//! A function's share of a processor is not limited. With [`Settings::times`], its processor time
+//! is divided by the share. Scaling up is not slowed down. An asynchronous event is run once,
+//! without AWS's two retries. Payloads of an invocation use the instance's network, while AWS has a
+//! separate one for them. Entity tags are not MD5. Buckets have no versions, locks, access control
+//! lists or lifecycles. A function's role consists of key prefixes ([`Role`]), not of IAM policies.
 //!
 //! # Limits
 //!
-//! Heads of requests: 64 KiB and 100 headers. A slow sender is cut off after [`Settings::header_timeout`] and [`Settings::body_timeout`], a slow reader after the latter. At most
-//! [`Settings::connections`] connections a listener, [`Settings::concurrency`] processes, 1,000 waiting asynchronous events, [`Settings::store_bytes`] of objects, 10,000 open uploads.
+//! The head of a request has at most 64 KiB and 100 headers. A slow sender is disconnected after
+//! [`Settings::header_timeout`] or [`Settings::body_timeout`], and a slow reader after the latter.
+//! There are at most [`Settings::connections`] connections per listener, [`Settings::concurrency`]
+//! processes, 1,000 waiting asynchronous events, [`Settings::store_bytes`] bytes of objects, and
+//! 10,000 open uploads.
 
 mod bill;
 mod clock;

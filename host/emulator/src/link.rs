@@ -1,10 +1,10 @@
-//! The network of one instance: a token bucket for each direction, shared by all its connections.
+//! Network of one instance: a token bucket for each direction, which all its connections share.
 //!
-//! A bucket is kept as one moment, `ready_at`: when the wire will have carried all bytes that were
-//! promised so far. `n` bytes take `n / rate` from then on, in order of arrival, so connections
-//! share fairly, and nobody is served faster than the rate over any span longer than a quantum (1
-//! ms of bytes). Timers fire late by up to a millisecond or two; a connection that keeps the wire
-//! busy is paid that back, an idle one is not.
+//! A bucket is stored as a single time, `ready_at`, at which all bytes that were granted so far
+//! will have been transferred. From then on, `n` bytes take `n / rate`, in order of arrival. So
+//! connections share the bandwidth fairly. No connection is faster than the rate over a period
+//! longer than a quantum (the bytes of 1 ms). Timers fire up to a millisecond or two late. A
+//! connection that keeps the link busy gets this time back, an idle one does not.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,21 +14,22 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep_until};
 
-/// Bytes are let through in pieces that last this long.
+/// Duration of the pieces in which bytes are passed on.
 const QUANTUM: Duration = Duration::from_millis(1);
-/// The smallest piece: a packet.
+/// Minimum size of a piece in bytes, which is a packet.
 const SMALLEST_PIECE: usize = 1500;
-/// A piece that is due within this time goes at once: timers are no finer.
+/// A piece that is due within this time is passed on at once, because timers are not more precise.
 const EARLY: Duration = Duration::from_micros(500);
-/// A connection that asks again within this time has waited for nothing but our timer.
+/// A connection that asks again within this time has only waited for the emulator's timer.
 const BUSY: Duration = Duration::from_micros(200);
-/// Such a connection is paid back what the timer was late, to this amount.
+/// Maximum delay of a timer that such a connection gets back.
 const CATCH_UP: Duration = Duration::from_millis(20);
-/// A pause of the peer up to this long is the operating system's: it is paid back. (TCP over
-/// loopback sends 64 KB at a time, and this link takes them by the millisecond.)
+/// Maximum pause of the peer that is attributed to the operating system, so that the connection
+/// gets it back. (TCP over loopback sends 64 KB at a time, and this link takes them by the
+/// millisecond.)
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// One direction.
+/// One direction of the network.
 #[derive(Debug)]
 struct Lane {
     bytes_per_second: f64,
@@ -43,8 +44,8 @@ impl Lane {
         Lane { bytes_per_second, piece, ready_at: Mutex::new(Instant::now()) }
     }
 
-    /// Puts `bytes` on the wire and returns when the last of them arrives. `credit`: how much of
-    /// the time that has passed the wire may count as its own.
+    /// Reserves the transfer of `bytes`, and returns the time when the last of them arrives.
+    /// `credit` is the maximum past time that may be used for the transfer.
     fn reserve(&self, bytes: usize, now: Instant, credit: Duration) -> Instant {
         let floor = now.checked_sub(credit).unwrap_or(now);
         let mut ready_at = self.ready_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +70,7 @@ impl Link {
     }
 }
 
-/// One connection's use of a lane.
+/// State of one connection in one direction.
 #[derive(Debug)]
 struct Turn {
     lane: Arc<Lane>,
@@ -77,7 +78,7 @@ struct Turn {
     granted: Option<(usize, Instant)>,
     /// Time at which bytes passed last.
     last: Option<Instant>,
-    /// The peer has been waited for since.
+    /// True if the connection has waited for its peer since then.
     paused: bool,
     sleep: Pin<Box<Sleep>>,
 }
@@ -93,7 +94,7 @@ impl Turn {
         }
     }
 
-    /// Waits until a moment, unless it is near enough.
+    /// Waits until `due`, unless it is close enough.
     fn poll_due(&mut self, cx: &mut Context<'_>, due: Instant) -> Poll<()> {
         if due.saturating_duration_since(Instant::now()) <= EARLY {
             return Poll::Ready(());
@@ -117,14 +118,14 @@ impl Turn {
     }
 }
 
-/// A connection as the servers see it: with the bandwidth of its instance, and broken off when the
-/// other side stops reading.
+/// Connection with the bandwidth of its instance. It is closed if the peer stops reading.
 #[derive(Debug)]
 pub(crate) struct Socket {
     inner: TcpStream,
     read: Option<Turn>,
     write: Option<Turn>,
-    /// Bytes that were read and are still on the wire, and how many of them have been given out.
+    /// Bytes that were read but have not arrived yet by the bandwidth limit, and the number of them
+    /// that have been passed on.
     held: Vec<u8>,
     given: usize,
     stall_limit: Duration,
@@ -133,7 +134,8 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// `stall_limit`: how long the peer may leave our bytes unread.
+    /// Wraps a connection. `stall_limit` is the maximum time for which the peer may leave bytes
+    /// unread.
     pub(crate) fn new(inner: TcpStream, link: Option<&Link>, stall_limit: Duration) -> Self {
         Socket {
             inner,
@@ -147,7 +149,8 @@ impl Socket {
         }
     }
 
-    /// Passes a write's result on; one that waits for the peer longer than the limit fails.
+    /// Passes on the result of a write. A write that waits for the peer longer than the limit
+    /// fails.
     fn watch_stall<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -174,8 +177,8 @@ impl AsyncRead for Socket {
     ) -> Poll<std::io::Result<()>> {
         let this = self.get_mut();
         let Some(turn) = &mut this.read else { return Pin::new(&mut this.inner).poll_read(cx, buf) };
-        // How much there is to read is known when it has been read: it is held until the wire would
-        // have carried it.
+        // The number of available bytes is known only after reading. The bytes are held until the
+        // link would have transferred them.
         if turn.granted.is_none() {
             this.held.resize(turn.lane.piece, 0);
             let mut piece = ReadBuf::new(&mut this.held);
@@ -274,7 +277,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     const RATE: u64 = 200_000_000;
-    /// 100 ms at [`RATE`].
+    /// Number of bytes that take 100 ms at [`RATE`].
     const BYTES: usize = 2_500_000;
 
     async fn pair(link: &Link) -> (Socket, TcpStream) {
@@ -287,7 +290,8 @@ mod tests {
     type Sink = Pin<Box<dyn AsyncWrite + Send>>;
     type Source = Pin<Box<dyn AsyncRead + Send>>;
 
-    /// Milliseconds until `bytes` have passed on each of `connections` connections of one link.
+    /// Returns the time until `bytes` have passed on each of `connections` connections of one link,
+    /// in milliseconds.
     async fn transfer_ms(connections: usize, to_worker: bool, bytes: usize) -> f64 {
         let link = Link::new(RATE);
         let mut pairs = Vec::new();
@@ -325,9 +329,9 @@ mod tests {
         start.elapsed().as_secs_f64() * 1000.0
     }
 
-    /// Never more than 3 % fast. How slow it is says more of what else the machine does: the best
-    /// of ten tries is not slower than one and a half times, as it would be if bytes were counted
-    /// twice (on a machine of its own it is within 3 %).
+    /// Checks that a transfer is never more than 3 % too fast. Its slowness depends on the load of
+    /// the machine. So only the best of ten tries is checked, with a limit of one and a half times.
+    /// Bytes that are counted twice would exceed it. (On an idle machine it is within 3 %.)
     async fn takes_100_ms(connections: usize, to_worker: bool) {
         let mut best = f64::MAX;
         let mut seen = Vec::new();
@@ -385,8 +389,8 @@ mod tests {
         let link = Link::new(RATE);
         let (mut server, mut client) = pair(&link).await;
         let writer = tokio::spawn(async move { server.write_all(&vec![1; BYTES]).await });
-        // In no window of 10 ms may more come than 10 ms carry, and one piece, and what a late
-        // timer catches up.
+        // A window of 10 ms may contain the bytes of 10 ms, one piece, and the bytes that a late
+        // timer allows.
         let (start, mut arrivals, mut buffer) = (Instant::now(), Vec::new(), vec![0; 64 * 1024]);
         let mut left = BYTES;
         while left > 0 {
@@ -395,7 +399,7 @@ mod tests {
             arrivals.push((start.elapsed(), read));
         }
         writer.await.unwrap().unwrap();
-        // A busy machine reads several pieces at once.
+        // On a busy machine, several pieces are read at once.
         assert!(arrivals.len() > 20, "{} pieces", arrivals.len());
         let total = |until: Duration| {
             arrivals.iter().filter(|(at, _)| *at <= until).map(|(_, bytes)| bytes).sum::<usize>()

@@ -1,8 +1,8 @@
-//! The end of a worker's log, of stated length, for `X-Amz-Log-Result`.
+//! Last lines of a worker's log, with bounded length, for `X-Amz-Log-Result`.
 
 use std::collections::VecDeque;
 
-/// The last bytes that were written since it was cleared.
+/// Last bytes that were written since the log was cleared.
 #[derive(Debug)]
 pub(crate) struct LogTail {
     limit: usize,
@@ -35,12 +35,12 @@ impl LogTail {
     }
 }
 
-/// Cuts a stream of bytes into lines of limited length.
+/// Splitter of a byte stream into lines of limited length.
 #[derive(Debug)]
 pub(crate) struct Lines {
     limit: usize,
     line: Vec<u8>,
-    /// The rest of a line that was cut is thrown away.
+    /// True while the rest of a line that was cut is discarded.
     cut: bool,
 }
 
@@ -49,7 +49,7 @@ impl Lines {
         Lines { limit, line: Vec::new(), cut: false }
     }
 
-    /// Takes bytes in and gives whole lines out.
+    /// Adds bytes, and calls `line` with each complete line.
     pub(crate) fn push(&mut self, bytes: &[u8], mut line: impl FnMut(&str)) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (content, ended) = match piece.strip_suffix(b"\n") {
@@ -73,7 +73,7 @@ impl Lines {
         }
     }
 
-    /// A last line without its end.
+    /// Calls `line` with the last line if it has no line end.
     pub(crate) fn finish(&mut self, mut line: impl FnMut(&str)) {
         if !self.line.is_empty() {
             self.give(&mut line);

@@ -1,4 +1,4 @@
-//! Buckets in memory: objects, unfinished uploads, conditions decided under one lock.
+//! Buckets in memory: objects and unfinished uploads. Conditions are evaluated under one lock.
 
 use bytes::Bytes;
 use s3s::dto::{Checksum, Metadata};
@@ -7,22 +7,23 @@ use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-/// Bytes of one object or part that arrives in one request, at most: 5 GiB, as S3.
+/// Maximum size of an object or part in one request, in bytes: 5 GiB, as in S3.
 pub(crate) const PUT_BYTES: u64 = 5 << 30;
-/// Every part but the last has at least this many bytes, as S3.
+/// Minimum size of every part but the last, in bytes, as in S3.
 pub(crate) const PART_BYTES: usize = 5 << 20;
-/// Part numbers go from 1 to this, as S3.
+/// Maximum part number, as in S3. Part numbers start at 1.
 pub(crate) const PARTS: i32 = 10_000;
-/// Keys of one listing, and of one DeleteObjects, at most, as S3.
+/// Maximum number of keys in one listing, and in one DeleteObjects request, as in S3.
 pub(crate) const LISTED_KEYS: usize = 1000;
-/// Uploads that are open at once, at most.
+/// Maximum number of uploads that are open at the same time.
 pub(crate) const UPLOADS: usize = 10_000;
 
-/// A stored object; its bytes are shared, not copied.
+/// Stored object. Clones share its bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
     pub(crate) bytes: Bytes,
-    /// Changes with every write. Not MD5, as S3's with encryption is not.
+    /// Entity tag, which changes with every write. It is not an MD5 digest, like that of an
+    /// encrypted object in S3.
     pub(crate) tag: String,
     pub(crate) modified: SystemTime,
     pub(crate) content_type: Option<String>,
@@ -38,7 +39,7 @@ pub(crate) enum Condition {
     Tag(String),
 }
 
-/// Why the buckets refuse.
+/// Reason why an operation on the buckets is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     NoSuchBucket,
@@ -46,11 +47,11 @@ pub(crate) enum Refusal {
     NoSuchUpload,
     /// A condition does not hold.
     Precondition,
-    /// A part is missing or has another tag.
+    /// A part does not exist, or has a different tag.
     InvalidPart,
     PartOrder,
     PartTooSmall,
-    /// All buckets together hold as much as they may.
+    /// The total size of all buckets has reached its limit.
     Full,
     TooManyUploads,
 }
@@ -90,7 +91,7 @@ pub(crate) struct Objects {
 pub(crate) struct Page {
     pub(crate) objects: Vec<(String, Object)>,
     pub(crate) prefixes: Vec<String>,
-    /// The last name of this page, when there are more.
+    /// Last name on this page, if there are further pages.
     pub(crate) next: Option<String>,
 }
 
@@ -155,12 +156,12 @@ impl Objects {
         self.state().bucket(bucket).map(drop)
     }
 
-    /// Checks that this number of further bytes can be stored.
+    /// Checks that this number of additional bytes can be stored.
     pub(crate) fn room(&self, bytes: u64) -> Result<(), Refusal> {
         if self.state().held.saturating_add(bytes) <= self.limit { Ok(()) } else { Err(Refusal::Full) }
     }
 
-    /// Stores an object if the condition holds at this moment. Returns its tag.
+    /// Stores an object if the condition holds at this moment. Returns the tag of the object.
     pub(crate) fn put(
         &self,
         bucket: &str,
@@ -183,7 +184,7 @@ impl Objects {
         self.state().bucket(bucket)?.get(key).cloned().ok_or(Refusal::NoSuchKey)
     }
 
-    /// Deletes a key, whether it is there or not.
+    /// Deletes a key. It need not exist.
     pub(crate) fn delete(&self, bucket: &str, key: &str) -> Result<(), Refusal> {
         let mut state = self.state();
         let removed = state.bucket(bucket)?.remove(key);
@@ -191,8 +192,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Names after `after` that begin with `prefix`, in order; those with `delimiter` behind the
-    /// prefix are rolled up.
+    /// Lists the names after `after` that start with `prefix`, in order. Names that contain
+    /// `delimiter` after the prefix are grouped.
     pub(crate) fn list(
         &self,
         bucket: &str,
@@ -220,7 +221,7 @@ impl Objects {
                     .and_then(|rest| rest.find(delimiter))
                     .and_then(|at| key.get(..prefix.len() + at + delimiter.len())),
             };
-            // A rolled-up name stands for all keys below it, also across pages.
+            // A group stands for all keys below it, also across pages.
             if rolled.is_some_and(|rolled| {
                 last.starts_with(rolled)
                     && (page.prefixes.last().is_some_and(|seen| seen == rolled) || last == after)
@@ -245,7 +246,7 @@ impl Objects {
         Ok(page)
     }
 
-    /// Opens an upload and returns its id.
+    /// Starts a multipart upload, and returns its id.
     pub(crate) fn open(
         &self,
         bucket: &str,
@@ -276,7 +277,8 @@ impl Objects {
         self.state().upload(bucket, key, id).map(drop)
     }
 
-    /// Stores a part, in place of one with the same number. Returns its tag.
+    /// Stores a part, and replaces an earlier one with the same number. Returns the tag of the
+    /// part.
     pub(crate) fn part(
         &self,
         bucket: &str,
@@ -297,7 +299,7 @@ impl Objects {
         Ok(tag)
     }
 
-    /// The parts of an upload with their sizes and tags.
+    /// Returns the numbers of an upload's parts, with their sizes and tags.
     pub(crate) fn parts(
         &self,
         bucket: &str,
@@ -313,8 +315,8 @@ impl Objects {
             .collect())
     }
 
-    /// Makes an object of the parts named, if the condition holds at this moment. The upload stays
-    /// open if it does not.
+    /// Combines the given parts to an object if the condition holds at this moment. Otherwise the
+    /// upload stays open.
     pub(crate) fn complete(
         &self,
         bucket: &str,
@@ -323,7 +325,7 @@ impl Objects {
         named: &[(i32, String)],
         condition: &Condition,
     ) -> Result<String, Refusal> {
-        // The long copy happens outside the lock; what it copied cannot change.
+        // The long copy is made without the lock, because parts do not change.
         let chosen = {
             let mut state = self.state();
             state.check(bucket, key, condition)?;
@@ -360,7 +362,7 @@ impl Objects {
     }
 }
 
-/// The bytes of the parts named, checked as S3 does.
+/// Returns the bytes of the given parts, after the same checks as in S3.
 fn choose(upload: &Upload, named: &[(i32, String)]) -> Result<Vec<Bytes>, Refusal> {
     if named.is_empty() {
         return Err(Refusal::InvalidPart);

@@ -1,18 +1,19 @@
-//! The user at the other end of a connection on this machine.
+//! Identification of the user at the other end of a local connection.
 //!
-//! The Runtime API has no credentials: at AWS it is reachable from inside the function only. Here it is a
-//! loopback port, which every user of the machine can dial.
+//! The Runtime API has no credentials, because on AWS it is reachable only from inside the
+//! function. The emulator offers it on a loopback port, to which every user of the machine can
+//! connect.
 
 use std::net::{SocketAddr, SocketAddrV4};
 
-/// The kernel's table of IPv4 connections.
+/// Path of the kernel's table of IPv4 connections.
 const TABLE: &str = "/proc/net/tcp";
 /// Maximum number of times that the table is read for one connection.
 const READS: usize = 3;
 
-/// Returns whether the socket that dialled from `peer` to `local` belongs to another user.
+/// Returns true if the socket that connected from `peer` to `local` belongs to another user.
 ///
-/// Where the system has no such table, the answer is no.
+/// Returns false on a system without such a table.
 pub(crate) fn is_foreign(peer: SocketAddr, local: SocketAddr) -> bool {
     let (SocketAddr::V4(peer), SocketAddr::V4(local)) = (peer, local) else { return false };
     // A table that changes while it is read may lack an entry.
@@ -22,18 +23,18 @@ pub(crate) fn is_foreign(peer: SocketAddr, local: SocketAddr) -> bool {
             return owner != rustix::process::geteuid().as_raw();
         }
     }
-    // The socket is gone, so nobody waits for an answer.
+    // The socket no longer exists, so no client waits for an answer.
     true
 }
 
-/// Returns the user of the table's socket with these two addresses.
+/// Returns the user id of the socket with these two addresses in the table.
 fn owner(table: &str, own: SocketAddrV4, remote: SocketAddrV4) -> Option<u32> {
     let wanted = [own, remote]
         .map(|address| format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port()));
     table.lines().skip(1).find_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);
         let found = [fields.next()?, fields.next()?];
-        // The state, the queues, the timer and the retransmissions come first.
+        // State, queues, timer and retransmissions precede the user id.
         (found == wanted).then(|| fields.nth(4)?.parse().ok())?
     })
 }

@@ -1,4 +1,5 @@
-//! The instances that live: which are idle, which is used next, how many there may be.
+//! Pool of running instances. It selects the idle instance that is used next, and limits the number
+//! of instances.
 
 use crate::error::Error;
 use crate::instance::Instance;
@@ -11,12 +12,12 @@ use tokio::sync::Notify;
 
 #[derive(Default)]
 struct State {
-    /// Processes by number, the oldest first.
+    /// Processes by number, in the order in which they were started.
     live: BTreeMap<u64, Arc<Instance>>,
     /// Idle processes by function, the most recently used last.
     idle: HashMap<String, VecDeque<Arc<Instance>>>,
     started: u64,
-    /// Processes that are being started and are not in `live` yet.
+    /// Number of processes that are being started and are not in `live` yet.
     starting: usize,
     stopping: bool,
 }
@@ -30,10 +31,10 @@ pub(crate) struct Pool {
     changed: Notify,
 }
 
-/// An instance for one invocation.
+/// Instance for one invocation.
 pub(crate) struct Taken {
     pub(crate) instance: Arc<Instance>,
-    /// It was started for this invocation.
+    /// True if it was started for this invocation.
     pub(crate) cold: bool,
 }
 
@@ -47,7 +48,7 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The most recently used idle instance of the function, or a new one.
+    /// Returns the most recently used idle instance of the function, or starts a new one.
     pub(crate) async fn take(self: &Arc<Self>, function: &Arc<Function>) -> Result<Taken, Error> {
         let (number, evicted) = {
             let mut state = self.state();
@@ -62,7 +63,7 @@ impl Pool {
             let full = state.live.len() + state.starting > self.limit;
             (state.started, if full { state.longest_idle() } else { None })
         };
-        // Another function's idle instance makes room.
+        // An idle instance of another function is ended to make space.
         if let Some(instance) = evicted {
             instance.kill();
         }
@@ -90,7 +91,7 @@ impl Pool {
         Ok(Taken { instance, cold: true })
     }
 
-    /// Gives an instance back for the next invocation.
+    /// Returns an instance to the pool for the next invocation.
     pub(crate) fn release(&self, instance: Arc<Instance>) {
         instance.set_idle();
         let mut state = self.state();
@@ -114,7 +115,7 @@ impl Pool {
         self.state().live.values().cloned().collect()
     }
 
-    /// Kills one process; it is not chosen any more from now on.
+    /// Kills one process. It gets no further invocations.
     pub(crate) fn kill(&self, pid: u32) -> bool {
         let found = {
             let mut state = self.state();
@@ -132,7 +133,7 @@ impl Pool {
         found.is_some()
     }
 
-    /// Ends instances that had no work for longer than `limit`.
+    /// Ends instances that have been idle for longer than `limit`.
     pub(crate) fn sweep(&self, limit: Duration) {
         let mut ended = Vec::new();
         for idle in self.state().idle.values_mut() {
@@ -145,7 +146,7 @@ impl Pool {
         }
     }
 
-    /// Starts no more, and kills all.
+    /// Kills all processes, and prevents further starts.
     pub(crate) fn kill_all(&self) {
         let instances = {
             let mut state = self.state();
@@ -158,7 +159,7 @@ impl Pool {
         }
     }
 
-    /// Waits until no process is left.
+    /// Waits until all processes have ended.
     pub(crate) async fn empty(&self) {
         loop {
             let changed = self.changed.notified();
@@ -171,7 +172,7 @@ impl Pool {
 }
 
 impl State {
-    /// Takes the instance that has been idle longest, of whichever function.
+    /// Removes and returns the instance that has been idle longest, of any function.
     fn longest_idle(&mut self) -> Option<Arc<Instance>> {
         let longest = self
             .idle

@@ -1,5 +1,5 @@
-//! Starting worker processes: a clean environment, their own process group, logs read line by line,
-//! death with the emulator.
+//! Start of worker processes. Each has a clean environment and a process group of its own. Its log
+//! is read line by line, and it ends together with the emulator.
 
 use crate::death;
 use crate::instance::Instance;
@@ -20,21 +20,22 @@ use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// Time for which the pipes of an ended process are read. A child of it may keep them open.
+/// Maximum time for which the pipes of an ended process are read. One of its children may keep them
+/// open.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 type Started = io::Result<Child>;
 
-/// The thread that starts all processes: they die when it does (see [`death`]), so it lives as long
-/// as the emulator.
+/// Thread that starts all processes. They are killed when the thread ends (see [`death`]), so it
+/// lives as long as the emulator.
 #[derive(Clone, Debug)]
 pub(crate) struct Starter(mpsc::UnboundedSender<(Command, oneshot::Sender<Started>)>);
 
 impl Starter {
-    /// Needs a tokio runtime, which the children's pipes and exits are watched by. The thread ends
-    /// with the last clone.
+    /// Starts the thread. It needs a tokio runtime, which watches the pipes and exits of the
+    /// children. The thread ends when the last clone is dropped.
     pub(crate) fn new() -> io::Result<Starter> {
-        // Bounded by the number of instances: each has at most one start in it.
+        // The number of instances bounds the channel, because each has at most one start in it.
         let (sender, mut receiver) = mpsc::unbounded_channel::<(Command, oneshot::Sender<Started>)>();
         let runtime = tokio::runtime::Handle::current();
         std::thread::Builder::new().name("emulator-start".into()).spawn(move || {
@@ -55,7 +56,7 @@ impl Starter {
     }
 }
 
-/// A started process with its listeners.
+/// Running process with its listeners.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) instance: Arc<Instance>,
@@ -74,11 +75,12 @@ pub(crate) struct Nursery {
 }
 
 impl Nursery {
-    /// Starts a process with a Runtime API and an S3 listener of its own, both on its own network.
+    /// Starts a process. It gets a Runtime API and an S3 listener, both on the network of the
+    /// instance.
     pub(crate) async fn start(&self, number: u64, function: &Arc<Function>) -> io::Result<Process> {
         let settings = &self.settings;
         let link = settings.bits_per_second.map(Link::new);
-        let limits = Limits::of(settings);
+        let limits = Limits::from_settings(settings);
         let (runtime_listener, runtime_address) = bind().await?;
         let (s3_listener, s3_address) = bind().await?;
         let api = RuntimeApi {
@@ -114,11 +116,11 @@ impl Nursery {
 }
 
 impl Process {
-    /// Waits for the process's end, then ends its group, its logs and its listeners, and tells the
-    /// instance.
+    /// Waits for the end of the process. Then it ends the process group, the logs and the
+    /// listeners, and notifies the instance.
     pub(crate) async fn keep(mut self) {
         let status = self.child.wait().await;
-        // The group outlives its leader while a grandchild is in it.
+        // The process group continues to exist while a grandchild is in it.
         self.instance.kill_for_good();
         for log in &mut self.logs {
             if tokio::time::timeout(LAST_WORDS, &mut *log).await.is_err() {
@@ -133,7 +135,7 @@ impl Process {
     }
 }
 
-/// Returns the end of a process in Lambda's words.
+/// Describes the end of a process in Lambda's words.
 fn how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(0), _) => "Runtime exited without providing a reason".into(),
@@ -199,7 +201,7 @@ fn command(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A terminal's Ctrl-C is for the client, who then stops the emulator.
+        // Ctrl-C in a terminal is meant for the client, which then stops the emulator.
         .process_group(0);
     let mut command = Command::from(command);
     command.kill_on_drop(true);

@@ -1,17 +1,17 @@
-//! Processor time of processes and threads, and the processors that they run on.
+//! Processor time of processes and threads, and the processors on which they run.
 
 #![cfg_attr(target_os = "linux", allow(unsafe_code))]
 
 use std::time::Duration;
 
-/// Returns the processor time that all threads of a process have used, those that have ended included.
-/// Returns `None` if the process has ended, or on a system without such a clock.
+/// Returns the processor time that all threads of a process have used, including threads that have
+/// ended. Returns `None` if the process has ended, or on a system without such a clock.
 #[cfg(target_os = "linux")]
 pub fn time_of(pid: u32) -> Option<Duration> {
     let mut clock: libc::clockid_t = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let pid = libc::pid_t::try_from(pid).ok()?;
-    // SAFETY: both calls write to nothing but the variable that they are given.
+    // SAFETY: both calls write only to the variable that is passed to them.
     let failed = unsafe {
         libc::clock_getcpuclockid(pid, &raw mut clock) != 0 || libc::clock_gettime(clock, &raw mut time) != 0
     };
@@ -31,7 +31,7 @@ pub fn time_of(_pid: u32) -> Option<Duration> {
 #[cfg(target_os = "linux")]
 pub(crate) fn time_of_thread() -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes to nothing but the variable that it is given.
+    // SAFETY: the call writes only to the variable that is passed to it.
     let failed = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) } != 0;
     if failed {
         return None;
@@ -39,19 +39,20 @@ pub(crate) fn time_of_thread() -> Option<Duration> {
     Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
 }
 
-/// Returns `None`: the processor time of a thread is read on Linux only.
+/// Returns `None`, because the processor time of a thread is read on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn time_of_thread() -> Option<Duration> {
     None
 }
 
-/// Moves the calling thread to a processor. Returns whether the system did so.
+/// Moves the calling thread to a processor. Returns true if the system did so.
 #[cfg(target_os = "linux")]
 pub(crate) fn move_to(processor: usize) -> bool {
     if processor >= libc::CPU_SETSIZE as usize {
         return false;
     }
-    // SAFETY: an all-zero set is a valid empty set; the number is below the size of the set; the call reads the set alone.
+    // SAFETY: an all-zero set is a valid empty set. The number is below the size of the set. The
+    // call only reads the set.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(processor, &mut set);
@@ -59,7 +60,7 @@ pub(crate) fn move_to(processor: usize) -> bool {
     }
 }
 
-/// Returns `false`: threads are moved on Linux only.
+/// Returns `false`, because threads are moved on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn move_to(_processor: usize) -> bool {
     false
@@ -68,7 +69,8 @@ pub(crate) fn move_to(_processor: usize) -> bool {
 /// Returns the number of the processor that a process ran on last.
 pub(crate) fn processor_of(pid: u32) -> Option<usize> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name, in parentheses, may have blanks. Field 39 counts from before it.
+    // The program's name is in parentheses and may contain blanks. Field 39 is counted from before
+    // the name.
     stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok()
 }
 

@@ -1,9 +1,11 @@
-//! A reference product that is timed next to the work, and corrects processor time for load.
+//! Reference product that is timed next to the work of the functions, to correct processor time for
+//! load.
 //!
-//! Processor time counts the time on a processor, and not what that processor did. Another program on the other
-//! thread of a core, or a clock that is lower under load, makes the same work cost more of it. So a thread times a
-//! fixed product now and then, on the processor that an instance runs on. The quotient of the least time so far and
-//! this time is the factor for the instance's processor time around then.
+//! Processor time measures the time on a processor, but not the work done in it. The same work
+//! takes more processor time if another program runs on the other thread of the core, or if load
+//! lowers the clock frequency. For this reason a thread regularly times a fixed product on the
+//! processor that an instance runs on. The shortest time so far, divided by this time, is the
+//! factor for the instance's processor time around that moment.
 
 use crate::instance::Instance;
 use crate::pool::Pool;
@@ -11,19 +13,19 @@ use crate::processor;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Interval between two timings.
+/// Interval between two measurements.
 const INTERVAL: Duration = Duration::from_millis(15);
-/// Side of the square matrices.
+/// Side length of the square matrices.
 const SIDE: usize = 48;
-/// Products at the start, whose least time is the first to compare with.
+/// Number of products at the start, whose shortest time is the first reference.
 const FIRST: usize = 200;
-/// The least factor that is believed.
+/// Minimum factor. Smaller values are treated as measurement errors.
 const LEAST: f64 = 0.5;
 
-/// Numbers that are summed besides: more than a core's first cache has.
+/// Number of additional values that are summed. They exceed the first-level cache of a core.
 const SUMMED: usize = 64 << 10;
 
-/// Two matrices and their product, and numbers to sum.
+/// Two matrices and their product, and values to sum.
 struct Product {
     many: Vec<f32>,
     a: Vec<f32>,
@@ -59,7 +61,8 @@ impl Product {
     }
 }
 
-/// Starts the thread. It ends with the pool. On a system without the clocks it ends at once, and all factors are 1.
+/// Starts the thread, which ends with the pool. On a system without the necessary clocks, the
+/// thread ends at once, and all factors are 1.
 pub(crate) fn start(pool: &Arc<Pool>) -> std::io::Result<()> {
     let pool = Arc::downgrade(pool);
     std::thread::Builder::new().name("emulator-reference".into()).spawn(move || compare(&pool)).map(drop)
@@ -85,7 +88,7 @@ fn compare(pool: &Weak<Pool>) {
         let Some(time) = product.time() else { return };
         least = least.min(time);
         let factor = least.as_secs_f64() / time.as_secs_f64().max(1e-9);
-        // All that are busy share the processors with it.
+        // All busy instances share the processors with this one.
         busy.iter().for_each(|instance| instance.compare(factor.clamp(LEAST, 1.0)));
     }
 }

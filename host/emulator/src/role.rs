@@ -1,12 +1,12 @@
-//! The role of a function: which objects it may read and write, as IAM says it at AWS.
+//! Role of a function: the objects that it may read and write, like an IAM role on AWS.
 //!
-//! A role never lists and never deletes. Who may not list is not told that an object is absent:
-//! `AccessDenied` is the answer for both, as at S3.
+//! A role never permits listing or deletion. As in S3, a caller that may not list gets
+//! `AccessDenied` for an absent object, the same answer as for a forbidden one.
 
 use crate::settings::{Function, Settings};
 use std::collections::BTreeMap;
 
-/// Prefixes of the keys that a function may use, in every bucket.
+/// Patterns of keys that a function may use, in every bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Role {
     /// Patterns of objects that the role may read (`s3:GetObject`).
@@ -16,7 +16,7 @@ pub struct Role {
 }
 
 impl Role {
-    /// Returns whether it allows an operation on a key.
+    /// Returns true if the role allows an operation on a key.
     fn allows(&self, operation: &str, key: Option<&str>) -> bool {
         let within = |prefixes: &[String]| key.is_some_and(|key| prefixes.iter().any(|p| key.starts_with(p)));
         match operation {
@@ -31,7 +31,8 @@ impl Role {
     }
 }
 
-/// The access key that a function signs with: its own if it has a role, else the account's.
+/// Returns the access key with which a function signs requests: a separate one if it has a role,
+/// otherwise the account's.
 pub(crate) fn access_key(settings: &Settings, function: &Function) -> String {
     match function.role {
         Some(_) => format!("{}.{}", settings.access_key, function.name),
@@ -43,7 +44,7 @@ pub(crate) fn access_key(settings: &Settings, function: &Function) -> String {
 pub(crate) struct Roles(BTreeMap<String, Role>);
 
 impl Roles {
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub(crate) fn from_settings(settings: &Settings) -> Self {
         let own = |function: &Function| Some((access_key(settings, function), function.role.clone()?));
         Self(settings.functions.iter().filter_map(own).collect())
     }
@@ -52,8 +53,8 @@ impl Roles {
         self.0.keys()
     }
 
-    /// Returns whether who signs with this key is refused. `is_there` looks for the object that is
-    /// read.
+    /// Returns true if a request that is signed with this key is refused. `is_there` looks for the
+    /// object that is read.
     pub(crate) fn refuse(
         &self,
         access_key: &str,
@@ -91,7 +92,7 @@ mod tests {
         let mut function = Function::new("f", "/bin/true");
         function.role = Some(Role { read: vec!["a/".into()], ..Role::default() });
         let settings = Settings { functions: vec![function], ..Settings::default() };
-        let roles = Roles::of(&settings);
+        let roles = Roles::from_settings(&settings);
         let get = ("GetObject", Some("a/x"));
         assert!(roles.refuse("emulator.f", get, || false) && !roles.refuse("emulator.f", get, || true));
         assert!(!roles.refuse("emulator", get, || false), "the account may list");

@@ -1,4 +1,5 @@
-//! Lambda's Runtime API (2018-06-01), as one worker process sees it: next, response, error, init/error.
+//! Runtime API of Lambda (2018-06-01), as one worker process sees it: next, response, error,
+//! init/error.
 
 use crate::instance::{Instance, Outcome, Settle};
 use crate::serve::{BodyError, Lost, collect, json, set_header};
@@ -9,13 +10,13 @@ use hyper::{Method, Request, Response, StatusCode};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// A report of an error, at most.
+/// Maximum size of an error report, in bytes.
 const REPORT_BYTES: usize = 256 * 1024;
 
-/// One instance's Runtime API.
+/// Runtime API of one instance.
 #[derive(Clone, Debug)]
 pub(crate) struct RuntimeApi {
-    /// Filled once the process exists; the listener is open before.
+    /// Instance, which is set once the process exists. The listener is opened before.
     pub(crate) instance: Arc<OnceLock<Arc<Instance>>>,
     pub(crate) arn: Arc<str>,
     pub(crate) answer_bytes: usize,
@@ -112,7 +113,7 @@ impl RuntimeApi {
     }
 }
 
-/// X-Ray's form of a trace's identity.
+/// Returns the trace id of a request in the format of X-Ray.
 pub(crate) fn trace_id(request_id: &str) -> String {
     let hex: String = request_id.chars().filter(char::is_ascii_hexdigit).collect();
     let (time, rest) = hex.split_at_checked(8).unwrap_or(("00000000", ""));

@@ -1,4 +1,5 @@
-//! S3 as the library `s3s` speaks it, over [`Objects`]: every request signed, counted and limited.
+//! Implementation of S3 over [`Objects`], with the protocol library `s3s`. Every request is
+//! authenticated, counted and limited.
 
 use crate::bill::{Bill, S3Bill};
 use crate::clock::Times;
@@ -24,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::net::TcpListener;
 
-/// An XML body (DeleteObjects, CompleteMultipartUpload), at most.
+/// Maximum size of an XML body (DeleteObjects, CompleteMultipartUpload), in bytes.
 const XML_BYTES: usize = 2 << 20;
 
 /// Counters of S3.
@@ -37,14 +38,14 @@ impl Account {
     }
 }
 
-/// The service for all listeners.
+/// Creates the service, which all listeners share.
 pub(crate) fn service(settings: &Settings, account: &Account) -> S3Service {
     let objects = Arc::new(Objects::new(&settings.buckets, settings.store_bytes));
     let (region, account) = (settings.region.clone(), account.clone());
     let mut builder =
         S3ServiceBuilder::new(Backend { objects: objects.clone(), region, account: account.clone() });
     let mut auth = SimpleAuth::from_single(settings.access_key.clone(), settings.secret_key.clone());
-    let roles = Roles::of(settings);
+    let roles = Roles::from_settings(settings);
     for access_key in roles.access_keys() {
         auth.register(access_key.clone(), settings.secret_key.clone().into());
     }
@@ -52,7 +53,7 @@ pub(crate) fn service(settings: &Settings, account: &Account) -> S3Service {
     builder.set_access(Door { account, roles, objects });
     let mut config = S3Config::default();
     config.xml_max_body_size = XML_BYTES;
-    // Uploads by HTML forms are not for programs.
+    // Uploads by HTML forms are disabled, because programs do not use them.
     config.post_object_max_file_size = 0;
     config.form_max_fields_size = 64 * 1024;
     config.form_max_field_size = 64 * 1024;
@@ -61,7 +62,7 @@ pub(crate) fn service(settings: &Settings, account: &Account) -> S3Service {
     builder.build()
 }
 
-/// Opens the service on a listener. With `waiting`, each request adds its modelled wait to that
+/// Serves S3 on a listener. If `waiting` is given, each request adds its modelled wait to that
 /// instance.
 pub(crate) fn serve_s3(
     listener: TcpListener,
@@ -87,7 +88,7 @@ pub(crate) fn serve_s3(
                 Ok(response) => response,
                 Err(_) => refusal(&s3_error!(InternalError)),
             };
-            // The library calls a body that broke off while it read XML its own failure.
+            // If a body breaks off while XML is read, the library reports an internal error.
             if response.status() == hyper::StatusCode::INTERNAL_SERVER_ERROR
                 && let Some(failure) = failed()
             {
@@ -105,7 +106,7 @@ pub(crate) fn serve_s3(
     })
 }
 
-/// Lets signed requests in that the signer's role allows, and counts them.
+/// Access check, which admits signed requests that the signer's role allows, and counts them.
 struct Door {
     account: Account,
     roles: Roles,
@@ -171,7 +172,7 @@ fn timestamp(time: SystemTime) -> Timestamp {
     Timestamp::from(time)
 }
 
-/// The condition of a write.
+/// Returns the condition of a write.
 fn condition(none_match: Option<&ETagCondition>, matches: Option<&ETagCondition>) -> S3Result<Condition> {
     match (none_match, matches) {
         (None, None) => Ok(Condition::None),
@@ -181,7 +182,7 @@ fn condition(none_match: Option<&ETagCondition>, matches: Option<&ETagCondition>
     }
 }
 
-/// Length and checksums that a body must have.
+/// Expected length and checksums of a body.
 #[derive(Default)]
 struct Expected {
     length: Option<i64>,
@@ -191,7 +192,7 @@ struct Expected {
     trailer: Option<TrailingHeaders>,
 }
 
-/// The fields of that name, which two requests have.
+/// Collects the fields of the same name, which two types of requests have.
 macro_rules! expected {
     ($input:ident, $request:ident) => {
         Expected {
@@ -212,7 +213,7 @@ macro_rules! expected {
 }
 
 impl Backend {
-    /// Reads a body, checks it, and returns it with its checksums.
+    /// Reads and checks a body, and returns it with its checksums.
     async fn read(&self, body: Option<StreamingBlob>, expected: Expected) -> S3Result<(Bytes, Checksum)> {
         if let Some(length) = expected.length {
             let length =
@@ -230,8 +231,8 @@ impl Backend {
         };
         let mut hasher = ChecksumHasher::default();
         let given = &expected.checksum;
-        // A trailer may come with a checksum whose algorithm no header names: CRC-32 is the
-        // client's default.
+        // A trailer may contain a checksum whose algorithm no header names. CRC-32 is the default
+        // of clients.
         let unnamed = expected.trailer.is_some() && expected.algorithm.is_none();
         hasher.crc32 = (wants(&given.checksum_crc32, "CRC32") || unnamed).then(s3s::crypto::Crc32::new);
         hasher.crc32c = wants(&given.checksum_crc32c, "CRC32C").then(s3s::crypto::Crc32c::new);
@@ -314,7 +315,7 @@ fn broken_body(failure: &BodyError) -> S3Error {
     }
 }
 
-/// An error as a response.
+/// Converts an error to a response.
 fn refusal(error: &S3Error) -> hyper::Response<Body> {
     let code = error.code();
     let text = format!(
@@ -330,7 +331,7 @@ fn refusal(error: &S3Error) -> hyper::Response<Body> {
     response
 }
 
-/// Returns the S3 error of a body that could not be read.
+/// Returns the S3 error for a body that could not be read.
 fn unread(error: s3s::StdError) -> S3Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*error);
     while let Some(found) = cause {
@@ -351,8 +352,8 @@ fn unread(error: s3s::StdError) -> S3Error {
     s3_error!(IncompleteBody, "The request body terminated unexpectedly: {error}")
 }
 
-/// Each checksum that is given has to be the one found; one of an algorithm that was not computed
-/// counts as wrong.
+/// Compares each checksum that the client sent with the computed one. A checksum of an algorithm
+/// that was not computed counts as wrong.
 fn compare(found: &Checksum, given: &Checksum) -> S3Result<()> {
     let pairs = [
         (&given.checksum_crc32, &found.checksum_crc32, "CRC32"),

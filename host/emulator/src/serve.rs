@@ -1,5 +1,5 @@
-//! One HTTP listener on loopback with limits: connections, header bytes, deadlines for headers,
-//! bodies and unread answers.
+//! HTTP listener on a loopback address with limits: connections, header size, and deadlines for
+//! headers, bodies and unread answers.
 
 use crate::link::{Link, Socket};
 use crate::settings::Settings;
@@ -21,17 +21,17 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A request's line and headers, at most.
+/// Maximum size of a request's line and headers, in bytes.
 pub(crate) const HEADER_BYTES: usize = 64 * 1024;
-/// Headers of a request, at most.
+/// Maximum number of headers of a request.
 pub(crate) const HEADERS: usize = 100;
 /// Maximum number of bytes of a too large body that are read and discarded, so that its sender can
 /// read the refusal.
 const DRAINED_BYTES: usize = 64 << 20;
-/// The whole of a body may take this many times the time between two pieces.
+/// Maximum time for a whole body, as a multiple of the maximum time between two pieces.
 const BODY_PIECES: u32 = 10;
 
-/// The limits of a listener.
+/// Limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) connections: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub(crate) fn from_settings(settings: &Settings) -> Self {
         Limits {
             connections: settings.connections,
             header_timeout: settings.header_timeout,
@@ -49,12 +49,12 @@ impl Limits {
     }
 }
 
-/// The handler wants the connection closed without a response.
+/// The handler requests that the connection is closed without a response.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection is closed without a response")]
 pub(crate) struct Lost;
 
-/// A listener's task. Dropping it closes the listener and all its connections.
+/// Task of a listener. Dropping it closes the listener and all its connections.
 #[derive(Debug)]
 pub(crate) struct Server(AbortHandle);
 
@@ -64,7 +64,7 @@ impl Drop for Server {
     }
 }
 
-/// Opens a port of the system's choice, on loopback only.
+/// Opens a port that the system chooses, on the loopback address only.
 pub(crate) async fn bind() -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
@@ -107,10 +107,10 @@ where
                     .header_read_timeout(limits.header_timeout)
                     .max_headers(HEADERS)
                     .max_buf_size(HEADER_BYTES)
-                    // A client that has sent its whole request may close its side and still be
-                    // answered.
+                    // A client that has sent its whole request may close its sending side and still
+                    // gets an answer.
                     .half_close(true);
-                // An error ends the connection; hyper has answered an invalid request.
+                // An error ends the connection. hyper has already answered an invalid request.
                 let _ = http.serve_connection(TokioIo::new(socket), service_fn(handle)).await;
                 drop(permit);
             });
@@ -119,14 +119,14 @@ where
     Server(tokio::spawn(accept).abort_handle())
 }
 
-/// Why a body could not be had.
+/// Reason why a body could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BodyError {
-    /// More bytes than allowed.
+    /// The body exceeds its maximum size.
     TooLarge,
     /// The sender stopped, or took too long.
     Slow,
-    /// The connection broke, or the encoding is wrong.
+    /// The connection broke off, or the encoding is invalid.
     Broken,
 }
 
@@ -147,7 +147,7 @@ impl BodyFate {
     }
 }
 
-/// A request's body whose sender has to keep going.
+/// Body of a request with a deadline for each piece.
 #[derive(Debug)]
 pub(crate) struct Paced {
     inner: Incoming,
@@ -207,8 +207,8 @@ impl Body for Paced {
     }
 }
 
-/// The whole of a body of at most `limit` bytes. Of a larger one a further 64 MiB are read and
-/// thrown away.
+/// Reads a whole body of at most `limit` bytes. Of a larger body, up to 64 MiB more are read and
+/// discarded.
 pub(crate) async fn collect(body: Incoming, limit: usize, pace: Duration) -> Result<Bytes, BodyError> {
     let mut body = Paced::new(body, pace);
     let mut bytes = BytesMut::new();
@@ -231,7 +231,7 @@ pub(crate) async fn collect(body: Incoming, limit: usize, pace: Duration) -> Res
     if thrown > 0 { Err(BodyError::TooLarge) } else { Ok(bytes.freeze()) }
 }
 
-/// A response of JSON.
+/// Creates a response with a JSON body.
 pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
@@ -241,7 +241,7 @@ pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<
     response
 }
 
-/// Sets a header if its value can be one.
+/// Sets a header if the value is valid for a header.
 pub(crate) fn set_header(response: &mut Response<Full<Bytes>>, name: &'static str, value: &str) {
     if let Ok(value) = hyper::header::HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);

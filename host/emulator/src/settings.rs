@@ -10,50 +10,51 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A synchronous invocation's event and answer, at most: 6 MiB of JSON, Lambda's limit.
+/// Maximum size of the event and the answer of a synchronous invocation, in bytes: 6 MiB of JSON,
+/// Lambda's limit.
 pub const SYNCHRONOUS_PAYLOAD_BYTES: usize = 6_291_456;
-/// An asynchronous invocation's event, at most: 1 MiB, Lambda's limit.
+/// Maximum size of the event of an asynchronous invocation, in bytes: 1 MiB, Lambda's limit.
 pub const ASYNCHRONOUS_PAYLOAD_BYTES: usize = 1_048_576;
-/// Functions of one emulator, at most.
+/// Maximum number of functions of one emulator.
 pub const FUNCTIONS: usize = 64;
-/// Buckets of one emulator, at most.
+/// Maximum number of buckets of one emulator.
 pub const BUCKETS: usize = 64;
 
-/// One function: a program that speaks the Lambda Runtime API.
+/// Function: a program that implements the Lambda Runtime API.
 #[derive(Clone, Debug)]
 pub struct Function {
-    /// Its name: 1 to 64 of `[a-zA-Z0-9_-]`.
+    /// Name of the function, 1 to 64 of `[a-zA-Z0-9_-]`.
     pub name: String,
-    /// The program, started without arguments.
+    /// Path of the program, which is started without arguments.
     pub bootstrap: PathBuf,
     /// Value of `LAMBDA_TASK_ROOT`, and working directory of the program. If `None`, it is the
     /// program's folder.
     pub task_root: Option<PathBuf>,
-    /// Memory in MB, 128 to 10,240: for the bill and for `AWS_LAMBDA_FUNCTION_MEMORY_SIZE`. A
-    /// process that had more resident is killed.
+    /// Memory in MB, 128 to 10,240. It determines the bill and `AWS_LAMBDA_FUNCTION_MEMORY_SIZE`. A
+    /// process with more resident memory is killed.
     pub memory_mb: u32,
-    /// Time limit of an invocation, up to 900 s. After it the process is killed.
+    /// Time limit of an invocation, up to 900 s. A process that exceeds it is killed.
     pub timeout: Duration,
-    /// Variables on top of those that Lambda sets. Those that Lambda sets itself cannot be
+    /// Environment variables in addition to those that Lambda sets. Variables of Lambda cannot be
     /// overridden, except `AWS_ENDPOINT_URL_*`.
     pub environment: BTreeMap<String, String>,
-    /// Its folder for temporary files. If `None`, `TMPDIR` is not set.
+    /// Folder for temporary files. If `None`, `TMPDIR` is not set.
     pub tmp: Option<Tmp>,
-    /// Permissions for objects. If `None`, the function has those of the account.
+    /// Permissions for objects. If `None`, the function has the permissions of the account.
     pub role: Option<Role>,
 }
 
 /// Folder for temporary files of a function's processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tmp {
-    /// The folder in which each process has a folder of its own, for as long as it lives.
+    /// Folder that contains a subfolder for each process, which exists as long as the process.
     pub folder: PathBuf,
-    /// Maximum size of a process's folder, MB. A process that writes more is killed.
+    /// Maximum size of a process's subfolder, in MB. A process that writes more is killed.
     pub mb: u32,
 }
 
 impl Function {
-    /// A function of 1,769 MB (one virtual processor) and 60 s.
+    /// Creates a function with 1,769 MB (one vCPU) and a time limit of 60 s.
     pub fn new(name: impl Into<String>, bootstrap: impl Into<PathBuf>) -> Self {
         Function {
             name: name.into(),
@@ -68,18 +69,18 @@ impl Function {
     }
 }
 
-/// One line that a worker process wrote to its standard output or error.
+/// Line that a worker process wrote to its standard output or error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// The function.
+    /// Name of the function.
     pub function: String,
-    /// The process.
+    /// Process id.
     pub pid: u32,
-    /// The line without its end, cut after [`LOG_LINE_BYTES`].
+    /// Text of the line without its line end, cut after [`LOG_LINE_BYTES`].
     pub text: String,
 }
 
-/// A line of a worker's log is cut after this many bytes.
+/// Maximum length of a log line, in bytes. Longer lines are cut.
 pub const LOG_LINE_BYTES: usize = 8192;
 
 /// Callback for log lines, in addition to the log tail. It is called on threads of the emulator and
@@ -93,35 +94,35 @@ impl fmt::Debug for LogSink {
     }
 }
 
-/// The emulated account.
+/// Settings of the emulated account.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The functions that can be invoked.
+    /// Functions that can be invoked.
     pub functions: Vec<Function>,
-    /// The buckets that exist, by name.
+    /// Names of the buckets that exist.
     pub buckets: Vec<String>,
-    /// The region, as the workers are told and as signatures name it.
+    /// Region, which workers get as an environment variable and signatures contain.
     pub region: String,
-    /// The access key that clients and workers sign with.
+    /// Access key with which clients and workers sign requests.
     pub access_key: String,
-    /// The secret of [`Settings::access_key`].
+    /// Secret key that belongs to [`Settings::access_key`].
     pub secret_key: String,
-    /// Invocations that may run at once, over all functions; beyond, 429. As many processes live at
-    /// most.
+    /// Maximum number of invocations that run at the same time, over all functions. Further calls
+    /// are refused with status 429. It is also the maximum number of processes.
     pub concurrency: usize,
-    /// Added before a process is started: what Lambda needs to find a machine and the code. Not
-    /// billed.
+    /// Time that is added before a process is started, which represents Lambda's search for a
+    /// machine and the code. It is not billed.
     pub cold_start_delay: Duration,
     /// Time limit for a process to request its first work.
     pub init_timeout: Duration,
-    /// The network of one instance, in bits per second, each direction on its own, over all its
-    /// connections; None: as fast as it goes.
+    /// Bandwidth of one instance, in bits per second, for each direction separately, over all its
+    /// connections. If `None`, it is not limited.
     pub bits_per_second: Option<u64>,
-    /// An instance without work for this long is ended.
+    /// Idle time after which an instance is ended.
     pub idle_timeout: Duration,
-    /// Bytes of a synchronous event, at most.
+    /// Maximum size of a synchronous event, in bytes.
     pub event_bytes: usize,
-    /// Bytes of an answer, at most.
+    /// Maximum size of an answer, in bytes.
     pub answer_bytes: usize,
     /// Times of the modelled cloud. If `None`, an invocation takes the time that it takes on this
     /// machine.
@@ -130,22 +131,23 @@ pub struct Settings {
     pub faults: Faults,
     /// Maximum number of log bytes in `X-Amz-Log-Result`, before base64. AWS has 4,096.
     pub log_tail: usize,
-    /// Hears every log line of every worker.
+    /// Callback that receives every log line of every worker.
     pub log_sink: Option<LogSink>,
-    /// Bytes that all buckets hold, at most.
+    /// Maximum total size of all buckets, in bytes.
     pub store_bytes: u64,
-    /// A client must have sent its request's headers within this time; an idle connection is closed
-    /// after it.
+    /// Maximum time for a client to send the headers of a request. An idle connection is closed
+    /// after the same time.
     pub header_timeout: Duration,
-    /// No more than this between two pieces of a request's body, and no more than ten times this
-    /// for the whole of it.
+    /// Maximum time between two pieces of a request's body. The maximum time for the whole body is
+    /// ten times as long.
     pub body_timeout: Duration,
-    /// Connections of each listener, at most; more wait to be accepted.
+    /// Maximum number of connections per listener. Further connections wait to be accepted.
     pub connections: usize,
 }
 
 impl Default for Settings {
-    /// One bucket `eciton`, no function, no faults, a network without limit.
+    /// Returns settings with one bucket `eciton`, no functions, no faults, and a network without
+    /// limit.
     fn default() -> Self {
         Settings {
             functions: Vec::new(),
@@ -173,11 +175,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Checks all of them, the programs too.
+    /// Checks all settings, including the programs of functions.
     ///
     /// # Errors
-    ///
-    /// [`Error::Setting`] and [`Error::Program`], for the first that is wrong.
+    /// Returns [`Error::Setting`] or [`Error::Program`] for the first setting that is invalid.
     pub fn check(&self) -> Result<()> {
         range("functions", self.functions.len() as u64, 0, FUNCTIONS as u64)?;
         range("buckets", self.buckets.len() as u64, 0, BUCKETS as u64)?;
@@ -275,14 +276,14 @@ impl Function {
     }
 }
 
-/// Lambda's rule for names.
+/// Returns true if Lambda allows the name for a function.
 pub(crate) fn is_function_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
 fn millis(value: Duration) -> u64 {
-    // Rounded up: a microsecond is not "0, switched off".
+    // Rounded up, so that a microsecond does not become 0, which means disabled.
     u64::try_from(value.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
 }
 

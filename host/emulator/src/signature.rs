@@ -1,5 +1,5 @@
-//! AWS Signature Version 4 of a whole request, as the Lambda API checks it. (S3's is checked by the
-//! library `s3s`.)
+//! Verification of AWS Signature Version 4 for a whole request, as the Lambda API does it. (The
+//! library `s3s` verifies requests to S3.)
 
 use hmac::{Hmac, KeyInit, Mac};
 use hyper::http::request::Parts;
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Maximum difference between a request's date and this machine's.
 const SKEW: Duration = Duration::from_secs(15 * 60);
 
-/// Scope and key with which a request has to be signed.
+/// Scope and key with which a request must be signed.
 pub(crate) struct Scope<'a> {
     pub(crate) region: &'a str,
     pub(crate) service: &'a str,
@@ -17,7 +17,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) secret_key: &'a str,
 }
 
-/// Why a request is not accepted.
+/// Reason why a request is not accepted.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum Wrong {
     #[error("Missing Authentication Token")]
@@ -49,7 +49,7 @@ impl Wrong {
     }
 }
 
-/// Checks the `Authorization` header against the whole request.
+/// Verifies the `Authorization` header against the whole request.
 pub(crate) fn check(parts: &Parts, body: &[u8], scope: &Scope<'_>) -> Result<(), Wrong> {
     check_at(parts, body, scope, SystemTime::now())
 }
@@ -110,7 +110,7 @@ fn check_at(parts: &Parts, body: &[u8], scope: &Scope<'_>, now: SystemTime) -> R
 }
 
 fn mac(key: &[u8], message: &str) -> Vec<u8> {
-    // HMAC takes keys of any length.
+    // HMAC accepts keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return Vec::new() };
     mac.update(message.as_bytes());
     mac.finalize().into_bytes().to_vec()
@@ -120,7 +120,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Percent-encodes once more what the request's line carries, as all services but S3 do.
+/// Percent-encodes the request line once more, as all services but S3 do.
 fn encode(text: &str, is_path: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -152,7 +152,7 @@ fn canonical_query(query: &str) -> String {
     pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
 }
 
-/// `20261121T081234Z`.
+/// Parses a date such as `20261121T081234Z`.
 fn parse_date(text: &str) -> Option<SystemTime> {
     let shape: Vec<char> = text.chars().collect();
     if shape.len() != 16 || shape.get(8) != Some(&'T') || shape.get(15) != Some(&'Z') {
@@ -173,7 +173,8 @@ fn parse_date(text: &str) -> Option<SystemTime> {
     {
         return None;
     }
-    // Days since 1970 of a civil date, counting years from March so that a leap day comes last.
+    // Number of days since 1970 of a calendar date. Years are counted from March, so that a leap
+    // day is the last day.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
     let days = days.checked_sub(719_468)?;
@@ -193,7 +194,7 @@ mod tests {
         secret_key: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
     };
 
-    /// AWS's published example `get-vanilla-query-order-key-case`.
+    /// Returns AWS's published example `get-vanilla-query-order-key-case`.
     fn example(signature: &str) -> Parts {
         let credential = "Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request";
         let request = Request::get("/?Param2=value2&Param1=value1")

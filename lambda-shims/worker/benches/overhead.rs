@@ -1,10 +1,11 @@
-//! What an invocation costs around its kernel, and what a cold start costs.
+//! Benchmark of the cost of an invocation around its kernel, and of a cold start.
 //!
-//! `cargo bench -p eciton-worker` starts the real `bootstrap` and, beside it, a function that gives its
-//! event back (this program itself), behind the same Runtime API, and prints medians: from the event's
-//! first byte to the answer's last. *Overhead* is the worker's time less the kernel's and less the
-//! echo's of the same event. Then, within this process, a task whose input comes from a paced store as
-//! slowly as its kernel computes: streamed, and fetched first. `cargo test` runs it with tiny numbers.
+//! `cargo bench -p eciton-worker` starts the real `bootstrap` behind a Runtime API. Next to it, it
+//! starts a function that returns its event (this program itself). It prints medians of the time
+//! from the first byte of the event to the last byte of the answer. *Overhead* is the worker's time
+//! minus the kernel's time, and minus the echo's time for the same event. Then it runs a task
+//! within this process, whose input comes from a store that is as slow as the kernel. The input is
+//! either streamed, or fetched completely first. `cargo test` runs the benchmark with tiny numbers.
 //! `ECITON_BOOTSTRAP` names another binary to measure, such as `target/worker/bootstrap`.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -26,7 +27,7 @@ use fixture::{Case, Fixture, Shape, package, trusted};
 use lambda_runtime::{LambdaEvent, service_fn};
 use serde_json::value::RawValue;
 
-/// Set: be the function that gives its event back.
+/// Environment variable that makes this program the function that returns its event.
 const ECHO: &str = "ECITON_ECHO";
 
 fn main() {
@@ -35,11 +36,11 @@ fn main() {
         let echo = service_fn(|event: LambdaEvent<Box<RawValue>>| async move {
             Ok::<_, lambda_runtime::Error>(event.payload)
         });
-        // Until the Runtime API goes away.
+        // Runs until the Runtime API is gone.
         let _ = tokio.block_on(lambda_runtime::run(echo));
         return;
     }
-    // A test runner that asks for the list of tests, as cargo-nextest does.
+    // A test runner such as cargo-nextest asks for the list of tests.
     let asked = |flag: &str| std::env::args().any(|a| a == flag);
     if asked("--list") || asked("--ignored") {
         if !asked("--ignored") {
@@ -121,7 +122,7 @@ fn main() {
     }
 }
 
-/// The same task streamed and not, from a store that is as slow as the kernel.
+/// Measures the same task streamed and not streamed, with a store that is as slow as the kernel.
 fn streaming(rows: usize, features: u32, rounds: usize) {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     tokio.block_on(async {
@@ -151,7 +152,7 @@ fn streaming(rows: usize, features: u32, rounds: usize) {
                 let reply = fixture.ask(&event).await.unwrap();
                 let whole = begun.elapsed();
                 store.pace(0);
-                // Less the answer's own way, which is no part of it.
+                // Without the time to send the answer, which is not part of the measurement.
                 let send_us = reply.send_us;
                 let answer = fixture::read(reply, &*store).await;
                 let answering = Duration::from_micros(answer.meta().times.encode_us + send_us);

@@ -1,16 +1,16 @@
-//! What stays between invocations: least recently used entries, bounded by a sum of costs.
+//! Cache between invocations: least recently used entries, with a limit on the sum of their costs.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// A map that forgets what was used longest ago as soon as its entries together cost more than a
-/// capacity. Costs are bytes, or 1 each where entries are counted.
+/// Map that removes the least recently used entries when the total cost exceeds a capacity. The
+/// cost of an entry is its size in bytes, or 1 if entries are counted.
 #[derive(Debug)]
 pub struct Cache<K, V> {
     entries: HashMap<K, Entry<V>>,
     capacity: u64,
     cost: u64,
-    /// Counts uses, so that the smallest mark is the oldest use.
+    /// Number of uses so far. The entry with the smallest mark was used least recently.
     clock: u64,
 }
 
@@ -22,31 +22,31 @@ struct Entry<V> {
 }
 
 impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
-    /// An empty cache that keeps entries of `capacity` together.
+    /// Creates an empty cache for entries whose total cost is at most `capacity`.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         Self { entries: HashMap::new(), capacity, cost: 0, clock: 0 }
     }
 
-    /// What the entries cost together; never more than the capacity.
+    /// Returns the total cost of all entries, which never exceeds the capacity.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nothing is kept.
+    /// Returns true if the cache has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// An entry, which is now the one used last.
+    /// Returns an entry and marks it as most recently used.
     pub fn get<Q>(&mut self, key: &Q) -> Option<V>
     where
         K: std::borrow::Borrow<Q>,
@@ -58,8 +58,9 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         Some(entry.value.clone())
     }
 
-    /// Keeps an entry in place of one of the same key; returns what had to go for it. An entry that
-    /// costs more than the whole capacity is not kept, and nothing goes for it.
+    /// Inserts an entry, and replaces one with the same key. Returns the entries that were removed.
+    /// An entry that costs more than the whole capacity is not inserted, and then nothing is
+    /// removed.
     pub fn insert(&mut self, key: K, value: V, cost: u64) -> Vec<V> {
         let mut gone = Vec::new();
         if let Some(old) = self.entries.remove(&key) {
@@ -70,7 +71,8 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
             return gone;
         }
         while self.cost > self.capacity - cost {
-            // A scan: there are tens of entries, and one goes only when a large one comes.
+            // A linear search is fast enough. There are a few dozen entries, and one is removed
+            // only when a large one is inserted.
             let oldest = self.entries.iter().min_by_key(|(_, e)| e.used).map(|(k, _)| k.clone());
             let Some(entry) = oldest.and_then(|k| self.entries.remove(&k)) else { break };
             self.cost -= entry.cost;
@@ -82,7 +84,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         gone
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.cost = 0;
@@ -103,14 +105,14 @@ mod tests {
         assert_eq!(cache.insert("c", 3, 3), [2]);
         assert_eq!((cache.get("a"), cache.get("b"), cache.get("c")), (Some(1), None, Some(3)));
         assert_eq!(cache.cost(), 7);
-        // Exactly full, and one over.
+        // Exactly full, then one too many.
         assert!(cache.insert("d", 4, 3).is_empty());
         assert_eq!((cache.cost(), cache.len()), (10, 3));
         assert_eq!(cache.insert("e", 5, 1), [1]);
-        // Too large for the whole: others stay.
+        // An entry larger than the capacity: the others stay.
         assert!(cache.insert("f", 6, 11).is_empty());
         assert_eq!((cache.get("f"), cache.get("e")), (None, Some(5)));
-        // The same key again counts once.
+        // An entry with the same key is counted once.
         assert_eq!(cache.insert("e", 7, 2), [5]);
         assert_eq!((cache.cost(), cache.get("e")), (8, Some(7)));
         assert_eq!(cache.insert("all", 8, 10).len(), 3);

@@ -1,4 +1,4 @@
-//! A future whose panics are errors.
+//! Conversion of panics in a future to errors.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use crate::error::{Error, Result};
 
-/// Runs `future`; a panic in it is [`Error::Panic`], and it is not polled again.
+/// Runs `future`. A panic in it becomes [`Error::Panic`], and the future is not polled again.
 pub(crate) async fn caught<T>(doing: &'static str, future: impl Future<Output = Result<T>>) -> Result<T> {
     let mut future = pin!(future);
     let poll = |context: &mut std::task::Context<'_>| {
@@ -18,7 +18,7 @@ pub(crate) async fn caught<T>(doing: &'static str, future: impl Future<Output = 
     poll_fn(poll).await
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 pub(crate) fn text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())

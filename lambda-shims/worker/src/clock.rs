@@ -1,5 +1,5 @@
-//! The clock that interrupts guests. It ticks while a kernel runs and sleeps otherwise: a worker
-//! waits for its next invocation most of its life, and many share a processor.
+//! Clock that interrupts guests. It ticks while a kernel runs and sleeps otherwise. A worker waits
+//! for its next invocation most of the time, and many workers share a processor.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -8,7 +8,7 @@ use eciton_kernel::{Limits, Runtime};
 
 #[derive(Debug, Default)]
 struct State {
-    /// Kernels that run now.
+    /// Number of kernels that are running.
     running: u32,
     closing: bool,
 }
@@ -21,27 +21,27 @@ struct Shared {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Two plain fields; whole whatever happened.
+        // The state has two plain fields and is valid even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Ticks a runtime while it is wanted.
+/// Clock that ticks a runtime while a kernel runs.
 #[derive(Debug)]
 pub(crate) struct Clock {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The clock ticks while one of these lives.
+/// Guard that keeps the clock ticking as long as it exists.
 #[derive(Debug)]
 pub(crate) struct Ticking(Arc<Shared>);
 
 impl Clock {
-    /// A clock for `runtime`, still asleep.
+    /// Starts the clock thread for `runtime`, which sleeps at first.
     ///
     /// # Errors
-    /// If the system refuses a thread.
+    /// Returns an error if the system cannot start a thread.
     pub(crate) fn start(runtime: &Runtime) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (runtime, own) = (runtime.clone(), shared.clone());
@@ -57,12 +57,12 @@ impl Clock {
                 runtime.tick();
             }
         };
-        // It calls nothing that is deep.
+        // The thread calls no deeply nested functions.
         let thread = std::thread::Builder::new().name("eciton-clock".to_owned()).stack_size(64 << 10);
         Ok(Self { thread: Some(thread.spawn(life)?), shared })
     }
 
-    /// Ticks from now until the answer is dropped.
+    /// Starts ticking. The clock ticks until the guard that is returned is dropped.
     pub(crate) fn tick(&self) -> Ticking {
         let mut state = self.shared.lock();
         state.running += 1;
@@ -84,7 +84,7 @@ impl Drop for Clock {
         self.shared.lock().closing = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It cannot panic, and there is nothing to do if it did.
+            // The thread cannot panic, and nothing could be done if it did.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The one thread that runs kernels: while it computes, the other goes on fetching.
+//! Thread that runs kernels. While it computes, the main thread continues to fetch data.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -6,16 +6,16 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use crate::caught::text;
 use crate::error::{Error, Result};
 
-/// Jobs that may wait for the thread. A function does one invocation at a time; this bounds a worker
-/// inside another process.
+/// Maximum number of jobs that wait for the thread. A function handles one invocation at a time.
+/// The limit applies to a worker inside another process.
 pub const QUEUE: usize = 64;
 
-/// Native stack. A kernel's own is at most 1 MiB of it.
+/// Size of the native stack, in bytes. A kernel's stack takes at most 1 MiB of it.
 const STACK_BYTES: usize = 4 << 20;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The thread's entrance; the thread ends when this is dropped and the last job is done.
+/// Sender of jobs to the thread. The thread ends when this is dropped and the last job is done.
 #[derive(Debug)]
 pub(crate) struct Compute {
     jobs: SyncSender<Job>,
@@ -25,7 +25,7 @@ impl Compute {
     /// Starts the thread.
     ///
     /// # Errors
-    /// If the system refuses one.
+    /// Returns an error if the system cannot start a thread.
     pub(crate) fn start() -> std::io::Result<Self> {
         let (jobs, waiting) = sync_channel::<Job>(QUEUE);
         let life = move || {
@@ -45,15 +45,16 @@ impl Compute {
         })
     }
 
-    /// Runs `job` on the thread some time; nobody waits for it. It may panic.
+    /// Queues `job` for the thread, without waiting for its result. The job may panic.
     pub(crate) fn send(&self, job: impl FnOnce() + Send + 'static) -> Result<()> {
         self.enqueue(Box::new(move || {
-            // The hook has written it to the log.
+            // The panic hook has written the message to the log.
             let _ = catch_unwind(AssertUnwindSafe(job));
         }))
     }
 
-    /// Runs `job` on the thread. A panic in it is an error; the thread goes on.
+    /// Runs `job` on the thread, and waits for its result. A panic in it becomes an error, and the
+    /// thread continues.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         doing: &'static str,
@@ -63,7 +64,7 @@ impl Compute {
         let whole = move || {
             let result = catch_unwind(AssertUnwindSafe(job));
             let result = result.unwrap_or_else(|panic| Err(Error::Panic { doing, text: text(&*panic) }));
-            // Nobody waits any more: nothing is left to do.
+            // If the caller no longer waits, the result is dropped.
             let _ = answer.send(result);
         };
         self.enqueue(Box::new(whole))?;

@@ -1,114 +1,114 @@
-//! Why an invocation is refused, or failed without being the kernel's fault. What a kernel does
-//! wrong is not here: it is an answer.
+//! Errors of a worker: refused invocations, and failures that the kernel did not cause. An error of
+//! a kernel is not an [`Error`] but an answer.
 
-/// The result of an invocation.
+/// Result of an invocation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of the worker; in Lambda's terms a function error.
+/// Error of a worker, which the caller sees as a Lambda function error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A setting of the function is missing or wrong.
+    /// An environment variable of the function is missing or invalid.
     #[error("the function's environment: {variable}: {reason}")]
     Settings {
-        /// Which.
+        /// Name of the variable.
         variable: &'static str,
-        /// What was found and what is needed.
+        /// Value that was found, and the values that are allowed.
         reason: String,
     },
-    /// The event is not an invocation.
-    #[error("the event is not an invocation of this version: {0}")]
+    /// The event is not a valid invocation.
+    #[error("the event is not a valid invocation for this version of the worker: {0}")]
     Event(#[source] eciton_transport::Error),
-    /// The frame, or a constant frame that it names, is malformed.
+    /// The request's frame, or a frame with shared tensors, is malformed.
     #[error("{place}: {source}")]
     Frame {
-        /// Which frame, which part.
+        /// Frame and part in which the defect was found.
         place: String,
-        /// What is wrong.
+        /// Error of the frame decoder.
         source: eciton_tensor::Error,
     },
-    /// The frame is well-formed, but what it asks for is not a task.
+    /// The frame is well-formed, but does not contain a valid task.
     #[error("the request: {0}")]
     Request(#[source] eciton_kernel::Error),
-    /// A key that this task has no business with.
+    /// The task must not access this object.
     #[error("object key `{key}`: {reason}")]
     Key {
-        /// What was asked for.
+        /// Key of the object.
         key: String,
-        /// Why it is refused.
+        /// Reason why the key is refused.
         reason: String,
     },
-    /// A stated limit of the worker.
-    #[error("limit {limit}: {found} asked for, {allowed} allowed")]
+    /// The request exceeds a limit of the worker.
+    #[error("limit {limit}: {found} requested, {allowed} allowed")]
     Limit {
-        /// Which.
+        /// Name of the limit.
         limit: &'static str,
-        /// What was asked for.
+        /// Amount that was requested.
         found: u64,
-        /// What is allowed.
+        /// Maximum amount.
         allowed: u64,
     },
-    /// The kernel's code is not there, not signed, or not for this machine.
+    /// The code of the kernel does not exist, is not signed, or is not for this machine.
     #[error("kernel `{kernel}` is refused: {reason}")]
     Kernel {
-        /// Its name.
+        /// Name of the kernel.
         kernel: String,
-        /// Why.
+        /// Reason for the refusal.
         reason: String,
     },
-    /// The object store.
+    /// An operation of the object store failed.
     #[error("{doing} `{key}`: {source}")]
     Store {
-        /// `fetching`, `writing`, ...
+        /// Operation, as a participle: `fetching`, `writing`, ...
         doing: &'static str,
-        /// Which object.
+        /// Key of the object.
         key: String,
-        /// Why.
+        /// Error of the store.
         source: Box<eciton_transport::Error>,
     },
-    /// An object is not what the invocation says, or changed while it was read.
+    /// An object differs from the description in the invocation, or changed while it was read.
     #[error("object `{key}`: {reason}")]
     Object {
-        /// Which.
+        /// Key of the object.
         key: String,
-        /// Both sides of the mismatch.
+        /// Expected and found values.
         reason: String,
     },
-    /// An operation of the store took too long.
-    #[error("{doing} `{key}` was not done within {limit_ms} ms")]
+    /// An operation of the object store exceeded its time limit.
+    #[error("{doing} `{key}` took longer than {limit_ms} ms")]
     Slow {
-        /// `fetching`, `writing`, ...
+        /// Operation, as a participle: `fetching`, `writing`, ...
         doing: &'static str,
-        /// Which object.
+        /// Key of the object.
         key: String,
-        /// The limit.
+        /// Time limit, in milliseconds.
         limit_ms: u64,
     },
-    /// More invocations at once than a worker takes.
-    #[error("limit waiting tasks: {limit} wait already")]
+    /// More tasks are waiting than the worker accepts.
+    #[error("limit waiting tasks: {limit} tasks are waiting already")]
     Busy {
-        /// How many may wait.
+        /// Maximum number of waiting tasks.
         limit: usize,
     },
-    /// The kernel host failed, not the kernel.
+    /// The kernel host failed. The kernel is not the cause.
     #[error("the kernel host: {0}")]
     Host(#[source] eciton_kernel::Error),
-    /// The answer cannot be written down.
+    /// The answer cannot be encoded.
     #[error("the answer: {0}")]
     Answer(#[source] eciton_kernel::Error),
-    /// A panic: a bug of the worker. The process goes on.
+    /// The worker panicked because of a bug. The process continues.
     #[error("a bug of the worker, while {doing}: {text}")]
     Panic {
-        /// What it was doing.
+        /// Operation that panicked.
         doing: &'static str,
-        /// The panic's text.
+        /// Message of the panic.
         text: String,
     },
 }
 
 impl Error {
-    /// The error type that the caller of a function sees: `Eciton.*` for what will be refused again,
-    /// `Worker.*` for what may pass when it is tried again ([`Error::is_retryable`]).
+    /// Returns the error type that the caller of a function sees. `Eciton.*` is an error that a
+    /// retry would not fix, `Worker.*` one that may not occur again ([`Error::is_retryable`]).
     #[must_use]
     pub fn name(&self) -> &'static str {
         let host = self.is_retryable();
@@ -135,13 +135,14 @@ impl Error {
         }
     }
 
-    /// Whether the same invocation may succeed if it is tried again, here or on another instance.
+    /// Returns true if the same invocation may succeed when it is tried again, on this or another
+    /// instance.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Slow { .. } | Self::Busy { .. } | Self::Panic { .. } => true,
             Self::Store { source, .. } => source.is_retryable(),
-            // Bytes that were lost or changed may come whole the next time.
+            // Bytes that were lost or changed may arrive complete the next time.
             Self::Frame { source, .. } => {
                 use eciton_tensor::Error::{Damaged, NotArrived};
                 matches!(source, Damaged { .. } | NotArrived { .. })

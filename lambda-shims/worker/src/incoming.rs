@@ -1,5 +1,5 @@
-//! A frame on its way in: its header first, then its parts, of which one may go on arriving while the
-//! kernel computes on it.
+//! Frame that arrives from an object store or an event. Its header is read first, then its parts.
+//! One part may still arrive while the kernel computes on it.
 
 use std::ops::Range;
 
@@ -12,29 +12,30 @@ use crate::error::{Error, Result};
 use crate::room::Room;
 use crate::timed::Timed;
 
-/// The first read of an object: its header, and all of it if it is small.
+/// Size of the first read of an object, in bytes. It contains the header, and the whole frame if it
+/// is small.
 pub const HEAD_BYTES: u64 = 64 << 10;
 
-/// What is known of a frame.
+/// Bytes of a frame that have arrived.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    /// For errors.
+    /// Name of the frame, for error messages.
     place: String,
     header: Header,
-    /// Runs of the frame's bytes that are here, ascending.
+    /// Ranges of the frame's bytes that have arrived, ascending.
     pieces: Vec<(u64, Bytes)>,
-    /// The part that arrives by itself.
+    /// Part that is streamed separately.
     arriving: Option<(u32, Matrix)>,
 }
 
 impl Incoming {
-    /// A frame that is here whole.
+    /// Wraps a complete frame.
     pub(crate) fn whole(place: &str, bytes: Bytes, room: &Room) -> Result<Self> {
         let header = Header::parse(&bytes).map_err(in_frame(place))?;
         if header.bytes_len != bytes.len() as u64 {
             let source = eciton_tensor::Error::Damaged {
                 place: "data".to_owned(),
-                reason: format!("{} bytes of {}", bytes.len(), header.bytes_len),
+                reason: format!("{} bytes arrived, {} were expected", bytes.len(), header.bytes_len),
             };
             return Err(in_frame(place)(source));
         }
@@ -42,8 +43,8 @@ impl Incoming {
         Ok(Self { place: place.to_owned(), header, pieces: vec![(0, bytes)], arriving: None })
     }
 
-    /// Reads an object's header, and whatever else comes with the first read. `bytes_len` is the
-    /// object's length as far as it is known.
+    /// Reads the header of an object, and all other bytes of the first read. `bytes_len` is the
+    /// length of the object, if it is known.
     pub(crate) async fn open(store: &Timed, key: &Key, bytes_len: Option<u64>, room: &Room) -> Result<Self> {
         let place = format!("object {key}");
         let first = 0..bytes_len.unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
@@ -55,7 +56,8 @@ impl Incoming {
         }
         let header = Header::parse(&head).map_err(in_frame(&place))?;
         if let Some(promised) = bytes_len.filter(|&l| l != header.bytes_len) {
-            let reason = format!("{promised} bytes were promised, its header says {}", header.bytes_len);
+            let reason =
+                format!("{promised} bytes were announced, but the header specifies {}", header.bytes_len);
             return Err(Error::Object { key: key.to_string(), reason });
         }
         room.take(&header)?;
@@ -66,8 +68,8 @@ impl Incoming {
         &self.header
     }
 
-    /// Reads what is still missing but the part `apart`, for which it returns a sink: it is to be
-    /// filled by [`Stream::run`], while the kernel may compute already.
+    /// Reads the remaining bytes except for the part `apart`. For that part it returns a sink. The
+    /// caller fills it with [`Stream::run`], while the kernel may already compute.
     pub(crate) async fn rest(
         &mut self,
         store: &Timed,
@@ -87,7 +89,7 @@ impl Incoming {
             let bytes = store.get(key, Some(range.clone())).await?;
             if bytes.len() as u64 != range.end - range.start {
                 let found = range.start + bytes.len() as u64;
-                let reason = format!("it ends after {found} bytes, its header says {end}");
+                let reason = format!("it ends after {found} bytes, but the header specifies {end}");
                 return Err(Error::Object { key: key.to_string(), reason });
             }
             self.pieces.push((range.start, bytes));
@@ -96,7 +98,7 @@ impl Incoming {
         let (mut sink, arriving) = RowSink::channel(&part).map_err(in_frame(&self.place))?;
         let mut from = part.offset;
         if here > from {
-            // The first read went into it.
+            // The first read is passed to the sink.
             let begun = self.bytes(from..here)?;
             sink.push(&begun).map_err(in_frame(&self.place))?;
             from = here;
@@ -106,12 +108,12 @@ impl Incoming {
         Ok(Some(Stream { place: self.place.clone(), key: key.clone(), range, sink }))
     }
 
-    /// Bytes from the front that are here.
+    /// Returns the number of bytes from the start that have arrived.
     fn here(&self) -> u64 {
         self.pieces.first().map_or(0, |(_, bytes)| bytes.len() as u64)
     }
 
-    /// A run of bytes; copied only if it lies across two reads.
+    /// Returns a range of bytes. It is copied only if it spans two reads.
     fn bytes(&self, range: Range<u64>) -> Result<Bytes> {
         let mut found: Vec<Bytes> = Vec::new();
         let mut at = range.start;
@@ -137,7 +139,7 @@ impl Incoming {
         }
     }
 
-    /// A part as a tensor; the arriving one as far as it has come.
+    /// Decodes a part. Rows of the streamed part may still be arriving.
     pub(crate) fn part(&self, number: u32) -> Result<Decoded> {
         if let Some((arriving, matrix)) = &self.arriving
             && *arriving == number
@@ -150,7 +152,7 @@ impl Incoming {
     }
 }
 
-/// The remaining bytes of one part.
+/// Remaining bytes of one part.
 #[derive(Debug)]
 pub(crate) struct Stream {
     place: String,
@@ -160,7 +162,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Reads them into the sink. On an error the kernel sees the rows end.
+    /// Reads the bytes into the sink. In case of an error, the kernel's input ends with an error.
     pub(crate) async fn run(self, store: &Timed) -> Result<()> {
         let Self { place, key, range, mut sink } = self;
         let mut broken = None;
@@ -190,7 +192,7 @@ fn join(pieces: &[&Bytes]) -> Bytes {
     all.into()
 }
 
-/// A frame's error with its place.
+/// Returns a function that adds the name of a frame to its errors.
 pub(crate) fn in_frame(place: &str) -> impl Fn(eciton_tensor::Error) -> Error {
     move |source| Error::Frame { place: place.to_owned(), source }
 }

@@ -1,9 +1,9 @@
-//! The Lambda worker: runs kernels on frames.
+//! Lambda worker, which runs kernels on frames.
 //!
-//! A [`Worker`] takes a function's event ([`eciton_transport::envelope`]), gets the request's frame
-//! from it or from the store, runs the call ([`eciton_kernel::wire`]) on a kernel that was compiled
-//! elsewhere and signed, and answers with a frame. The binary `bootstrap` is this behind Lambda's
-//! Runtime API.
+//! A [`Worker`] receives a function's event ([`eciton_transport::envelope`]) and reads the
+//! request's frame from the event or from the store. It runs the call ([`eciton_kernel::wire`]) on
+//! a kernel that was compiled ahead of time and signed, and answers with a frame. The binary
+//! `bootstrap` is a worker behind Lambda's Runtime API.
 //!
 //! ```text
 //! event ─> frame: header, small parts ──────┐
@@ -12,13 +12,14 @@
 //!          the large part, in a pipeline ────────────┘  (rows as they arrive)
 //! ```
 //!
-//! Between invocations it keeps what they share ([`Settings`] says how much): the engine, kernels,
-//! layers, instances, and constant objects, which are written once under their keys.
+//! Between invocations a worker caches what they have in common: the engine, kernels, layers,
+//! instances, and shared objects. ([`Settings`] sets the limits.) Shared objects are written once
+//! under their keys and never change.
 //!
-//! Nothing that comes in is trusted: an event has a size, a frame must decode within the function's
-//! memory, keys must be those of the request's own task and run, kernels run only if they were signed
-//! by the deployment's key. What a kernel does wrong is an answer; everything else is an [`Error`],
-//! whose name tells the caller whether another try may help. There is no compiler in here.
+//! Input is not trusted. An event has a size limit, and a frame must decode within the function's
+//! memory. Keys must belong to the request's own task and run. Kernels run only if they were signed
+//! with the deployment's key. An error of a kernel is an answer. Everything else is an [`Error`],
+//! whose name tells the caller whether a retry may help. The worker contains no compiler.
 
 pub mod cache;
 mod caught;

@@ -1,8 +1,9 @@
-//! The `bootstrap` of every function: the worker behind Lambda's Runtime API.
+//! Program `bootstrap` of the functions for layer tasks: the worker behind Lambda's Runtime API.
 //!
-//! One process does one invocation at a time, on two threads: this one speaks with the Runtime API
-//! and the store, another computes. The event's bytes go to the worker as they came and its answer's
-//! bytes are passed on as they are, past the runtime crate's JSON.
+//! A process handles one invocation at a time, on two threads. The main thread communicates with
+//! the Runtime API and the store, the other one computes. The worker receives the bytes of the
+//! event, and the service the bytes of the answer, without the JSON conversion of the runtime
+//! crate.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            // The function's log is all that is left.
+            // The error is visible only in the log of the function.
             eprintln!("eciton-worker: {e}");
             ExitCode::FAILURE
         }
@@ -41,7 +42,7 @@ async fn serve(begun: Instant) -> Result<(), lambda_runtime::Error> {
         return Err("AWS_LAMBDA_RUNTIME_API is missing: this is the bootstrap of a Lambda function".into());
     }
     let worker = Settings::from_env().and_then(|settings| Worker::new(Settings { begun, ..settings }));
-    // A function that is set up wrongly says so to whoever invokes it.
+    // A function with a wrong configuration returns the error to each caller.
     let desk = Desk {
         worker: worker.map_err(|e| diagnostic(&e)),
         event: Mutex::default(),
@@ -60,7 +61,7 @@ fn diagnostic(error: &eciton_worker::Error) -> Diagnostic {
     Diagnostic { error_type: error.name().to_owned(), error_message: error.to_string() }
 }
 
-/// The worker, the event that lies before it, and when its answer was whole.
+/// Worker, the current event, and the time when its answer was complete.
 struct Desk {
     worker: Result<Worker, Diagnostic>,
     event: Mutex<Bytes>,
@@ -68,7 +69,7 @@ struct Desk {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // One value; whole whatever happened.
+    // The value is a single field and is valid even after a panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -81,7 +82,7 @@ impl Desk {
         let answer = answer.map_err(|e| diagnostic(&e))?;
         let no_json = |e: &dyn std::error::Error| Diagnostic {
             error_type: "Worker.Answer".to_owned(),
-            error_message: format!("a bug of the worker: its answer is no JSON: {e}"),
+            error_message: format!("a bug of the worker: its answer is not JSON: {e}"),
         };
         let text = String::from_utf8(answer).map_err(|e| no_json(&e))?;
         let answer = RawValue::from_string(text).map_err(|e| no_json(&e))?;
@@ -90,8 +91,8 @@ impl Desk {
     }
 }
 
-/// Takes the event's bytes past the runtime crate, which would parse and copy them, and measures how
-/// long an answer takes to send.
+/// Layer that passes the bytes of an event around the runtime crate, which would parse and copy
+/// them. It also measures the time to send an answer.
 struct Bypass(Arc<Desk>);
 
 impl<S> Layer<S> for Bypass {

@@ -1,5 +1,5 @@
-//! Which objects an invocation may touch: its own task's and answer's, and its own run's constants.
-//! So a frame that is replayed under another task's names, or another run's, is refused.
+//! Objects that an invocation may access: its own task and answer, and the shared objects of its
+//! own run. So a frame that is replayed under the keys of another task or run is refused.
 
 use eciton_kernel::wire::{Object, Request};
 use eciton_transport::Key;
@@ -11,12 +11,12 @@ fn refuse(key: impl std::fmt::Display, reason: String) -> Error {
     Error::Key { key: key.to_string(), reason }
 }
 
-/// The run that a request belongs to; what may follow a `/` is the caller's.
+/// Returns the run that a request belongs to. The text after a `/` is up to the caller.
 fn run(request: &Request) -> &str {
     request.run.split('/').next().unwrap_or_default()
 }
 
-/// Before anything is read: whether the key is one of a task's frame.
+/// Checks, before anything is read, that the key is one of a task's frame.
 pub(crate) fn check_task(key: &Key) -> Result<()> {
     match parse(key) {
         Some(Name::Task { .. }) => Ok(()),
@@ -24,7 +24,7 @@ pub(crate) fn check_task(key: &Key) -> Result<()> {
     }
 }
 
-/// Whether the keys of frame and answer are those of the request's own task.
+/// Checks that the keys of frame and answer belong to the request's own task.
 pub(crate) fn check(request: &Request, frame: Option<&Key>, answer: Option<&Key>) -> Result<()> {
     let mut passes = Vec::with_capacity(2);
     if let Some(at) = frame {
@@ -32,7 +32,12 @@ pub(crate) fn check(request: &Request, frame: Option<&Key>, answer: Option<&Key>
             Some(Name::Task { run: of, pass, key }) if of == run(request) && key == request.key => {
                 passes.push(pass)
             }
-            _ => return Err(refuse(at, format!("the frame is of run `{}`, {}", run(request), request.key))),
+            _ => {
+                return Err(refuse(
+                    at,
+                    format!("the frame belongs to run `{}`, {}", run(request), request.key),
+                ));
+            }
         }
     }
     if let Some(at) = answer {
@@ -45,7 +50,7 @@ pub(crate) fn check(request: &Request, frame: Option<&Key>, answer: Option<&Key>
             _ => {
                 return Err(refuse(
                     at,
-                    format!("the answer is of run `{}`, {}", run(request), request.key.step()),
+                    format!("the answer belongs to run `{}`, {}", run(request), request.key.step()),
                 ));
             }
         }
@@ -58,7 +63,8 @@ pub(crate) fn check(request: &Request, frame: Option<&Key>, answer: Option<&Key>
     }
 }
 
-/// The constant objects that a request names, of its own run.
+/// Returns the keys of the shared objects that a request refers to, which must belong to its own
+/// run.
 pub(crate) fn objects(request: &Request) -> Result<Vec<Key>> {
     let checked = |object: &Object| {
         let text = object.stored().map_err(Error::Request)?;
@@ -67,7 +73,7 @@ pub(crate) fn objects(request: &Request) -> Result<Vec<Key>> {
             Some(Name::Weights { run: of, .. } | Name::Features { run: of, .. }) if of == run(request) => {
                 Ok(key)
             }
-            _ => Err(refuse(&key, format!("it is no constant of run `{}`", run(request)))),
+            _ => Err(refuse(&key, format!("it is not a shared object of run `{}`", run(request)))),
         }
     };
     request.objects.iter().map(checked).collect()

@@ -1,5 +1,5 @@
-//! Constant objects: weights of the last versions, features. Written once under a key and never
-//! changed, so that one that was read is read no more.
+//! Shared objects: weights of the latest versions, and features. They are written once under a key
+//! and never changed, so each is read only once.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::incoming::{Incoming, Stream};
 use crate::room::Room;
 use crate::timed::Timed;
 
-/// Objects that are fetched at the same time.
+/// Number of objects that are fetched at the same time.
 const AT_ONCE: usize = 8;
 
 /// The tensors of one object.
@@ -24,7 +24,7 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// All tensors of a frame.
+    /// Decodes all tensors of a frame.
     pub(crate) fn decode(frame: &Incoming) -> Result<Self> {
         let count = u32::try_from(frame.header().parts.len()).unwrap_or(u32::MAX);
         let parts = (0..count).map(|p| frame.part(p)).collect::<Result<Vec<_>>>()?;
@@ -32,18 +32,18 @@ impl Object {
         Ok(Self { parts, bytes })
     }
 
-    /// One of them.
+    /// Returns one of the tensors. `None` if it does not exist.
     pub(crate) fn part(&self, number: u32) -> Option<Decoded> {
         self.parts.get(number as usize).cloned()
     }
 }
 
-/// An object that a task needs.
+/// Object that a task needs.
 #[derive(Debug)]
 pub(crate) enum Wanted {
-    /// It was kept.
+    /// The object is in the cache.
     Kept(Arc<Object>),
-    /// It is here, not decoded yet.
+    /// The object was fetched, but is not decoded yet.
     Fetched(Key, Box<Incoming>),
 }
 
@@ -53,23 +53,23 @@ impl Wanted {
     }
 }
 
-/// The objects that are kept.
+/// Cache of objects.
 #[derive(Debug)]
 pub(crate) struct Objects(Mutex<Cache<Key, Arc<Object>>>);
 
 impl Objects {
-    /// None yet; at most `bytes` together.
+    /// Creates an empty cache for at most `bytes` bytes in total.
     pub(crate) fn new(bytes: u64) -> Self {
         Self(Mutex::new(Cache::new(bytes)))
     }
 
-    /// Keeps an object.
+    /// Adds an object to the cache.
     pub(crate) fn keep(&self, key: Key, object: Arc<Object>) {
         let bytes = object.bytes;
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, object, bytes);
     }
 
-    /// Whether an object is kept.
+    /// Returns true if an object is in the cache.
     pub(crate) fn has(&self, key: &Key) -> bool {
         self.kept(key).is_some()
     }
@@ -78,8 +78,8 @@ impl Objects {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key)
     }
 
-    /// Finds objects, each kept or fetched, in the order of `keys`. Of the object `apart.0` the part
-    /// `apart.1` is left to be streamed. What is fetched takes of `room`.
+    /// Finds objects in the cache or fetches them, in the order of `keys`. The part `apart.1` of
+    /// the object `apart.0` is left to be streamed. Fetched objects are counted in `room`.
     pub(crate) async fn find(
         &self,
         store: &Timed,
@@ -114,7 +114,7 @@ impl Objects {
                 *place = Some(wanted);
             }
         }
-        // All are there: the loop ends when nothing is missing.
+        // All objects have been found, because the loop ends when none is missing.
         Ok((found.into_iter().flatten().collect(), stream))
     }
 }

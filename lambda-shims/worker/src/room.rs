@@ -1,4 +1,4 @@
-//! How much the frames of one invocation may still decode to.
+//! Memory limit for the frames of one invocation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,8 @@ use eciton_tensor::frame::{Header, padded_bytes};
 
 use crate::error::{Error, Result};
 
-/// Bytes that are left of the function's memory, shared by all that is fetched for an invocation.
+/// Remaining bytes of the function's memory, shared by all frames that are fetched for an
+/// invocation.
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
     left: Arc<AtomicU64>,
@@ -19,12 +20,13 @@ impl Room {
         Self { left: Arc::new(AtomicU64::new(allowed)), allowed }
     }
 
-    /// Takes what a frame's tensors need, by its header alone: before anything is allocated.
+    /// Reserves the memory for a frame's tensors, according to its header, before anything is
+    /// allocated.
     ///
     /// # Errors
-    /// [`Error::Limit`] if there is less.
+    /// Returns [`Error::Limit`] if there is not enough memory left.
     pub(crate) fn take(&self, header: &Header) -> Result<()> {
-        // Rows are padded; lists and sparse rows are at most twice their bytes.
+        // Rows are padded. Lists and sparse rows take at most twice their encoded size.
         let part = |p: &eciton_tensor::frame::PartInfo| match p.row_bytes() {
             Some(_) => padded_bytes(p.rows, u64::from(p.columns)).unwrap_or(u64::MAX),
             None => p.bytes_len.saturating_mul(2),

@@ -1,4 +1,4 @@
-//! What a worker is told by its deployment, and its stated limits.
+//! Settings of a worker, which its deployment determines, and its limits.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,32 +9,33 @@ use eciton_transport::{S3Settings, S3Store, Store};
 
 use crate::error::{Error, Result};
 
-/// The least memory that a function has.
+/// Minimum memory of a function, in bytes.
 const LEAST_MEMORY_BYTES: u64 = 128 << 20;
 
-/// How a worker is set up.
+/// Settings of a worker.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where large frames, constants and users' kernels lie; none: only frames inside events.
+    /// Store for large frames, shared objects and users' kernels. If `None`, the worker accepts
+    /// only frames inside events.
     pub store: Option<Arc<dyn Store>>,
-    /// The public key whose kernels are run.
+    /// Public key of the deployment. Only kernels that were signed with it are run.
     pub trusted: Verifier,
-    /// The kernels of the package, as [`eciton_kernel::artefact::store_key`] names them without the
-    /// folder.
+    /// Folder with the kernels of the package. File names are those of
+    /// [`eciton_kernel::artefact::store_key`] without the folder.
     pub kernel_folder: Option<PathBuf>,
-    /// Constant objects kept between invocations, bytes.
+    /// Maximum size of shared objects that are cached between invocations, in bytes.
     pub cache_bytes: u64,
-    /// What one invocation's frame may decode to, and a kernel's linear memory, bytes: the function's
-    /// memory.
+    /// Memory of the function, in bytes. It limits the decoded frames of one invocation, and a
+    /// kernel's linear memory.
     pub memory_bytes: u64,
-    /// The longest that one operation of the store may take, and a second more for each MiB.
+    /// Maximum time of one operation of the store. One second per MiB is added.
     pub store_time: Duration,
-    /// When the process began, for the time that initialising took.
+    /// Start time of the process, from which the initialisation time is measured.
     pub begun: Instant,
 }
 
 impl Settings {
-    /// For a function of 1 GiB with a store.
+    /// Creates settings for a function of 1 GiB with the given store.
     #[must_use]
     pub fn new(trusted: Verifier, store: Option<Arc<dyn Store>>) -> Self {
         Self {
@@ -48,13 +49,15 @@ impl Settings {
         }
     }
 
-    /// What Lambda's environment says: `ECITON_SIGNING_KEY` (the public half, 64 hex digits), the
-    /// bucket `ECITON_BUCKET` if there is one, in `AWS_REGION`, with `AWS_*` credentials and
-    /// `AWS_ENDPOINT_URL_S3` where the store is another; `AWS_LAMBDA_FUNCTION_MEMORY_SIZE`, megabytes;
-    /// kernels from `LAMBDA_TASK_ROOT/kernels`.
+    /// Reads the settings from Lambda's environment variables:
+    /// * `ECITON_SIGNING_KEY` is the public key, 64 hex digits.
+    /// * `ECITON_BUCKET` is the bucket, if there is one, in the region `AWS_REGION`. Credentials
+    ///   are in `AWS_*`. `AWS_ENDPOINT_URL_S3` is set if the store is not AWS's.
+    /// * `AWS_LAMBDA_FUNCTION_MEMORY_SIZE` is the memory in megabytes.
+    /// * `LAMBDA_TASK_ROOT/kernels` is the folder of kernels.
     ///
     /// # Errors
-    /// [`Error::Settings`] names the variable.
+    /// Returns [`Error::Settings`], which names the variable that is missing or invalid.
     pub fn from_env() -> Result<Self> {
         Self::from_variables(&|name| std::env::var(name).ok().filter(|v| !v.is_empty()))
     }
@@ -73,7 +76,7 @@ impl Settings {
             None => 1 << 30,
             Some(Ok(megabytes)) => (u64::from(megabytes) << 20).max(LEAST_MEMORY_BYTES),
             Some(Err(_)) => {
-                let reason = format!("`{}` is no number of megabytes", memory.unwrap_or_default());
+                let reason = format!("`{}` is not a number of megabytes", memory.unwrap_or_default());
                 return Err(wrong("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", reason));
             }
         };
@@ -90,7 +93,7 @@ impl Settings {
     }
 }
 
-/// The bucket in AWS, or in what stands in for it.
+/// Opens the bucket on AWS, or on a compatible service.
 fn store(bucket: String, variable: &dyn Fn(&'static str) -> Option<String>) -> Result<Arc<dyn Store>> {
     let region = variable("AWS_REGION").unwrap_or_else(|| "us-east-1".to_owned());
     let mut settings = S3Settings::new(bucket, region);
@@ -106,7 +109,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// A strong point, found by hand: the generator.
+    /// Public key that is not weak, for tests: the generator of the curve.
     const KEY: &str = "5866666666666666666666666666666666666666666666666666666666666666";
 
     fn from(given: &[(&str, &str)]) -> Result<Settings> {

@@ -1,4 +1,4 @@
-//! One task on the compute thread: tensors from bytes, the layer, the kernel.
+//! One task on the compute thread: decoding of tensors, the layers, and the kernels.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,34 +12,34 @@ use crate::incoming::Incoming;
 use crate::objects::{Object, Wanted};
 use crate::warm::Warm;
 
-/// Everything that a task needs; some of it may still be arriving.
+/// Everything that a task needs. Some rows may still be arriving.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) warm: Arc<Warm>,
-    /// Of its calls, in order.
+    /// Kernels of the calls, in order.
     pub(crate) kernels: Vec<Arc<Kernel>>,
     pub(crate) request: Request,
     pub(crate) frame: Incoming,
     pub(crate) objects: Vec<Wanted>,
 }
 
-/// A task that came to an end, its kernel's error included.
+/// Result of a task, which includes errors of its kernel.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) result: std::result::Result<Finished, eciton_kernel::Error>,
-    /// None: it failed before there were any.
+    /// Output buffers. `None` if the task failed before they were allocated.
     pub(crate) places: Option<Places>,
-    /// In the kernel, waits for rows included.
+    /// Time in the kernel, including waits for rows.
     pub(crate) computed: Duration,
-    /// Objects to keep.
+    /// Decoded objects to add to the cache.
     pub(crate) fresh: Vec<(Key, Arc<Object>)>,
 }
 
 impl Task {
-    /// Runs it.
+    /// Runs the task.
     ///
     /// # Errors
-    /// Whatever is not the kernel's doing.
+    /// Returns an error for every failure that the kernel did not cause.
     pub(crate) fn run(self) -> Result<Ended> {
         let Self { warm, kernels, request, frame, objects } = self;
         let mut fresh = Vec::new();
@@ -76,7 +76,8 @@ impl Task {
             }
         }
         let opened = begun.elapsed();
-        // Errors of frames are the worker's own; they pass through the kernel host's as texts.
+        // Errors of frames belong to the worker. The kernel host passes them on only as texts, so
+        // they are recorded here.
         let mut broken = None;
         let resolved = request.into_call(&layers, &mut |source: &Source| {
             let part = match source.object.map(|o| decoded.get(o as usize)) {
@@ -90,22 +91,23 @@ impl Task {
             })
         });
         let (call, places) = resolved.map_err(|e| broken.take().unwrap_or(Error::Request(e)))?;
-        // What was decoded is copied: a large frame's bytes go before the kernel takes its memory.
+        // Decoded tensors are copies. The bytes of a large frame are freed before the kernel
+        // allocates its memory.
         drop((frame, decoded));
         let begun = Instant::now();
         let result = warm.run(call);
         let computed = opened + begun.elapsed();
         let result = match result {
             Ok(finished) => Ok(finished),
-            // Several kernels go by the names that they were loaded under.
+            // If there are several kernels, errors use the names under which they were loaded.
             Err(e) => Err(blame(e, only.as_deref())?),
         };
         Ok(Ended { result, places: Some(places), computed, fresh })
     }
 }
 
-/// The kernel's own errors are answers; the others are the worker's. The kernel is called by the name
-/// that the request gives it: the same one may have been loaded under another.
+/// Separates the kernel's errors, which are answers, from the worker's. The kernel gets the name
+/// that the request uses, because it may have been loaded under another name.
 fn blame(mut error: eciton_kernel::Error, name: Option<&str>) -> Result<eciton_kernel::Error> {
     use eciton_kernel::Error as E;
     match &mut error {
@@ -122,7 +124,7 @@ fn blame(mut error: eciton_kernel::Error, name: Option<&str>) -> Result<eciton_k
 fn missing(source: &Source) -> Error {
     let source = eciton_kernel::Error::Wire {
         place: source.to_string(),
-        reason: "the request names no such object, or the object has no such part".to_owned(),
+        reason: "the request does not list this object, or the object has no such part".to_owned(),
     };
     Error::Request(source)
 }

@@ -1,4 +1,4 @@
-//! A store whose operations end within a stated time.
+//! Object store whose operations have time limits.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,15 +9,16 @@ use eciton_transport::{Condition, Counts, Key, Pipeline, Store, Stored, read_ran
 
 use crate::error::{Error, Result};
 
-/// A store with limits on time; also the lack of one.
+/// Object store with time limits, or none.
 #[derive(Debug, Clone)]
 pub(crate) struct Timed {
     pub(crate) store: Option<Arc<dyn Store>>,
-    /// One operation, beside the time for its bytes.
+    /// Maximum time of one operation, in addition to the time for its bytes.
     pub(crate) limit: Duration,
 }
 
-/// The slowest store that is waited for.
+/// Minimum bandwidth of the store, in bytes per second, from which the time for the bytes is
+/// computed.
 const SLOWEST_BYTES_PER_S: u64 = 1 << 20;
 
 impl Timed {
@@ -30,14 +31,14 @@ impl Timed {
         self.store.as_deref().ok_or_else(|| Error::Key { key: key.to_string(), reason })
     }
 
-    /// Bytes of an object; fewer where it ends before the range does.
+    /// Reads the bytes of an object. There are fewer if the object ends before the range does.
     pub(crate) async fn get(&self, key: &Key, range: Option<Range<u64>>) -> Result<Bytes> {
         let limit = self.limit_for(range.as_ref().map_or(0, |r| r.end.saturating_sub(r.start)));
         self.within(limit, "reading", key, self.store(key)?.get(key, range)).await
     }
 
-    /// Reads a range in order, in pieces as they come, the next request sent before the last one's
-    /// bytes are all there.
+    /// Reads a range in order, in pieces as they arrive. Each request is sent before the bytes of
+    /// the previous one have all arrived.
     pub(crate) async fn stream(
         &self,
         key: &Key,
@@ -51,28 +52,28 @@ impl Timed {
         self.within(limit, "streaming", key, read).await.map(|_| ())
     }
 
-    /// Writes an object that must not be there.
+    /// Writes an object that must not exist.
     pub(crate) async fn put_new(&self, key: &Key, bytes: Bytes) -> Result<Stored> {
         let limit = self.limit_for(bytes.len() as u64);
         self.within(limit, "writing", key, self.store(key)?.put(key, bytes, Condition::IfAbsent)).await
     }
 
-    /// An object's length.
+    /// Returns the length of an object, in bytes.
     pub(crate) async fn size(&self, key: &Key) -> Result<u64> {
         self.within(self.limit, "measuring", key, self.store(key)?.size(key)).await
     }
 
-    /// What was asked of the store so far.
+    /// Returns the counts of requests to the store so far.
     pub(crate) fn counts(&self) -> Counts {
         self.store.as_ref().map(|s| s.counts()).unwrap_or_default()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no store.
     pub(crate) fn is_none(&self) -> bool {
         self.store.is_none()
     }
 
-    /// `operation`, or an error when its time has passed.
+    /// Runs `operation`, and returns an error if it exceeds its time limit.
     async fn within<T>(
         &self,
         limit: Duration,

@@ -1,4 +1,4 @@
-//! What stays warm between invocations under one set of limits: the engine, kernels, layers and
+//! State that is reused between invocations with the same limits: the engine, kernels, layers and
 //! their instances.
 
 use std::path::Path;
@@ -13,14 +13,14 @@ use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
-/// Kernels kept, each with an instance.
+/// Maximum number of kernels that are cached, each with an instance.
 pub const KERNELS: u32 = 16;
-/// Layers kept, of all kernels together.
+/// Maximum number of layers that are cached, over all kernels.
 pub const LAYERS: u64 = 256;
 
 type Digest = [u8; 32];
 
-/// A layer's kernel, extents and attributes; numbers by their bits.
+/// Key of a layer: kernel, extents and attributes. Numbers are compared by their bits.
 type LayerKey = (Digest, Vec<Vec<u32>>, Vec<(String, Setting)>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -31,12 +31,13 @@ enum Setting {
     Flag(bool),
 }
 
-/// An engine and what was made with it.
+/// Engine, with everything that was created with it.
 #[derive(Debug)]
 pub(crate) struct Warm {
     limits: Limits,
     kept: Mutex<Kept>,
-    /// Locked while a kernel runs, which may wait for rows: never by a thread that fetches them.
+    /// Instances of kernels. The lock is held while a kernel runs, which may wait for rows. So
+    /// threads that fetch rows must not take it.
     instances: Mutex<Instances>,
     clock: Clock,
     runtime: Runtime,
@@ -49,7 +50,7 @@ struct Kept {
 }
 
 impl Warm {
-    /// An engine under `limits`; nothing is loaded yet.
+    /// Creates an engine with `limits`, without kernels.
     pub(crate) fn new(limits: Limits) -> Result<Self> {
         let settings = eciton_kernel::Settings { limits: limits.clone(), cache: None };
         let runtime = Runtime::new(settings).map_err(Error::Host)?;
@@ -61,19 +62,19 @@ impl Warm {
         Ok(Self { limits, kept: Mutex::new(kept), instances, clock, runtime })
     }
 
-    /// The limits of every kernel here.
+    /// Returns the limits of every kernel of this engine.
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        // No foreign code runs under this lock: whole whatever happened.
+        // No kernel code runs under this lock, so the state is valid even after a panic.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn instances(&self) -> MutexGuard<'_, Instances> {
         self.instances.lock().unwrap_or_else(|poisoned| {
-            // A panic went through a kernel's instance: none of them is used again.
+            // A panic occurred in a kernel's instance, so no instance is used again.
             let mut instances = PoisonError::into_inner(poisoned);
             instances.clear();
             self.instances.clear_poison();
@@ -81,13 +82,13 @@ impl Warm {
         })
     }
 
-    /// A kernel that is loaded.
+    /// Returns a kernel that is already loaded.
     pub(crate) fn kernel(&self, digest: &Digest) -> Option<Arc<Kernel>> {
         self.kept().kernels.get(digest)
     }
 
-    /// Loads a kernel whose artefact must be signed by `trusted` and come from the component of this
-    /// digest. Runs its code once.
+    /// Loads a kernel and runs its code once. The artefact must be signed with `trusted` and
+    /// compiled from the component with this digest.
     pub(crate) fn load(
         &self,
         name: &str,
@@ -104,14 +105,16 @@ impl Warm {
         })?;
         let mut kept = self.kept();
         if !kept.kernels.insert(*digest, kernel.clone(), 1).is_empty() {
-            // The instances of what went must go too: the pool has room for no more.
+            // The instances of removed kernels must be dropped as well, because the pool has no
+            // space for more.
             kept.layers.clear();
             self.instances().clear();
         }
         Ok(kernel)
     }
 
-    /// Loads the kernels of the package for this machine; leaves those out that are refused.
+    /// Loads the kernels of the package that are compiled for this machine. Refused ones are
+    /// skipped.
     pub(crate) fn preload(&self, folder: &Path, baseline: Baseline, trusted: &Verifier) {
         let Ok(files) = std::fs::read_dir(folder) else { return };
         let ending = format!(".{baseline}.cwasm");
@@ -126,13 +129,13 @@ impl Warm {
                 continue;
             };
             if let Ok(Some(sealed)) = in_package(&file.path()) {
-                // Refused again, by name, when it is asked for.
+                // The kernel is refused again, with its name, when a task requests it.
                 let _ = self.load(&wanted.name, &digest, &sealed, trusted);
             }
         }
     }
 
-    /// A layer of a kernel. Runs the kernel if it was not open already.
+    /// Returns a layer of a kernel. Runs the kernel if the layer is not open yet.
     pub(crate) fn layer(
         &self,
         kernel: &Arc<Kernel>,
@@ -151,7 +154,7 @@ impl Warm {
         Ok(layer)
     }
 
-    /// Runs a call on its kernels' warm instances.
+    /// Runs a call on cached instances of its kernels.
     pub(crate) fn run(&self, call: Call) -> std::result::Result<Finished, eciton_kernel::Error> {
         let mut instances = self.instances();
         let _ticking = self.clock.tick();
@@ -168,12 +171,12 @@ fn setting(value: &Value) -> Setting {
     }
 }
 
-/// Reads an artefact of the package; none if the package has no such file.
+/// Reads an artefact of the package. Returns `None` if the file does not exist.
 pub(crate) fn in_package(file: &Path) -> Result<Option<Vec<u8>>> {
     use std::io::Read;
     let refuse = |e: &std::io::Error| Error::Kernel {
         kernel: file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        reason: format!("the package's file cannot be read: {e}"),
+        reason: format!("the file in the package cannot be read: {e}"),
     };
     let file_bytes = match std::fs::File::open(file) {
         Ok(file) => file,
@@ -181,7 +184,7 @@ pub(crate) fn in_package(file: &Path) -> Result<Option<Vec<u8>>> {
         Err(e) => return Err(refuse(&e)),
     };
     let mut sealed = Vec::new();
-    // One byte more than allowed, so that a larger one is seen.
+    // One byte more than allowed is read, so that a larger file is recognised.
     file_bytes.take(MAX_BYTES as u64 + 1).read_to_end(&mut sealed).map_err(|e| refuse(&e))?;
     Ok(Some(sealed))
 }

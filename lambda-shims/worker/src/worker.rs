@@ -1,4 +1,4 @@
-//! The worker: an invocation in, a reply out.
+//! Worker: it handles invocations and returns replies.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,17 +25,17 @@ use crate::task::Task;
 use crate::timed::Timed;
 use crate::warm::{Warm, in_package};
 
-/// The longest that a task may take or wait: what Lambda gives a function.
+/// Maximum time that a task may take or wait, which is Lambda's maximum for a function.
 const LONGEST: Duration = Duration::from_secs(900);
 
-/// Runs kernels on frames. One of these is a function's process; it takes one invocation at a time,
-/// or several, which then compute one after the other.
+/// Worker, which runs kernels on frames. The process of a function has one worker. It handles one
+/// invocation at a time, or several, whose computations then run one after the other.
 #[derive(Debug)]
 pub struct Worker {
     trusted: Verifier,
     package: Option<PathBuf>,
     baseline: Baseline,
-    /// What no request may exceed.
+    /// Limits that no request may exceed.
     ceiling: Limits,
     store: Timed,
     compute: Compute,
@@ -47,7 +47,7 @@ pub struct Worker {
     previous_send_us: AtomicU64,
 }
 
-/// What an invocation needs, as far as it is here.
+/// Data that an invocation needs, as far as it has arrived.
 struct Fetched {
     task: Task,
     stream: Option<Stream>,
@@ -56,14 +56,15 @@ struct Fetched {
 }
 
 impl Worker {
-    /// Starts the compute thread and loads the package's kernels on it.
+    /// Starts the compute thread, and loads the kernels of the package on it.
     ///
     /// # Errors
-    /// If the system or the kernel host refuses to.
+    /// Returns an error if the system or the kernel host fails.
     pub fn new(settings: Settings) -> Result<Self> {
         let baseline = Baseline::of_this_machine().ok_or_else(|| Error::Kernel {
             kernel: "all".to_owned(),
-            reason: "this machine is older than every level that kernels are compiled for".to_owned(),
+            reason: "this machine's processor supports none of the levels that kernels are compiled for"
+                .to_owned(),
         })?;
         let memory = settings.memory_bytes;
         let ceiling = Limits {
@@ -80,7 +81,8 @@ impl Worker {
         let warm = Arc::new(Warm::new(restricted(&Limits::default(), &ceiling))?);
         if let Some(folder) = settings.kernel_folder.clone() {
             let warm = warm.clone();
-            // A kernel that is refused here is refused by name when it is asked for.
+            // A kernel that is refused here is refused again, with its name, when a task requests
+            // it.
             compute.send(move || warm.preload(&folder, baseline, &settings.trusted))?;
         }
         Ok(Self {
@@ -99,17 +101,17 @@ impl Worker {
         })
     }
 
-    /// Answers one event of the function: JSON to JSON ([`eciton_transport::envelope`]). A kernel that
-    /// fails is an answer.
+    /// Answers one event of the function. Both are JSON ([`eciton_transport::envelope`]). The
+    /// failure of a kernel is an answer.
     ///
     /// # Errors
-    /// What is refused or fails around the kernel; [`Error::name`] is the function error's type. A
-    /// panic is an error too.
+    /// Returns an error if the invocation is refused, or for a failure that the kernel did not
+    /// cause. A panic is an error, too. [`Error::name`] is the type of the function error.
     pub async fn handle(&self, event: &[u8]) -> Result<Vec<u8>> {
         caught("answering", self.answer(event)).await
     }
 
-    /// How long the last answer took on its way to the service; the next answer tells.
+    /// Records the time that it took to send the last answer. The next answer reports it.
     pub fn sent(&self, took: Duration) {
         self.previous_send_us.store(micros(took), Ordering::Relaxed);
     }
@@ -135,7 +137,7 @@ impl Worker {
         let compute = self.compute.run("running a kernel", move || task.run());
         let ended = if streams {
             let (arrived, ended) = tokio::join!(stream, compute);
-            // Rows that were lost or changed are why a kernel failed that waited for them.
+            // Lost or changed rows are the cause if a kernel that waited for them failed.
             fetching = arrived?;
             ended?
         } else {
@@ -168,13 +170,13 @@ impl Worker {
     }
 }
 
-/// The kernels of a request's calls, in order, each with its digest.
+/// Returns the kernels of a request's calls, in order, each with its digest.
 fn kernels(request: &Request) -> Result<Vec<(KernelRef, [u8; 32])>> {
     let one = |call: &CallRef| Ok((call.kernel.clone(), call.kernel.digest_bytes().map_err(Error::Request)?));
     request.calls().map(one).collect()
 }
 
-/// Getting what a task needs.
+/// Fetching of the data that a task needs.
 impl Worker {
     async fn fetch(&self, carrier: Carrier, invocation: &Invocation) -> Result<Fetched> {
         let room = Room::new(self.ceiling.matrix_bytes);
@@ -191,7 +193,7 @@ impl Worker {
         let keys = names::objects(&request)?;
         let wanted = kernels(&request)?;
         let warm = self.warm(Limits::from(&request.limits))?;
-        // What is here already need not be waited for.
+        // Data that has already arrived needs no waiting.
         let absent = |s: &Source| match s.object {
             None => at.is_some(),
             Some(object) => keys.get(object as usize).is_some_and(|key| !self.objects.has(key)),
@@ -222,7 +224,8 @@ impl Worker {
         Ok(Fetched { task, stream: own_stream.or(object_stream), cached_objects, cached_kernels })
     }
 
-    /// What is warm under these limits. Others than the last time's begin anew.
+    /// Returns the cached state for these limits. If the limits differ from the last ones, the
+    /// state is created anew.
     fn warm(&self, limits: Limits) -> Result<Arc<Warm>> {
         let mut warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
         if *warm.limits() != limits {
@@ -231,7 +234,8 @@ impl Worker {
         Ok(warm.clone())
     }
 
-    /// A kernel that is loaded, or from the package, or from the store; and how many were loaded.
+    /// Returns a kernel from the cache, the package or the store, and the number of kernels that
+    /// were loaded.
     async fn kernel(
         &self,
         warm: &Arc<Warm>,
@@ -246,7 +250,7 @@ impl Worker {
             let (warm, name, digest, trusted) = (warm.clone(), wanted.name.clone(), *digest, self.trusted);
             let file = self.package.as_ref().zip(key.strip_prefix("kernels/")).map(|(f, name)| f.join(name));
             self.compute.run("loading a kernel", move || {
-                // It may have been loaded while this waited.
+                // Another invocation may have loaded the kernel in the meantime.
                 if let Some(kernel) = warm.kernel(&digest) {
                     return Ok(Some(kernel));
                 }
@@ -265,7 +269,7 @@ impl Worker {
         let key = Key::new(key.as_str()).map_err(Error::Event)?;
         let neither =
             || absent(format!("`{key}` is neither in the package nor, to this function, in the store"));
-        // One byte more than allowed, so that a larger one is seen.
+        // One byte more than allowed is requested, so that a larger kernel is recognised.
         let sealed = match self.store.get(&key, Some(0..MAX_BYTES as u64 + 1)).await {
             Err(Error::Store { source, .. }) if source.may_be_absent() => return Err(neither()),
             sealed => sealed?,
@@ -275,7 +279,7 @@ impl Worker {
     }
 }
 
-/// Sending what came of it.
+/// Encoding and sending of the answer.
 impl Worker {
     async fn deliver(&self, frame: Vec<u8>, invocation: &Invocation) -> Result<Vec<u8>> {
         let bytes_len = frame.len() as u64;
@@ -295,7 +299,7 @@ impl Worker {
         let stored = self.store.put_new(&key, frame.into()).await?;
         let send_us = micros(begun.elapsed());
         let existed = stored == Stored::Exists;
-        // Another attempt was first: its answer counts.
+        // Another attempt was faster, and its answer counts.
         let bytes_len = if existed { self.store.size(&key).await? } else { bytes_len };
         let reply = Reply { frame: Carrier::Object { key, bytes_len }, send_us, existed };
         reply.to_json().map_err(Error::Event)
@@ -319,7 +323,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Drawn once a process: 16 hex digits.
+/// Returns a random id of 16 hex digits, for the process.
 fn random_id() -> Result<String> {
     use std::io::Read;
     let mut bytes = [0; 8];
@@ -328,7 +332,7 @@ fn random_id() -> Result<String> {
     Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
 }
 
-/// The system refused something.
+/// Returns the error for a failure of the operating system.
 fn host(doing: &'static str, error: &std::io::Error) -> Error {
     Error::Host(eciton_kernel::Error::Engine { doing, reason: error.to_string() })
 }

@@ -1,12 +1,24 @@
-//! A worker for tests and for measuring the emulator itself: it answers with the event's bytes, or does what the event's `do` says. It speaks the Runtime API by hand, without any library
-//! of Lambda's, so that its time is close to none.
+//! Worker for tests and for measurements of the emulator itself. It answers with the bytes of the
+//! event, or performs the command in the event's field `do`. It implements the Runtime API
+//! directly, without Lambda's library, so that it takes almost no time.
 //!
-//! `{"do": "sleep", "ms": 100}`, `{"do": "exit", "code": 3}`, `{"do": "abort"}`, `{"do": "fail"}`, `{"do": "oversize", "bytes": 7000000}`, `{"do": "log", "lines": 3}`,
-//! `{"do": "compute", "rounds": 100}` (some tens of microseconds of processor time a round; answers the processor
-//! time that it took, in nanoseconds), `{"do": "allocate", "mb": 100}`,
-//! `{"do": "write", "mb": 10}` (to `TMPDIR`, then sleeps for a second),
-//! `{"do": "count"}` (events so far), `{"do": "environment"}`, `{"do": "child"}` (leaves a grandchild behind and answers its pid), `{"do": "die-after"}` (answers, then exits).
-//! `ECHO_INIT`: `exit`, `error`, or milliseconds to sleep before the first request for work.
+//! The commands are:
+//! * `{"do": "sleep", "ms": 100}` sleeps for a time.
+//! * `{"do": "exit", "code": 3}` and `{"do": "abort"}` end the process.
+//! * `{"do": "fail"}` reports an error.
+//! * `{"do": "oversize", "bytes": 7000000}` answers this number of bytes.
+//! * `{"do": "log", "lines": 3}` writes lines to the log.
+//! * `{"do": "allocate", "mb": 100}` allocates memory.
+//! * `{"do": "environment"}` answers the environment variables.
+//! * `{"do": "count"}` answers the number of events so far.
+//! * `{"do": "write", "mb": 10}` writes to `TMPDIR`, then sleeps for a second.
+//! * `{"do": "child"}` starts a grandchild, leaves it running and answers its pid.
+//! * `{"do": "die-after"}` answers, then exits.
+//! * `{"do": "compute", "rounds": 100}` computes for some tens of microseconds per round, and
+//!   answers the processor time that it took, in nanoseconds.
+//!
+//! The variable `ECHO_INIT` is `exit`, `error`, or the milliseconds to sleep before the first
+//! request for work.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -23,7 +35,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the processor time of this process, 0 on a system that does not count it.
+/// Returns the processor time of this process. Returns 0 on a system that does not count it.
 fn own_time() -> Duration {
     eciton_emulator::processor_time(std::process::id()).unwrap_or_default()
 }
@@ -33,7 +45,7 @@ type Headers = Vec<(String, String)>;
 struct Connection(BufReader<TcpStream>);
 
 impl Connection {
-    /// One exchange: status, headers, body.
+    /// Sends a request, and returns status, headers and body of the answer.
     fn call(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<(u16, Headers, Vec<u8>)> {
         let mut request = format!(
             "{method} /2018-06-01/runtime/{path} HTTP/1.1\r\nhost: runtime\r\ncontent-length: {}\r\n\r\n",
@@ -41,7 +53,7 @@ impl Connection {
         )
         .into_bytes();
         request.extend_from_slice(body);
-        // The answer to an oversized body may come before the body is through.
+        // The answer to an oversized body may arrive before the body has been sent.
         let sent = self.0.get_mut().write_all(&request);
         let mut line = String::new();
         if self.0.read_line(&mut line)? == 0 {
@@ -107,7 +119,8 @@ fn run() -> io::Result<ExitCode> {
             .map(|(_, id)| id.clone())
             .unwrap_or_default();
         let respond = format!("invocation/{id}/response");
-        // Cheap enough to leave the echo alone: only a small event can be a command.
+        // Only a small event can be a command. The check is cheap enough not to affect
+        // measurements.
         let order = if event.len() < 4096 {
             serde_json::from_slice::<serde_json::Value>(&event).unwrap_or_default()
         } else {

@@ -1,4 +1,4 @@
-//! Injected faults, as the client and the bill see them.
+//! Tests of injected faults, from the view of the client and of the bill.
 
 use crate::common::{alive, invoke, lambda, settings, soon, start, try_invoke};
 use eciton_emulator::{Emulator, Faults, Settings};
@@ -103,7 +103,8 @@ async fn throttling() {
     assert_eq!((emulator.bill().throttled, emulator.bill().invocations), (1, 0));
 }
 
-/// What became of each of 120 events, each sent until it is answered, in a given order and so many at once.
+/// Sends 120 events in a given order, with a given number in flight, each until it is answered.
+/// Returns the result of each.
 async fn run(
     seed: u64,
     order: Vec<u32>,

@@ -1,6 +1,8 @@
-//! Clients that send nonsense, too much, too slowly, too often or not at all: each gets a typed refusal or a closed connection within stated limits, and the services go on.
+//! Tests with hostile clients, which send garbage, too much, too slowly, too often or nothing. Each
+//! gets a typed refusal or a closed connection within the limits, and the services continue.
 //!
-//! `ECITON_FUZZ_SECONDS=600 cargo test --release -p eciton-emulator --test suite hostile::fuzz -- --nocapture` fuzzes for ten minutes; `ECITON_FUZZ_SEED` repeats a run.
+//! `ECITON_FUZZ_SECONDS=600 cargo test --release -p eciton-emulator --test suite hostile::fuzz --
+//! --nocapture` fuzzes for ten minutes; `ECITON_FUZZ_SEED` repeats a run.
 
 use crate::common::raw::{Random, Reply, address, connect, exchange, read_reply, signed, signed_head};
 use crate::common::{invoke, lambda, settings, soon, start};
@@ -11,7 +13,8 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Short deadlines, so that slow clients are seen off in a test's time.
+/// Returns settings with short deadlines, so that slow clients are disconnected within the time of
+/// a test.
 fn strict() -> Settings {
     Settings {
         header_timeout: Duration::from_millis(300),
@@ -21,7 +24,7 @@ fn strict() -> Settings {
     }
 }
 
-/// Lambda, S3, and one worker's Runtime API and S3.
+/// Returns the addresses of Lambda and S3, and of the Runtime API and S3 of one worker.
 async fn doors(emulator: &Emulator) -> [(&'static str, SocketAddr); 4] {
     let variables = invoke(&lambda(emulator), r#"{"do":"environment"}"#).await.json();
     let variable = |name: &str| address(variables[name].as_str().unwrap());
@@ -33,7 +36,7 @@ async fn doors(emulator: &Emulator) -> [(&'static str, SocketAddr); 4] {
     ]
 }
 
-/// An exchange on a thread of its own.
+/// Performs an exchange on a thread of its own.
 async fn send(at: SocketAddr, bytes: Vec<u8>) -> Option<Reply> {
     tokio::task::spawn_blocking(move || exchange(at, &bytes, PATIENCE))
         .await
@@ -108,13 +111,13 @@ async fn truncated_and_slow_requests() {
         ),
     ];
     for (at, request, broken, slow) in requests {
-        // Cut short, and said so.
+        // Truncated, with the sending side closed.
         let cut = request[..request.len() - 3].to_vec();
         if let Some(reply) = send(at, cut.clone()).await {
             let text = (reply.head.clone() + &reply.text()).to_lowercase();
             assert!((400..500).contains(&reply.status) && text.contains(broken), "{reply:?}");
         }
-        // Cut short, and silent: the body's deadline passes.
+        // Truncated, with the connection open. The deadline of the body passes.
         let reply = tokio::task::spawn_blocking(move || {
             let mut stream = connect(at, PATIENCE);
             stream.write_all(&cut).unwrap();
@@ -125,7 +128,7 @@ async fn truncated_and_slow_requests() {
         let text = (reply.head.clone() + &reply.text()).to_lowercase();
         assert!((400..500).contains(&reply.status) && text.contains(slow), "{reply:?}");
         assert!((Duration::from_millis(250)..Duration::from_secs(3)).contains(&took), "{took:?}");
-        // A byte now and then: the whole body's deadline, ten times as long, passes.
+        // One byte now and then. The deadline of the whole body passes, which is ten times as long.
         let drip = tokio::task::spawn_blocking(move || {
             let mut stream = connect(at, PATIENCE);
             let head = request.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
@@ -155,7 +158,7 @@ async fn truncated_and_slow_requests() {
 async fn slow_heads_and_idle_connections_are_closed_and_make_room() {
     let emulator = start(strict()).await;
     for (door, at) in doors(&emulator).await {
-        // Three times as many as are let in: the rest wait, none for ever.
+        // Three times as many connections as are admitted. The rest wait, but not for ever.
         let streams: Vec<_> = (0..48)
             .map(|number| {
                 let mut stream = connect(at, PATIENCE);
@@ -198,7 +201,7 @@ async fn too_large_bodies() {
     assert!(
         reply.text().contains("Request must be smaller than 6291456 bytes for the InvokeFunction operation")
     );
-    // A size is claimed and nothing sent: no memory is set aside, and the deadline passes.
+    // A length is announced and nothing sent. No memory is allocated, and the deadline passes.
     let head = signed_head(
         "lambda",
         "POST",
@@ -274,7 +277,7 @@ async fn a_worker_that_lies() {
     assert_eq!(invoke(&lambda(&emulator), "[2]").await.text(), "[2]");
 }
 
-/// Signed requests of every kind, which are then damaged.
+/// Returns a valid signed request of a random kind, which is then damaged.
 fn seedling(random: &mut Random, door: &str) -> Vec<u8> {
     let keys = [
         "a",
@@ -415,7 +418,8 @@ async fn fuzz() {
                     if let Some(reply) = reply {
                         answered += 1;
                         fine += u64::from(reply.status < 300);
-                        // 500 would be the service's own failure, 501 is a call that is not emulated.
+                        // Status 500 would be a failure of the service, and 501 is a call that is
+                        // not emulated.
                         assert!(
                             reply.status != 500 && reply.status < 504,
                             "{door}, seed {seed}, request {sent}: {reply:?}\n{shown}"

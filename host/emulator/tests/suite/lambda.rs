@@ -1,4 +1,4 @@
-//! The Lambda API as AWS's own client sees it, with real worker processes behind it.
+//! Tests of the Lambda API with AWS's own client and real worker processes.
 
 use crate::common::{alive, invoke, lambda, lambda_signed_by, settings, soon, start, try_invoke};
 use aws_sdk_lambda::operation::invoke::InvokeError;
@@ -229,11 +229,11 @@ async fn a_process_killed_while_idle_is_not_noticed_by_the_next_call() {
     let client = lambda(&emulator);
     for _ in 0..20 {
         assert_eq!(invoke(&client, r#"{"do":"count"}"#).await.text(), "1");
-        // All: one that was killed before may still be listed, and first.
+        // Kills all processes, because one that was killed before may still be listed first.
         for instance in emulator.instances() {
             emulator.kill(instance.pid);
         }
-        // No wait: the call may meet the instance while it is dying.
+        // There is no wait, so the call may reach the instance while it is dying.
     }
     assert_eq!(invoke(&client, r#"{"do":"die-after"}"#).await.error, None);
     assert_eq!(invoke(&client, r#"{"do":"count"}"#).await.text(), "1");
@@ -310,7 +310,7 @@ async fn beyond_the_concurrency_limit_calls_are_throttled() {
 
 #[tokio::test]
 async fn one_after_the_other_needs_one_place() {
-    // The place is free before the answer is sent, so a client that is done can go on.
+    // The slot is free before the answer is sent, so that a client can continue immediately.
     let emulator = start(Settings { concurrency: 1, ..settings() }).await;
     let client = lambda(&emulator);
     for expected in 1..=200 {
@@ -356,7 +356,7 @@ async fn cold_starts_can_be_slow_and_idle_instances_end() {
 
 #[tokio::test]
 async fn the_environment_is_clean_and_lambdas() {
-    // Something of ours that must not get through: cargo sets it.
+    // A variable that cargo sets in this process, and that workers must not inherit.
     assert!(std::env::var("CARGO_MANIFEST_DIR").is_ok());
     let mut settings = settings();
     settings.functions[0].environment.insert("MINE".into(), "yes".into());
@@ -405,7 +405,7 @@ async fn stop_leaves_no_process_not_even_a_grandchild() {
     let grandchild: u32 = invoke(&client, r#"{"do":"child"}"#).await.text().parse().unwrap();
     let busy = tokio::spawn({
         let client = client.clone();
-        // Cut off, or told that the process is gone, whichever is first.
+        // The call is cut off or told that the process has ended, whichever is first.
         async move {
             let answer = try_invoke(&client, r#"{"do":"sleep","ms":60000}"#).await;
             answer.map_or(true, |answer| answer.error.is_some())
@@ -442,7 +442,7 @@ async fn a_dead_worker_takes_its_grandchildren_along() {
     soon("the grandchild is gone", || !alive(grandchild)).await;
 }
 
-/// Runs as a program of its own for the test below.
+/// Runs as a separate program for the following test.
 #[tokio::test]
 async fn helper_that_is_killed() {
     if std::env::var("EMULATOR_TEST_HELPER").is_err() {

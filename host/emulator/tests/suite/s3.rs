@@ -1,4 +1,4 @@
-//! S3 as AWS's own client sees it.
+//! Tests of S3 with AWS's own client.
 
 use crate::common::{s3, s3_at, s3_signed_by, settings, start};
 use aws_sdk_s3::error::ProvideErrorMetadata;
@@ -97,7 +97,7 @@ async fn a_function_with_a_role_is_kept_to_its_prefixes_and_lists_nothing() {
     assert_eq!(get(&own, "a/x").await, b"x");
     own.put_object().bucket(BUCKET).key("b/x").send().await.unwrap();
     own.head_object().bucket(BUCKET).key("b/x").send().await.unwrap();
-    // One that is absent, one that is another's.
+    // An absent object, and an object of another function.
     for key in ["a/none", "c/x"] {
         let refused = own.get_object().bucket(BUCKET).key(key).send().await.unwrap_err();
         assert_eq!(refused.code(), Some("AccessDenied"), "{key}");
@@ -110,7 +110,7 @@ async fn a_function_with_a_role_is_kept_to_its_prefixes_and_lists_nothing() {
     assert_eq!(refused.code(), Some("AccessDenied"));
     let refused = own.delete_object().bucket(BUCKET).key("b/x").send().await.unwrap_err();
     assert_eq!(refused.code(), Some("AccessDenied"));
-    // The account itself is told that an object is absent.
+    // The account itself gets the error that the object is absent.
     let absent = account.get_object().bucket(BUCKET).key("a/none").send().await.unwrap_err();
     assert!(absent.into_service_error().is_no_such_key());
 }

@@ -1,5 +1,6 @@
-//! What the emulator itself costs, and that an instance's network is as slow as it is said to be. Prints its figures:
-//! `cargo test --release -p eciton-emulator --test suite speed -- --nocapture --test-threads 1`.
+//! Measurements of the emulator's own cost, and of the bandwidth of an instance's network. For
+//! figures run `cargo test --release -p eciton-emulator --test suite speed -- --nocapture
+//! --test-threads 1`.
 
 use crate::common::raw::{address, connect, read_reply, signed};
 use crate::common::{invoke, lambda, s3_at, settings, start};
@@ -7,13 +8,14 @@ use eciton_emulator::Settings;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// Sorted milliseconds.
+/// Converts times to sorted milliseconds.
 fn milliseconds(mut times: Vec<Duration>) -> Vec<f64> {
     times.sort();
     times.into_iter().map(|time| time.as_secs_f64() * 1000.0).collect()
 }
 
-/// By a plain socket, so that no client's time is in it. The least of many is what the work takes; the rest is the machine's other business.
+/// Uses a plain socket, so that the time of a client library is not included. The minimum of many
+/// calls is the time of the work. The rest is other load of the machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_warm_invocation_costs_less_than_half_a_millisecond() {
     let emulator = start(settings()).await;
@@ -80,7 +82,7 @@ async fn a_cold_start_of_the_echo() {
     assert!(times[0] < 60.0, "{times:?}");
 }
 
-/// Events and answers over the Runtime API, at 200 Mbit/s.
+/// Measures events and answers over the Runtime API, at 200 Mbit/s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instances_network_has_its_rate_for_payloads() {
     let emulator = start(Settings { bits_per_second: Some(200_000_000), ..settings() }).await;
@@ -93,7 +95,7 @@ async fn an_instances_network_has_its_rate_for_payloads() {
         let before = emulator.bill();
         assert_eq!(invoke(&client, event.clone()).await.payload.len(), bytes);
         let ms = emulator.bill().minus(&before).duration_us as f64 / 1000.0;
-        // 100 ms in, and as long out again.
+        // 100 ms for the event, and the same for the answer.
         assert!(ms >= 194.0, "{ms} ms is faster than the network");
         least = least.min(ms);
     }
@@ -101,7 +103,8 @@ async fn an_instances_network_has_its_rate_for_payloads() {
     assert!(least < 210.0, "{least} ms");
 }
 
-/// An instance's S3 door, at 200 Mbit/s, over four connections together and each way; the front door has no limit.
+/// Measures the S3 listener of an instance at 200 Mbit/s, over four connections together and in
+/// each direction. The main endpoint has no limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instances_network_has_its_rate_for_objects() {
     let emulator = start(Settings { bits_per_second: Some(200_000_000), ..settings() }).await;
@@ -151,6 +154,6 @@ async fn an_instances_network_has_its_rate_for_objects() {
     println!(
         "speed: 10 MB at 200 Mbit/s: down by four range reads {least_down:.0} ms of 400, up {least_up:.0} ms of 400"
     );
-    // A machine with other work is slower than its network, but not by so much.
+    // A busy machine is slower than the network, but not by a factor of this size.
     assert!(least_down < 600.0 && least_up < 600.0, "{least_down}, {least_up} ms");
 }

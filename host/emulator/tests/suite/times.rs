@@ -1,4 +1,4 @@
-//! Virtual time, and the limits of memory and of `/tmp`.
+//! Tests of virtual time, and of the limits of memory and `/tmp`.
 
 use crate::common::{Answer, lambda, settings, start};
 use aws_sdk_lambda::primitives::Blob;
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Times of a cloud whose functions have these cores.
+/// Returns the times of a cloud whose functions have this number of cores.
 fn timed(cores: f64) -> Settings {
     let times =
         Times { invoke: 10 * MS, cold_start: 150 * MS, first_byte: 20 * MS, bytes_per_second: 75e6, cores };
     Settings { times: Some(times), ..settings() }
 }
 
-/// Invokes the echo, and gets the end of its log.
+/// Invokes the echo worker, and returns its answer with the last log lines.
 async fn invoke(client: &aws_sdk_lambda::Client, event: impl Into<Vec<u8>>) -> Answer {
     let call = client.invoke().function_name("echo").log_type(LogType::Tail);
     let output = call.payload(Blob::new(event.into())).send().await.unwrap();
@@ -29,7 +29,7 @@ async fn invoke(client: &aws_sdk_lambda::Client, event: impl Into<Vec<u8>>) -> A
     }
 }
 
-/// Figure of a report line, for instance `Billed Duration`.
+/// Returns a value of a report line, for instance `Billed Duration`.
 fn figure(answer: &Answer, name: &str) -> f64 {
     let log = answer.log.as_deref().unwrap();
     let line = log.lines().find(|line| line.starts_with("REPORT")).unwrap();
@@ -57,7 +57,7 @@ async fn answers_come_in_the_order_of_virtual_time_and_cost_what_was_computed() 
         assert_eq!(clock.advance(None).await, Advanced::Answer);
         let (rounds, used, billed) = order.recv().await.unwrap();
         assert_eq!(rounds, expected);
-        // Half a core takes twice the processor time. The reference product makes at most half of that of it, and
+        // Half a core takes twice the processor time. The reference product halves it at most, and
         // the process uses a little more than the loop that it times.
         assert!((used..2.0 * used + 20.0).contains(&billed), "{rounds}: {used} ms used, {billed} ms billed");
     }

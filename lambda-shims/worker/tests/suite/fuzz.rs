@@ -1,6 +1,6 @@
-//! Random damage, on this side of the checksums and on the other: never a panic, never a hang, never a
-//! wrong answer. `ECITON_FUZZ_SECONDS=600 cargo test --release -p eciton-worker --test suite fuzz` runs for
-//! that long; `ECITON_FUZZ_SEED` repeats a run.
+//! Fuzz tests with damaged data, with wrong and with correct checksums. The worker must never
+//! panic, hang or return a wrong answer. `ECITON_FUZZ_SECONDS=600 cargo test --release -p
+//! eciton-worker --test suite fuzz` sets the duration, and `ECITON_FUZZ_SEED` repeats a run.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,14 @@ use eciton_kernel::wire::Encoding;
 use eciton_tensor::frame::{Decoded, Frame, Writer};
 use eciton_transport::{Condition, Store};
 
-/// How long one case may take: its kernel's time and some.
+/// Maximum time of one case: the time limit of its kernel, and a margin.
 const LONGEST: Duration = Duration::from_secs(40);
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().filter(|v| !v.is_empty()).map(|v| v.parse().unwrap())
 }
 
-/// A few bytes changed, cut, doubled or moved.
+/// Changes, truncates, repeats or moves some bytes.
 fn damage(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
     for _ in 0..1 + numbers.below(4) {
         if bytes.is_empty() {
@@ -37,7 +37,7 @@ fn damage(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
                 let piece = bytes[at..end].to_vec();
                 bytes.splice(at..at, piece);
             }
-            // A number becomes another.
+            // Replaces a number by another one.
             _ => {
                 if let Some(digit) = bytes[at..].iter().position(u8::is_ascii_digit) {
                     let found = at + digit;
@@ -51,7 +51,7 @@ fn damage(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
     }
 }
 
-/// The same frame with a damaged text, or other parts in other places, and right checksums.
+/// Returns the frame with damaged metadata or moved parts, and correct checksums.
 fn damaged_inside(frame: &[u8], numbers: &mut Numbers) -> Vec<u8> {
     let frame = Frame::parse(frame).unwrap();
     let header = frame.header().clone();
@@ -102,7 +102,7 @@ async fn random_damage_is_refused_or_harmless() {
             (case, frame)
         })
         .into();
-    // A function of little memory, so that limits are met.
+    // A function with little memory, so that limits are reached.
     let fixture = Fixture::with(|s| s.memory_bytes = 256 << 20);
     let (begun, mut count, mut answers) = (Instant::now(), 0u64, 0u64);
     let mut names = std::collections::BTreeMap::new();
@@ -125,7 +125,7 @@ async fn random_damage_is_refused_or_harmless() {
                 let frame = damaged_inside(frame, &mut numbers);
                 let stream = numbers.below(2) == 0;
                 let invocation = case.stored(&*fixture.store, frame.clone(), stream).await;
-                // What is there may be another thing than what was promised.
+                // The store may contain other data than announced.
                 if numbers.below(3) == 0 {
                     let mut frame = frame;
                     damage(&mut frame, &mut numbers);

@@ -1,11 +1,12 @@
-//! The handler as a function: every transport, streamed or not, gives the bits of a direct run.
+//! Tests of the handler. Every transport, with and without streaming, gives the bits of a direct
+//! run.
 
 use crate::fixture::{Case, Fixture, Shape};
 use eciton_kernel::Kind;
 use eciton_kernel::wire::Encoding;
 use eciton_transport::Store;
 
-/// Small ones, and ones whose input is worth streaming.
+/// Returns small tasks, and tasks whose input is large enough to be streamed.
 fn shapes() -> Vec<Shape> {
     let sparse = |shape: Shape| Shape { sparse: true, ..shape };
     vec![
@@ -31,7 +32,8 @@ async fn every_transport_gives_the_bits_of_a_direct_run() {
         let mut invocations =
             vec![("inline", case.inline(frame.clone())), ("constants", case.inline(constants.clone()))];
         for stream in [true, false] {
-            // One object holds one frame: each is asked for before the next is written.
+            // An object holds one frame, so each invocation completes before the next frame is
+            // written.
             for (what, frame) in [("object", &frame), ("object, constants", &constants)] {
                 invocations.push((what, case.stored(&*fixture.store, frame.clone(), stream).await));
                 for (what, invocation) in invocations.drain(..) {

@@ -1,4 +1,5 @@
-//! Hostile and broken input: refused with a typed error, within stated limits, and the worker goes on.
+//! Tests of hostile and broken input. It is refused with a typed error, within the limits, and the
+//! worker continues.
 mod trick;
 
 use std::sync::Arc;
@@ -22,12 +23,12 @@ fn small() -> Case {
     Case::new(Shape::linear(Kind::Forward, 17, 9, 5))
 }
 
-/// Its input is worth streaming.
+/// Returns a task whose input is large enough to be streamed.
 fn large() -> Case {
     Case::new(Shape::linear(Kind::Forward, 6000, 65, 16))
 }
 
-/// Fails unless the worker still gives right answers.
+/// Fails unless the worker still gives correct answers.
 async fn is_well(fixture: &Fixture) {
     let case = small();
     let answer = fixture.answer(&case.inline(case.frame(Encoding::F32))).await.unwrap();
@@ -92,7 +93,7 @@ async fn a_changed_bit_is_refused_or_changes_nothing() {
         let mut changed = frame.clone();
         changed[at] ^= 1 << (at % 8);
         match fixture.answer(&case.inline(changed)).await {
-            // What lies between the parts is nobody's.
+            // Bytes between the parts belong to no part.
             Ok(answer) => {
                 assert_eq!(case.read(answer).0, wanted, "byte {at}");
                 unharmed += 1;
@@ -157,14 +158,14 @@ async fn constants_of_others_are_refused() {
         let (name, text) = refusal(fixture.ask(&case.inline(frame)).await);
         assert_eq!(name, "Eciton.Key", "{text}");
     }
-    // Its own, which is not there.
+    // An object of its own run that does not exist.
     let own = RunKeys::new(RUN).unwrap().weights(Version(1), OperationId(1)).unwrap().to_string();
     let frame = case.frame_with(Encoding::F32, &limits(), vec![own.into()], &case.parameters());
     assert_eq!(refusal(fixture.ask(&case.inline(frame)).await).0, "Eciton.Store");
     is_well(&fixture).await;
 }
 
-/// A worker whose kernels come from the store.
+/// Returns a worker whose kernels come from the store.
 fn without_package() -> Fixture {
     Fixture::with(|s| s.kernel_folder = None)
 }
@@ -212,7 +213,7 @@ async fn the_package_must_be_signed_too() {
     let stranger = compile("linear", component("linear"), here, &signer("stranger")).unwrap();
     std::fs::write(&file, &stranger).unwrap();
     let fixture = Fixture::with(|s| s.kernel_folder = Some(kernels.clone()));
-    // The right one in the store does not make up for it.
+    // The correct kernel in the store is not used instead.
     fixture.store.put(&kernel_key("linear"), sealed("linear"), Condition::Always).await.unwrap();
     let (name, text) = refusal(fixture.ask(&event).await);
     assert_eq!(name, "Eciton.Kernel", "{text}");
@@ -231,7 +232,7 @@ async fn a_worker_without_a_store_says_so() {
     is_well(&fixture).await;
 }
 
-/// A worker on a store that misbehaves.
+/// Returns a worker with a store that misbehaves.
 fn tricked(change: impl FnOnce(&mut Settings)) -> (Fixture, Arc<TrickStore>) {
     let store = Arc::new(TrickStore::new());
     let own = store.clone();
@@ -250,7 +251,8 @@ async fn objects_that_change_are_refused() {
     for stream in [true, false] {
         let (fixture, store) = tricked(|_| {});
         let event = case.stored(&store.inner, frame.clone(), stream).await;
-        // Shorter than promised: in the header, in the large part, by one byte.
+        // Objects that are shorter than announced: in the header, in the large part, and by one
+        // byte.
         for end in [0, 20, 5000, 64 << 10, 300_000, len - 1] {
             store.set(Mode::Short(end));
             let (name, text) = refusal(fixture.ask(&event).await);
@@ -259,7 +261,7 @@ async fn objects_that_change_are_refused() {
                 "{end}: {name} {text}"
             );
         }
-        // Promised otherwise.
+        // Objects with another announced length.
         store.set(Mode::Honest);
         for bytes_len in [0, 31, 64 << 10, len - 1, len + 1, 1 << 30] {
             let Carrier::Object { key, .. } = event.frame.clone() else { panic!("the frame travels inside") };
@@ -267,7 +269,7 @@ async fn objects_that_change_are_refused() {
             let (name, text) = refusal(fixture.ask(&lying).await);
             assert!(name.ends_with(".Frame") || name == "Eciton.Object", "{bytes_len}: {name} {text}");
         }
-        // Changed while it is read: an error of the road, not of the kernel.
+        // A change during the read is an error of the transport, not of the kernel.
         store.set(Mode::Flip(0));
         let (name, text) = refusal(fixture.ask(&event).await);
         assert_eq!(name, "Worker.Frame", "{text}");
@@ -312,13 +314,14 @@ async fn a_panic_is_an_error_and_the_worker_goes_on() {
     fixture.answer(&event).await.unwrap();
 }
 
-/// A frame whose table claims other sizes, with the checksum that belongs to it.
+/// Returns a frame whose table claims other sizes, with a correct checksum.
 fn claims(frame: &[u8], change: impl FnOnce(&mut PartInfo)) -> Vec<u8> {
     let mut header = Header::parse(frame).unwrap();
     let before = header.parts.clone();
     let largest = (0..before.len()).max_by_key(|&i| before[i].bytes_len).unwrap();
     change(&mut header.parts[largest]);
-    // The table's entries are 40 bytes each, before the header's end; all after `largest` move along.
+    // The table has entries of 40 bytes before the end of the header. All parts after `largest` are
+    // moved.
     let mut bytes = frame.to_vec();
     let table = header.header_len - 40 * before.len();
     let mut end = header.header_len as u64;
@@ -355,14 +358,14 @@ async fn claimed_sizes_allocate_nothing() {
         fixture.store.put(&key, lying.clone().into(), Condition::Always).await.unwrap();
         let event = Invocation { frame: Carrier::Object { key, bytes_len }, ..case.inline(vec![]) };
         let refused = match event.to_json() {
-            // Larger than any object: refused by the envelope already.
+            // A size larger than any object is already refused by the envelope.
             Err(_) => continue,
             Ok(json) => refusal(fixture.worker.handle(&json).await),
         };
         assert_eq!(refused.0, "Eciton.Limit", "{}", refused.1);
         assert!(refused.1.contains("134217728 allowed"), "{}", refused.1);
         assert!(begun.elapsed() < Duration::from_secs(5));
-        // And inside an event.
+        // The same frame inside an event.
         assert!(refusal(fixture.ask(&case.inline(lying)).await).0.ends_with(".Frame"));
     }
     is_well(&fixture).await;
@@ -402,7 +405,8 @@ async fn the_first_answer_stays() {
     let event = Invocation { max_inline_bytes: 10, ..case.inline(case.frame(Encoding::F32)) };
     let first = fixture.ask(&event).await.unwrap();
     let there = fixture.store.get(&case.answer_key(), None).await.unwrap();
-    // Of another length: the log's worker counts on.
+    // Replaces the stored answer by one of another length, because the answers of two attempts may
+    // differ in length.
     fixture.store.delete(&[case.answer_key()]).await.unwrap();
     fixture.store.put(&case.answer_key(), there.slice(..there.len() - 1), Condition::Always).await.unwrap();
     let second = fixture.ask(&event).await.unwrap();
@@ -423,7 +427,7 @@ async fn an_answer_that_fits_nowhere_is_refused() {
     let fits = fixture.ask(&case.inline(frame.clone())).await.unwrap().frame.bytes_len();
     let event =
         |max_inline_bytes| Invocation { answer_key: None, max_inline_bytes, ..case.inline(frame.clone()) };
-    // The answer's length varies with the digits of its times.
+    // The length of the answer varies with the number of digits in its times.
     fixture.ask(&event(fits + 64)).await.unwrap();
     let (name, text) = refusal(fixture.ask(&event(100)).await);
     assert_eq!(name, "Eciton.Limit");
@@ -442,7 +446,7 @@ async fn what_was_kept_is_not_read_again() {
         assert_eq!(meta.store.gets == 0, cached == 2, "{meta:?}");
         assert_eq!(case.read(answer).0, case.direct());
     }
-    // Room for none: each time again.
+    // The cache has no space, so objects are fetched each time.
     let fixture = Fixture::with(|s| s.cache_bytes = 1000);
     for _ in 0..2 {
         let frame = case.frame_with_constants(&*fixture.store, 1).await;
@@ -526,7 +530,7 @@ async fn a_given_up_invocation_leaves_the_worker_well() {
 
 #[test]
 fn digests_name_components() {
-    // What the suites compare with is what they ask for.
+    // The suites compare with the request that they make.
     let case = small();
     assert_eq!(*case.layer.kernel().digest(), cache::digest(component("linear")));
     let frame = case.frame(Encoding::F32);

@@ -1,4 +1,4 @@
-//! The crate's integration tests, in one program: one link instead of one a file.
+//! Integration tests of the crate, in a single program, so that they are linked once.
 #![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod fixture;

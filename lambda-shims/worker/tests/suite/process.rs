@@ -1,4 +1,4 @@
-//! The real `bootstrap` behind a Runtime API.
+//! Tests of the real `bootstrap` behind a Runtime API.
 mod api;
 
 use std::path::Path;
@@ -26,7 +26,7 @@ fn answer(ended: &Ended) -> Answer {
 
 fn refused(ended: &Ended, error_type: &str) -> String {
     assert!(!ended.ok);
-    // The runtime crate's header says `unhandled` of everything; callers see the body.
+    // The runtime crate always sends `unhandled` in this header. Callers see the body.
     assert!(ended.error_type.is_some());
     let body: serde_json::Value = serde_json::from_slice(&ended.body).unwrap();
     assert_eq!(body["errorType"], error_type);
@@ -62,7 +62,7 @@ fn it_starts_cold_stays_warm_and_tells() {
         assert_eq!(meta.worker.warm, n > 0);
         assert_eq!(meta.times.init_us > 0, n == 0, "{:?}", meta.times);
         assert_eq!(meta.times.previous_send_us > 0, n > 0, "{:?}", meta.times);
-        // The package's kernels are loaded before they are asked for.
+        // The kernels of the package are loaded before a task requests them.
         assert!(meta.worker.cached_kernels == 1 || n == 0, "{:?}", meta.worker);
     }
     assert_eq!(instance.status("Threads"), 3, "Runtime API, compute, clock");
@@ -112,7 +112,7 @@ fn memory_stays_within_its_bound() {
     let case = Case::new(Shape::linear(Kind::Forward, 17, 9, 5));
     answer(&instance.invoke(&event(&case)));
     let first = instance.status("VmHWM");
-    // The event, its frame, the input's rows, the output's, the answer's frame and text.
+    // The event, its frame, the rows of input and output, and the answer's frame and text.
     let case = Case::new(Shape::linear(Kind::Forward, 16_000, 65, 16));
     let event = event(&case);
     let (rows, columns, features) = (16_000u64, 80, 16);

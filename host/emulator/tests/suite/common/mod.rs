@@ -1,4 +1,4 @@
-//! What the tests share: an emulator with the echo worker, and AWS's own clients for it.
+//! Helpers of the tests: an emulator with the echo worker, and AWS's own clients for it.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
 
 use aws_credential_types::Credentials;
@@ -9,7 +9,7 @@ pub mod raw;
 
 pub const ECHO: &str = env!("CARGO_BIN_EXE_emulator-echo");
 
-/// One function `echo`, one bucket `eciton`.
+/// Returns settings with one function `echo` and one bucket `eciton`.
 pub fn settings() -> Settings {
     let mut function = Function::new("echo", ECHO);
     function.timeout = Duration::from_secs(20);
@@ -20,7 +20,7 @@ pub async fn start(settings: Settings) -> Emulator {
     Emulator::start(settings).await.unwrap()
 }
 
-/// Retries would hide what the service did.
+/// Returns a client without retries, which would hide the behaviour of the service.
 pub fn lambda(emulator: &Emulator) -> aws_sdk_lambda::Client {
     lambda_signed_by(emulator, "emulator", "emulator-secret")
 }
@@ -56,7 +56,7 @@ pub fn s3(emulator: &Emulator) -> aws_sdk_s3::Client {
     s3_at(&emulator.s3_endpoint(), "emulator-secret")
 }
 
-/// An invocation that got an answer from the function or about it.
+/// Answer of an invocation, from the function or about it.
 #[derive(Debug)]
 pub struct Answer {
     pub error: Option<String>,
@@ -102,13 +102,13 @@ pub async fn invoke(client: &aws_sdk_lambda::Client, event: impl Into<Vec<u8>>) 
     try_invoke(client, event).await.unwrap()
 }
 
-/// Whether a process lives (a zombie does not).
+/// Returns true if a process is alive (a zombie is not).
 pub fn alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z')
 }
 
-/// Waits for something that has to become true soon.
+/// Waits until a condition holds, which must happen soon.
 pub async fn soon(what: &str, mut test: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
     while !test() {

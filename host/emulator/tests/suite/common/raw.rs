@@ -1,4 +1,5 @@
-//! Requests by hand: signed with Signature Version 4, sent over a plain socket, so that they can be wrong in every way.
+//! Requests over a plain socket, signed with Signature Version 4, so that tests can send any kind
+//! of invalid request.
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
 
 use hmac::{Hmac, KeyInit, Mac};
@@ -21,7 +22,7 @@ fn mac(key: &[u8], message: &str) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-/// `20261121T081234Z` of now.
+/// Returns the current time in the form `20261121T081234Z`.
 fn date() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -37,7 +38,8 @@ fn date() -> String {
     format!("{year:04}{month:02}{day:02}T{:02}{:02}{:02}Z", second / 3600, second / 60 % 60, second % 60)
 }
 
-/// A request's head, signed for `service`. The target is taken as it is; it must be percent-encoded already. `hash`: of the body, or `UNSIGNED-PAYLOAD`.
+/// Returns the head of a request, signed for `service`. The target must already be percent-encoded.
+/// `hash` is the digest of the body, or `UNSIGNED-PAYLOAD`.
 pub fn signed_head(
     service: &str,
     method: &str,
@@ -82,7 +84,7 @@ pub fn signed_head(
     head
 }
 
-/// A whole signed request.
+/// Returns a complete signed request.
 pub fn signed(service: &str, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let hash = if service == "s3" { "UNSIGNED-PAYLOAD".to_owned() } else { hex(&Sha256::digest(body)) };
     let mut request = signed_head(service, method, target, headers, &hash).into_bytes();
@@ -91,7 +93,7 @@ pub fn signed(service: &str, method: &str, target: &str, headers: &[(&str, &str)
     request
 }
 
-/// What came back.
+/// Response of a server.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
@@ -105,7 +107,7 @@ impl Reply {
     }
 }
 
-/// Reads one response; None if the connection ended without one.
+/// Reads one response. Returns `None` if the connection ended without one.
 pub fn read_reply(stream: &mut TcpStream) -> io::Result<Option<Reply>> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 64 * 1024];
@@ -144,11 +146,12 @@ pub fn connect(address: SocketAddr, patience: Duration) -> TcpStream {
     stream
 }
 
-/// Sends bytes, says that there are no more, and reads one response. An error is a peer that neither answers nor closes in time.
+/// Sends bytes, closes the sending side, and reads one response. Returns an error if the peer
+/// neither answers nor closes in time.
 pub fn exchange(address: SocketAddr, bytes: &[u8], patience: Duration) -> io::Result<Option<Reply>> {
     let mut stream = connect(address, patience);
     match stream.write_all(bytes) {
-        // The service may refuse before it has read all.
+        // The service may refuse the request before it has read all of it.
         Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {}
         other => other?,
     }
@@ -156,7 +159,7 @@ pub fn exchange(address: SocketAddr, bytes: &[u8], patience: Duration) -> io::Re
     read_reply(&mut stream)
 }
 
-/// A small generator (SplitMix64), so that a run can be repeated by its seed.
+/// Random number generator SplitMix64, so that a run can be repeated by its seed.
 pub struct Random(pub u64);
 
 impl Random {
