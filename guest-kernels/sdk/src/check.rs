@@ -1,8 +1,10 @@
-//! A kernel's gradients against central differences in f64, and what else the contract asks of it.
+//! Checks of a kernel: its gradients against central differences in f64, and its other obligations
+//! by the contract.
 //!
-//! With random G, the numbers of the objective L = sum(G * outputs) at x + h and x - h give
-//! dL/dx to about 1e-9; `backward` must give the same, and `loss` likewise for the loss itself.
-//! [`gradients`] and [`edge_gradients`] run on the f64 [`crate::reference`], so that a difference is the kernel's.
+//! The objective is L = sum(G * outputs) with a random G. Its values at x + h and x - h give dL/dx
+//! with an error of about 1e-9. `backward` must give the same gradient, and `loss` likewise for the
+//! loss itself. [`gradients`] and [`edge_gradients`] run on the f64 [`crate::reference`], so a
+//! difference is caused by the kernel.
 
 mod edge;
 mod graph;
@@ -17,36 +19,38 @@ pub use vertex::gradients;
 use crate::types::{Error, Result};
 use crate::{Attributes, Value};
 
-/// The step of a difference, relative to the value or to 1.
+/// Step of a finite difference, relative to the value, or absolute for values below 1.
 const STEP: f64 = 1e-6;
-/// How far from a kink a point must be: a hundred steps.
+/// Minimum distance of a point from a kink: a hundred steps.
 const KINK: f64 = 1e-4;
-/// Points that are drawn before the check gives up finding one away from all kinks.
+/// Maximum number of points that are drawn until one is away from all kinks.
 const DRAWS_MAX: u64 = 1000;
-/// Values of inputs and parameters that a check takes; each costs two runs.
+/// Maximum number of values of inputs and parameters in a check. Each value takes two runs.
 const VALUES_MAX: u64 = 1 << 14;
-/// How much, relative by norm, a run in f32 may differ.
+/// Maximum relative difference, by norm, of a run in f32.
 const LOOSE: f64 = 1e-3;
-/// How much, relative by norm, sums in another order may differ.
+/// Maximum relative difference, by norm, of sums in another order.
 const TIGHT: f64 = 1e-12;
-/// A gradient smaller than this a value is compared as if it were so large.
+/// Minimum magnitude per value with which a gradient is compared. Smaller gradients are compared as
+/// if they had this size.
 const SMALL: f64 = 1e-3;
 
-/// How well a kernel's gradients agree with differences.
+/// Result of a gradient check.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
-    /// The largest |analytic - numeric| / max(|analytic|, |numeric|) of all tensors, by Euclidean norm.
+    /// Largest value of |analytic - numeric| / max(|analytic|, |numeric|) over all tensors, in
+    /// Euclidean norm.
     pub worst: f64,
-    /// Where it is, for instance ``parameter `weight` ``.
+    /// Tensor with the largest difference, for instance ``parameter `weight` ``.
     pub worst_name: String,
-    /// Values whose derivative was compared.
+    /// Number of values whose derivative was compared.
     pub checked: usize,
-    /// The largest such difference between a run in f32 and one in f64.
+    /// Largest relative difference between a run in f32 and one in f64.
     pub worst_f32: f64,
 }
 
-/// The attributes given, and the defaults of the others, as a host fills them in.
+/// Returns the given attributes, and default values for the others, as a host passes them.
 fn with_defaults(specs: Vec<crate::AttributeSpec>, given: &[(&str, Value)]) -> Result<Attributes> {
     if let Some((name, _)) = given.iter().find(|(name, _)| specs.iter().all(|s| s.name != *name)) {
         let known: Vec<&str> = specs.iter().map(|s| s.name).collect();
@@ -73,13 +77,14 @@ fn broken(text: String) -> Error {
     Error::Kernel(format!("check: {text}"))
 }
 
-/// Two intervals of whole groups that make up `rows`: (first row, rows).
+/// Returns two intervals of whole groups that together have `rows` rows: (first row, number of
+/// rows).
 fn halves(rows: u32, group: u32) -> [(u32, u32); 2] {
     let half = rows / 2 / group.max(1) * group.max(1);
     [(0, half), (half, rows - half)]
 }
 
-/// Whether tensors of these shapes are few enough values.
+/// Refuses tensors with more values than a check allows.
 fn few_values(shapes: impl Iterator<Item = Vec<u32>>) -> Result<()> {
     let count = |shape: Vec<u32>| shape.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
     let asked = shapes.map(count).fold(0, u64::saturating_add);

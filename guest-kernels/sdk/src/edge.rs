@@ -1,9 +1,11 @@
-//! Edge kernels: for each vertex of a block a row from its edges, the rows at their other ends and its own.
+//! Edge kernels. For each vertex of a block, an edge kernel computes a row. It reads the vertex's
+//! edges, the rows at their other ends, and the vertex's own row.
 //!
-//! A task has m edges in n lists, each the edges of one *own* end: of a target in [`EdgeKernel::forward`] and
-//! [`EdgeKernel::backward_targets`], of a source in [`EdgeKernel::backward_sources`]. Rows of own ends come with
-//! a row a vertex, rows of other ends with a row an edge; [`EdgeTask::to_edges`] and [`EdgeTask::sum`] go from
-//! one to the other. What is reduced over rows, parameters' gradients, is reduced over the m edges.
+//! A task has m edges in n lists. Each list has the edges of one *own* end. The own ends are
+//! targets in [`EdgeKernel::forward`] and [`EdgeKernel::backward_targets`], and sources in
+//! [`EdgeKernel::backward_sources`]. There is one row per vertex for the own ends, and one row per
+//! edge for the other ends. [`EdgeTask::to_edges`] and [`EdgeTask::sum`] convert between the two.
+//! Gradients of parameters are reductions over the m edges.
 //!
 //! ```
 //! use eciton_sdk::prelude::*;
@@ -39,29 +41,30 @@ use crate::math::Real;
 use crate::signature::{AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec};
 use crate::types::{Reduction, Result};
 
-/// What a call is part of, and how its edges and own rows belong together.
+/// Context of a call: the position in the run, and the relation between edges and own rows.
 #[derive(Debug, Clone, Copy)]
 pub struct EdgeTask<'a> {
-    /// Whether dropout applies.
+    /// True in training, when dropout applies.
     pub training: bool,
-    /// From 0.
+    /// Training round, from 0.
     pub epoch: u32,
-    /// From 0.
+    /// Index of the layer in the model, from 0.
     pub layer: u32,
-    /// Own rows, n.
+    /// Number of own rows, n.
     pub rows: u32,
-    /// Edges, m.
+    /// Number of edges, m.
     pub edges: u32,
-    /// n + 1, from 0 to m: the bounds of each own row's edges.
+    /// Offsets of the own rows' edges: n + 1 ascending numbers from 0 to m.
     pub offsets: &'a Ids,
-    /// m, ascending: the own row of each edge.
+    /// Index of the own row of each edge: m ascending numbers.
     pub owners: &'a Ids,
-    /// [m, features]: what the data set says of each edge; none where the kernel was opened for 0 features.
+    /// Features of each edge from the data set, [m, features]. `None` if the kernel was opened for
+    /// 0 features.
     pub features: Option<&'a Matrix>,
 }
 
 impl EdgeTask<'_> {
-    /// The own row of each edge: [m, ..] from x [n, ..].
+    /// Copies own rows to edges: returns [m, ..] from x [n, ..].
     pub fn to_edges(&self, x: &Matrix) -> Result<Matrix> {
         let mut shape = x.shape();
         if let Some(rows) = shape.first_mut() {
@@ -72,109 +75,112 @@ impl EdgeTask<'_> {
         into.finish()
     }
 
-    /// into [n, ..] = the sums of x [m, ..] over each own row's edges, zero where there are none.
+    /// Computes into [n, ..] = the sums of x [m, ..] over the edges of each own row. A row without
+    /// edges becomes zero.
     pub fn sum(&self, x: &Matrix, into: &Out) -> Result<()> {
         linalg::reduce_segments(x, self.offsets, Reduction::Sum, into)
     }
 }
 
-/// What `forward` works on.
+/// Arguments of [`EdgeKernel::forward`].
 #[derive(Debug, Clone, Copy)]
 pub struct EdgeForward<'a> {
-    /// [m, ..]: by edge.
+    /// Rows of the sources, one per edge: [m, ..].
     pub source: &'a Matrix,
-    /// [n, ..]: by own row.
+    /// Rows of the targets, one per own row: [n, ..].
     pub target: &'a Matrix,
-    /// As the signature lists them.
+    /// Parameters, in the order of the signature.
     pub parameters: &'a [&'a Matrix],
-    /// [n, ..]: to be written whole.
+    /// Output, one row per own row: [n, ..]. It must be written completely.
     pub output: &'a Out,
-    /// [n, ..]: what `backward_targets` gets back; to be written whole.
+    /// Rows to stash for `backward_targets`, one per own row: [n, ..]. They must be written
+    /// completely.
     pub kept: &'a [&'a Out],
 }
 
-/// What `backward_targets` works on.
+/// Arguments of [`EdgeKernel::backward_targets`].
 #[derive(Debug, Clone, Copy)]
 pub struct BackwardTargets<'a> {
-    /// [m, ..]: by edge.
+    /// Rows of the sources, one per edge: [m, ..].
     pub source: &'a Matrix,
-    /// [n, ..]: by own row.
+    /// Rows of the targets, one per own row: [n, ..].
     pub target: &'a Matrix,
-    /// [n, ..]: what `forward` kept.
+    /// Rows that `forward` stashed, one per own row: [n, ..].
     pub kept: &'a [&'a Matrix],
-    /// The parameters that `forward` saw.
+    /// Parameters, as in `forward`.
     pub parameters: &'a [&'a Matrix],
-    /// [n, ..]: of the output.
+    /// Gradient of the output, one row per own row: [n, ..].
     pub gradient: &'a Matrix,
-    /// [n, ..]: to be written where there is one.
+    /// Gradient of the target, one row per own row: [n, ..]. It must be written if it is given.
     pub target_gradient: Option<&'a Out>,
-    /// To be reduced into over the m edges, all of them.
+    /// Gradients of all parameters. Each must be written by a reduction over the m edges.
     pub parameter_gradients: &'a [&'a Out],
-    /// [n, ..]: what `backward_sources` gets, a row for each edge; to be written whole.
+    /// Row per own row that `backward_sources` receives for each edge: [n, ..]. It must be written
+    /// completely.
     pub passed: &'a Out,
 }
 
-/// What `backward_sources` works on.
+/// Arguments of [`EdgeKernel::backward_sources`].
 #[derive(Debug, Clone, Copy)]
 pub struct BackwardSources<'a> {
-    /// [n, ..]: by own row.
+    /// Rows of the sources, one per own row: [n, ..].
     pub source: &'a Matrix,
-    /// [m, ..]: by edge, what `backward_targets` passed.
+    /// Rows that `backward_targets` passed, one per edge: [m, ..].
     pub passed: &'a Matrix,
-    /// The parameters that `forward` saw.
+    /// Parameters, as in `forward`.
     pub parameters: &'a [&'a Matrix],
-    /// [n, ..]: to be written whole.
+    /// Gradient of the source, one row per own row: [n, ..]. It must be written completely.
     pub source_gradient: &'a Out,
 }
 
-/// What an edge layer reads, writes, learns and passes on.
+/// Signature of an edge layer: the rows that it reads, writes and passes, and its parameters.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EdgeSignature {
-    /// Of the vertex where an edge starts.
+    /// Row of the vertex where an edge starts.
     pub source: RowsSpec,
-    /// Of the vertex where it ends.
+    /// Row of the vertex where an edge ends.
     pub target: RowsSpec,
-    /// Learned.
+    /// Trainable parameters.
     pub parameters: Vec<ParameterSpec>,
-    /// Written by forward, by target.
+    /// Rows that `forward` writes, one per target.
     pub output: RowsSpec,
-    /// Written by forward for `backward_targets`, by target.
+    /// Rows that `forward` stashes for `backward_targets`, one per target.
     pub kept: Vec<RowsSpec>,
-    /// Written by `backward_targets` for `backward_sources`, by target.
+    /// Rows that `backward_targets` writes for `backward_sources`, one per target.
     pub passed: RowsSpec,
 }
 
 impl EdgeSignature {
-    /// Nothing yet.
+    /// Creates an empty signature.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What is read of an edge's source.
+    /// Sets the rows that are read of an edge's source.
     pub fn source(mut self, name: &str, extents: &[u32]) -> Self {
         self.source = RowsSpec::new(name, extents);
         self
     }
 
-    /// What is read of an edge's target.
+    /// Sets the rows that are read of an edge's target.
     pub fn target(mut self, name: &str, extents: &[u32]) -> Self {
         self.target = RowsSpec::new(name, extents);
         self
     }
 
-    /// The output.
+    /// Sets the output.
     pub fn output(mut self, name: &str, extents: &[u32]) -> Self {
         self.output = RowsSpec::new(name, extents);
         self
     }
 
-    /// Adds rows that `forward` keeps for `backward_targets`.
+    /// Adds rows that `forward` stashes for `backward_targets`.
     pub fn keep(mut self, name: &str, extents: &[u32]) -> Self {
         self.kept.push(RowsSpec::new(name, extents));
         self
     }
 
-    /// The rows that `backward_targets` passes to `backward_sources`.
+    /// Sets the rows that `backward_targets` passes to `backward_sources`.
     pub fn pass(mut self, name: &str, extents: &[u32]) -> Self {
         self.passed = RowsSpec::new(name, extents);
         self
@@ -187,25 +193,28 @@ impl EdgeSignature {
     }
 }
 
-/// An edge kernel: the tensor work of one layer over a block of edges.
+/// Edge kernel: the tensor computation of one layer over a block of edges.
 pub trait EdgeKernel: Sized + 'static {
-    /// The attributes that [`EdgeKernel::open`] takes.
+    /// Returns the attributes that [`EdgeKernel::open`] accepts.
     fn attributes() -> Vec<AttributeSpec>;
-    /// Configures a layer. `source` and `target` give the extents of one row of each, `features` the columns of
-    /// [`EdgeTask::features`], 0 for none; `attributes` has every attribute of [`EdgeKernel::attributes`], with the
-    /// type of its default.
+    /// Configures a layer. `source` and `target` are the extents of one row of each. `features` is
+    /// the number of columns of [`EdgeTask::features`], or 0. `attributes` has every attribute of
+    /// [`EdgeKernel::attributes`], with the type of its default value.
     fn open(source: &[u32], target: &[u32], features: u32, attributes: &Attributes) -> Result<Self>;
-    /// What the layer reads, writes, learns and passes on.
+    /// Returns the signature of the layer.
     fn signature(&self) -> EdgeSignature;
-    /// Sources by edge and targets to outputs; own rows are targets.
+    /// Computes the outputs from the sources and targets of edges. The own rows are targets.
     fn forward<R: Real>(&self, task: &EdgeTask<'_>, io: EdgeForward<'_>) -> Result<()>;
-    /// Gradients of outputs to those of targets and parameters; own rows are targets.
+    /// Computes the gradients of targets and parameters from those of the outputs. The own rows are
+    /// targets.
     fn backward_targets<R: Real>(&self, task: &EdgeTask<'_>, io: BackwardTargets<'_>) -> Result<()>;
-    /// What targets passed to gradients of sources; own rows are sources.
+    /// Computes the gradients of sources from the rows that targets passed. The own rows are
+    /// sources.
     fn backward_sources<R: Real>(&self, task: &EdgeTask<'_>, io: BackwardSources<'_>) -> Result<()>;
 }
 
-/// Makes an [`EdgeKernel`](crate::EdgeKernel) the component's export. Natively it does nothing.
+/// Exports an [`EdgeKernel`](crate::EdgeKernel) from the component. Outside of a component it does
+/// nothing.
 #[macro_export]
 macro_rules! export_edge_kernel {
     ($kernel:ty) => {

@@ -1,4 +1,4 @@
-//! A kernel in a component: handles are resources, calls are imports, [`Glue`] is the export.
+//! Kernel in a component: handles are resources, calls are imports, and [`Glue`] is the export.
 
 pub mod edge;
 
@@ -11,13 +11,13 @@ use crate::signature::{AttributeSpec, Attributes, Initialiser, ParameterSpec, Ro
 use crate::types::{Activation, Dropout, Error, Function, Reduction, Result, Smooth, Task, Windows};
 use crate::{Backward, Forward, Ids, Kernel, LastLayer, Matrix, Out, Targets};
 
-/// A matrix.
+/// Handle of a matrix.
 #[derive(Debug)]
 pub struct RawMatrix(wt::Matrix);
-/// A place to write.
+/// Handle of an output.
 #[derive(Debug)]
 pub struct RawOut(wt::Out);
-/// A list.
+/// Handle of a list of ids.
 #[derive(Debug)]
 pub struct RawIds(wt::Ids);
 
@@ -293,11 +293,11 @@ pub(crate) fn call(op: Op<'_>) -> Result<()> {
     .map_err(failed)
 }
 
-/// The component's export for one kernel.
+/// Export of the component for one kernel.
 #[derive(Debug)]
 pub struct Glue<K>(core::marker::PhantomData<K>);
 
-/// A configured layer of a kernel.
+/// Configured layer of a kernel.
 #[derive(Debug)]
 pub struct Layer<K>(K);
 

@@ -1,6 +1,6 @@
-//! Handles on what the host owns: resources in a component, numbers for a [`crate::native::Host`]
-//! natively. While a [`crate::tape`] records, each knows the value that it stands for, and what is written to a scratch
-//! matrix is made when somebody reads it.
+//! Handles of objects that the host owns. In a component they are resources, outside of one they
+//! are numbers for a [`crate::native::Host`]. While a [`crate::tape`] records, each handle knows
+//! the value that it represents. A scratch matrix is then computed when its values are first read.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
@@ -21,7 +21,8 @@ pub(crate) use sys::{RawIds, RawMatrix, RawOut};
 pub(crate) fn call(op: Op<'_>) -> Result<()> {
     match tape::recorder() {
         None => sys::call(op),
-        // A copy: what the recorder could see of the operation itself would keep it from being known here.
+        // The operation is copied. If the recorder could see the original, the compiler could not
+        // optimise it here.
         Some(recorder) => {
             let seen = op;
             recorder.operation(&seen)
@@ -29,13 +30,14 @@ pub(crate) fn call(op: Op<'_>) -> Result<()> {
     }
 }
 
-/// An operation as it stands: no tape sees it, and what it reads and writes is there.
+/// Executes an operation directly, without a tape. All its operands must exist on the host.
 #[inline(always)]
 pub(crate) fn call_unseen(op: Op<'_>) -> Result<()> {
     sys::call(op)
 }
 
-/// Tells values apart for as long as anything remembers them, unlike an address; given when it is asked for.
+/// Number that identifies a value as long as anything refers to it, unlike an address. It is
+/// assigned on demand.
 #[derive(Debug, Default)]
 struct Identity(Cell<u64>);
 
@@ -52,18 +54,18 @@ impl Identity {
     }
 }
 
-/// A matrix of the host, or how it is made.
+/// Matrix of the host, or instructions to compute it.
 #[derive(Debug)]
 struct Held {
     raw: OnceCell<RawMatrix>,
-    /// Until `raw` is there.
+    /// Instructions to compute the matrix, until `raw` is set.
     later: RefCell<Option<Later>>,
-    /// Of what the host made once it was asked for.
+    /// Extents, which the host computes on first request.
     shape: OnceCell<Vec<u32>>,
     identity: Identity,
 }
 
-/// A matrix for as long as somebody else has it.
+/// Weak reference to a matrix, which does not keep it alive.
 #[derive(Debug)]
 pub(crate) struct Remembered(Weak<Held>);
 
@@ -73,12 +75,12 @@ impl Remembered {
     }
 }
 
-/// An immutable matrix of the host, or a view of one.
+/// Immutable matrix of the host, or a view of one.
 #[derive(Debug)]
 pub struct Matrix {
-    /// Shared with a tape, which needs it after the kernel has dropped it.
+    /// Matrix, shared with a tape, which may need it after the kernel has dropped it.
     held: Rc<Held>,
-    /// The value on the tape; 0 for none.
+    /// Index of the value on the tape. It is 0 if there is none.
     node: u32,
 }
 
@@ -92,23 +94,23 @@ impl Matrix {
         Self { held: Rc::new(held), node: 0 }
     }
 
-    /// One that is made when it is first needed.
+    /// Creates a matrix that is computed when it is first needed.
     pub(crate) fn later(shape: Vec<u32>, later: Later) -> Self {
         Self::held(OnceCell::new(), Some(later), OnceCell::from(shape))
     }
 
-    /// Whoever works with a tape has seen to it that the matrix is there.
+    /// Returns the handle of the matrix. The caller ensures that the matrix exists on the host.
     #[allow(clippy::expect_used, reason = "a tape calls the host with matrices that are there")]
     pub(crate) fn raw(&self) -> &RawMatrix {
         self.held.raw.get().expect("a matrix that is there")
     }
 
-    /// Whether the host has it.
+    /// Returns true if the matrix exists on the host.
     pub(crate) fn is_there(&self) -> bool {
         self.held.raw.get().is_some()
     }
 
-    /// Sees to it that the host has it.
+    /// Computes the matrix on the host if it does not exist.
     pub(crate) fn make(&self) -> Result<()> {
         if self.is_there() {
             return Ok(());
@@ -124,14 +126,15 @@ impl Matrix {
                 write(&into)?;
                 sys::out_finish(into.into_raw()?)?
             }
-            None => return Err(Error::Kernel("a matrix could not be made".to_owned())),
+            None => return Err(Error::Kernel("a matrix could not be computed".to_owned())),
         };
-        // It was not there above.
+        // The value was not set above.
         let _ = self.held.raw.set(raw);
         Ok(())
     }
 
-    /// Writes it to a place; a matrix that nobody else has is made there.
+    /// Writes the matrix to an output. If nothing else refers to the matrix, it is computed there
+    /// directly.
     pub(crate) fn write_to(self, into: &Out) -> Result<()> {
         if Rc::strong_count(&self.held) == 1 && !self.is_there() {
             let later = self.held.later.borrow_mut().take();
@@ -144,7 +147,7 @@ impl Matrix {
         call_unseen(Op::Axpby { alpha: 1.0, x: &self, beta: 0.0, y: &self, into })
     }
 
-    /// Operations and views between it and what is there.
+    /// Returns the number of operations and views between this matrix and existing ones.
     pub(crate) fn depth(&self) -> u32 {
         match &*self.held.later.borrow() {
             Some(Later::Written { depth, .. }) => *depth,
@@ -157,17 +160,17 @@ impl Matrix {
         self.node
     }
 
-    /// The same matrix, as another value on a tape.
+    /// Returns the same matrix, as another value on a tape.
     pub(crate) fn shared(&self, node: u32) -> Self {
         Self { held: Rc::clone(&self.held), node }
     }
 
-    /// Whether both are handles on one matrix.
+    /// Returns true if both are handles of the same matrix.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.held, &other.held)
     }
 
-    /// No other matrix has the same.
+    /// Returns a number that identifies the matrix uniquely.
     pub(crate) fn identity(&self) -> u64 {
         self.held.identity.get()
     }
@@ -186,22 +189,22 @@ impl Matrix {
         }
     }
 
-    /// Extents, rows first; the host is asked once.
+    /// Returns the extents, rows first. The host is asked only once.
     pub(crate) fn extents(&self) -> &[u32] {
         self.held.shape.get_or_init(|| sys::shape(self.raw()))
     }
 
-    /// Extents, rows first.
+    /// Returns the extents. The first one is the number of rows.
     pub fn shape(&self) -> Vec<u32> {
         self.extents().to_vec()
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn row_count(&self) -> u32 {
         self.extents().first().copied().unwrap_or(0)
     }
 
-    /// A view of `count` rows from `start`.
+    /// Returns a view of `count` rows from `start` on.
     pub fn rows(&self, start: u32, count: u32) -> Result<Matrix> {
         match tape::recorder() {
             None => sys::rows(self.raw(), start, count).map(Matrix::new),
@@ -209,7 +212,7 @@ impl Matrix {
         }
     }
 
-    /// A view of `count` columns from `start`.
+    /// Returns a view of `count` columns from `start` on.
     pub fn columns(&self, start: u32, count: u32) -> Result<Matrix> {
         match tape::recorder() {
             None => sys::columns(self.raw(), start, count).map(Matrix::new),
@@ -217,7 +220,7 @@ impl Matrix {
         }
     }
 
-    /// The same values with other extents; rows stay.
+    /// Returns the same values with other extents. The number of rows must stay the same.
     pub fn reshape(&self, shape: &[u32]) -> Result<Matrix> {
         match tape::recorder() {
             None => sys::reshape(self.raw(), shape).map(Matrix::new),
@@ -225,8 +228,8 @@ impl Matrix {
         }
     }
 
-    /// The same values with each row cut into t: [n, t k] as [n t, k]. A reduction over rows and dropout take all of
-    /// an interval's rows so.
+    /// Splits each row into t rows: [n, t k] becomes [n t, k]. Reductions over rows and dropout
+    /// accept all rows of an interval in this form.
     pub fn split_rows(&self, t: u32) -> Result<Matrix> {
         match tape::recorder() {
             None => sys::split_rows(self.raw(), t).map(Matrix::new),
@@ -234,7 +237,7 @@ impl Matrix {
         }
     }
 
-    /// The same values with t rows put together: [n, k] as [n / t, t k].
+    /// Joins every t rows: [n, k] becomes [n / t, t k].
     pub fn group_rows(&self, t: u32) -> Result<Matrix> {
         match tape::recorder() {
             None => sys::group_rows(self.raw(), t).map(Matrix::new),
@@ -242,16 +245,18 @@ impl Matrix {
         }
     }
 
-    /// Waits until more than `after` rows have arrived, or all; returns how many have.
+    /// Waits until more than `after` rows, or all, have arrived. Returns the number of rows that
+    /// have arrived.
     pub fn arrived(&self, after: u32) -> Result<u32> {
         if tape::recorder().is_some() {
-            // What a gradient is reduced over has all rows.
+            // All rows that a gradient is reduced over have arrived.
             return Ok(self.row_count());
         }
         sys::arrived(self.raw(), after)
     }
 
-    /// The blocks of rows as they arrive: (first row, view). One block where all are there.
+    /// Returns blocks of rows as they arrive: (first row, view). There is one block if all rows
+    /// have arrived.
     pub fn blocks(&self) -> impl Iterator<Item = Result<(u32, Matrix)>> + '_ {
         let (rows, mut done) = (self.row_count(), 0);
         core::iter::from_fn(move || {
@@ -287,7 +292,8 @@ impl Matrix {
     }
 }
 
-/// How a scratch matrix that is not there yet is written, and what that is remembered by.
+/// State of a scratch matrix: the instructions to write it, and the key under which the result is
+/// remembered.
 #[derive(Debug)]
 enum Draft {
     Blank,
@@ -295,23 +301,23 @@ enum Draft {
     Same(Matrix),
 }
 
-/// A place to write.
+/// Output buffer of a kernel, which it must write.
 #[derive(Debug)]
 pub struct Out {
     raw: OnceCell<RawOut>,
-    /// Until `raw` is there.
+    /// State until `raw` is set.
     draft: RefCell<Draft>,
-    /// Of what the host made once it was asked for.
+    /// Extents, which the host computes on first request.
     shape: OnceCell<Vec<u32>>,
-    /// The value on the tape that is written; 0 for none.
+    /// Index of the value on the tape that is written. It is 0 if there is none.
     node: u32,
-    /// The row of that value that row 0 is.
+    /// Row of the value that row 0 of this output represents.
     first: u32,
-    /// How that value's rows are seen here.
+    /// View of the value's rows.
     laid: Laid,
 }
 
-/// How a place's rows are seen.
+/// View of an output's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Laid {
     AsTheyAre,
@@ -320,7 +326,7 @@ pub(crate) enum Laid {
 }
 
 impl Laid {
-    /// Rows as the view has them.
+    /// Returns the number of the value's rows for a number of rows in the view.
     pub(crate) fn rows(self, seen: u32) -> u32 {
         match self {
             Self::AsTheyAre => seen,
@@ -329,8 +335,8 @@ impl Laid {
         }
     }
 
-    /// A matrix of rows as they are, as they are seen.
-    pub(crate) fn of(self, x: Matrix) -> Result<Matrix> {
+    /// Returns a matrix with rows of this view, from one with the value's rows.
+    pub(crate) fn view_of(self, x: Matrix) -> Result<Matrix> {
         match self {
             Self::AsTheyAre => Ok(x),
             Self::Split(t) => x.split_rows(t),
@@ -346,19 +352,19 @@ impl Out {
         Self { raw: OnceCell::from(raw), draft, shape, node: 0, first: 0, laid: Laid::AsTheyAre }
     }
 
-    /// A scratch matrix that the host has not heard of, which is a value on a tape.
+    /// Creates a scratch matrix that does not exist on the host yet, as a value on a tape.
     pub(crate) fn draft(shape: &[u32], node: u32) -> Self {
         let draft = RefCell::new(Draft::Blank);
         let shape = OnceCell::from(shape.to_vec());
         Self { raw: OnceCell::new(), draft, shape, node, first: 0, laid: Laid::AsTheyAre }
     }
 
-    /// A scratch matrix of the host, which is a value on a tape.
+    /// Creates a scratch matrix on the host, as a value on a tape.
     pub(crate) fn scratch(shape: &[u32], node: u32) -> Result<Self> {
         Ok(Self { node, ..Self::new(sys::out_create(shape)?) })
     }
 
-    /// Whoever works with a tape has seen to it that the place is there.
+    /// Returns the handle of the output. The caller ensures that the output exists on the host.
     #[allow(clippy::expect_used, reason = "a tape calls the host with places that are there")]
     pub(crate) fn raw(&self) -> &RawOut {
         self.raw.get().expect("a place that is there")
@@ -368,28 +374,28 @@ impl Out {
         self.raw.into_inner().ok_or_else(|| Error::Kernel("a place that is not there".to_owned()))
     }
 
-    /// Whether nothing is known of its values, nor does the host have it.
+    /// Returns true if nothing has been written, and the output does not exist on the host.
     pub(crate) fn is_blank(&self) -> bool {
         self.raw.get().is_none() && matches!(*self.draft.borrow(), Draft::Blank)
     }
 
-    /// Of a blank one: all of it will be written so.
+    /// Records how a blank output will be written completely.
     pub(crate) fn write_later(&self, later: Later, key: Option<Key>) {
         *self.draft.borrow_mut() = Draft::Written(later, key);
     }
 
-    /// Of a blank one: it is what that matrix is.
+    /// Records that a blank output has the value of a matrix.
     pub(crate) fn same(&self, as_matrix: Matrix) {
         *self.draft.borrow_mut() = Draft::Same(as_matrix);
     }
 
-    /// Sees to it that the host has it, as far as it was written.
+    /// Creates the output on the host if it does not exist, and executes the recorded writes.
     pub(crate) fn make(&self) -> Result<()> {
         if self.raw.get().is_some() {
             return Ok(());
         }
         let draft = self.draft.replace(Draft::Blank);
-        // It was not there above.
+        // The value was not set above.
         let _ = self.raw.set(sys::out_create(self.extents())?);
         match draft {
             Draft::Written(Later::Written { write, .. }, _) => write(self),
@@ -398,17 +404,17 @@ impl Out {
         }
     }
 
-    /// The value on the tape that is written, and the row of it that row 0 is.
+    /// Returns the value on the tape that is written, and the row of it that row 0 represents.
     pub(crate) fn target(&self) -> (u32, u32) {
         (self.node, self.first)
     }
 
-    /// How the rows of that value are seen.
+    /// Returns the view of the value's rows.
     pub(crate) fn laid(&self) -> Laid {
         self.laid
     }
 
-    /// A scratch matrix.
+    /// Creates a scratch matrix.
     pub fn create(shape: &[u32]) -> Result<Out> {
         match tape::recorder() {
             None => sys::out_create(shape).map(Out::new),
@@ -416,44 +422,44 @@ impl Out {
         }
     }
 
-    /// Extents, rows first; the host is asked once.
+    /// Returns the extents, rows first. The host is asked only once.
     pub(crate) fn extents(&self) -> &[u32] {
         self.shape.get_or_init(|| sys::out_shape(self.raw()))
     }
 
-    /// Extents, rows first.
+    /// Returns the extents. The first one is the number of rows.
     pub fn shape(&self) -> Vec<u32> {
         self.extents().to_vec()
     }
 
-    /// A view of `count` rows from `start` to write to.
+    /// Returns a view of `count` rows from `start` on, for writing.
     pub fn rows(&self, start: u32, count: u32) -> Result<Out> {
         self.make()?;
         let view = Out::new(sys::out_rows(self.raw(), start, count)?);
         Ok(Out { node: self.node, first: self.first.saturating_add(start), ..view })
     }
 
-    /// A view to write to with each row cut into t: [n, t k] as [n t, k]. Operations write to it; it has no views of
-    /// rows, and no rows are written to it from the guest.
+    /// Splits each row of a view for writing into t rows: [n, t k] becomes [n t, k]. Operations can
+    /// write to it, but it has no views of rows, and the guest cannot write rows to it.
     pub fn split_rows(&self, t: u32) -> Result<Out> {
         self.make()?;
         let view = Out::new(sys::split_out(self.raw(), t)?);
         Ok(Out { node: self.node, first: self.first, laid: Laid::Split(t), ..view })
     }
 
-    /// The same with t rows put together: [n, k] as [n / t, t k].
+    /// Joins every t rows of a view for writing: [n, k] becomes [n / t, t k].
     pub fn group_rows(&self, t: u32) -> Result<Out> {
         self.make()?;
         let view = Out::new(sys::group_out(self.raw(), t)?);
         Ok(Out { node: self.node, first: self.first, laid: Laid::Grouped(t), ..view })
     }
 
-    /// Writes whole rows, row-major, from `start`.
+    /// Writes whole rows, row-major, from `start` on.
     pub fn write_rows<R: Real>(&self, start: u32, values: &[R]) -> Result<()> {
         R::write(self, start, values)
     }
 
-    /// Makes a scratch matrix readable.
+    /// Converts a scratch matrix to a matrix that can be read.
     pub fn finish(self) -> Result<Matrix> {
         let node = self.node;
         let (matrix, key) = match self.draft.replace(Draft::Blank) {
@@ -492,7 +498,7 @@ impl Out {
     }
 }
 
-/// Unsigned integers of the host: labels, lists of rows, segments.
+/// List of unsigned integers on the host: labels, row indices, segment offsets.
 #[derive(Debug)]
 pub struct Ids(Rc<(RawIds, Identity)>);
 
@@ -505,37 +511,37 @@ impl Ids {
         &self.0.0
     }
 
-    /// No other list has the same.
+    /// Returns a number that identifies the list uniquely.
     pub(crate) fn identity(&self) -> u64 {
         self.0.1.get()
     }
 
-    /// Another handle on the same list.
+    /// Returns another handle of the same list.
     pub(crate) fn shared(&self) -> Self {
         Self(Rc::clone(&self.0))
     }
 
-    /// Whether both are handles on one list.
+    /// Returns true if both are handles of the same list.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The kernel's own list.
+    /// Creates a list of the kernel's own values.
     pub fn create(values: &[u32]) -> Result<Ids> {
         sys::ids_create(values).map(Ids::new)
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub fn len(&self) -> u32 {
         sys::ids_len(self.raw())
     }
 
-    /// Whether there is none.
+    /// Returns true if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Copies `count` of them from `start` into the guest.
+    /// Copies `count` values from `start` on into the guest.
     pub fn read(&self, start: u32, count: u32) -> Result<Vec<u32>> {
         if let Some(recorder) = tape::recorder() {
             recorder.listed(self)?;
@@ -544,17 +550,18 @@ impl Ids {
     }
 }
 
-/// The key of this task's random numbers for `stream` (`wit/kernel/kernel.wit`, interface `random`).
+/// Returns the key of this task's random numbers for `stream` (`wit/kernel/kernel.wit`, interface
+/// `random`).
 pub fn random_key(stream: u32) -> u64 {
     sys::random_key(stream)
 }
 
-/// The global ids of rows of the interval.
+/// Returns the global ids of `count` rows of the interval, from `start` on.
 pub fn row_ids(start: u32, count: u32) -> Result<Vec<u64>> {
     sys::row_ids(start, count)
 }
 
-/// Writes one line to the run's log.
+/// Writes one line to the log of the run.
 pub fn log(text: &str) {
     sys::log(text);
 }

@@ -1,15 +1,16 @@
-//! What a kernel author depends on: the contract `eciton:kernel` as plain Rust.
+//! SDK for kernel authors: the contract `eciton:kernel` as plain Rust.
 //!
-//! A vertex kernel implements [`Kernel`] and ends with [`export_kernel!`]; an edge kernel implements
-//! [`EdgeKernel`] and ends with [`export_edge_kernel!`]. Both compose the host's linear algebra
-//! ([`linalg`], [`dense`]) over opaque [`Matrix`] handles and compute what is their own over tiles of rows. The
-//! same source compiles
+//! A vertex kernel implements [`Kernel`] and calls [`export_kernel!`]. An edge kernel implements
+//! [`EdgeKernel`] and calls [`export_edge_kernel!`]. Both combine operations of the host
+//! ([`linalg`], [`dense`]) on opaque [`Matrix`] handles, and compute everything else themselves,
+//! tile by tile. The same source compiles
 //!
 //! * for `wasm32-unknown-unknown`, where every handle is a resource of the host, and
-//! * natively, where handles go to a [`native::Host`]: the f64 [`reference`] of this crate, so that a
-//!   kernel's tests and [`check`]s of its gradients run with a plain `cargo test`.
+//! * natively, where handles refer to a [`native::Host`]. This is the f64 [`reference`] of this
+//!   crate, so that a kernel's tests and [`check`]s of its gradients run with a plain `cargo test`.
 //!
-//! Arithmetic in the guest is generic over [`Real`]: f32 in a component, f64 under a gradient check.
+//! Arithmetic in the guest is generic over [`Real`], which is f32 in a component and f64 under a
+//! gradient check.
 //!
 //! ```
 //! use eciton_sdk::{prelude::*, reference};
@@ -66,7 +67,7 @@ pub mod bindings {
     });
 }
 
-/// The world of edge kernels, whose imports are those of [`bindings`].
+/// Bindings for the world of edge kernels. Its imports are those of [`bindings`].
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 #[allow(missing_docs, unsafe_code, unreachable_pub, clippy::all)]
@@ -98,7 +99,7 @@ pub use types::{
     Activation, Dropout, Epilogue, Error, Function, Prologue, Reduction, Result, Smooth, Task, Windows,
 };
 
-/// All that a kernel usually needs.
+/// Items that most kernels need.
 pub mod prelude {
     pub use crate::{
         Activation, AttributeSpec, Attributes, Backward, BackwardSources, BackwardTargets, Derived,
@@ -109,90 +110,91 @@ pub mod prelude {
     };
 }
 
-/// What `forward` works on.
+/// Arguments of [`Kernel::forward`].
 #[derive(Debug, Clone, Copy)]
 pub struct Forward<'a> {
-    /// As the signature lists them.
+    /// Inputs, in the order of the signature.
     pub inputs: &'a [&'a Matrix],
-    /// As the signature lists them.
+    /// Parameters, in the order of the signature.
     pub parameters: &'a [&'a Matrix],
-    /// To be written whole.
+    /// Outputs, which must be written completely.
     pub outputs: &'a [&'a Out],
-    /// What `backward` gets back; to be written whole.
+    /// Rows to stash for `backward`, which must be written completely.
     pub kept: &'a [&'a Out],
 }
 
-/// What `backward` works on.
+/// Arguments of [`Kernel::backward`].
 #[derive(Debug, Clone, Copy)]
 pub struct Backward<'a> {
-    /// Empty unless the signature asks for them.
+    /// Inputs. Empty unless the signature requests them.
     pub inputs: &'a [&'a Matrix],
-    /// Empty unless the signature asks for them.
+    /// Outputs of `forward`. Empty unless the signature requests them.
     pub outputs: &'a [&'a Matrix],
-    /// What `forward` kept.
+    /// Rows that `forward` stashed.
     pub kept: &'a [&'a Matrix],
-    /// The parameters that `forward` saw.
+    /// Parameters, as in `forward`.
     pub parameters: &'a [&'a Matrix],
     /// Gradients of the outputs.
     pub gradients: &'a [&'a Matrix],
-    /// To be written where there is one.
+    /// Gradients of the inputs. Those that are given must be written.
     pub input_gradients: &'a [Option<&'a Out>],
-    /// To be reduced into, all of them.
+    /// Gradients of all parameters. Each must be written by a reduction over the rows.
     pub parameter_gradients: &'a [&'a Out],
 }
 
-/// What the rows of a last layer are compared with.
+/// Target values with which the rows of a last layer are compared.
 #[derive(Debug, Clone, Copy)]
 pub enum Targets<'a> {
-    /// One class a row.
+    /// One class per row.
     Classes(&'a Ids),
-    /// `[n, t]`; NaN is unknown and does not count.
+    /// Numbers of shape `[n, t]`. NaN marks an unknown value, which does not count.
     Values(&'a Matrix),
 }
 
-/// What `loss` works on.
+/// Arguments of [`Kernel::loss`].
 #[derive(Debug, Clone, Copy)]
 pub struct LastLayer<'a> {
-    /// As the signature lists them.
+    /// Inputs, in the order of the signature.
     pub inputs: &'a [&'a Matrix],
-    /// As the signature lists them.
+    /// Parameters, in the order of the signature.
     pub parameters: &'a [&'a Matrix],
-    /// What the rows are compared with, of the signature's kind.
+    /// Targets of the rows, of the kind that the signature defines.
     pub targets: Targets<'a>,
-    /// The local rows that count, ascending.
+    /// Rows that count in the loss, as ascending indices within the interval.
     pub rows: &'a Ids,
-    /// What each of them, or each of its known values, contributes to the loss. Rows may count
-    /// differently: [`given::row_weights`].
+    /// Weight in the loss of each counted row, or of each of its known values. Rows may have
+    /// additional weights: [`given::row_weights`].
     pub weight: f32,
-    /// [1]: the interval's share of the loss.
+    /// Loss of this interval, of shape [1].
     pub loss: &'a Out,
-    /// To be written where there is one.
+    /// Gradients of the inputs. Those that are given must be written.
     pub input_gradients: &'a [Option<&'a Out>],
-    /// To be reduced into, all of them.
+    /// Gradients of all parameters. Each must be written by a reduction over the rows.
     pub parameter_gradients: &'a [&'a Out],
 }
 
-/// A vertex kernel: the tensor work of one layer over a block of rows.
+/// Vertex kernel: the tensor computation of one layer over a block of rows.
 pub trait Kernel: Sized + 'static {
-    /// The attributes that [`Kernel::open`] takes.
+    /// Returns the attributes that [`Kernel::open`] accepts.
     fn attributes() -> Vec<AttributeSpec>;
-    /// Configures a layer. `inputs` gives the extents of one row of each input; `attributes` has
-    /// every attribute of [`Kernel::attributes`], with the type of its default.
+    /// Configures a layer. `inputs` lists the extents of one row of each input. `attributes` has
+    /// every attribute of [`Kernel::attributes`], with the type of its default value.
     fn open(inputs: &[Vec<u32>], attributes: &Attributes) -> Result<Self>;
-    /// What the layer reads, writes, learns and needs.
+    /// Returns the signature of the layer.
     fn signature(&self) -> Signature;
-    /// Inputs to outputs.
+    /// Computes the outputs from the inputs.
     fn forward<R: Real>(&self, task: &Task, io: Forward<'_>) -> Result<()>;
-    /// Gradients of outputs to those of inputs and parameters.
+    /// Computes the gradients of inputs and parameters from those of the outputs.
     fn backward<R: Real>(&self, task: &Task, io: Backward<'_>) -> Result<()>;
-    /// Forward, loss and backward of a last layer in one; offered if the signature says so.
+    /// Computes outputs, loss and gradients of a last layer at once. The host calls it only if the
+    /// signature has a loss.
     fn loss<R: Real>(&self, task: &Task, io: LastLayer<'_>) -> Result<()> {
         let _ = (task, io);
-        Err(Error::Kernel("this kernel is no last layer".to_owned()))
+        Err(Error::Kernel("this kernel has no loss".to_owned()))
     }
 }
 
-/// Makes a [`Kernel`] the component's export. Natively it does nothing.
+/// Exports a [`Kernel`] from the component. Outside of a component it does nothing.
 #[macro_export]
 macro_rules! export_kernel {
     ($kernel:ty) => {

@@ -1,22 +1,23 @@
-//! Kernels outside a component: handles are numbers, and a [`Host`] of this thread answers.
+//! Kernels outside of a component. Handles are numbers, and a [`Host`] of the current thread
+//! executes the operations.
 
 use std::cell::RefCell;
 
 use crate::op::Op;
 use crate::types::{Error, Result};
 
-/// What a handle names.
+/// Kind of object that a handle refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A matrix.
     Matrix,
-    /// A place to write.
+    /// Output buffer.
     Out,
-    /// A list of numbers.
+    /// List of ids.
     Ids,
 }
 
-/// Somebody who owns matrices. Functions are those of the contract, over handles.
+/// Owner of matrices, which executes the functions of the contract. Arguments are handles.
 #[allow(missing_docs, reason = "wit/kernel/kernel.wit documents each")]
 pub trait Host {
     fn shape(&mut self, matrix: u32) -> Vec<u32>;
@@ -56,7 +57,7 @@ thread_local! {
     static HOST: RefCell<Option<Box<dyn Host>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work` with `host` answering on this thread. `host` may be a shared handle on its own state.
+/// Runs `work` with `host` as the host of this thread. `host` may be a shared handle of its state.
 pub fn with_host<T>(host: Box<dyn Host>, work: impl FnOnce() -> T) -> T {
     struct Reset(Option<Box<dyn Host>>);
     impl Drop for Reset {
@@ -80,14 +81,14 @@ macro_rules! handle {
         $(#[$m])*
         #[derive(Debug)]
         pub struct $name {
-            /// The host's number for it.
+            /// Number of the object on the host.
             pub handle: u32,
-            /// Whether dropping it releases it.
+            /// True if the object is released when this handle is dropped.
             owned: bool,
         }
 
         impl $name {
-            /// A handle that stays the host's.
+            /// Creates a handle that does not release its object.
             pub fn borrowed(handle: u32) -> Self {
                 Self { handle, owned: false }
             }
@@ -100,15 +101,15 @@ macro_rules! handle {
     };
 }
 handle!(
-    /// A matrix.
+    /// Handle of a matrix.
     RawMatrix
 );
 handle!(
-    /// A place to write.
+    /// Handle of an output.
     RawOut
 );
 handle!(
-    /// A list of numbers.
+    /// Handle of a list of ids.
     RawIds
 );
 
@@ -117,7 +118,7 @@ macro_rules! release {
         impl Drop for $name {
             fn drop(&mut self) {
                 if self.owned {
-                    // A host that is gone has released everything.
+                    // If the host is gone, it has released everything.
                     let _ = with(|h| { h.release(Kind::$kind, self.handle); Ok(()) });
                 }
             }
@@ -127,21 +128,21 @@ macro_rules! release {
 release!(RawMatrix Matrix RawOut Out RawIds Ids);
 
 impl crate::Matrix {
-    /// A handle on a matrix of the thread's host.
+    /// Creates a handle of a matrix that the thread's host owns.
     pub fn borrowed(handle: u32) -> Self {
         Self::new(RawMatrix::borrowed(handle))
     }
 }
 
 impl crate::Out {
-    /// A handle on a place to write of the thread's host.
+    /// Creates a handle of an output that the thread's host owns.
     pub fn borrowed(handle: u32) -> Self {
         Self::new(RawOut::borrowed(handle))
     }
 }
 
 impl crate::Ids {
-    /// A handle on a list of the thread's host.
+    /// Creates a handle of a list that the thread's host owns.
     pub fn borrowed(handle: u32) -> Self {
         Self::new(RawIds::borrowed(handle))
     }

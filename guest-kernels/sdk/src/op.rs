@@ -1,33 +1,34 @@
-//! The operations of the contract as data, over handles: what [`crate::linalg`] and [`crate::dense`] hand to the host.
+//! Operations of the contract as data, over handles. [`crate::linalg`] and [`crate::dense`] pass
+//! them to the host.
 
 use crate::handles::{Ids, Matrix, Out};
 use crate::types::{Activation, Dropout, Function, Reduction, Smooth, Windows};
 
-/// A prologue over handles.
+/// Prologue over handles.
 #[derive(Debug, Clone, Copy)]
 pub struct Before<'a> {
-    /// [k]
+    /// Bias that is added to each row, of shape [k].
     pub bias: Option<&'a Matrix>,
-    /// Applied after the bias.
+    /// Activation, which is applied after the bias.
     pub activation: Activation,
-    /// Applied last.
+    /// Dropout, which is applied after the activation.
     pub dropout: Option<Dropout>,
 }
 
 impl Before<'_> {
-    /// Whether rows stay as they are.
+    /// Returns true if the prologue does not change rows.
     pub(crate) fn is_identity(&self) -> bool {
         let drops = self.dropout.is_some_and(|dropout| dropout.probability != 0.0);
         self.bias.is_none() && self.activation == Activation::Identity && !drops
     }
 }
 
-/// An epilogue over handles.
+/// Epilogue over handles.
 #[derive(Debug, Clone, Copy)]
 pub struct After<'a> {
-    /// [m]
+    /// Bias that is added to each row, of shape [m].
     pub bias: Option<&'a Matrix>,
-    /// Applied after the bias.
+    /// Activation, which is applied after the bias.
     pub activation: Activation,
 }
 
@@ -35,7 +36,7 @@ type M<'a> = &'a Matrix;
 type O<'a> = &'a Out;
 type I<'a> = &'a Ids;
 
-/// One call of interface `linalg` or `dense`; fields as there.
+/// Call of a function of interface `linalg` or `dense`, with the same arguments.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs, reason = "wit/kernel/kernel.wit documents each")]
 pub enum Op<'a> {
@@ -226,7 +227,7 @@ pub enum Op<'a> {
 }
 
 impl<'a> Op<'a> {
-    /// What is read.
+    /// Returns the matrices that the operation reads.
     pub(crate) fn matrices(&self) -> impl Iterator<Item = &'a Matrix> + use<'a> {
         let all = match *self {
             Op::Matmul { a: x, b: y, .. }
@@ -268,7 +269,7 @@ impl<'a> Op<'a> {
         all.into_iter().flatten().chain(parts.iter().copied())
     }
 
-    /// What is written.
+    /// Returns the outputs that the operation writes.
     pub(crate) fn places(&self) -> impl Iterator<Item = &'a Out> + use<'a> {
         let all = match *self {
             Op::LinearBackward { grad_x, grad_before_bias, grad_w, grad_after_bias, .. } => {

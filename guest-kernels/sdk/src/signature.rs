@@ -1,50 +1,51 @@
-//! What a kernel says of itself: attributes, parameters, inputs and outputs.
+//! Signature of a kernel: attributes, parameters, inputs and outputs.
 
 use crate::types::{Error, Result};
 
-/// The value of an attribute.
+/// Value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// A whole number.
+    /// Whole number.
     Integer(i64),
-    /// A number.
+    /// Finite number.
     Number(f64),
     /// Text.
     Text(String),
-    /// True or false.
+    /// Boolean.
     Flag(bool),
 }
 
-/// An attribute that a kernel takes.
+/// Attribute that a kernel accepts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttributeSpec {
-    /// Its name in a model file.
+    /// Name in a model file.
     pub name: &'static str,
-    /// What it means, in one sentence.
+    /// Meaning of the attribute, in one sentence.
     pub meaning: &'static str,
-    /// None: it must be given.
+    /// Default value. If `None`, the attribute must be given.
     pub default: Option<Value>,
 }
 
 impl AttributeSpec {
-    /// An attribute.
+    /// Creates the description of an attribute.
     pub fn new(name: &'static str, meaning: &'static str, default: Option<Value>) -> Self {
         Self { name, meaning, default }
     }
 }
 
-/// The attributes of one layer.
+/// Attribute values of one layer.
 #[derive(Debug, Clone, Default)]
 pub struct Attributes(Vec<(String, Value)>);
 
 impl Attributes {
-    /// From pairs.
+    /// Creates attribute values from pairs of name and value.
     pub fn new(pairs: Vec<(String, Value)>) -> Self {
         Self(pairs)
     }
 
-    /// The error for an attribute that does not fit. It does not print the value, for formatting
-    /// numbers would double a small kernel's size; the host adds what was given.
+    /// Returns the error for an invalid attribute. The error does not contain the value, because
+    /// number formatting would double the size of a small kernel. The host adds the values that
+    /// were given.
     fn refuse(name: &str, needed: &str) -> Error {
         Error::Argument(["attribute `", name, "` must be ", needed].concat())
     }
@@ -54,7 +55,7 @@ impl Attributes {
         found.map(|(_, v)| v).ok_or_else(|| Self::refuse(name, &["given: ", needed].concat()))
     }
 
-    /// A whole number from 1 to 2^31.
+    /// Returns a whole number from 1 to 2^31.
     pub fn size(&self, name: &str) -> Result<u32> {
         let needed = "a whole number from 1";
         match self.get(name, needed)? {
@@ -63,7 +64,7 @@ impl Attributes {
         }
     }
 
-    /// A whole number from 0 to 2^31.
+    /// Returns a whole number from 0 to 2^31.
     pub fn count(&self, name: &str) -> Result<u32> {
         let needed = "a whole number from 0";
         match self.get(name, needed)? {
@@ -72,7 +73,7 @@ impl Attributes {
         }
     }
 
-    /// A finite number.
+    /// Returns a finite number.
     pub fn number(&self, name: &str) -> Result<f64> {
         let needed = "a finite number";
         match self.get(name, needed)? {
@@ -82,17 +83,17 @@ impl Attributes {
         }
     }
 
-    /// A probability: 0 <= p < 1.
+    /// Returns a probability, 0 <= p < 1.
     pub fn probability(&self, name: &str) -> Result<f32> {
         let p = self.number(name)?;
-        // The nearest f32 of a p just below 1 is 1.
+        // The f32 that is nearest to a p just below 1 is 1.
         if p >= 0.0 && (p as f32) < 1.0 {
             return Ok(p as f32);
         }
         Err(Self::refuse(name, "a probability p with 0 <= p < 1"))
     }
 
-    /// True or false.
+    /// Returns a boolean.
     pub fn flag(&self, name: &str) -> Result<bool> {
         let needed = "true or false";
         match self.get(name, needed)? {
@@ -101,7 +102,7 @@ impl Attributes {
         }
     }
 
-    /// Text.
+    /// Returns a text.
     pub fn text(&self, name: &str) -> Result<&str> {
         let needed = "text";
         match self.get(name, needed)? {
@@ -111,76 +112,76 @@ impl Attributes {
     }
 }
 
-/// How a parameter starts.
+/// Initial values of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Initialiser {
-    /// All zero.
+    /// All values are 0.
     Zeros,
-    /// All this value.
+    /// All values are this number.
     Constant(f32),
     /// Uniform in +-sqrt(6 / (rows + columns)) (Glorot and Bengio 2010).
     GlorotUniform,
-    /// Uniform in +-bound.
+    /// Uniform between -bound and +bound. The number is the bound.
     Uniform(f32),
 }
 
-/// A parameter.
+/// Trainable parameter of a layer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParameterSpec {
-    /// Its name.
+    /// Name of the parameter.
     pub name: String,
-    /// Its extents.
+    /// Extents of the parameter.
     pub shape: Vec<u32>,
-    /// How it starts.
+    /// Initial values.
     pub initialiser: Initialiser,
 }
 
-/// A block of rows.
+/// Block of rows that a layer reads or writes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RowsSpec {
-    /// Its name.
+    /// Name of the block.
     pub name: String,
     /// Extents of one row.
     pub extents: Vec<u32>,
 }
 
 impl RowsSpec {
-    /// Rows of these extents each.
+    /// Creates the description of rows with these extents.
     pub fn new(name: &str, extents: &[u32]) -> Self {
         Self { name: name.to_owned(), extents: extents.to_vec() }
     }
 }
 
-/// What a last layer's rows are compared with.
+/// Kind of target values with which the rows of a last layer are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetKind {
-    /// A class a row.
+    /// One class per row.
     Classes,
-    /// Numbers, as many as the first output has columns.
+    /// Numbers, as many per row as the first output has columns.
     Values,
 }
 
-/// What a layer reads, writes, learns and needs.
+/// Signature of a vertex layer: inputs, outputs, parameters and requirements.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Signature {
-    /// Read by forward.
+    /// Rows that `forward` reads.
     pub inputs: Vec<RowsSpec>,
-    /// Learned.
+    /// Trainable parameters.
     pub parameters: Vec<ParameterSpec>,
-    /// Written by forward.
+    /// Rows that `forward` writes.
     pub outputs: Vec<RowsSpec>,
-    /// Written by forward for backward.
+    /// Rows that `forward` stashes for `backward`.
     pub kept: Vec<RowsSpec>,
-    /// Backward reads the inputs.
+    /// True if `backward` reads the inputs.
     pub needs_inputs: bool,
-    /// Backward reads the outputs.
+    /// True if `backward` reads the outputs.
     pub needs_outputs: bool,
-    /// What [`crate::Kernel::loss`] compares with; `None`: it is not called.
+    /// Kind of targets of [`crate::Kernel::loss`]. If `None`, the kernel has no loss.
     pub loss: Option<TargetKind>,
 }
 
 impl Signature {
-    /// Nothing yet.
+    /// Creates an empty signature.
     pub fn new() -> Self {
         Self::default()
     }
@@ -197,7 +198,7 @@ impl Signature {
         self
     }
 
-    /// Adds rows that forward keeps for backward.
+    /// Adds rows that `forward` stashes for `backward`.
     pub fn keep(mut self, name: &str, extents: &[u32]) -> Self {
         self.kept.push(RowsSpec::new(name, extents));
         self
@@ -209,19 +210,19 @@ impl Signature {
         self
     }
 
-    /// Backward reads the inputs.
+    /// Declares that `backward` reads the inputs.
     pub fn needing_inputs(mut self) -> Self {
         self.needs_inputs = true;
         self
     }
 
-    /// Backward reads the outputs.
+    /// Declares that `backward` reads the outputs.
     pub fn needing_outputs(mut self) -> Self {
         self.needs_outputs = true;
         self
     }
 
-    /// The kernel is a last layer, whose rows are compared with these.
+    /// Declares that the kernel is a last layer, whose rows are compared with these targets.
     pub fn with_loss(mut self, targets: TargetKind) -> Self {
         self.loss = Some(targets);
         self

@@ -1,10 +1,11 @@
-//! The tape: what a kernel's forward pass does, written down so that its gradient can be derived.
+//! Tape: record of the operations in a kernel's forward pass, from which its gradient is derived.
 //!
-//! While a [`Tape`] records, each operation of [`crate::linalg`], each view and each scratch matrix becomes a
-//! [`Step`] with the rule that takes the gradient of what it writes back to what it reads; [`walk::Walk`] then
-//! follows the steps backwards. A value is a [`Node`]: a matrix by rows, whose gradient is a matrix; something
-//! made of parameters alone, whose gradient is a sum over rows that is written by one reduction; or the state of a
-//! softmax over segments, whose largest value and inverse have no gradient of their own.
+//! While a [`Tape`] records, each operation of [`crate::linalg`], each view and each scratch matrix
+//! becomes a [`Step`]. A step has a rule that computes the gradients of its operands from the
+//! gradient of its result. [`walk::Walk`] then processes the steps in reverse order. A value is a
+//! [`Node`] of one of three kinds. The gradient of a matrix of rows is a matrix. The gradient of a
+//! value made of parameters alone is a sum over rows, which one reduction writes. The state of a
+//! softmax over segments has no gradient of its own for its largest value and inverse.
 
 mod dense;
 mod edges;
@@ -26,7 +27,7 @@ pub(crate) use lazy::{Key, Later};
 pub(crate) use terms::Term;
 pub(crate) use walk::{Walk, fill, zeros_later};
 
-/// A view of a matrix.
+/// View of a matrix.
 #[derive(Debug, Clone)]
 pub(crate) enum View {
     Rows {
@@ -38,16 +39,18 @@ pub(crate) enum View {
         count: u32,
     },
     Reshape(Vec<u32>),
-    /// Each row cut into so many, and how it is made.
+    /// Each row is split into N rows. The second field creates the view.
     Split(u32, Make),
-    /// So many rows put together, and how it is made.
+    /// N rows are joined to one row. The second field creates the view.
     Grouped(u32, Make),
 }
 
-/// Makes a view: a pointer, so that a component imports it only where it asks for such a view.
+/// Function that creates a view. It is a pointer, so that a component imports the function only if
+/// it uses such views.
 pub(crate) type Make = fn(&RawMatrix, u32) -> Result<RawMatrix>;
 
-/// Who does what a kernel asks for. Behind a pointer, so that a component without derived gradients has none of it.
+/// Executor of a kernel's operations. It is a trait object, so that a component without derived
+/// gradients does not contain it.
 pub(crate) trait Recorder {
     fn created(&self, shape: &[u32]) -> Result<Out>;
     fn finished(&self, matrix: &Matrix, key: Option<Key>);
@@ -62,13 +65,13 @@ thread_local! {
     static RECORDER: RefCell<Option<Rc<dyn Recorder>>> = const { RefCell::new(None) };
 }
 
-/// Who records on this thread, if anybody does.
+/// Returns the recorder of this thread, or `None` if there is none.
 #[inline]
 pub(crate) fn recorder() -> Option<Rc<dyn Recorder>> {
     RECORDER.with_borrow(Clone::clone)
 }
 
-/// Runs `work` while `recorder` does what it asks for on this thread.
+/// Runs `work` while `recorder` executes the operations of this thread.
 fn with_recorder<T>(recorder: Rc<dyn Recorder>, work: impl FnOnce() -> T) -> T {
     struct Reset(Option<Rc<dyn Recorder>>);
     impl Drop for Reset {
@@ -80,31 +83,32 @@ fn with_recorder<T>(recorder: Rc<dyn Recorder>, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// What a gradient with regard to a node looks like.
+/// Kind of a node, which determines the form of its gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A matrix of the node's extents.
+    /// Matrix of rows. The gradient has the same extents.
     Rows,
-    /// [`Term`]s, for the node is made of parameters alone.
+    /// Value made of parameters alone. The gradient is a list of [`Term`]s.
     Parameter,
-    /// [n, p] for a softmax's state [n, 2 p]: the values times their gradient, summed where rows are gathered.
+    /// State [n, 2 p] of a softmax. The gradient [n, p] is the values times their gradient, summed
+    /// where rows are gathered.
     State,
 }
 
-/// A value.
+/// Value on a tape.
 #[derive(Debug)]
 pub(crate) struct Node {
     kind: Kind,
     rows: u32,
-    /// Whether it depends on an input or a parameter.
+    /// True if it depends on an input or a parameter.
     tracked: bool,
-    /// Whether it depends on one whose gradient is wanted.
+    /// True if it depends on an input or a parameter whose gradient is requested.
     wanted: bool,
-    /// Whether it is a parameter itself.
+    /// True if it is a parameter itself.
     leaf: bool,
-    /// How many operations and views read it.
+    /// Number of operations and views that read it.
     uses: u32,
-    /// Whether something was added onto what had been written.
+    /// True if something was added to values that had been written before.
     accumulated: bool,
     value: Option<Matrix>,
 }
@@ -112,17 +116,18 @@ pub(crate) struct Node {
 type OfRows = Box<dyn FnOnce(&mut Walk<'_>, Matrix) -> Result<()>>;
 type OfTerms = Box<dyn FnOnce(&mut Walk<'_>, Vec<Term>) -> Result<()>>;
 
-/// How the gradient of what a step wrote goes on.
+/// Rule for the gradient of a step's operands.
 enum Back {
-    /// No further.
+    /// The operands have no gradient.
     Nothing,
     Rows(OfRows),
     Terms(OfTerms),
-    /// Whatever the gradient here is, it goes on as what targets passed to their sources.
+    /// The gradient of the operands is the one that targets passed to their sources, whatever the
+    /// gradient here is.
     Passed(OfRows, usize),
 }
 
-/// One writing of some rows of a node.
+/// Write of some rows of a node.
 struct Step {
     node: u32,
     first: u32,
@@ -131,7 +136,7 @@ struct Step {
     back: Back,
 }
 
-/// What is known of an operand.
+/// Properties of an operand.
 #[derive(Debug, Clone, Copy)]
 struct Operand {
     kind: Kind,
@@ -139,20 +144,20 @@ struct Operand {
     wanted: bool,
 }
 
-/// The error for what has no derivation.
+/// Returns the error for an operation without a derivative.
 pub(crate) fn refuse(operation: &str, why: &str) -> Error {
     let text = [operation, ": ", why, "; write this kernel's backward by hand, or compute it in another way"];
     Error::Unsupported(text.concat())
 }
 
-/// What was recorded so far.
+/// Steps and nodes that were recorded so far.
 #[derive(Default)]
 struct Recorded {
     nodes: Vec<Node>,
     steps: Vec<Step>,
 }
 
-/// The tape of one call.
+/// Tape of one call.
 pub(crate) struct Tape {
     recorded: RefCell<Recorded>,
     side: Side,
@@ -161,10 +166,10 @@ pub(crate) struct Tape {
 
 impl Tape {
     pub(crate) fn new(side: Side) -> Rc<Self> {
-        // Where only extents matter an error is to come at once.
+        // If only extents matter, operations run at once, so that errors are found.
         let lazy = Lazy::new(side.is_dry());
         let tape = Self { recorded: RefCell::default(), side, lazy };
-        // Node 0 stands for what no tape knows.
+        // Node 0 represents values that no tape knows.
         tape.node(Kind::Rows, &[], None);
         Rc::new(tape)
     }
@@ -195,7 +200,7 @@ impl Tape {
         matrix.shared(node)
     }
 
-    /// An input, and whether its gradient is wanted.
+    /// Registers an input. `wanted` is true if its gradient is requested.
     pub(crate) fn input(&self, matrix: &Matrix, wanted: bool) -> Matrix {
         self.start(matrix, Kind::Rows, wanted)
     }
@@ -204,33 +209,38 @@ impl Tape {
         self.start(matrix, Kind::Parameter, wanted)
     }
 
-    /// Runs `work` while this tape records on this thread.
+    /// Runs `work` while this tape records the operations of this thread.
     pub(crate) fn record<T>(self: &Rc<Self>, work: impl FnOnce() -> T) -> T {
         with_recorder(Rc::clone(self) as Rc<dyn Recorder>, work)
     }
 
-    /// Runs `work`, which is on the way back: it may read what the tape knows.
+    /// Runs `work` during the backward pass. It may read values that the tape knows.
     pub(crate) fn back<T>(&self, work: impl FnOnce() -> T) -> T {
         with_recorder(Rc::clone(&self.lazy) as Rc<dyn Recorder>, work)
     }
 
-    fn of(&self, matrix: &Matrix) -> Operand {
+    fn operand(&self, matrix: &Matrix) -> Operand {
         let nodes = &mut self.recorded.borrow_mut().nodes;
         let node = &mut nodes[matrix.node() as usize];
         node.uses += 1;
         Operand { kind: node.kind, tracked: node.tracked, wanted: node.wanted }
     }
 
-    /// Notes that rows of `into` were written, by what has this gradient.
+    /// Records that rows of `into` were written by an operation with this rule.
     fn wrote(&self, into: &Out, kind: Kind, from: &[Operand], accumulate: bool, back: Back) -> Result<()> {
         let ((node, first), laid) = (into.target(), into.laid());
         let rows = laid.rows(into.extents().first().copied().unwrap_or(0));
         let back = match (laid, back) {
             (Laid::AsTheyAre, back) => back,
             (_, Back::Nothing) => Back::Nothing,
-            // The gradient of the place's rows, as the operation saw them.
-            (_, Back::Rows(back)) => Back::Rows(Box::new(move |walk, g| back(walk, laid.of(g)?))),
-            _ => return Err(refuse("split-out, group-out", "of what is made of parameters, or of edges")),
+            // Gradient of the output's rows, in the form in which the operation saw them.
+            (_, Back::Rows(back)) => Back::Rows(Box::new(move |walk, g| back(walk, laid.view_of(g)?))),
+            _ => {
+                return Err(refuse(
+                    "split-out, group-out",
+                    "the gradient of a value made of parameters, or of a sum over edges, cannot be derived",
+                ));
+            }
         };
         self.step((node, first, rows), kind, from, accumulate, back)
     }
@@ -250,14 +260,17 @@ impl Tape {
         let of = &mut recorded.nodes[node as usize];
         let tracked = from.iter().any(|o| o.tracked);
         if of.tracked && tracked && of.kind != kind {
-            return Err(refuse("write", "rows of one matrix come from parameters and from elsewhere"));
+            return Err(refuse("write", "some rows of a matrix are made of parameters, and others are not"));
         }
         if tracked {
             (of.kind, of.tracked) = (kind, true);
         }
         let whole = of.rows == count;
         if of.tracked && of.kind != Kind::Rows && (!whole || accumulate) {
-            return Err(refuse("write", "what is made of parameters or softmax states is written at once"));
+            return Err(refuse(
+                "write",
+                "a value made of parameters or a softmax state must be written by one operation",
+            ));
         }
         let wanted = from.iter().any(|o| o.wanted);
         of.wanted |= wanted;
@@ -281,9 +294,10 @@ impl Recorder for Tape {
 
     fn viewed(&self, x: &Matrix, view: View) -> Result<Matrix> {
         let made = self.lazy.view(x, &view)?;
-        let of = self.of(x);
+        let of = self.operand(x);
         let shape = made.shape();
-        // Equal views are one matrix, but two values: what a kernel makes may be equal at one end of an edge alone.
+        // Equal views share a matrix, but are different values. Values may be equal at one end of
+        // an edge only.
         let node = self.node(of.kind, &shape, Some(made.shared(0)));
         if !of.tracked {
             return Ok(made.shared(node));
@@ -305,7 +319,7 @@ impl Recorder for Tape {
     }
 
     fn read(&self, matrix: &Matrix) -> Result<()> {
-        if self.of(matrix).tracked {
+        if self.operand(matrix).tracked {
             let why =
                 "values that a gradient must flow through are read in the guest, where no tape sees them";
             return Err(refuse("read-rows", why));

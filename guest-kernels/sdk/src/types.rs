@@ -1,42 +1,42 @@
-//! Plain data of the contract.
+//! Plain data types of the contract.
 
 use crate::Matrix;
 
-/// The result of a contract operation.
+/// Result of an operation of the contract.
 pub type Result<T> = core::result::Result<T, Error>;
 
-/// A typed failure (`types.error`).
+/// Typed error of the contract (`types.error`).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Error {
-    /// Operands of an operation do not fit together; extents are rows first.
+    /// Shapes of operands do not match. The first extent is the number of rows.
     Shape {
-        /// The import.
+        /// Name of the operation.
         operation: String,
-        /// The operand.
+        /// Name of the operand.
         operand: String,
-        /// Extents wanted.
+        /// Expected extents.
         expected: Vec<u32>,
-        /// Extents given.
+        /// Extents that were found.
         found: Vec<u32>,
     },
-    /// A value that the operation cannot take.
+    /// An argument has a value that the operation does not accept.
     Argument(String),
-    /// A limit of the host was reached.
+    /// A limit of the host was exceeded.
     Limit {
-        /// Its name.
+        /// Name of the limit.
         limit: String,
-        /// Its unit.
+        /// Unit of the amounts.
         unit: String,
-        /// What is allowed.
+        /// Maximum amount.
         allowed: u64,
-        /// What was asked for.
+        /// Amount that was requested.
         asked: u64,
     },
-    /// Something did not happen in time.
+    /// Something did not happen before its deadline.
     Deadline(String),
-    /// The host does not offer this.
+    /// The host does not support this.
     Unsupported(String),
-    /// The kernel's own failure.
+    /// Error of the kernel itself.
     Kernel(String),
 }
 
@@ -58,10 +58,10 @@ impl core::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// An elementwise function of x.
+/// Elementwise activation function of x.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Activation {
-    /// x
+    /// x (no activation)
     Identity,
     /// max(x, 0)
     Relu,
@@ -76,8 +76,8 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// The function that a model file names: `identity`, `relu`, `leaky-relu` (slope 0.2), `elu`
-    /// (alpha 1), `sigmoid` or `tanh`.
+    /// Returns the function with this name in model files: `identity`, `relu`, `leaky-relu` (slope
+    /// 0.2), `elu` (alpha 1), `sigmoid` or `tanh`.
     pub fn parse(name: &str) -> Result<Self> {
         Ok(match name {
             "identity" | "none" => Self::Identity,
@@ -88,63 +88,65 @@ impl Activation {
             "tanh" => Self::Tanh,
             _ => {
                 return Err(Error::Argument(format!(
-                    "activation `{name}` is unknown; known are identity, relu, leaky-relu, elu, sigmoid, tanh"
+                    "activation `{name}` is unknown; the activations are identity, relu, leaky-relu, elu, sigmoid, tanh"
                 )));
             }
         })
     }
 }
 
-/// Inverted dropout: dropped with `probability`, else scaled by 1 / (1 - probability).
+/// Inverted dropout: a value is dropped with `probability`, otherwise scaled by 1 / (1 -
+/// probability).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dropout {
-    /// 0 <= p < 1
+    /// Probability, 0 <= p < 1
     pub probability: f32,
-    /// Tells several dropouts of one kernel apart.
+    /// Index that distinguishes several dropouts of one kernel.
     pub stream: u32,
 }
 
-/// u = dropout(activation(x + bias)).
+/// Operations before a product: u = dropout(activation(x + bias)).
 #[derive(Debug, Clone, Copy)]
 pub struct Prologue<'a> {
-    /// [k]
+    /// Bias that is added to each row, of shape [k].
     pub bias: Option<&'a Matrix>,
-    /// Applied after the bias.
+    /// Activation, which is applied after the bias.
     pub activation: Activation,
-    /// Applied last, while training.
+    /// Dropout, which is applied after the activation, in training only.
     pub dropout: Option<Dropout>,
 }
 
-/// y = activation(z + bias).
+/// Operations after a product: y = activation(z + bias).
 #[derive(Debug, Clone, Copy)]
 pub struct Epilogue<'a> {
-    /// [m]
+    /// Bias that is added to each row, of shape [m].
     pub bias: Option<&'a Matrix>,
-    /// Applied after the bias.
+    /// Activation, which is applied after the bias.
     pub activation: Activation,
 }
 
-/// An elementwise function of x that is no activation.
+/// Elementwise function of x other than an activation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Function {
     /// e^x
     Exp,
-    /// The natural logarithm: -inf at 0, NaN below.
+    /// Natural logarithm. It is -inf at 0, and NaN below 0.
     Log,
-    /// The square root: NaN below 0.
+    /// Square root. It is NaN below 0.
     Sqrt,
-    /// 1 / x: infinite at 0.
+    /// 1 / x. It is infinite at 0.
     Reciprocal,
     /// |x|
     Absolute,
-    /// x to this power, which is finite: NaN for negative x unless the power is an integer.
+    /// x to this power, which must be finite. It is NaN for negative x unless the power is an
+    /// integer.
     Power(f32),
 }
 
-/// A smooth activation.
+/// Smooth activation function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Smooth {
-    /// x Phi(x), Phi the standard normal distribution (Hendrycks and Gimpel 2016).
+    /// x Phi(x), where Phi is the standard normal distribution (Hendrycks and Gimpel 2016).
     Gelu,
     /// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, an approximation of `Gelu`.
     GeluTanh,
@@ -155,7 +157,8 @@ pub enum Smooth {
 }
 
 impl Smooth {
-    /// The function that a model file names: `gelu`, `gelu-tanh`, `silu` or `softplus`; none of another name.
+    /// Returns the function with this name in model files: `gelu`, `gelu-tanh`, `silu` or
+    /// `softplus`. `None` for another name.
     pub fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "gelu" => Self::Gelu,
@@ -167,21 +170,21 @@ impl Smooth {
     }
 }
 
-/// Windows of images.
+/// Geometry of the windows of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
-    /// Values along a side of a window.
+    /// Number of values along each side of a window.
     pub kernel: u32,
-    /// Distance between windows.
+    /// Distance between adjacent windows, in pixels.
     pub stride: u32,
-    /// Zeros around the image.
+    /// Number of zeros on each side of the image.
     pub padding: u32,
-    /// Distance between a window's values.
+    /// Distance between adjacent values of a window, in pixels.
     pub dilation: u32,
 }
 
 impl Windows {
-    /// Windows along a side of `extent` values; none where no window fits.
+    /// Returns the number of windows along a side of `extent` pixels. `None` if no window fits.
     pub fn along(&self, extent: u32) -> Option<u32> {
         if extent == 0 || self.dilation == 0 {
             return None;
@@ -192,26 +195,26 @@ impl Windows {
     }
 }
 
-/// How rows or segments are reduced.
+/// Reduction of the values of a row or a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
-    /// The sum.
+    /// Sum.
     Sum,
-    /// The sum divided by the count.
+    /// Sum divided by the number of values.
     Mean,
-    /// The largest.
+    /// Maximum.
     Max,
 }
 
-/// What a call is part of.
+/// Context of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
-    /// Whether dropout applies.
+    /// True in training, when dropout applies.
     pub training: bool,
-    /// From 0.
+    /// Training round, from 0.
     pub epoch: u32,
-    /// From 0.
+    /// Index of the layer in the model, from 0.
     pub layer: u32,
-    /// Rows of the interval.
+    /// Number of rows of the interval.
     pub rows: u32,
 }

@@ -1,11 +1,11 @@
-//! Random tensors, how far two are apart, and central differences.
+//! Random tensors, differences between tensors, and central differences.
 
 use super::{KINK, Report, SMALL, STEP, broken};
 use crate::reference::Reference;
 use crate::types::Result;
 use crate::{Matrix, Out};
 
-/// Named values, row-major.
+/// Tensor with a name, row-major.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tensor {
     pub(super) name: String,
@@ -26,7 +26,7 @@ impl Tensor {
         Self { name: self.name.clone(), shape, values }
     }
 
-    /// The rows of `ids`, in their order.
+    /// Returns the rows with the given indices, in their order.
     pub(super) fn gathered(&self, ids: &[u32]) -> Self {
         let mut shape = self.shape.clone();
         shape[0] = ids.len() as u32;
@@ -34,7 +34,7 @@ impl Tensor {
         Self { name: self.name.clone(), shape, values }
     }
 
-    /// Adds another one's values.
+    /// Adds the values of another tensor.
     pub(super) fn add(&mut self, other: &Self) {
         self.values.iter_mut().zip(&other.values).for_each(|(sum, part)| *sum += part);
     }
@@ -44,7 +44,8 @@ pub(super) fn sliced(tensors: &[Tensor], start: u32, count: u32) -> Vec<Tensor> 
     tensors.iter().map(|t| t.rows(start, count)).collect()
 }
 
-/// |a - b| / max(|a|, |b|) by Euclidean norm; infinite where there is a NaN or an infinity.
+/// Returns `|a - b| / max(|a|, |b|)` in Euclidean norm. It is infinite if there is a NaN or an
+/// infinity.
 pub(super) fn difference(a: &[f64], b: &[f64]) -> f64 {
     let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
     let apart = norm(&mut a.iter().zip(b).map(|(a, b)| a - b));
@@ -59,13 +60,16 @@ pub(super) fn agree(what: &str, a: &[Tensor], b: &[Tensor], allowed: f64, worst:
         let found = difference(&a.values, &b.values);
         *worst = worst.max(found);
         if found > allowed {
-            return Err(broken(format!("{what}: {} differs by {found:e}, allowed are {allowed:e}", a.name)));
+            return Err(broken(format!(
+                "{what}: {} differs by {found:e}, but the maximum is {allowed:e}",
+                a.name
+            )));
         }
     }
     Ok(())
 }
 
-/// SplitMix64.
+/// Random number generator SplitMix64.
 pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {
@@ -80,7 +84,8 @@ impl Numbers {
         (self.next() % u64::from(limit.max(1))) as u32
     }
 
-    /// In (-1, 1), an f32 exactly, and away from zero, where most functions have their kink.
+    /// Returns a number in (-1, 1) that is an exact f32, and away from zero, where most functions
+    /// have their kink.
     pub(super) fn value(&mut self) -> f64 {
         let v = (self.next() >> 40) as f64 / f64::from(1u32 << 23) - 1.0;
         if v.abs() < KINK { v + 0.0625 } else { v }
@@ -100,7 +105,7 @@ pub(super) fn refs<T>(values: &[T]) -> Vec<&T> {
     values.iter().collect()
 }
 
-/// What is in `outs`, all of which must have been written.
+/// Returns the values of `outs`. Returns an error if one was not written completely.
 pub(super) fn collect<'a>(
     host: &Reference,
     by: &str,
@@ -117,19 +122,19 @@ pub(super) fn collect<'a>(
     Ok(tensors)
 }
 
-/// Where derivatives are taken.
+/// Point at which derivatives are taken.
 pub(super) trait Point: Clone {
-    /// What tensor `tensor` is, for instance `input`.
+    /// Returns the kind of a tensor, for instance `input`.
     fn kind(&self, tensor: usize) -> &'static str;
-    /// Whether it has no derivative.
+    /// Returns true if the tensor has no derivative.
     fn is_fixed(&self, _tensor: usize) -> bool {
         false
     }
-    /// One of its values.
+    /// Returns a reference to one value of a tensor.
     fn value(&mut self, tensor: usize, at: usize) -> &mut f64;
 }
 
-/// Compares `gradients` of the point's tensors with differences of sum(up * value).
+/// Compares the `gradients` of the point's tensors with finite differences of sum(up * value).
 pub(super) fn compare<P: Point>(
     point: &P,
     gradients: &[Tensor],

@@ -1,4 +1,4 @@
-//! The check of a vertex kernel.
+//! Gradient check of a vertex kernel.
 
 use std::cell::Cell;
 
@@ -10,26 +10,29 @@ use crate::signature::RowsSpec;
 use crate::types::{Error, Result};
 use crate::{Backward, Forward, Kernel, LastLayer, Out, Real, Signature, TargetKind, Targets, Value};
 
-/// Checks kernel `K`, configured for `inputs` (extents of one row of each) and `attributes` (defaults
-/// are filled in), at a random point with `rows` rows drawn from `seed`.
+/// Checks the gradients of vertex kernel `K` at a random point with `rows` rows, drawn from `seed`.
+/// `inputs` lists the extents of one row of each input. Attributes that are missing in `attributes`
+/// have default values.
 ///
-/// Points within 1e-4 of a kink of an activation or a maximum are drawn again. Dropout is on, with the
-/// same mask in every run. Besides gradients it checks that
+/// Points within 1e-4 of a kink of an activation or a maximum are drawn again. Dropout is enabled,
+/// with the same mask in every run. Besides gradients it checks that
 ///
-/// * every row of every output, kept block and gradient is written, while training and otherwise;
+/// * all rows of outputs, stashed rows and gradients are written, with and without training;
 /// * a second run gives the same bits;
-/// * parameters get the same gradients where no input gradient is wanted;
-/// * rows cut into two intervals give the same results, and gradients that add up;
+/// * parameters get the same gradients if no input gradient is requested;
+/// * two intervals of rows give the same results, and gradients whose sum is the same;
 /// * a run in f32 agrees to 1e-3;
-/// * a loss that asks what its rows count ([`crate::given::row_weights`]) multiplies by it.
+/// * a loss that requests row weights ([`crate::given::row_weights`]) applies them.
 ///
-/// Of a kernel with an attribute `group`, `rows` are a multiple of it, and are cut into intervals at such. An input that
-/// the signature calls `ids` gets whole numbers below attribute `entries`, and its gradient is not compared.
+/// If the kernel has an attribute `group`, `rows` must be a multiple of it, and intervals consist
+/// of whole groups. An input that the signature calls `ids` gets whole numbers below the attribute
+/// `entries`, and its gradient is not compared.
 ///
-/// Errors: what the kernel answers; [`Error::Argument`] for attributes it does not have or lacks, and for rows that
-/// are no whole groups;
-/// [`Error::Limit`] above 16384 values; [`Error::Kernel`] for a broken promise of the list above. A
-/// wrong gradient is no error but the report's figure.
+/// # Errors
+/// Returns the error of the kernel. Returns [`Error::Argument`] if an attribute is unknown or
+/// missing, or if rows do not form whole groups. Returns [`Error::Limit`] above 16384 values, and
+/// [`Error::Kernel`] if the kernel violates one of the conditions above. A wrong gradient is not an
+/// error. It is reported in [`Report::worst`].
 pub fn gradients<K: Kernel>(
     inputs: &[Vec<u32>],
     attributes: &[(&str, Value)],
@@ -50,7 +53,7 @@ pub fn gradients<K: Kernel>(
     let group = if has("group") { attributes.size("group")? } else { 1 };
     let entries = if has("entries") { attributes.size("entries")? } else { 1 };
     if rows % group != 0 {
-        return Err(Error::Argument(format!("check: {rows} rows are no whole groups of {group}")));
+        return Err(Error::Argument(format!("check: {rows} rows do not form whole groups of {group}")));
     }
     let subject = Subject { kernel, signature, context, group, entries, asked: Cell::new(false) };
     let point = subject.point()?;
@@ -74,7 +77,7 @@ pub fn gradients<K: Kernel>(
     Ok(report)
 }
 
-/// Where derivatives are taken.
+/// Point at which derivatives are taken.
 #[derive(Debug, Clone)]
 struct VertexPoint {
     context: Context,
@@ -82,13 +85,13 @@ struct VertexPoint {
     parameters: Vec<Tensor>,
     /// Gradients of the outputs.
     up: Vec<Tensor>,
-    /// Of `loss`: classes, and values with some unknown.
+    /// Targets of `loss`: classes, and values of which some are unknown.
     classes: Vec<u32>,
     values: Tensor,
-    /// Rows that count.
+    /// Indices of the rows that count in the loss.
     labelled: Vec<u32>,
     weight: f32,
-    /// What each row counts beside it, `[rows, 1]`; none: each 1.
+    /// Additional loss weight of each row, `[rows, 1]`. If `None`, every weight is 1.
     row_weights: Option<Tensor>,
 }
 
@@ -110,7 +113,7 @@ impl VertexPoint {
     }
 }
 
-/// The name of an input of whole numbers.
+/// Name of an input of whole numbers, which has no derivative.
 const IDS: &str = "ids";
 
 impl Point for VertexPoint {
@@ -130,23 +133,23 @@ impl Point for VertexPoint {
     }
 }
 
-/// What `forward` wrote.
+/// Results of `forward`.
 struct Passed {
     outputs: Vec<Tensor>,
     kept: Vec<Tensor>,
     nearest_kink: f64,
 }
 
-/// A kernel under check.
+/// Kernel that is being checked.
 struct Subject<K> {
     kernel: K,
     signature: Signature,
     context: Context,
-    /// Rows of a group.
+    /// Number of rows in a group.
     group: u32,
-    /// Number that ids stay below.
+    /// Upper bound of ids, exclusive.
     entries: u32,
-    /// Whether the last `loss` asked for its rows' weights.
+    /// True if the last `loss` requested the row weights.
     asked: Cell<bool>,
 }
 
@@ -155,7 +158,7 @@ impl<K: Kernel> Subject<K> {
         [&[self.context.rows], &spec.extents[..]].concat()
     }
 
-    /// A random point away from the kinks that the reference sees.
+    /// Returns a random point away from the kinks that the reference host detects.
     fn point(&self) -> Result<VertexPoint> {
         let shapes = self.signature.inputs.iter().map(|i| self.shape(i));
         let shapes = shapes.chain(self.signature.parameters.iter().map(|p| p.shape.clone()));
@@ -170,7 +173,9 @@ impl<K: Kernel> Subject<K> {
                 return Ok(point);
             }
         }
-        Err(broken(format!("{DRAWS_MAX} points were drawn, all within {KINK} of a kink; take fewer rows")))
+        Err(broken(format!(
+            "{DRAWS_MAX} points were drawn, but all are within {KINK} of a kink; use fewer rows"
+        )))
     }
 
     fn drawn(&self, draw: u64) -> VertexPoint {
@@ -190,7 +195,7 @@ impl<K: Kernel> Subject<K> {
         let up = s.outputs.iter().map(|o| numbers.tensor(o.name.clone(), self.shape(o))).collect();
         let columns = s.outputs.first().map_or(1, |o| o.extents.iter().product());
         let classes = (0..rows).map(|_| numbers.below(columns)).collect();
-        // In [0, 1], so that they may be probabilities.
+        // In [0, 1], so that they are valid probabilities.
         let value = |at| if at % 5 == 3 { f64::NAN } else { f64::from(numbers.below(17)) / 16.0 };
         let values = (0..rows * columns).map(value).collect();
         let values = Tensor::new("targets", vec![rows, columns], values);
@@ -226,7 +231,7 @@ impl<K: Kernel> Subject<K> {
         })
     }
 
-    /// Gradients of inputs (where `wanted`), then of parameters.
+    /// Computes the gradients of the inputs (if `wanted`) and then of the parameters.
     fn backward<R: Real>(&self, point: &VertexPoint, passed: &Passed, wanted: bool) -> Result<Vec<Tensor>> {
         let host = Reference::new(point.context);
         let s = &self.signature;
@@ -287,7 +292,7 @@ impl<K: Kernel> Subject<K> {
         Ok((value, gradients, host.nearest_kink()))
     }
 
-    /// Compares the gradients of `loss` with differences, and holds it to what it promises.
+    /// Compares the gradients of `loss` with finite differences, and checks its other obligations.
     fn check_loss(&self, point: &VertexPoint, prefix: &str, report: &mut Report) -> Result<()> {
         let (loss, gradients) = self.loss::<f64>(point, true)?;
         let one = [Tensor::new("loss", vec![1], vec![1.0])];
@@ -299,8 +304,9 @@ impl<K: Kernel> Subject<K> {
         agree("gradients of the loss in f32", &gradients, &single_gradients, LOOSE, &mut report.worst_f32)
     }
 
-    /// A point whose rows count differently, some not at all, after checks of what such weights mean:
-    /// of 1 they change nothing, of 2 they double all, and a row of 0 is as one that is not listed.
+    /// Returns a point whose rows have different weights, some of them 0. Before that, it checks
+    /// the effect of weights. Weights of 1 change nothing, weights of 2 double all results, and a
+    /// row of weight 0 does not count.
     fn weighed(&self, point: &VertexPoint) -> Result<VertexPoint> {
         let rows = self.context.rows;
         let weights = |of: &dyn Fn(u32) -> f64| {
@@ -330,16 +336,17 @@ impl<K: Kernel> Subject<K> {
         Ok(weights(&|row| f64::from(row % 4) / 2.0))
     }
 
-    /// What a kernel promises besides right gradients.
+    /// Checks the kernel's obligations other than correct gradients.
     fn promises(&self, point: &VertexPoint, passed: &Passed, gradients: &[Tensor]) -> Result<()> {
         let again = self.forward::<f64>(point)?;
         if (&again.outputs, &again.kept) != (&passed.outputs, &passed.kept) {
-            return Err(broken("a second forward gave other values".to_owned()));
+            return Err(broken("a second forward gave different values".to_owned()));
         }
         let parameters = &gradients[point.inputs.len()..];
         if self.backward::<f64>(point, passed, false)? != parameters {
             return Err(broken(
-                "backward gives parameters other gradients where no input's is wanted".to_owned(),
+                "backward gives parameters different gradients if no input's gradient is requested"
+                    .to_owned(),
             ));
         }
         let mut quiet = point.clone();
@@ -368,7 +375,7 @@ impl<K: Kernel> Subject<K> {
         let parameters = &gradients[point.inputs.len()..];
         let (value, unwanted) = self.loss::<f64>(point, false)?;
         if value != *loss || unwanted != parameters {
-            return Err(broken("loss gives other values where no input's gradient is wanted".to_owned()));
+            return Err(broken("loss gives different values if no input's gradient is requested".to_owned()));
         }
         let (mut sums, mut total): (Option<Vec<Tensor>>, f64) = (None, 0.0);
         for (start, count) in halves(self.context.rows, self.group) {
@@ -388,7 +395,8 @@ impl<K: Kernel> Subject<K> {
         )
     }
 
-    /// Compares an interval's input gradients with those of the whole and adds its parameter gradients.
+    /// Compares the input gradients of an interval with those of all rows, and adds its parameter
+    /// gradients.
     fn add_up(
         &self,
         point: &VertexPoint,
@@ -408,7 +416,7 @@ impl<K: Kernel> Subject<K> {
     }
 }
 
-/// Where gradients go.
+/// Destinations of gradients.
 struct Places {
     inputs: Vec<Out>,
     parameters: Vec<Out>,

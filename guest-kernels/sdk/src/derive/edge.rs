@@ -1,4 +1,4 @@
-//! Edge kernels of a forward pass alone.
+//! Edge kernels with only a forward pass. Their gradients are derived from its operations.
 //!
 //! ```
 //! use eciton_sdk::{check, prelude::*};
@@ -39,19 +39,22 @@ use crate::types::Result;
 
 use super::refs;
 
-/// An edge kernel of a forward pass alone: [`DerivedEdges`] makes an [`EdgeKernel`] of it.
+/// Edge kernel with only a forward pass. [`DerivedEdges`] turns it into an [`EdgeKernel`].
 ///
-/// What holds for [`super::ForwardKernel`] holds here. Own rows go to edges by [`EdgeTask::to_edges`] and edges' rows to
-/// own rows by [`EdgeTask::sum`], `reduce_segments` or `softmax_segments` over `task.offsets`; the lists themselves cannot
-/// be read. Which operations `forward` does must not depend on `task.rows` or `task.edges`.
+/// The rules of [`super::ForwardKernel`] apply. Own rows are copied to edges with
+/// [`EdgeTask::to_edges`]. Rows of edges are reduced to own rows with [`EdgeTask::sum`],
+/// `reduce_segments` or `softmax_segments` over `task.offsets`. The lists themselves cannot be
+/// read. The sequence of operations in `forward` must not depend on `task.rows` or `task.edges`.
 pub trait ForwardEdgeKernel: Sized + 'static {
-    /// As [`EdgeKernel::attributes`].
+    /// Returns the attributes, like [`EdgeKernel::attributes`].
     fn attributes() -> Vec<AttributeSpec>;
-    /// As [`EdgeKernel::open`].
+    /// Configures a layer, like [`EdgeKernel::open`].
     fn open(source: &[u32], target: &[u32], features: u32, attributes: &Attributes) -> Result<Self>;
-    /// Source, target, parameters and output; what is kept and passed is [`DerivedEdges`]'s to say.
+    /// Returns source, target, parameters and output. [`DerivedEdges`] determines which rows are
+    /// stashed and passed.
     fn signature(&self) -> EdgeSignature;
-    /// source [m, ..] by edge, target [n, ..] and output [n, ..] by own row; parameters as the signature lists them.
+    /// Computes the output [n, ..] per own row from the source [m, ..] per edge and the target [n,
+    /// ..] per own row. Parameters are in the order of the signature.
     fn forward<R: Real>(
         &self,
         task: &EdgeTask<'_>,
@@ -62,29 +65,31 @@ pub trait ForwardEdgeKernel: Sized + 'static {
     ) -> Result<()>;
 }
 
-/// The [`EdgeKernel`] of a [`ForwardEdgeKernel`], for `export_edge_kernel!(DerivedEdges<Mine>)`.
+/// Adapter that makes an [`EdgeKernel`] of a [`ForwardEdgeKernel`], for
+/// `export_edge_kernel!(DerivedEdges<Mine>)`.
 ///
-/// Both halves of the backward pass run `forward` again, as far as their gradients need it. A target passes to its
-/// sources all own rows that are brought to edges, and the gradient of each sum over edges. In `backward_sources` those
-/// rows stand where `forward` brings own rows to edges; what it makes of own rows in between is not looked at.
+/// Both backward functions run `forward` again, as far as their gradients need it. A target passes
+/// to its sources all own rows that are copied to edges, and the gradient of each sum over edges.
+/// In `backward_sources` the passed rows replace the rows that `forward` copies to edges.
+/// Operations of `forward` on own rows before that are not executed.
 #[derive(Debug)]
 pub struct DerivedEdges<K> {
     kernel: K,
-    /// The kernel's own.
+    /// Signature of the forward kernel.
     signature: EdgeSignature,
-    /// Columns of what is known of each edge.
+    /// Number of features per edge.
     features: u32,
-    /// Values of a row that is passed.
+    /// Number of values in a row that a target passes.
     passed: u32,
 }
 
-/// A matrix of zeros.
+/// Creates a matrix of zeros.
 fn zeros(rows: u32, extents: &[u32]) -> Result<Matrix> {
     scratch(&[&[rows], extents].concat(), |into| fill(into, 0.0))
 }
 
 impl<K: ForwardEdgeKernel> DerivedEdges<K> {
-    /// The forward pass on a tape; the output.
+    /// Records the forward pass on a tape, and returns the output.
     fn recorded<R: Real>(
         &self,
         tape: &Rc<Tape>,
@@ -100,7 +105,7 @@ impl<K: ForwardEdgeKernel> DerivedEdges<K> {
         })
     }
 
-    /// Values of a row that is passed: those of a forward pass without any rows.
+    /// Returns the number of values in a passed row, from a forward pass without rows.
     fn width(&self) -> Result<u32> {
         let (offsets, owners) = (Ids::create(&[0])?, Ids::create(&[])?);
         let (offsets, owners) = (&offsets, &owners);
@@ -126,7 +131,7 @@ fn on_any_host<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Outside a component there may be no host yet.
+/// Runs `work` on an empty reference host, because this thread may have no host.
 #[cfg(not(target_arch = "wasm32"))]
 fn on_any_host<T>(work: impl FnOnce() -> T) -> T {
     crate::reference::Reference::new(Default::default()).run(work)

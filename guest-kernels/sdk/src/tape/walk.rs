@@ -1,4 +1,4 @@
-//! The way back over a tape.
+//! Backward pass over a tape.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use crate::handles::{Ids, Matrix, Out};
 use crate::linalg;
 use crate::types::Result;
 
-/// Rows of constants that are written at once.
+/// Number of rows of a constant that are written at once.
 const TILE_ROWS: u32 = 256;
 
 /// Writes one value everywhere.
@@ -27,7 +27,7 @@ pub(crate) fn fill(into: &Out, value: f32) -> Result<()> {
     Ok(())
 }
 
-/// A matrix of zeros, for the case that somebody reads it.
+/// Returns a matrix of zeros, which is created only if it is read.
 pub(crate) fn zeros_later(shape: &[u32]) -> Matrix {
     let write = Box::new(|into: &Out| fill(into, 0.0));
     Matrix::later(shape.to_vec(), Later::Written { write, depth: 1 })
@@ -37,7 +37,8 @@ pub(super) fn filled(shape: &[u32], value: f32) -> Result<Matrix> {
     scratch(shape, |into| fill(into, value))
 }
 
-/// [count, width], with ones in the columns from `start`, one a row: x S puts columns to their place among `width`.
+/// Returns [count, width] with a one per row, in the columns from `start` on. The product x S puts
+/// columns into their position among `width`.
 pub(super) fn selection(start: u32, count: u32, width: u32) -> Result<Matrix> {
     scratch(&[count, width], |into| {
         for at in 0..count {
@@ -49,7 +50,7 @@ pub(super) fn selection(start: u32, count: u32, width: u32) -> Result<Matrix> {
     })
 }
 
-/// [n, values of a row]
+/// Returns x as [n, values per row].
 pub(super) fn flat(x: Matrix) -> Result<Matrix> {
     let shape = x.extents();
     if shape.len() == 2 {
@@ -62,7 +63,7 @@ pub(super) fn sum(a: &Matrix, b: &Matrix) -> Result<Matrix> {
     scratch(a.extents(), |into| linalg::axpby(1.0, a, 1.0, b, into))
 }
 
-/// alpha x; x itself where alpha is 1.
+/// Returns alpha x, or x itself if alpha is 1.
 pub(super) fn times(alpha: f32, x: &Matrix) -> Result<Matrix> {
     if alpha == 1.0 {
         return Ok(x.shared(0));
@@ -74,7 +75,7 @@ pub(super) fn multiplied(x: &Matrix, y: &Matrix) -> Result<Matrix> {
     scratch(x.extents(), |into| linalg::multiply(x, y, into))
 }
 
-/// The sum of gradients, each times a number.
+/// Returns the sum of gradients, each times a number.
 fn total(all: Vec<(f32, Matrix)>) -> Result<Option<Matrix>> {
     let mut all = all.into_iter();
     let Some((mut factor, mut total)) = all.next() else { return Ok(None) };
@@ -85,25 +86,26 @@ fn total(all: Vec<(f32, Matrix)>) -> Result<Option<Matrix>> {
     times(factor, &total).map(Some)
 }
 
-/// A walk from the outputs of a tape to its inputs and parameters.
+/// Pass from the outputs of a tape to its inputs and parameters.
 pub(crate) struct Walk<'a> {
     tape: Rc<Tape>,
     pub(super) nodes: Vec<Node>,
-    /// By node: gradients, each times a number.
+    /// Gradients of each node, each times a number.
     rows: Vec<Vec<(f32, Matrix)>>,
     terms: Vec<Vec<Term>>,
     covered: Vec<Vec<(u32, u32)>>,
-    /// Where the gradient of the parameter at a node goes, and whether it is there.
+    /// Parameters: node, output for the gradient, and true once it is written.
     parameters: Vec<(u32, &'a Out, bool)>,
-    /// The same of inputs.
+    /// Inputs: node, output for the gradient, and true once it is written.
     inputs: Vec<(u32, &'a Out, bool)>,
-    /// Rows that parameters' gradients are reduced over.
+    /// Number of rows over which gradients of parameters are reduced.
     reduced: u32,
     pub(super) passed: Passed,
 }
 
 impl<'a> Walk<'a> {
-    /// `parameters`: those of the tape, and where their gradients go; `reduced`: the rows that these are sums over.
+    /// Creates a backward pass. `parameters` are those of the tape, `into` the outputs for their
+    /// gradients. `reduced` is the number of rows over which these gradients are reduced.
     pub(crate) fn new(tape: &Rc<Tape>, parameters: &[Matrix], into: &[&'a Out], reduced: u32) -> Self {
         let nodes = std::mem::take(&mut tape.recorded.borrow_mut().nodes);
         let count = nodes.len();
@@ -121,12 +123,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The gradients of sums over edges.
+    /// Returns the gradients of sums over edges.
     pub(crate) fn sums(&self) -> &Passed {
         &self.passed
     }
 
-    /// Whether a gradient with regard to x is of use.
+    /// Returns true if the gradient of x is needed.
     pub(super) fn wants(&self, x: &Matrix) -> bool {
         self.nodes[x.node() as usize].wanted
     }
@@ -135,12 +137,12 @@ impl<'a> Walk<'a> {
         self.nodes[x.node() as usize].kind
     }
 
-    /// Adds a gradient with regard to x.
+    /// Adds a gradient of x.
     pub(crate) fn add(&mut self, x: &Matrix, gradient: Matrix) {
         self.add_times(x, 1.0, gradient);
     }
 
-    /// Adds a gradient times `factor`.
+    /// Adds a gradient of x, times `factor`.
     pub(super) fn add_times(&mut self, x: &Matrix, factor: f32, gradient: Matrix) {
         if self.wants(x) && factor != 0.0 {
             self.rows[x.node() as usize].push((factor, gradient));
@@ -153,12 +155,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The gradient with regard to an input will go there.
+    /// Sets the output for the gradient of an input.
     pub(crate) fn place(&mut self, input: &Matrix, into: &'a Out) {
         self.inputs.push((input.node(), into, false));
     }
 
-    /// Where the gradient of x goes, if x is a parameter, or an input that has its place, and is used once.
+    /// Returns the output for the gradient of x, if x is used once and is a parameter, or an input
+    /// with an output.
     pub(super) fn straight(&mut self, x: &Matrix) -> Option<&'a Out> {
         let node = &self.nodes[x.node() as usize];
         if !(node.leaf && node.wanted && node.uses == 1) {
@@ -170,7 +173,7 @@ impl<'a> Walk<'a> {
         Some(out)
     }
 
-    /// What was written to rows of a place, if it is there as it was written.
+    /// Returns the value that was written to rows of an output, if it is still available.
     pub(super) fn value(&self, (node, first, count): (u32, u32, u32)) -> Result<Option<Matrix>> {
         let of = &self.nodes[node as usize];
         match &of.value {
@@ -184,12 +187,13 @@ impl<'a> Walk<'a> {
         Rc::clone(&self.tape)
     }
 
-    /// The sum of all gradients of a node so far.
+    /// Returns the sum of all gradients of a node so far.
     fn total(&mut self, node: u32) -> Result<Option<Matrix>> {
         total(std::mem::take(&mut self.rows[node as usize]))
     }
 
-    /// Whether a later step wrote these rows; an error where it wrote some of them.
+    /// Returns true if a later step wrote these rows. Returns an error if it wrote only some of
+    /// them.
     fn overwritten(&self, node: u32, first: u32, count: u32) -> Result<bool> {
         let (mut whole, mut some) = (false, false);
         for &(from, to) in &self.covered[node as usize] {
@@ -202,7 +206,7 @@ impl<'a> Walk<'a> {
         Ok(whole && count > 0)
     }
 
-    /// Takes every gradient back as far as it goes.
+    /// Computes all gradients, from the last step to the first.
     pub(crate) fn run(&mut self) -> Result<()> {
         let steps = std::mem::take(&mut self.tape.recorded.borrow_mut().steps);
         for step in steps.into_iter().rev() {
@@ -240,12 +244,12 @@ impl<'a> Walk<'a> {
                 }
             }
         }
-        // What gradients still need they hold themselves, until they are computed.
+        // Gradients own the values that they still need until they are computed.
         self.nodes.iter_mut().for_each(|node| node.value = None);
         Ok(())
     }
 
-    /// Writes the gradients of inputs that have their places.
+    /// Writes the gradients of inputs that have an output.
     pub(crate) fn write_placed(&mut self) -> Result<()> {
         for (node, into, done) in std::mem::take(&mut self.inputs) {
             if !done {
@@ -255,7 +259,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Writes the gradient of a node, or what `of_part` makes of each part that it is a sum of.
+    /// Writes the gradient of a node, or the result of `of_part` for each part of its sum.
     pub(crate) fn write(
         &mut self,
         node: u32,
@@ -270,7 +274,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Reduces into the gradients of all parameters that have none yet.
+    /// Reduces the gradients of all parameters that have not been written.
     pub(crate) fn reduce(&mut self) -> Result<()> {
         for (node, out, done) in std::mem::take(&mut self.parameters) {
             if !done {
@@ -282,7 +286,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The segment of each row.
+/// Returns the segment of each row.
 pub(super) fn owners(offsets: &Ids) -> Result<Ids> {
     let bounds = offsets.read(0, offsets.len())?;
     let mut owners = Vec::new();

@@ -327,6 +327,8 @@ fn pooled(op: &str, by: Window, with: Reduction) -> Result<Pool, Failure> {
         ))),
         Reduction::Max => Ok(Pool::Max),
         Reduction::Mean => Ok(Pool::Mean),
-        Reduction::Sum => Err(Failure::Unsupported(format!("{op}: by sum; max and mean are offered"))),
+        Reduction::Sum => {
+            Err(Failure::Unsupported(format!("{op}: reduction by sum is not supported; use max or mean")))
+        }
     }
 }
