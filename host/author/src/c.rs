@@ -2,8 +2,8 @@
 //! fulfils the contract.
 //!
 //! ```text
-//! NAME/*.c         the kernel, and what else belongs to it
-//! NAME/bindings/   vertex_kernel.h and edge_kernel.h, the contract in C by wit-bindgen; written here
+//! NAME/*.c         sources of the kernel
+//! NAME/bindings/   contract in C: vertex_kernel.h, edge_kernel.h (generated)
 //! ```
 //!
 //! A source includes `bindings/vertex_kernel.h` or `bindings/edge_kernel.h`, which determines the

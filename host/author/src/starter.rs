@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! NAME/Cargo.toml  src/lib.rs  tests/gradients.rs  model.toml  .gitignore
-//! NAME/sdk/        the SDK and the contract that this program was built with
+//! NAME/sdk/        SDK and contract of this program
 //!
 //! NAME/kernel.c    bindings/  model.toml  .gitignore    in C
 //! ```

@@ -14,13 +14,13 @@
 //!   <── Object {key} + bytes ──────
 //!   <── Task {number} + frame ─────
 //!   ── Answer {number} + frame ────>       or Missing {number, keys}
-//!   ── Alive ──────────────────────>       both ways, where nothing else goes
-//!   ── Drain ──────────────────────>       no further tasks, please
-//!   <── Instruction {number} + frame ───    about what the worker owns; answered as a task is
-//!   ── Door {address, tokens} ─────>       where it listens for others
-//!   <── Peer {at, ...} ────────────        which are told, and send it objects
-//!   <── Abandon ───────────────────        no answers to the tasks so far, please
-//!   <── Bye ───────────────────────        or the end of the connection
+//!   ── Alive ──────────────────────>       keep-alive, sent by both ends
+//!   ── Drain ──────────────────────>       accepts no further tasks
+//!   <── Instruction {number} + frame ───    operation on the parameter shard
+//!   ── Door {address, tokens} ─────>       address for other workers
+//!   <── Peer {at, ...} ────────────        address of another worker
+//!   <── Abandon ───────────────────        results so far are not needed
+//!   <── Bye ───────────────────────        or the connection ends
 //! ```
 //!
 //! The proof is an HMAC of bytes that both ends derive from their TLS session (RFC 8446, section

@@ -3,7 +3,7 @@
 //! ```text
 //! FOLDER/template.yaml Makefile samconfig.toml    as in infra/
 //! FOLDER/package/bootstrap                        the worker
-//! FOLDER/package/trainer                          what does whole runs, if anything is to
+//! FOLDER/package/trainer                          program for whole runs, optional
 //! FOLDER/package/kernels/DIGEST.BASELINE.cwasm    built-in kernels, compiled and signed
 //! ```
 //! The package contains no secrets. Kernels of users are not in the package but in the bucket. They

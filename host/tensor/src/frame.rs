@@ -16,7 +16,7 @@
 //! kind 3  rows bf16    the upper half of each f32, rounded to nearest, ties to even
 //! kind 4  sparse f32   rows + 1 offsets u32 from 0, then column indices u32, then values f32
 //! kind 5  sparse bf16  the same with values of 2 bytes
-//! kind 6 to 9  rows by signs and scales ([`crate::signs`]): 6, + 1 with zeros, + 2 with what is within 1
+//! kind 6 to 9  signs and scales ([`crate::signs`]): 6, + 1 with zero flags, + 2 with flags for |x| <= 1
 //! ```
 //!
 //! The CRC-32 of the prefix covers its first 24 bytes, the metadata and the table. The CRC-32 of a

@@ -2,11 +2,11 @@
 //! key.
 //!
 //! ```text
-//! runs/{run}/p{pass}/r{round}/s{stage}/i{interval}/a{attempt}.task    the frame of one try
-//! runs/{run}/p{pass}/r{round}/s{stage}/i{interval}/answer             the answer of the step
+//! runs/{run}/p{pass}/r{round}/s{stage}/i{interval}/a{attempt}.task    request frame of one attempt
+//! runs/{run}/p{pass}/r{round}/s{stage}/i{interval}/answer             answer to the step
 //! runs/{run}/weights/v{version}/o{operation}                          parameters of an operation
-//! runs/{run}/features/...                                             inputs that never change
-//! kernels/{digest}.{baseline}.cwasm                                   compiled kernels, of all runs
+//! runs/{run}/features/...                                             constant inputs
+//! kernels/{digest}.{baseline}.cwasm                                   compiled kernels of all runs
 //! ```
 //!
 //! The key of an answer does not contain the attempt, so the first writer wins. A *pass* is one

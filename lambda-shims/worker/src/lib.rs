@@ -7,8 +7,8 @@
 //!
 //! ```text
 //! event ─> frame: header, small parts ──────┐
-//!          constants: kept, or fetched ─────┼─> compute thread: decode, kernel ─> frame ─> reply
-//!          kernel: kept, package, or store ─┘        ^
+//!          objects: cached, or fetched ─────┼─> compute thread: decode, kernel ─> frame ─> reply
+//!          kernel: cache, package, store ───┘        ^
 //!          the large part, in a pipeline ────────────┘  (rows as they arrive)
 //! ```
 //!

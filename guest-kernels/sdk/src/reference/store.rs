@@ -311,7 +311,7 @@ impl Store {
     }
 
     fn out(&self, operation: &str, operand: &str, handle: u32) -> Result<&Place> {
-        self.outs.get(&handle).ok_or_else(|| unknown(operation, operand, handle, "place to write"))
+        self.outs.get(&handle).ok_or_else(|| unknown(operation, operand, handle, "output"))
     }
 
     pub(super) fn out_shape(&self, handle: u32) -> Vec<u32> {

@@ -458,7 +458,7 @@ fn views_and_scratch() {
         scratch.rows(1, 2).unwrap().write_rows(0, &[1.0f64, 2.0, 3.0, 4.0]).unwrap();
         let view = scratch.rows(0, 1).unwrap();
         is_argument(scratch.write_rows(2, &[0.0f32; 4]), "asked for");
-        is_argument(scratch.write_rows(0, &[0.0f32; 3]), "no whole rows");
+        is_argument(scratch.write_rows(0, &[0.0f32; 3]), "do not form whole rows");
         view.write_rows(0, &[0.1f32, 0.0]).unwrap();
         let finished = scratch.finish().unwrap();
         assert_eq!(finished.read_rows::<f64>(0, 3).unwrap(), [f64::from(0.1f32), 0.0, 1.0, 2.0, 3.0, 4.0]);

@@ -184,7 +184,7 @@ impl Case {
         let columns = 1 + numbers.below(wide as usize) as u32;
         let given: Vec<_> = attributes.iter().map(|(n, v)| Attribute::new(n, v.clone())).collect();
         let layer = kernel.open(&[vec![columns]], &given).unwrap();
-        let mut case = Self::of(numbers, layer, kind, rows);
+        let mut case = Self::random(numbers, layer, kind, rows);
         if sparse {
             case.wanted = false;
             case.inputs[0].sparse = true;
@@ -205,10 +205,10 @@ impl Case {
         let of = Attribute::new("of", Value::Text(of.to_owned()));
         let classes = 1 + numbers.below(wide as usize) as u32;
         let layer = kernel.open(&[vec![classes]], &[bias, of]).unwrap();
-        Self::of(numbers, layer, kind, rows)
+        Self::random(numbers, layer, kind, rows)
     }
 
-    fn of(numbers: &mut Numbers, layer: Arc<Layer>, kind: Kind, rows: u32) -> Self {
+    fn random(numbers: &mut Numbers, layer: Arc<Layer>, kind: Kind, rows: u32) -> Self {
         let s = layer.signature().clone();
         let count = rows as usize;
         let mut all = |specs: &[eciton_types::RowsSpec]| -> Vec<Rows> {
