@@ -35,7 +35,7 @@ const TIGHT: f64 = 1e-12;
 /// if they had this size.
 const SMALL: f64 = 1e-3;
 
-/// Result of a gradient check.
+/// Result of a gradient check: the largest differences, and where they occur.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Report {

@@ -46,13 +46,13 @@ use crate::types::{Reduction, Result};
 pub struct EdgeTask<'a> {
     /// True in training, when dropout applies.
     pub training: bool,
-    /// Training round, from 0.
+    /// Training round (one optimizer step), from 0.
     pub epoch: u32,
     /// Index of the layer in the model, from 0.
     pub layer: u32,
-    /// Number of own rows, n.
+    /// Number of own rows, n. They are the rows of the vertices whose edges are listed.
     pub rows: u32,
-    /// Number of edges, m.
+    /// Number of edges in all lists, m.
     pub edges: u32,
     /// Offsets of the own rows' edges: n + 1 ascending numbers from 0 to m.
     pub offsets: &'a Ids,
@@ -107,7 +107,7 @@ pub struct BackwardTargets<'a> {
     pub target: &'a Matrix,
     /// Rows that `forward` stashed, one per own row: [n, ..].
     pub kept: &'a [&'a Matrix],
-    /// Parameters, as in `forward`.
+    /// Parameters of the layer, as in `forward`.
     pub parameters: &'a [&'a Matrix],
     /// Gradient of the output, one row per own row: [n, ..].
     pub gradient: &'a Matrix,
@@ -127,7 +127,7 @@ pub struct BackwardSources<'a> {
     pub source: &'a Matrix,
     /// Rows that `backward_targets` passed, one per edge: [m, ..].
     pub passed: &'a Matrix,
-    /// Parameters, as in `forward`.
+    /// Parameters of the layer, as in `forward`.
     pub parameters: &'a [&'a Matrix],
     /// Gradient of the source, one row per own row: [n, ..]. It must be written completely.
     pub source_gradient: &'a Out,
@@ -140,7 +140,7 @@ pub struct EdgeSignature {
     pub source: RowsSpec,
     /// Row of the vertex where an edge ends.
     pub target: RowsSpec,
-    /// Trainable parameters.
+    /// Trainable parameters of the layer.
     pub parameters: Vec<ParameterSpec>,
     /// Rows that `forward` writes, one per target.
     pub output: RowsSpec,
@@ -151,7 +151,7 @@ pub struct EdgeSignature {
 }
 
 impl EdgeSignature {
-    /// Creates an empty signature.
+    /// Creates an empty signature, to which rows and parameters are added.
     pub fn new() -> Self {
         Self::default()
     }
@@ -168,7 +168,7 @@ impl EdgeSignature {
         self
     }
 
-    /// Sets the output.
+    /// Sets the rows that `forward` writes, one per target.
     pub fn output(mut self, name: &str, extents: &[u32]) -> Self {
         self.output = RowsSpec::new(name, extents);
         self
@@ -186,7 +186,7 @@ impl EdgeSignature {
         self
     }
 
-    /// Adds a parameter.
+    /// Adds a trainable parameter.
     pub fn parameter(mut self, name: &str, shape: &[u32], initialiser: Initialiser) -> Self {
         self.parameters.push(ParameterSpec { name: name.to_owned(), shape: shape.to_vec(), initialiser });
         self

@@ -199,7 +199,7 @@ impl Matrix {
         self.extents().to_vec()
     }
 
-    /// Returns the number of rows.
+    /// Returns the number of rows of the matrix.
     pub fn row_count(&self) -> u32 {
         self.extents().first().copied().unwrap_or(0)
     }
@@ -414,7 +414,7 @@ impl Out {
         self.laid
     }
 
-    /// Creates a scratch matrix.
+    /// Creates a scratch matrix, an intermediate result of the kernel, with these extents.
     pub fn create(shape: &[u32]) -> Result<Out> {
         match tape::recorder() {
             None => sys::out_create(shape).map(Out::new),
@@ -531,7 +531,7 @@ impl Ids {
         sys::ids_create(values).map(Ids::new)
     }
 
-    /// Returns the number of values.
+    /// Returns the number of values in the list.
     pub fn len(&self) -> u32 {
         sys::ids_len(self.raw())
     }

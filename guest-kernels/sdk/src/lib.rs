@@ -99,7 +99,7 @@ pub use types::{
     Activation, Dropout, Epilogue, Error, Function, Prologue, Reduction, Result, Smooth, Task, Windows,
 };
 
-/// Items that most kernels need.
+/// Items that most kernels need, for a glob import.
 pub mod prelude {
     pub use crate::{
         Activation, AttributeSpec, Attributes, Backward, BackwardSources, BackwardTargets, Derived,
@@ -130,11 +130,11 @@ pub struct Backward<'a> {
     pub inputs: &'a [&'a Matrix],
     /// Outputs of `forward`. Empty unless the signature requests them.
     pub outputs: &'a [&'a Matrix],
-    /// Rows that `forward` stashed.
+    /// Rows that `forward` stashed for this call.
     pub kept: &'a [&'a Matrix],
-    /// Parameters, as in `forward`.
+    /// Parameters of the layer, as in `forward`.
     pub parameters: &'a [&'a Matrix],
-    /// Gradients of the outputs.
+    /// Gradients of the outputs, one matrix per output.
     pub gradients: &'a [&'a Matrix],
     /// Gradients of the inputs. Those that are given must be written.
     pub input_gradients: &'a [Option<&'a Out>],

@@ -4,7 +4,7 @@
 use crate::handles::{Ids, Matrix, Out};
 use crate::types::{Activation, Dropout, Function, Reduction, Smooth, Windows};
 
-/// Prologue over handles.
+/// Prologue of a product (bias, activation, dropout), with operands as handles.
 #[derive(Debug, Clone, Copy)]
 pub struct Before<'a> {
     /// Bias that is added to each row, of shape [k].
@@ -23,7 +23,7 @@ impl Before<'_> {
     }
 }
 
-/// Epilogue over handles.
+/// Epilogue of a product (bias, activation), with operands as handles.
 #[derive(Debug, Clone, Copy)]
 pub struct After<'a> {
     /// Bias that is added to each row, of shape [m].

@@ -44,9 +44,9 @@ pub const LOG_LINE_BYTES_MAX: usize = 4096;
 /// Context of a task, as far as results depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Context {
-    /// Random seed of the run.
+    /// Random seed of the run, from which dropout masks are derived.
     pub seed: u64,
-    /// Training round, from 0.
+    /// Training round (one optimizer step), from 0.
     pub epoch: u32,
     /// Index of the layer in the model, from 0.
     pub layer: u32,
@@ -68,7 +68,7 @@ impl Context {
 /// Cost of operations, as numbers of operations and values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
-    /// Number of operations.
+    /// Number of operations that were executed.
     pub operations: u64,
     /// Number of values that they read and wrote: the elements of all matrices and outputs that
     /// were passed to operations.

@@ -2,7 +2,7 @@
 
 use crate::types::{Error, Result};
 
-/// Value of an attribute.
+/// Value of a kernel attribute, as a model file gives it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// Whole number.
@@ -15,10 +15,10 @@ pub enum Value {
     Flag(bool),
 }
 
-/// Attribute that a kernel accepts.
+/// Attribute that a kernel accepts, with its meaning and default value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttributeSpec {
-    /// Name in a model file.
+    /// Name of the attribute in a model file.
     pub name: &'static str,
     /// Meaning of the attribute, in one sentence.
     pub meaning: &'static str,
@@ -33,7 +33,7 @@ impl AttributeSpec {
     }
 }
 
-/// Attribute values of one layer.
+/// Attribute values with which one layer is opened.
 #[derive(Debug, Clone, Default)]
 pub struct Attributes(Vec<(String, Value)>);
 
@@ -55,7 +55,7 @@ impl Attributes {
         found.map(|(_, v)| v).ok_or_else(|| Self::refuse(name, &["given: ", needed].concat()))
     }
 
-    /// Returns a whole number from 1 to 2^31.
+    /// Returns the attribute as a whole number from 1 to 2^31.
     pub fn size(&self, name: &str) -> Result<u32> {
         let needed = "a whole number from 1";
         match self.get(name, needed)? {
@@ -64,7 +64,7 @@ impl Attributes {
         }
     }
 
-    /// Returns a whole number from 0 to 2^31.
+    /// Returns the attribute as a whole number from 0 to 2^31.
     pub fn count(&self, name: &str) -> Result<u32> {
         let needed = "a whole number from 0";
         match self.get(name, needed)? {
@@ -73,7 +73,7 @@ impl Attributes {
         }
     }
 
-    /// Returns a finite number.
+    /// Returns the attribute as a finite number.
     pub fn number(&self, name: &str) -> Result<f64> {
         let needed = "a finite number";
         match self.get(name, needed)? {
@@ -83,7 +83,7 @@ impl Attributes {
         }
     }
 
-    /// Returns a probability, 0 <= p < 1.
+    /// Returns the attribute as a probability, 0 <= p < 1.
     pub fn probability(&self, name: &str) -> Result<f32> {
         let p = self.number(name)?;
         // The f32 that is nearest to a p just below 1 is 1.
@@ -93,7 +93,7 @@ impl Attributes {
         Err(Self::refuse(name, "a probability p with 0 <= p < 1"))
     }
 
-    /// Returns a boolean.
+    /// Returns the attribute as a boolean.
     pub fn flag(&self, name: &str) -> Result<bool> {
         let needed = "true or false";
         match self.get(name, needed)? {
@@ -102,7 +102,7 @@ impl Attributes {
         }
     }
 
-    /// Returns a text.
+    /// Returns the attribute as a text.
     pub fn text(&self, name: &str) -> Result<&str> {
         let needed = "text";
         match self.get(name, needed)? {
@@ -112,7 +112,7 @@ impl Attributes {
     }
 }
 
-/// Initial values of a parameter.
+/// Initial values of a trainable parameter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Initialiser {
     /// All values are 0.
@@ -128,20 +128,20 @@ pub enum Initialiser {
 /// Trainable parameter of a layer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParameterSpec {
-    /// Name of the parameter.
+    /// Name of the parameter, which a model file can refer to.
     pub name: String,
-    /// Extents of the parameter.
+    /// Extents of the parameter, rows first.
     pub shape: Vec<u32>,
-    /// Initial values.
+    /// Initial values of the parameter.
     pub initialiser: Initialiser,
 }
 
 /// Block of rows that a layer reads or writes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RowsSpec {
-    /// Name of the block.
+    /// Name of the block of rows. An input called `ids` contains whole numbers.
     pub name: String,
-    /// Extents of one row.
+    /// Extents of one row of the block.
     pub extents: Vec<u32>,
 }
 
@@ -164,11 +164,11 @@ pub enum TargetKind {
 /// Signature of a vertex layer: inputs, outputs, parameters and requirements.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Signature {
-    /// Rows that `forward` reads.
+    /// Blocks of rows that `forward` reads.
     pub inputs: Vec<RowsSpec>,
-    /// Trainable parameters.
+    /// Trainable parameters of the layer.
     pub parameters: Vec<ParameterSpec>,
-    /// Rows that `forward` writes.
+    /// Blocks of rows that `forward` writes.
     pub outputs: Vec<RowsSpec>,
     /// Rows that `forward` stashes for `backward`.
     pub kept: Vec<RowsSpec>,
@@ -181,18 +181,18 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Creates an empty signature.
+    /// Creates an empty signature, to which rows and parameters are added.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an input.
+    /// Adds a block of rows that `forward` reads.
     pub fn input(mut self, name: &str, extents: &[u32]) -> Self {
         self.inputs.push(RowsSpec::new(name, extents));
         self
     }
 
-    /// Adds an output.
+    /// Adds a block of rows that `forward` writes.
     pub fn output(mut self, name: &str, extents: &[u32]) -> Self {
         self.outputs.push(RowsSpec::new(name, extents));
         self
@@ -204,7 +204,7 @@ impl Signature {
         self
     }
 
-    /// Adds a parameter.
+    /// Adds a trainable parameter.
     pub fn parameter(mut self, name: &str, shape: &[u32], initialiser: Initialiser) -> Self {
         self.parameters.push(ParameterSpec { name: name.to_owned(), shape: shape.to_vec(), initialiser });
         self

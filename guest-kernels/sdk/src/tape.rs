@@ -95,7 +95,7 @@ pub(crate) enum Kind {
     State,
 }
 
-/// Value on a tape.
+/// Value on a tape: a matrix or rows of an output, with its dependencies.
 #[derive(Debug)]
 pub(crate) struct Node {
     kind: Kind,
@@ -157,7 +157,7 @@ struct Recorded {
     steps: Vec<Step>,
 }
 
-/// Tape of one call.
+/// Tape of one call, which records operations and derives gradients.
 pub(crate) struct Tape {
     recorded: RefCell<Recorded>,
     side: Side,

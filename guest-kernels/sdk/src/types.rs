@@ -206,12 +206,12 @@ pub enum Reduction {
     Max,
 }
 
-/// Context of a call.
+/// Context of a call: the position in the run, and the number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
     /// True in training, when dropout applies.
     pub training: bool,
-    /// Training round, from 0.
+    /// Training round (one optimizer step), from 0.
     pub epoch: u32,
     /// Index of the layer in the model, from 0.
     pub layer: u32,

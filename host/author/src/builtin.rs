@@ -10,18 +10,18 @@ use crate::lock::{Entry, Lock};
 use crate::toolchain::Toolchain;
 use crate::{digest, file};
 
-/// Built-in kernel of Eciton.
+/// Built-in kernel, which is a crate of this workspace and ships with the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
     /// Name of the kernel, and of its folder `guest-kernels/NAME`.
     pub name: &'static str,
-    /// Name of the Cargo package.
+    /// Name of the kernel's Cargo package.
     pub package: &'static str,
     /// Description in one line, for `eciton kernel list`.
     pub does: &'static str,
 }
 
-/// All built-in kernels.
+/// All built-in kernels, in the order of their listing.
 pub const BUILTIN: &[Builtin] = &[
     Builtin {
         name: "activate",

@@ -63,9 +63,9 @@ type Watch<'a> = Box<dyn FnMut(&str) + 'a>;
 /// Result of a build: a component on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
-    /// Path of the component.
+    /// Path of the component that was written.
     pub path: PathBuf,
-    /// Name of the Cargo package.
+    /// Name of the Cargo package that was built.
     pub package: String,
     /// Size of the component, in bytes.
     pub bytes_len: u64,

@@ -15,7 +15,7 @@ use crate::difference::{Difference, Side};
 use crate::error::{Error, Result};
 use crate::{strip, text};
 
-/// Text of the current contract.
+/// WIT text of the current version of the contract.
 pub const CONTRACT: &str = include_str!("../../../wit/kernel/kernel.wit");
 
 /// Version of the current contract, the newest that a kernel may use. (A test compares it with the

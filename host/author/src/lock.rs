@@ -38,17 +38,17 @@ impl entries::Entry for Entry {
     }
 }
 
-/// Content of `guest-kernels/kernels.lock`.
+/// Content of the lock file `guest-kernels/kernels.lock`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lock {
-    /// Entries, sorted by name.
+    /// Entries of the built-in kernels, sorted by name.
     pub kernels: Vec<Entry>,
 }
 
 /// Built-in kernel whose committed component does not match its sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stale {
-    /// Name of the kernel.
+    /// Name of the stale kernel.
     pub name: String,
     /// Reason why the kernel is stale.
     pub reason: Reason,

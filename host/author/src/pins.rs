@@ -15,7 +15,7 @@ use crate::digest::component_digest;
 use crate::entries;
 use crate::error::{Error, Result, io};
 
-/// Component that may run.
+/// Pin: a component that may run, identified by its digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pin {
@@ -62,7 +62,7 @@ pub struct Pins {
 }
 
 impl Pins {
-    /// Name of the file.
+    /// Name of the lock file for users' components.
     pub const NAME: &str = "eciton-kernels.lock";
     /// Maximum number of folders between a lock file and a component below it.
     pub const LEVELS: usize = 3;

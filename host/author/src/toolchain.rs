@@ -11,7 +11,7 @@ use std::process::Command;
 
 use crate::error::{Error, Result};
 
-/// Compilation target of kernels.
+/// Target triple for which kernels are compiled.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Oldest compiler version that can build kernels, because of edition 2024.

@@ -20,13 +20,13 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// A connection that the host has admitted.
 #[derive(Debug)]
 pub struct Dialled {
-    /// Host's answer to the hello.
+    /// Host's answer to the hello, with the settings of the run.
     pub welcome: Welcome,
     /// Receiving half, for messages from the host.
     pub receiver: Receiver,
     /// Sending half, for messages to the host.
     pub sender: Sender,
-    /// Local address of the connection.
+    /// Local address and port of the connection.
     pub local: SocketAddr,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Result of an operation on a connection.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Error of a connection.
+/// Error of a connection between a run and a worker.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

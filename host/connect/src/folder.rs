@@ -12,7 +12,7 @@ use crate::secret::{Certificate, Token};
 /// Name of the file with the certificate and its key.
 const CERTIFICATE: &str = "host.key";
 
-/// Secrets that a folder contains.
+/// Secrets that a folder of tokens contains.
 #[derive(Debug)]
 pub struct Tokens {
     /// Certificate that runs with this folder use.

@@ -19,14 +19,14 @@ use crate::strangers::Strangers;
 use crate::watched::{Arrivals, Watched};
 use crate::wire::{Receiver, Sender};
 
-/// Worker that was admitted.
+/// Worker that was admitted, with its connection.
 #[derive(Debug)]
 pub struct Joined {
     /// Reservation of the worker's index, which no other worker gets until this is dropped.
     pub seat: Seat,
-    /// First message of the worker.
+    /// First message of the worker, with its version and numeric classes.
     pub hello: Hello,
-    /// Remote address of the worker.
+    /// Remote address of the worker's connection.
     pub peer: SocketAddr,
     /// Receiving half, for messages from the worker.
     pub receiver: Receiver,
@@ -45,7 +45,7 @@ enum Use {
 /// Reservation of an index by a worker. The index is free again after this is dropped.
 #[derive(Debug)]
 pub struct Seat {
-    /// Index of the worker.
+    /// Index of the worker, which is also that of its token.
     pub place: u32,
     uses: Arc<Mutex<Vec<Use>>>,
     after: Use,
@@ -85,10 +85,10 @@ struct Door {
     joined: mpsc::Sender<Joined>,
 }
 
-/// Listening socket that admits workers.
+/// Listening socket of a run, which admits workers that prove a token.
 #[derive(Debug)]
 pub struct Listener {
-    /// Local address of the socket.
+    /// Local address and port of the socket.
     pub address: SocketAddr,
     /// Counts of connections that were not admitted.
     pub refusals: Arc<Refusals>,

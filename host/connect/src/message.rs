@@ -15,11 +15,11 @@ use crate::secret::Token;
 /// Version of the protocol. Both ends must have the same.
 pub(crate) const VERSION: u32 = 8;
 
-/// First message of a worker.
+/// First message of a worker, with which it proves its token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
-    /// Version of the worker's protocol.
+    /// Version of the protocol that the worker uses.
     pub version: u32,
     /// Index of the worker, for which its token was created.
     pub place: u32,
@@ -38,7 +38,7 @@ pub struct Hello {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Welcome {
-    /// Name of the run.
+    /// Name of the run, for object keys and messages.
     pub run: String,
     /// Silence after which an end counts as failed, in milliseconds.
     pub silence_ms: u64,
@@ -54,7 +54,7 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// Message of a connection.
+/// Message of a connection between a run and a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// The worker introduces itself.

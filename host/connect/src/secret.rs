@@ -147,7 +147,7 @@ fn write_private(path: &Path, contents: &impl Serialize) -> Result<()> {
 #[serde(deny_unknown_fields)]
 pub struct Token {
     version: u32,
-    /// Index of the worker.
+    /// Index of the worker for which the token was created.
     pub place: u32,
     certificate_sha256: String,
     token: String,

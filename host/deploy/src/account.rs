@@ -48,9 +48,9 @@ impl std::str::FromStr for Reserve {
 /// Limits and identity of an account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Account {
-    /// Account id of twelve digits.
+    /// AWS account id, twelve digits.
     pub id: String,
-    /// Identity of the caller.
+    /// ARN of the caller that the credentials identify.
     pub caller: String,
     /// Maximum number of functions that may run at once.
     pub concurrency: u32,

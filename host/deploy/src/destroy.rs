@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::error::Result;
 
-/// Stack to delete.
+/// Stack that `eciton destroy` deletes, and the options for it.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Name of the stack.
+    /// Name of the CloudFormation stack.
     pub stack: String,
     /// Region of the stack. If `None`, the deployment file or AWS's settings determine it.
     pub region: Option<String>,
@@ -64,10 +64,10 @@ impl Target {
     }
 }
 
-/// Resources that were deleted.
+/// Result of a deletion: the resources that were deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Destroyed {
-    /// True if the stack existed.
+    /// True if the stack existed and was deleted.
     pub stack: bool,
     /// Number of objects, versions and delete markers that were deleted from the stack's bucket.
     pub objects: u64,

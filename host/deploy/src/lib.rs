@@ -65,17 +65,17 @@ pub enum Progress<'a> {
 /// Result of [`build`]: a package and its contents.
 #[derive(Debug)]
 pub struct Built {
-    /// Package on disk.
+    /// Package on disk, from which `sam build` creates the functions.
     pub package: Package,
     /// Keys of the kernels in the package, which are the same in a bucket.
     pub kernels: Vec<String>,
-    /// Worker binary.
+    /// Worker binary in the package.
     pub worker: Worker,
     /// Program for whole runs. If `None`, the stack has no function for them.
     pub trainer: Option<Worker>,
-    /// Signing key.
+    /// Deployer's key, with which the kernels are signed.
     pub signer: Signer,
-    /// Path of the signing key.
+    /// Path of the deployer's signing key.
     pub key: PathBuf,
     /// `sam` program that was found.
     pub sam: Sam,
@@ -187,14 +187,14 @@ pub fn build(choices: &Choices, builtin: &[Component], watch: &mut dyn FnMut(Pro
     Ready::find(choices)?.build(choices, builtin, watch)
 }
 
-/// Result of [`deploy`].
+/// Result of [`deploy`]: the deployment and its resources.
 #[derive(Debug, Clone, Serialize)]
 pub struct Deployed {
-    /// Deployment, which runs read.
+    /// Deployment, the description of the stack that runs read.
     pub deployment: Deployment,
-    /// Path of the deployment file.
+    /// Path of the deployment file that was written.
     pub file: PathBuf,
-    /// Account of the stack.
+    /// AWS account that contains the stack.
     pub account: Account,
     /// Name of the bucket with the packages.
     pub packages: String,

@@ -22,7 +22,7 @@ use super::worker::Worker;
 pub const TEMPLATE: &str = include_str!("../../../infra/template.yaml");
 /// The Makefile that `sam build` runs.
 pub const MAKEFILE: &str = include_str!("../../../infra/Makefile");
-/// Settings file of `sam`.
+/// Settings file of `sam`, as in the repository.
 pub const SAMCONFIG: &str = include_str!("../../../infra/samconfig.toml");
 /// IAM policy for the deployer, with placeholders such as `${Stack}` for names.
 pub const DEPLOYER_POLICY: &str = include_str!("../../../infra/deployer-policy.json");
@@ -30,19 +30,19 @@ pub const DEPLOYER_POLICY: &str = include_str!("../../../infra/deployer-policy.j
 /// Maximum size of an unpacked package on Lambda, in bytes.
 pub const MAX_BYTES: u64 = 250_000_000;
 
-/// WebAssembly component of a kernel.
+/// WebAssembly component of a kernel, with the kernel's name.
 #[derive(Debug, Clone)]
 pub struct Component {
-    /// Name of the kernel.
+    /// Name of the kernel, which errors quote.
     pub name: String,
-    /// Bytes of the component.
+    /// Bytes of the WebAssembly component.
     pub bytes: Vec<u8>,
 }
 
 /// Kernel that was compiled for functions and signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artefact {
-    /// Name of the kernel.
+    /// Name of the kernel, which errors quote.
     pub name: String,
     /// Key in a package and in a bucket: `kernels/DIGEST.BASELINE.cwasm`.
     pub key: String,
@@ -61,10 +61,10 @@ pub fn compile(component: &Component, worker: &Worker, signer: &Signer) -> Resul
     Ok(Artefact { name: component.name.clone(), key, sealed })
 }
 
-/// A package on disk.
+/// Package on disk, from which `sam build` creates the functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
-    /// Path of the folder.
+    /// Path of the package's folder.
     pub folder: PathBuf,
     /// Size of the unpacked files in a function, in bytes.
     pub bytes_len: u64,

@@ -21,7 +21,7 @@ const MAX_ANSWER: usize = 4 << 20;
 
 const REMEDY: &str = "`pipx install aws-sam-cli` (or `pip install aws-sam-cli` in a virtual environment), or name it with ECITON_SAM";
 
-/// Installed `sam` program.
+/// Installed `sam` program, AWS's command-line tool for serverless stacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sam {
     path: PathBuf,

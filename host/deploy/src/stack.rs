@@ -37,10 +37,10 @@ pub(super) fn packages_bucket(stack: &str, account: &str, region: &str) -> Strin
     format!("{stack}-packages-{account}-{region}")
 }
 
-/// Options of a deployment.
+/// Options of a deployment, as given on the command line.
 #[derive(Debug, Clone)]
 pub struct Choices {
-    /// Name of the stack.
+    /// Name of the CloudFormation stack.
     pub stack: String,
     /// Region of the stack. If `None`, AWS's settings determine it.
     pub region: Option<String>,
@@ -54,7 +54,7 @@ pub struct Choices {
     pub trainer_mb: Vec<u32>,
     /// Time limit of functions, in seconds.
     pub timeout_s: u32,
-    /// Concurrency to reserve.
+    /// Concurrency that each function of the stack reserves.
     pub reserve: Reserve,
     /// True if the stack has alarms.
     pub alarms: bool,
@@ -76,10 +76,10 @@ pub struct Choices {
     pub shielded: bool,
 }
 
-/// Step of a deployment.
+/// Step of a deployment, as `--dry-run` prints it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// Description of the step.
+    /// Description of the step, for users.
     pub does: String,
     /// Command line of the step, if it runs a command.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,19 +91,19 @@ pub struct Step {
 /// Resources that the template creates with the given options.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Facts {
-    /// Functions for layer tasks.
+    /// Functions that execute layer tasks.
     pub functions: Vec<Function>,
-    /// Functions for whole runs.
+    /// Functions that execute whole runs.
     pub trainers: Vec<Function>,
     /// Time limit of the functions, in seconds.
     pub timeout_s: u32,
-    /// Operating system of the functions.
+    /// Lambda runtime of the functions, which determines their operating system.
     pub runtime: &'static str,
     /// AWS actions that the functions may perform.
     pub role_actions: [&'static str; 5],
     /// Retention period of logs, in days.
     pub log_days: u32,
-    /// Number of alarms.
+    /// Number of CloudWatch alarms.
     pub alarms: u32,
     /// Monthly budget, in USD. It is created only if there is an e-mail address.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,11 +21,11 @@ const MAX_REQUIREMENTS: usize = 4096;
 /// Worker binary that functions can run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Worker {
-    /// Path of the file.
+    /// Path of the binary.
     pub path: PathBuf,
     /// Size of the file, in bytes.
     pub bytes_len: u64,
-    /// Processor architecture.
+    /// Processor architecture for which the binary was built.
     pub architecture: Architecture,
     /// Newest version of the C library that the binary needs, for instance `2.34`. `None` if it is
     /// linked statically.

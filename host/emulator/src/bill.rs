@@ -44,7 +44,7 @@ pub struct Bill {
     pub payload_bytes_in: u64,
     /// Number of bytes in the answers that were sent.
     pub payload_bytes_out: u64,
-    /// S3 requests by kind.
+    /// Numbers and bytes of S3 requests, by kind.
     pub s3: S3Bill,
 }
 

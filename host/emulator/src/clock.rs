@@ -47,7 +47,7 @@ impl Times {
     }
 }
 
-/// Outcome of [`Clock::advance`].
+/// Outcome of [`Clock::advance`]: the event that virtual time has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advanced {
     /// An answer was released to the client.
@@ -66,7 +66,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Real time after which an announced call is considered not sent.
 const ANNOUNCED: Duration = Duration::from_secs(5);
 
-/// Virtual clock of an emulator.
+/// Virtual clock of an emulator, which the client advances.
 #[derive(Debug)]
 pub struct Clock {
     pub(crate) times: Times,

@@ -19,12 +19,12 @@ use tokio::sync::oneshot;
 /// Maximum time that a shutdown waits for killed processes.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// Description of a worker process.
+/// Description of a worker process that is running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceInfo {
-    /// Process id.
+    /// Process id of the worker.
     pub pid: u32,
-    /// Name of its function.
+    /// Name of the function that the process belongs to.
     pub function: String,
     /// Number of events that it has received.
     pub invocations: u64,
@@ -131,7 +131,7 @@ impl Emulator {
         format!("http://{}", self.s3_address)
     }
 
-    /// Returns the counts so far.
+    /// Returns the counters of the services so far.
     pub fn bill(&self) -> Bill {
         *self.bill.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-/// Error of the emulator itself.
+/// Error of the emulator itself, not of an emulated service.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

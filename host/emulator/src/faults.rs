@@ -17,7 +17,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Faults {
-    /// Seed of all draws.
+    /// Random seed of the faults.
     pub seed: u64,
     /// Probability that the process is killed before it receives the event. The client gets
     /// `Runtime.ExitError`.
@@ -39,7 +39,7 @@ pub struct Faults {
     /// Probability that the instance delays its answer by [`Faults::straggle_delay`], which is
     /// billed.
     pub straggle: f64,
-    /// Delay of a slow invocation.
+    /// Additional time of an invocation that is delayed.
     #[serde(with = "millis")]
     pub straggle_delay: Duration,
     /// Probability that the call is refused with status 429 before anything runs.
@@ -103,7 +103,7 @@ pub(crate) enum Crash {
     After,
 }
 
-/// Faults of one invocation.
+/// Faults that are injected into one invocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Fate {
     pub(crate) throttle: bool,
@@ -119,7 +119,7 @@ pub(crate) struct Fate {
 /// is emptied.
 pub(crate) const SEEN_EVENTS: usize = 1 << 20;
 
-/// Generator of faults.
+/// Generator of faults, which counts the occurrences of each event.
 #[derive(Debug)]
 pub(crate) struct Draw {
     faults: Faults,

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
 
-/// Result of an invocation.
+/// Result of an event on a worker process.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// Answer of the worker.
@@ -34,7 +34,7 @@ pub(crate) enum Outcome {
     OutOfDisk,
 }
 
-/// Event for a worker process.
+/// Event that a worker process receives, with its id and deadline.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) id: String,
@@ -50,7 +50,7 @@ struct Assigned {
     done: oneshot::Sender<Outcome>,
 }
 
-/// State of a process.
+/// State of a worker process, from its start to its end.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Phase {
     /// The process was started, and has not requested work yet.
@@ -112,7 +112,7 @@ pub(crate) enum Settle {
     Unknown,
 }
 
-/// Worker process.
+/// Worker process of a function, with its current event.
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) number: u64,
@@ -197,7 +197,7 @@ impl Instance {
         state.used
     }
 
-    /// Adds a modelled wait.
+    /// Adds a modelled wait for the object store to the virtual time.
     pub(crate) fn wait(&self, wait: Duration) {
         let us = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
         self.waits_us.fetch_add(us, Ordering::Relaxed);

@@ -36,7 +36,7 @@ const OUT_OF_MEMORY: &str = "Runtime exited with error: signal: killed";
 /// Time that log lines may take to arrive after the answer.
 const LOG_LAG: Duration = Duration::from_millis(3);
 
-/// Emulated Lambda service.
+/// Emulated Lambda service: functions, instances, faults and counters.
 pub(crate) struct Lambda {
     pub(crate) settings: Arc<Settings>,
     pub(crate) functions: BTreeMap<String, Arc<Function>>,

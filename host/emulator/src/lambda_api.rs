@@ -25,7 +25,7 @@ pub(crate) fn arn(region: &str, function: &str) -> String {
     format!("arn:aws:lambda:{region}:{ACCOUNT}:function:{function}")
 }
 
-/// Answers one request.
+/// Answers one request to the Lambda API.
 pub(crate) async fn handle(lambda: Arc<Lambda>, request: Request<Incoming>) -> Answer {
     let id = lambda.request_id();
     let mut answer = route(&lambda, request, &id).await?;

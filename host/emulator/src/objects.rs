@@ -31,7 +31,7 @@ pub(crate) struct Object {
     pub(crate) checksum: Checksum,
 }
 
-/// Condition of a write.
+/// Condition under which a write succeeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     None,
@@ -79,14 +79,14 @@ struct State {
     writes: u64,
 }
 
-/// All buckets.
+/// All buckets, with their objects and open uploads.
 #[derive(Debug)]
 pub(crate) struct Objects {
     limit: u64,
     state: Mutex<State>,
 }
 
-/// One page of a listing.
+/// One page of a listing of keys.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     pub(crate) objects: Vec<(String, Object)>,

@@ -22,7 +22,7 @@ struct State {
     stopping: bool,
 }
 
-/// All instances of an emulator.
+/// Pool of all instances of an emulator.
 pub(crate) struct Pool {
     nursery: Nursery,
     limit: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Pool {
     changed: Notify,
 }
 
-/// Instance for one invocation.
+/// Instance that was selected for one invocation.
 pub(crate) struct Taken {
     pub(crate) instance: Arc<Instance>,
     /// True if it was started for this invocation.

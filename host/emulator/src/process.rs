@@ -56,7 +56,7 @@ impl Starter {
     }
 }
 
-/// Running process with its listeners.
+/// Running process with its Runtime API and S3 listeners.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) instance: Arc<Instance>,

@@ -40,7 +40,7 @@ pub(crate) fn access_key(settings: &Settings, function: &Function) -> String {
     }
 }
 
-/// Roles by access key.
+/// Roles of all functions, by the access key with which they sign.
 pub(crate) struct Roles(BTreeMap<String, Role>);
 
 impl Roles {

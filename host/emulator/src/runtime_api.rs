@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Maximum size of an error report, in bytes.
 const REPORT_BYTES: usize = 256 * 1024;
 
-/// Runtime API of one instance.
+/// Runtime API that one instance uses to receive and answer events.
 #[derive(Clone, Debug)]
 pub(crate) struct RuntimeApi {
     /// Instance, which is set once the process exists. The listener is opened before.

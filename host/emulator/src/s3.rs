@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 /// Maximum size of an XML body (DeleteObjects, CompleteMultipartUpload), in bytes.
 const XML_BYTES: usize = 2 << 20;
 
-/// Counters of S3.
+/// Counters of the S3 service, shared by all listeners.
 #[derive(Clone, Debug)]
 pub(crate) struct Account(pub(crate) Arc<Mutex<Bill>>);
 

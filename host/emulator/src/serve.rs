@@ -31,7 +31,7 @@ const DRAINED_BYTES: usize = 64 << 20;
 /// Maximum time for a whole body, as a multiple of the maximum time between two pieces.
 const BODY_PIECES: u32 = 10;
 
-/// Limits of a listener.
+/// Limits of an HTTP listener.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) connections: usize,

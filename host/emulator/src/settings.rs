@@ -72,9 +72,9 @@ impl Function {
 /// Line that a worker process wrote to its standard output or error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// Name of the function.
+    /// Name of the function that the process belongs to.
     pub function: String,
-    /// Process id.
+    /// Process id of the worker.
     pub pid: u32,
     /// Text of the line without its line end, cut after [`LOG_LINE_BYTES`].
     pub text: String,
@@ -94,10 +94,10 @@ impl fmt::Debug for LogSink {
     }
 }
 
-/// Settings of the emulated account.
+/// Settings of the emulated account, and limits of the emulator.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Functions that can be invoked.
+    /// Functions that clients can invoke.
     pub functions: Vec<Function>,
     /// Names of the buckets that exist.
     pub buckets: Vec<String>,
@@ -127,7 +127,7 @@ pub struct Settings {
     /// Times of the modelled cloud. If `None`, an invocation takes the time that it takes on this
     /// machine.
     pub times: Option<Times>,
-    /// Faults to inject.
+    /// Probabilities of faults that are injected.
     pub faults: Faults,
     /// Maximum number of log bytes in `X-Amz-Log-Result`, before base64. AWS has 4,096.
     pub log_tail: usize,

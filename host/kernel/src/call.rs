@@ -82,7 +82,7 @@ pub enum Given {
 pub struct Kept {
     /// Key of the rows, which both the call that writes the rows and the call that reads them use.
     pub key: TensorKey,
-    /// Number of rows.
+    /// Number of rows that the worker stores.
     pub rows: usize,
     /// Extents of one row (its shape without the row dimension).
     pub extents: Vec<u32>,
@@ -94,9 +94,9 @@ pub struct Kept {
 /// Slot: buffer for rows inside a call. The rows are zero until a step writes them.
 #[derive(Debug)]
 pub struct Local {
-    /// Number of rows.
+    /// Number of rows of the slot.
     pub rows: usize,
-    /// Values per row.
+    /// Number of values per row of the slot.
     pub columns: usize,
     /// True if the values are rounded to bfloat16 after a step has written them.
     pub half: bool,
@@ -115,7 +115,7 @@ pub enum CallStep {
     Gather(GatherStep),
 }
 
-/// Rows that a step reads.
+/// Rows that a step of a call reads: from outside the call, or from a slot.
 #[derive(Debug)]
 pub enum Operand {
     /// Rows from outside the call, by their index in [`Call::given`].
@@ -358,7 +358,7 @@ pub enum Targets {
 }
 
 impl Targets {
-    /// Returns the number of rows.
+    /// Returns the number of rows that the targets cover.
     #[must_use]
     pub fn rows(&self) -> usize {
         match self {

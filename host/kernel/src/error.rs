@@ -14,7 +14,7 @@ pub struct GuestError {
     /// Kind of the error in the contract: `shape`, `argument`, `limit`, `deadline`, `unsupported`
     /// or `kernel`.
     pub kind: &'static str,
-    /// Message in English.
+    /// Message of the error, in English.
     pub text: String,
 }
 
@@ -24,7 +24,7 @@ impl std::fmt::Display for GuestError {
     }
 }
 
-/// Error of the kernel host.
+/// Error of the kernel host: of loading, checking or running a kernel, or of encoding a call.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

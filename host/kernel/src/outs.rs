@@ -90,7 +90,7 @@ pub(crate) fn put_back(copy: Option<Vec<f32>>, rows: &mut ViewMut<'_>) {
     }
 }
 
-/// Output of a task.
+/// Output buffer of a task, which the kernel writes.
 #[derive(Debug)]
 pub(crate) enum Place {
     /// Rows of the interval, or a scratch matrix.

@@ -24,7 +24,7 @@ use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::state::State;
 
-/// Settings of a runtime.
+/// Settings of a [`Runtime`]: resource limits of kernels, and the cache of compiled code.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Resource limits, which apply to every kernel.

@@ -111,7 +111,7 @@ impl<T> Table<T> {
 /// View of rows of an output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutView {
-    /// Index into [`State::places`].
+    /// Index in [`State::places`] of the output that the view shows.
     pub place: usize,
     pub start: usize,
     pub count: usize,

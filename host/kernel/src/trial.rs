@@ -238,7 +238,7 @@ impl Trial {
         }
     }
 
-    /// Returns the number of rows.
+    /// Returns the number of rows of the trial.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -248,7 +248,7 @@ impl Trial {
         self.lists.edges()
     }
 
-    /// Returns the layer.
+    /// Returns the layer that the trial tests.
     pub fn layer(&self) -> &Arc<Layer> {
         &self.layer
     }

@@ -131,7 +131,7 @@ impl Buffer {
         Ok(buffer)
     }
 
-    /// Returns the number of rows.
+    /// Returns the number of rows of the buffer.
     #[inline]
     pub fn rows(&self) -> usize {
         self.0.rows

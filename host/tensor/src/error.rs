@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-/// Result of a matrix operation.
+/// Result of an operation on matrices, leases or frames.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Error of a matrix operation.
+/// Error of an operation on matrices, leases or frames.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -76,7 +76,7 @@ const ALIGNMENT: u64 = 64;
 /// second-level cache.
 const BLOCK_BYTES: usize = 128 << 10;
 
-/// Encoding of dense rows.
+/// Encoding of the values of dense rows in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
@@ -109,7 +109,7 @@ impl Encoding {
     }
 }
 
-/// Type of a part's content.
+/// Type of a part's content: ids, dense rows or sparse rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// List of u32, as a single column.
@@ -147,7 +147,7 @@ impl Kind {
     }
 }
 
-/// Decoded part of a frame.
+/// Decoded part of a frame: a matrix or a list of ids.
 #[derive(Debug, Clone)]
 pub enum Decoded {
     /// Dense or sparse rows.

@@ -136,7 +136,7 @@ impl HalfBuffer {
         Ok(buffer)
     }
 
-    /// Returns the number of rows.
+    /// Returns the number of rows of the buffer.
     #[inline]
     pub fn rows(&self) -> usize {
         self.words.rows()
@@ -183,7 +183,7 @@ impl HalfBuffer {
     }
 }
 
-/// Read lease on bfloat16 rows.
+/// Read lease on bfloat16 rows. The rows do not change while the lease exists.
 #[derive(Debug)]
 pub struct ReadHalf {
     words: ReadRows,

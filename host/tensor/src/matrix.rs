@@ -128,7 +128,7 @@ impl From<Arc<SparseRows>> for Matrix {
 }
 
 impl Matrix {
-    /// Returns the number of rows.
+    /// Returns the number of rows of the matrix.
     pub fn rows(&self) -> usize {
         match self {
             Matrix::Dense(d) => d.rows.len(),

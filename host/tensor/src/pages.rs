@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// Size of a large page, in bytes, on the supported processors.
 const LARGE_PAGE: usize = 2 << 20;
 
-/// Owned block of zeroed memory.
+/// Owned block of zeroed memory, on large pages if it is large enough.
 #[derive(Debug)]
 pub struct Pages {
     start: NonNull<u8>,
@@ -79,7 +79,7 @@ impl Pages {
         self.start
     }
 
-    /// Returns the number of bytes.
+    /// Returns the size of the block, in bytes.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes

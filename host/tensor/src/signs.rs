@@ -20,7 +20,7 @@ pub struct Columns {
     /// Sign bits, row by row, from the lowest bit on, in whole bytes per row. A bit is 1 for a
     /// weight >= 0.
     pub bits: Vec<u8>,
-    /// Scale of each column.
+    /// Scale of each column, the mean of its absolute values.
     pub scales: Vec<f32>,
 }
 
@@ -204,7 +204,7 @@ impl Planes {
         }
     }
 
-    /// Unpacks consecutive rows.
+    /// Unpacks consecutive rows, one call of the callback per row.
     pub(crate) fn unpack(
         self,
         bytes: &[u8],

@@ -92,12 +92,12 @@ impl SparseRows {
         Ok(Self { columns, offsets, indices, values, transposes: Mutex::default() })
     }
 
-    /// Returns the number of rows.
+    /// Returns the number of rows of the sparse matrix.
     pub fn rows(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Returns the number of columns.
+    /// Returns the number of columns of the sparse matrix.
     pub fn columns(&self) -> usize {
         self.columns as usize
     }

@@ -155,7 +155,7 @@ impl Arriving {
         }
     }
 
-    /// Leases rows that have arrived.
+    /// Leases rows for reading that have already arrived.
     pub(crate) fn lease(&self, start: usize, count: usize) -> Result<ReadRows> {
         self.shared().buffer.read(start..start + count)
     }

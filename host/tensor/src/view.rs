@@ -26,7 +26,7 @@ impl<'a, T> View<'a, T> {
         Self { data, rows, columns, stride }
     }
 
-    /// Returns the number of rows.
+    /// Returns the number of rows of the view.
     #[inline]
     pub fn rows(&self) -> usize {
         self.rows
@@ -50,7 +50,7 @@ impl<'a, T> View<'a, T> {
         self.data
     }
 
-    /// Returns row `i`.
+    /// Returns row `i`, without padding.
     #[inline]
     pub fn row(&self, i: usize) -> &'a [T] {
         &self.data[i * self.stride..i * self.stride + self.columns]
@@ -90,7 +90,7 @@ impl<'a, T> View<'a, T> {
     }
 }
 
-/// View of rows for writing.
+/// View of rows for writing, [rows, columns], with a stride of at least `columns` values.
 #[derive(Debug)]
 pub struct ViewMut<'a, T = f32> {
     data: &'a mut [T],
@@ -113,7 +113,7 @@ impl<'a, T> ViewMut<'a, T> {
         Self { data, rows, columns, stride }
     }
 
-    /// Returns the number of rows.
+    /// Returns the number of rows of the view.
     #[inline]
     pub fn rows(&self) -> usize {
         self.rows
@@ -137,7 +137,7 @@ impl<'a, T> ViewMut<'a, T> {
         self.data
     }
 
-    /// Returns row `i`.
+    /// Returns row `i`, without padding.
     #[inline]
     pub fn row_mut(&mut self, i: usize) -> &mut [T] {
         &mut self.data[i * self.stride..i * self.stride + self.columns]

@@ -64,7 +64,7 @@ impl Carrier {
 /// Event with which a function is invoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// Frame of the request.
+    /// Frame of the request, inline or as an object.
     pub frame: Carrier,
     /// Key of an object for the answer, if it is too large for the message. The function writes the
     /// object only if it does not exist.
@@ -76,10 +76,10 @@ pub struct Invocation {
     pub stream: bool,
 }
 
-/// Answer of a function.
+/// Answer of a function to an event, a frame with statistics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Frame of the answer.
+    /// Frame of the answer, inline or as an object.
     pub frame: Carrier,
     /// Time to write the object, in microseconds. It is 0 for an inline frame.
     pub send_us: u64,
@@ -136,7 +136,7 @@ impl Invocation {
         write(EVENT, frame, &rest)
     }
 
-    /// Decodes an event from JSON.
+    /// Decodes an event from JSON, and checks all its fields.
     pub fn from_json(json: &[u8]) -> Result<Self> {
         check_len(EVENT, json.len())?;
         let text: InvocationText<'_> = serde_json::from_slice(json).map_err(|error| wrong(EVENT, &error))?;
@@ -154,7 +154,7 @@ impl Reply {
         write(ANSWER, frame, &format!(",\"send_us\":{send_us},\"existed\":{existed}}}"))
     }
 
-    /// Decodes an answer from JSON.
+    /// Decodes an answer from JSON, and checks all its fields.
     pub fn from_json(json: &[u8]) -> Result<Self> {
         check_len(ANSWER, json.len())?;
         let text: ReplyText<'_> = serde_json::from_slice(json).map_err(|error| wrong(ANSWER, &error))?;

@@ -61,10 +61,10 @@ impl Pipeline {
     }
 }
 
-/// Statistics of a fetch.
+/// Statistics of a fetch: bytes, requests and times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Number of bytes that arrived.
+    /// Number of bytes that the sink received.
     pub bytes_len: u64,
     /// Number of blocks that were requested.
     pub blocks: u64,

@@ -63,7 +63,7 @@ const MAX_BACKOFF: Duration = Duration::from_secs(2);
 /// Maximum pause before the second attempt. It doubles with each further one.
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 
-/// Object store in a bucket.
+/// Object store in a bucket of S3 or of a compatible service.
 #[derive(Debug)]
 pub struct S3Store {
     inner: Arc<Inner>,

@@ -37,7 +37,7 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 /// Callback that receives bytes in order, in pieces of any size. An error stops the transfer.
 pub type Sink<'a> = dyn FnMut(Bytes) -> Result<()> + Send + 'a;
 
-/// Condition of a write.
+/// Condition under which a write succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// An existing object is replaced.
@@ -47,7 +47,7 @@ pub enum Condition {
     IfAbsent,
 }
 
-/// Result of a write.
+/// Result of a write: the object was written, or it existed before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// The object was written.
@@ -106,7 +106,7 @@ pub struct Counts {
     pub gets: u64,
     /// Number of writes. A large write counts its start, each part and the completion.
     pub puts: u64,
-    /// Number of pages of listings.
+    /// Number of requested pages of listings.
     pub lists: u64,
     /// Number of deletions, including aborted uploads.
     pub deletes: u64,

@@ -34,7 +34,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         self.cost
     }
 
-    /// Returns the number of entries.
+    /// Returns the number of cached entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -84,7 +84,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         gone
     }
 
-    /// Removes all entries.
+    /// Removes all entries from the cache.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.cost = 0;

@@ -1,7 +1,7 @@
 //! Errors of a worker: refused invocations, and failures that the kernel did not cause. An error of
 //! a kernel is not an [`Error`] but an answer.
 
-/// Result of an invocation.
+/// Result of an operation of the worker.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Error of a worker, which the caller sees as a Lambda function error.

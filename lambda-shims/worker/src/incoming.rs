@@ -29,7 +29,7 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// Wraps a complete frame.
+    /// Wraps a frame whose bytes have all arrived.
     pub(crate) fn whole(place: &str, bytes: Bytes, room: &Room) -> Result<Self> {
         let header = Header::parse(&bytes).map_err(in_frame(place))?;
         if header.bytes_len != bytes.len() as u64 {
@@ -152,7 +152,7 @@ impl Incoming {
     }
 }
 
-/// Remaining bytes of one part.
+/// Remaining bytes of one part, which are streamed to the kernel.
 #[derive(Debug)]
 pub(crate) struct Stream {
     place: String,

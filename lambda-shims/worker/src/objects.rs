@@ -16,7 +16,7 @@ use crate::timed::Timed;
 /// Number of objects that are fetched at the same time.
 const AT_ONCE: usize = 8;
 
-/// The tensors of one object.
+/// Decoded tensors of one shared object.
 #[derive(Debug)]
 pub(crate) struct Object {
     parts: Vec<Decoded>,
@@ -38,7 +38,7 @@ impl Object {
     }
 }
 
-/// Object that a task needs.
+/// Shared object that a task needs, in its current state.
 #[derive(Debug)]
 pub(crate) enum Wanted {
     /// The object is in the cache.
@@ -53,7 +53,7 @@ impl Wanted {
     }
 }
 
-/// Cache of objects.
+/// Cache of shared objects, by key.
 #[derive(Debug)]
 pub(crate) struct Objects(Mutex<Cache<Key, Arc<Object>>>);
 

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// Minimum memory of a function, in bytes.
 const LEAST_MEMORY_BYTES: u64 = 128 << 20;
 
-/// Settings of a worker.
+/// Settings of a [`Worker`](crate::Worker): store, keys, caches and limits.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Store for large frames, shared objects and users' kernels. If `None`, the worker accepts

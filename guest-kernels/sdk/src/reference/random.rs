@@ -2,11 +2,11 @@
 //! (interface `random`). A number is a function of (seed, purpose, epoch, layer, stream, global
 //! row, column).
 
-/// Purpose of initialisers.
+/// Purpose of random numbers for initial parameter values.
 pub const INITIALISER: u64 = 1;
-/// Purpose of dropout.
+/// Purpose of random numbers for dropout masks.
 pub const DROPOUT: u64 = 2;
-/// Purpose of kernels.
+/// Purpose of random numbers that a kernel requests.
 pub const KERNEL: u64 = 3;
 
 const G: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -65,7 +65,7 @@ pub(super) async fn make(client: &Client, config: &SdkConfig, name: &str) -> Res
     Ok(())
 }
 
-/// Returns whether the bucket exists.
+/// Returns true if the bucket exists.
 pub(super) async fn exists(client: &Client, name: &str) -> Result<bool> {
     match client.head_bucket().bucket(name).send().await {
         Ok(_) => Ok(true),
@@ -120,7 +120,7 @@ fn incomplete(bucket: &str, error: &dyn std::error::Error) -> Error {
     Error::Aws { operation: format!("S3 {bucket}"), message: error.to_string(), hint: "" }
 }
 
-/// Writes an object.
+/// Writes an object to a bucket.
 pub(super) async fn put(client: &Client, bucket: &str, key: &str, bytes: Vec<u8>) -> Result<()> {
     let request = client.put_object().bucket(bucket).key(key).body(bytes.into());
     request.send().await.map_err(|e| refused(format!("S3 PutObject {bucket}/{key}"), &e))?;

@@ -26,7 +26,7 @@ impl Timed {
     }
 }
 
-/// Result of [`Trial::bench`].
+/// Result of [`Trial::bench`]: durations of a kernel's functions, and its memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bench {
     /// Durations per function. Each call processes all rows of the trial, on one thread and a warm

@@ -66,17 +66,17 @@ impl Found {
     }
 }
 
-/// Result of one check.
+/// Result of one check of a kernel, with the tensor that differs most.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// Property that was tested.
+    /// Property of the kernel that was tested.
     pub of: Found,
     /// Tensor with the largest difference, for instance ``parameter `weight` ``.
     pub place: String,
     /// Difference, from 0 to 1. For [`Found::Gradient`] and [`Found::Weights`] it is relative to
     /// the larger of both values.
     pub figure: f64,
-    /// True if the check passed.
+    /// True if the kernel has the property.
     pub holds: bool,
 }
 

@@ -22,10 +22,10 @@ pub struct Used {
     pub seconds: f64,
 }
 
-/// Result of [`Trial::usage`].
+/// Result of [`Trial::usage`]: use of limited resources, and the first problem that was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
-    /// Peak use over all rounds.
+    /// Peak use of each resource over all rounds.
     pub used: Used,
     /// Number of calls of each function.
     pub rounds: usize,

@@ -18,7 +18,7 @@ pub const MAX_LOG_BYTES: usize = 256 << 10;
 /// Maximum length of each text of a failure, in bytes. Longer texts are cut.
 pub const MAX_TEXT_BYTES: usize = 16 << 10;
 
-/// Outcome of a call.
+/// Outcome of a call on a worker: success, or a failure with its cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -28,7 +28,7 @@ pub enum Outcome {
     Failed(Failure),
 }
 
-/// Cause of a failure.
+/// Cause of a failed call, which determines whether a retry may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
@@ -44,19 +44,19 @@ pub enum FailureKind {
     Host,
 }
 
-/// Description of a failed call.
+/// Description of a failed call: cause, kernel, function and message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// Cause of the failure.
+    /// Cause of the failure, which determines whether a retry may help.
     pub kind: FailureKind,
     /// Kind of a typed error: `shape`, `argument`, `limit`, ... Empty for other causes.
     pub detail: String,
-    /// Name of the kernel.
+    /// Name of the kernel that failed.
     pub kernel: String,
     /// Function that failed: `forward`, `open`, ...
     pub place: String,
-    /// Error message.
+    /// Error message, cut to [`MAX_TEXT_BYTES`].
     pub message: String,
 }
 
@@ -143,9 +143,9 @@ pub struct Times {
     pub init_us: u64,
     /// Time to fetch the request, shared objects and kernels.
     pub fetch_us: u64,
-    /// Time in the kernels.
+    /// Time in the kernels, including waits for rows.
     pub compute_us: u64,
-    /// Time to encode the answer.
+    /// Time to encode the answer as a frame.
     pub encode_us: u64,
     /// Time to send the previous answer, until the cloud service had received it. It is 0 for the
     /// first answer. An answer cannot contain its own sending time.
@@ -158,7 +158,7 @@ pub struct Times {
 pub struct WorkerInfo {
     /// Random id, drawn once per process.
     pub id: String,
-    /// Process id.
+    /// Process id of the worker.
     pub pid: u32,
     /// Number of events that the process has received, including this one.
     pub invocations: u64,
@@ -174,13 +174,13 @@ pub struct WorkerInfo {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoreCounts {
-    /// Number of reads.
+    /// Number of read requests.
     pub gets: u64,
-    /// Number of writes.
+    /// Number of write requests.
     pub puts: u64,
-    /// Number of bytes read.
+    /// Number of bytes read from the store.
     pub bytes_in: u64,
-    /// Number of bytes written.
+    /// Number of bytes written to the store.
     pub bytes_out: u64,
 }
 
@@ -188,11 +188,11 @@ pub struct StoreCounts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerMeta {
-    /// Version of the format, [`VERSION`].
+    /// Version of the wire format, [`VERSION`].
     pub version: u32,
     /// Task and attempt that the answer belongs to.
     pub key: TaskKey,
-    /// Outcome of the call.
+    /// Outcome of the call: success, or a failure with its cause.
     pub outcome: Outcome,
     /// Lines that the kernels wrote to the log.
     pub log: Vec<String>,
@@ -277,7 +277,7 @@ pub fn encode_failure(meta: &AnswerMeta) -> Result<Vec<u8>> {
     Writer::new(meta.bounded().to_json()?).finish().map_err(at(ANSWER))
 }
 
-/// Complete answer to a call.
+/// Complete answer to a call, whose bytes have all arrived.
 #[derive(Debug)]
 pub struct Answer {
     bytes: Vec<u8>,

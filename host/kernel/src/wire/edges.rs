@@ -23,7 +23,7 @@ const EDGES: &str = "request, edges";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgesRef {
-    /// Function of the edge kernel.
+    /// Function of the edge kernel to call.
     #[serde(with = "text::edge_kind")]
     pub function: EdgeKind,
     /// Rows at the other ends of edges, each once: `source`, or `passed` in `backward-sources`.

@@ -21,7 +21,7 @@ pub struct KeptRows {
     pub key: TensorKey,
     /// Workers that the rows are sent to. If empty, this worker stores them.
     pub to: Vec<Location>,
-    /// Values of the rows.
+    /// Values of the rows that are stored or sent.
     pub rows: Matrix,
 }
 /// Gradient sum that the worker stores: the parameter, and one buffer per part of the grid.

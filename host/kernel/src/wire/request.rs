@@ -109,7 +109,7 @@ impl From<TensorKey> for Object {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MatrixRef {
-    /// Location of the values.
+    /// Location of the values: a part of a frame.
     pub source: Source,
     /// Extents of one row. For a parameter, all extents but the first.
     pub extents: Vec<u32>,
@@ -141,7 +141,7 @@ pub enum Numbers {
     List(Source),
 }
 
-/// Targets of the loss.
+/// Target values with which the loss compares the rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetsRef {
@@ -155,7 +155,7 @@ pub enum TargetsRef {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelledRef {
-    /// Target of each row.
+    /// Target value of each row.
     pub targets: TargetsRef,
     /// List of the rows that count in the loss, as ascending indices.
     pub rows: Source,
@@ -228,7 +228,7 @@ impl From<&WireLimits> for Limits {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Version of the format, [`VERSION`](super::VERSION).
+    /// Version of the wire format, [`VERSION`](super::VERSION).
     pub version: u32,
     /// Name of the run, for object keys and error messages.
     pub run: String,
@@ -242,12 +242,12 @@ pub struct Request {
     pub objects: Vec<Object>,
     /// Slots: rows that steps leave for later steps or for the answer.
     pub slots: Vec<SlotRef>,
-    /// Adjacency lists of gathers.
+    /// Adjacency lists over which gather steps sum.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<ListsRef>,
     /// Steps, in the order in which they run.
     pub steps: Vec<StepRef>,
-    /// Rows that the answer returns.
+    /// Slots whose rows the answer returns.
     pub outs: Vec<OutRef>,
     /// Rows that the worker stores after the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

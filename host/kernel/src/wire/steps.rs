@@ -24,7 +24,7 @@ use crate::runtime::{Kernel, Layer};
 /// Maximum number of steps, of slots, and of adjacency lists in a request.
 const MAX_STEPS: usize = 512;
 
-/// One step of a request.
+/// One step of a request: a call of a kernel, or a gather.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepRef {
@@ -34,21 +34,21 @@ pub enum StepRef {
     Gather(GatherRef),
 }
 
-/// Call of a kernel's function.
+/// Call of a function of one kernel, with references to all its arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallRef {
-    /// Kernel to call.
+    /// Reference to the kernel to call.
     pub kernel: KernelRef,
     /// Extents of one row of each input, with which the layer is opened.
     pub inputs_extents: Vec<Vec<u32>>,
     /// Attributes of the layer, including default values.
     #[serde(with = "text::attributes")]
     pub attributes: Vec<Attribute>,
-    /// Function of the kernel.
+    /// Function of the kernel to call.
     #[serde(with = "text::kind")]
     pub kind: Kind,
-    /// Random seed of the run.
+    /// Random seed of the run, from which dropout masks are derived.
     pub seed: u64,
     /// Training round, from 0 ([`VertexCall::epoch`](crate::VertexCall::epoch)).
     pub epoch: u32,
@@ -66,7 +66,7 @@ pub struct CallRef {
     pub outputs: Vec<MatrixRef>,
     /// Stashed rows that `forward` saved for `backward`.
     pub kept: Vec<MatrixRef>,
-    /// Parameters of the layer.
+    /// Parameters of the layer, in the order of the signature.
     pub parameters: Vec<MatrixRef>,
     /// Gradients of the outputs, which `backward` reads.
     pub gradients: Vec<MatrixRef>,
@@ -87,9 +87,9 @@ pub struct CallRef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteRef {
-    /// Index of the slot.
+    /// Index of the slot that is written.
     pub slot: u32,
-    /// Extents of one row.
+    /// Extents of one row that is written.
     pub extents: Vec<u32>,
 }
 
@@ -99,7 +99,7 @@ pub struct WriteRef {
 pub struct HoldRef {
     /// Index of the sum, counted over all steps in order.
     pub sum: u32,
-    /// Parameter whose gradient is summed.
+    /// Parameter whose gradient is the sum.
     pub of: ParameterId,
 }
 
@@ -107,9 +107,9 @@ pub struct HoldRef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlotRef {
-    /// Number of rows.
+    /// Number of rows of the slot.
     pub rows: u32,
-    /// Number of values per row.
+    /// Number of values per row of the slot.
     pub columns: u32,
     /// True if the values are rounded to bfloat16.
     pub half: bool,
@@ -140,13 +140,13 @@ pub struct GatherRef {
     pub normalisation: String,
     /// True if the step computes the gradient of a gather.
     pub reversed: bool,
-    /// Index of the adjacency lists.
+    /// Index in [`Request::lists`] of the adjacency lists.
     pub lists: u32,
     /// Index of the slot that the gather reads.
     pub from: u32,
     /// Index of the slot that the gather writes.
     pub into: u32,
-    /// Number of rows to write.
+    /// Number of rows that the gather writes.
     pub rows: u32,
 }
 
@@ -154,11 +154,11 @@ pub struct GatherRef {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutRef {
-    /// Index of the slot.
+    /// Index of the slot that contains the rows.
     pub slot: u32,
     /// Number of rows, starting at the first.
     pub rows: u32,
-    /// Extents of one row.
+    /// Extents of one row in the answer.
     pub extents: Vec<u32>,
 }
 

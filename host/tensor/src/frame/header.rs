@@ -13,10 +13,10 @@ const COVERED: usize = 24;
 /// Size of a table entry, in bytes.
 const ENTRY: usize = 40;
 
-/// Table entry of one part.
+/// Table entry of one part of a frame: type, shape, position and checksum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartInfo {
-    /// Type of the part's content.
+    /// Type of the part's content: ids, dense rows or sparse rows.
     pub kind: Kind,
     /// Number of rows or ids, below 2^32.
     pub rows: u64,
@@ -136,7 +136,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 pub struct Header {
     /// Metadata: a text that the application defines.
     pub meta: Vec<u8>,
-    /// Table of parts.
+    /// Table of the frame's parts, in their order.
     pub parts: Vec<PartInfo>,
     /// Length of the whole frame, in bytes.
     pub bytes_len: u64,

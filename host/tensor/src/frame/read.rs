@@ -10,7 +10,7 @@ use crate::matrix::Matrix;
 use crate::sparse::SparseRows;
 use crate::view::ViewMut;
 
-/// Complete frame in memory.
+/// Complete frame in memory, whose header has been checked.
 #[derive(Debug)]
 pub struct Frame<'a> {
     bytes: &'a [u8],

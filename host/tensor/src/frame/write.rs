@@ -74,12 +74,12 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a frame without parts.
+    /// Creates an encoder of a frame without parts, with this metadata.
     pub fn new(meta: Vec<u8>) -> Self {
         Self { meta, parts: Vec::new(), data_len: 0 }
     }
 
-    /// Replaces the metadata.
+    /// Replaces the metadata of the frame.
     pub fn set_meta(&mut self, meta: Vec<u8>) {
         self.meta = meta;
     }

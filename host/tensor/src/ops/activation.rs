@@ -18,7 +18,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// Returns f(x).
+    /// Returns f(x), the value of the activation function.
     #[inline(always)]
     pub fn apply(self, x: f32) -> f32 {
         match self {

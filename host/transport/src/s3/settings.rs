@@ -16,12 +16,12 @@ const MIN_PART_BYTES: u64 = 5 * MIB;
 /// Maximum size of a part that S3 accepts, in bytes.
 const MAX_PART_BYTES: u64 = 5 << 30;
 
-/// Settings of an S3 store.
+/// Settings of an S3 store: bucket, credentials, sizes of parts and time limits.
 #[derive(Clone, Debug)]
 pub struct S3Settings {
     /// Name of the bucket.
     pub bucket: String,
-    /// Region of the bucket.
+    /// AWS region of the bucket, which signatures contain.
     pub region: String,
     /// Address of a compatible service or a private endpoint, starting with `http://` or
     /// `https://`. `None` for AWS itself.
@@ -78,7 +78,7 @@ pub enum Credentials {
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a secret text.
+    /// Wraps a text so that it is never printed.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -91,7 +91,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Credentials {
-    /// Creates fixed credentials.
+    /// Creates credentials from a fixed access key.
     pub fn keys(access_key_id: impl Into<String>, secret_access_key: impl Into<String>) -> Self {
         Self::Keys {
             access_key_id: access_key_id.into(),
