@@ -428,7 +428,10 @@ pub(super) mod tests {
         assert!(refused(&|c| c.log_days = 2).contains("--log-days"));
         assert!(refused(&|c| c.stack = "A".to_owned()).contains("lower-case"));
         for email in ["", "a", "a@b", "a@b.", "a b@c.d", "a@b@c.d", "a\"@b.c"] {
-            assert!(refused(&|c| c.email = Some(email.to_owned())).contains("no address"), "{email}");
+            assert!(
+                refused(&|c| c.email = Some(email.to_owned())).contains("not an e-mail address"),
+                "{email}"
+            );
         }
         let good = Choices { email: Some("a.b@c.de".to_owned()), ..choices() };
         good.check().unwrap();

@@ -365,6 +365,6 @@ mod tests {
         refused(call(2, false, vec![(5, target(&into, 0..2))]), "slot 5 does not exist");
         let mut unwritten = call(2, false, vec![(2, target(&into, 0..2))]);
         unwritten.slots.push(Local { rows: 2, columns: COLUMNS, half: false, from: None });
-        refused(unwritten, "no step writes it");
+        refused(unwritten, "no step writes them");
     }
 }

@@ -451,13 +451,13 @@ fn views_and_scratch() {
         assert!(matches!(x.reshape(&[3, 2, 2, 1, 1]), Err(Error::Argument(_))));
         assert!(matches!(x.columns(3, 2), Err(Error::Argument(_))));
         is_argument(x.rows(3, 1).map(|_| ()), "rows 3 to 4 requested, but there are 3");
-        is_argument(x.read_rows::<f64>(u32::MAX, u32::MAX).map(|_| ()), "asked for");
+        is_argument(x.read_rows::<f64>(u32::MAX, u32::MAX).map(|_| ()), "requested");
         assert_eq!(x.blocks().map(|b| b.unwrap().0).collect::<Vec<u32>>(), [0]);
 
         let scratch = Out::create(&[3, 2]).unwrap();
         scratch.rows(1, 2).unwrap().write_rows(0, &[1.0f64, 2.0, 3.0, 4.0]).unwrap();
         let view = scratch.rows(0, 1).unwrap();
-        is_argument(scratch.write_rows(2, &[0.0f32; 4]), "asked for");
+        is_argument(scratch.write_rows(2, &[0.0f32; 4]), "requested");
         is_argument(scratch.write_rows(0, &[0.0f32; 3]), "do not form whole rows");
         view.write_rows(0, &[0.1f32, 0.0]).unwrap();
         let finished = scratch.finish().unwrap();

@@ -101,7 +101,10 @@ fn a_numeric_class_is_that_of_the_run_wherever_it_is_done() {
     let (code, _, said) =
         eciton(folder, &["train", "--no-out", "--set", &format!("run.numeric_class={other}")]);
     assert!(
-        code == Some(1) && said.contains(other) && said.contains(own) && said.contains("at best"),
+        code == Some(1)
+            && said.contains(other)
+            && said.contains(own)
+            && said.contains("this processor supports"),
         "{said}"
     );
     let (code, _, said) = eciton(folder, &["train", "--no-out", "--set", "run.numeric_class=sse"]);
