@@ -110,7 +110,7 @@ mod tests {
             std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
             assert!(told().contains(name) && told().contains("it is no "), "{}", told());
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-            assert!(told().contains("others may use it (mode 644)"), "{}", told());
+            assert!(told().contains("other users may access it (mode 644)"), "{}", told());
             std::fs::remove_file(&path).unwrap();
         }
         std::fs::write(folder.join("file"), "").unwrap();

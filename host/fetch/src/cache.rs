@@ -1,10 +1,11 @@
-//! The folder where fetched files lie: `FOLDER/planetoid/ind.cora.x` and so on, each under its
-//! final name only once its length and SHA-256 are right.
+//! Cache folder of downloaded data sets, for instance `FOLDER/planetoid/ind.cora.x`. A file has its
+//! final name only after its length and SHA-256 have been checked.
 //!
-//! Files arrive under a name of their own (`.part-...`), locked, beside their place, and are renamed
-//! at the end: an interrupted fetch leaves nothing that could be taken for a file, and fetches at the
-//! same time cannot disturb each other; the last one wins, with the same bytes. What a killed process
-//! has left is removed by the next fetch into that folder.
+//! Each file is first written under a temporary name (`.part-...`) in the same folder, locked, and
+//! renamed when it is complete. An interrupted fetch therefore leaves no file under a final name.
+//! Fetches that run at the same time do not disturb each other: the last rename wins, and all of
+//! them have the same bytes. The next fetch into the folder removes the temporary files of killed
+//! processes.
 
 use std::fs::{self, TryLockError};
 use std::io::{Read, Write};
@@ -16,41 +17,43 @@ use sha2::{Digest as _, Sha256};
 use crate::catalogue::{File, Set};
 use crate::error::{Error, Result};
 
-/// Beginning of the names of unfinished files.
+/// Prefix of the names of temporary files, which a fetch renames once they are complete.
 const PART: &str = ".part-";
-/// Age below which an unfinished file does not count as a remainder, even if it is not locked: its
-/// owner may be about to lock it.
+/// Minimum age at which an unlocked temporary file is removed as a remainder of a killed fetch. A
+/// younger file may belong to a fetch that is about to lock it.
 const PART_AGE: Duration = Duration::from_secs(60);
 
-/// A folder of fetched files.
+/// Folder of downloaded data set files, with one subfolder per [`Set::folder`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
     folder: PathBuf,
 }
 
-/// Location of a data set, for `eciton_formats::open`.
+/// Path and name of a data set in the cache, as `eciton_formats::open` expects them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Path of the file or folder.
+    /// Path of the data set's file, or of the folder that contains its files.
     pub path: PathBuf,
-    /// Name of the set, if the folder contains several.
+    /// Name of the data set within the folder. It is `Some` if several sets share the folder.
     pub name: Option<&'static str>,
 }
 
-/// Source of a file in the cache.
+/// Origin of a data set file after a fetch: the cache or a download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The cache had the file, with the right checksum.
+    /// The cache already contained the file with the right checksum, so nothing was downloaded.
     Present,
-    /// The file was downloaded.
+    /// The file was downloaded or copied into the cache.
     Brought,
 }
 
 impl Cache {
-    /// The user's: `ECITON_DATA`, else `eciton/data` in `XDG_CACHE_HOME` or in `~/.cache`.
+    /// Returns the cache of the current user: the folder `ECITON_DATA` if that variable is set,
+    /// else `eciton/data` in `XDG_CACHE_HOME` or in `~/.cache`.
     ///
     /// # Errors
-    /// [`Error::NoCache`] where none of the variables is set.
+    /// Returns [`Error::NoCache`] if `ECITON_DATA` is not set, and neither `XDG_CACHE_HOME` nor
+    /// `HOME` is an absolute path.
     pub fn of_user() -> Result<Self> {
         let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         Self::among(variable("ECITON_DATA"), variable("XDG_CACHE_HOME"), variable("HOME"))
@@ -66,22 +69,23 @@ impl Cache {
         }
     }
 
-    /// A folder, which need not exist yet.
+    /// Creates a cache in `folder`. The folder need not exist: the first fetch creates it.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
-    /// The folder.
+    /// Returns the path of the cache folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Returns the path of a set's file in the cache, whether it exists or not.
+    /// Returns the path that a data set's file has in the cache, whether or not the file exists.
     pub fn place(&self, set: &Set, file: &File) -> PathBuf {
         self.folder.join(set.folder).join(file.name)
     }
 
-    /// Returns the place of a set if all its files are here with the right length.
+    /// Returns the location of a data set if the cache contains all its files with the right
+    /// length. Checksums are not compared; [`Cache::open`] compares them.
     pub fn find(&self, set: &Set) -> Option<Found> {
         let here = |file: &File| fs::metadata(self.place(set, file)).is_ok_and(|m| m.len() == file.bytes);
         if !set.files.iter().all(here) {
@@ -94,11 +98,12 @@ impl Cache {
         })
     }
 
-    /// Returns the place of a set if all its files are here, after it has compared their SHA-256 with those of
-    /// the catalogue.
+    /// Returns the location of a data set if the cache contains all its files. Reads each file and
+    /// compares its SHA-256 with the catalogue.
     ///
     /// # Errors
-    /// [`Error::Damaged`] for a file with another SHA-256, [`Error::Io`] for one that cannot be read.
+    /// Returns [`Error::Damaged`] if the SHA-256 of a file differs, and [`Error::Io`] if a file
+    /// cannot be read.
     pub fn open(&self, set: &Set) -> Result<Option<Found>> {
         let Some(found) = self.find(set) else { return Ok(None) };
         for file in set.files {
@@ -113,10 +118,10 @@ impl Cache {
         Ok(Some(found))
     }
 
-    /// Returns whether a file is here with the right checksum.
+    /// Returns whether the cache contains a file with the length and SHA-256 of the catalogue.
     ///
     /// # Errors
-    /// [`Error::Io`] where a file is here and cannot be read.
+    /// Returns [`Error::Io`] if the file exists but cannot be read.
     pub fn holds(&self, set: &Set, file: &File) -> Result<bool> {
         let path = self.place(set, file);
         let Ok(mut opened) = eciton_input::file::open(&path) else { return Ok(false) };
@@ -128,12 +133,13 @@ impl Cache {
         Ok(sum.copy(&mut opened, &mut std::io::sink()).is_ok() && sum.verdict("").is_ok())
     }
 
-    /// Takes a file in: reads it to its end, checks it and gives it its name. `origin` is named in
-    /// errors.
+    /// Reads `from` to its end, checks length and SHA-256, and stores the bytes as a file of the
+    /// cache. Error messages name `origin`, an address or a path.
     ///
     /// # Errors
-    /// [`Failure::Read`] with what the reader said; [`Failure::Other`] with [`Error::Length`],
-    /// [`Error::Checksum`] or [`Error::Io`].
+    /// Returns [`Failure::Read`] with the error of the reader if `from` fails. Returns
+    /// [`Failure::Other`] with [`Error::Length`], [`Error::Checksum`] or [`Error::Io`] for all
+    /// other failures.
     pub(crate) fn take(
         &self,
         set: &Set,
@@ -146,13 +152,13 @@ impl Cache {
             let path = folder.clone();
             move |source| Failure::Other(Error::Io { path, action, source })
         };
-        fs::create_dir_all(&folder).map_err(refused("cannot be made"))?;
+        fs::create_dir_all(&folder).map_err(refused("cannot be created"))?;
         sweep(&folder);
         let mut part = tempfile::Builder::new()
             .prefix(PART)
             .tempfile_in(&folder)
             .map_err(refused("cannot be written to"))?;
-        // Where locks are not to be had, age alone protects the part.
+        // If the file system has no locks, only its age protects the temporary file from removal.
         let _ = part.as_file().try_lock();
         let mut sum = Checked::new(file);
         sum.copy(from, part.as_file_mut()).map_err(|side| match side {
@@ -164,33 +170,38 @@ impl Cache {
         share(part.as_file());
         let place = self.place(set, file);
         part.persist(&place).map_err(|error| {
-            Failure::Other(Error::Io { path: place, action: "cannot be put into place", source: error.error })
+            Failure::Other(Error::Io {
+                path: place,
+                action: "the downloaded file cannot be renamed to it",
+                source: error.error,
+            })
         })?;
         Ok(())
     }
 }
 
-/// Why a file was not taken in.
+/// Reason why [`Cache::take`] did not store a file.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Its source broke off.
+    /// The source of the file failed while it was read, for instance a broken connection.
     Read(std::io::Error),
     Other(Error),
 }
 
-/// Gives the file the rights that a new file has: temporary ones are their owner's alone.
+/// Sets the permissions of a new file to 0644. Temporary files are readable by their owner only.
 fn share(file: &fs::File) {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        // Others may not read a cache on a system where this fails; all else works.
+        // If this fails, other users cannot read the file. The fetch itself is not affected.
         let _ = file.set_permissions(fs::Permissions::from_mode(0o644));
     }
     #[cfg(not(unix))]
     let _ = file;
 }
 
-/// Removes what killed fetches have left. Best effort: nothing depends on it.
+/// Removes the temporary files of killed fetches from `folder`. Errors are ignored, because nothing
+/// depends on the removal.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with(PART) {
@@ -210,7 +221,7 @@ fn sweep(folder: &Path) {
     }
 }
 
-/// A file's bytes on their way.
+/// Running length and SHA-256 of a file while it is copied, compared with the catalogue at the end.
 struct Checked<'a> {
     file: &'a File,
     sum: Sha256,
@@ -227,7 +238,8 @@ impl<'a> Checked<'a> {
         Self { file, sum: Sha256::new(), bytes: 0 }
     }
 
-    /// Copies to the end, or one byte beyond what the file should have.
+    /// Copies `from` to `to`, and stops one byte beyond the length of the catalogue. The extra byte
+    /// shows that the file is too long.
     fn copy(&mut self, from: &mut dyn Read, to: &mut dyn Write) -> std::result::Result<(), Side> {
         let mut from = from.take(self.file.bytes + 1);
         let mut piece = vec![0; 64 << 10];

@@ -1,63 +1,64 @@
-//! The public data sets that are known: where their files are published, what they must be, and whom
-//! to thank.
+//! Catalogue of public data sets: addresses, lengths and checksums of their files, licences, and
+//! publications to cite.
 //!
-//! Every address names one commit, so that what it gives does not change; every file has its SHA-256.
-//! A set whose checksum is not known is not listed.
+//! Every address contains a commit hash, so that the content of the address does not change. Every
+//! file has a SHA-256. A data set without a known checksum is not listed.
 
 use crate::error::{Error, Result};
 
-/// A published data set.
+/// Public data set: description, addresses and checksums of its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Set {
-    /// Name of the set.
+    /// Name of the data set in the command line, for instance `citeseer`.
     pub name: &'static str,
-    /// Description in one line. Edges are directed, and an undirected edge counts twice.
+    /// Description in one line. Its edges are directed: an undirected edge counts as two.
     pub description: &'static str,
-    /// Project whose file layout the set has.
+    /// File layout of the data set, named after the project that introduced it.
     pub layout: &'static str,
-    /// Folder in the cache and in a mirror. Several sets may share one.
+    /// Subfolder of the set's files in the cache and on a mirror. Several data sets may share one.
     pub folder: &'static str,
-    /// Name of the set in a shared folder, or its only file.
+    /// Name of the data set among those that share a folder, or the name of its only file. `None`
+    /// if the folder alone identifies the data set.
     pub member: Option<&'static str>,
-    /// The address under which [`File::path`] lies, with a `/` at its end.
+    /// First part of the address of each file, with a `/` at its end. [`File::path`] is the rest.
     pub base: &'static str,
-    /// Licence, as far as it is known.
+    /// Licence of the data, as far as the publisher states one.
     pub licence: &'static str,
-    /// Publication to cite.
+    /// Publication to cite when results on this data set are published.
     pub citation: &'static str,
-    /// Files of the set.
+    /// All files of the data set, each with its length and checksum.
     pub files: &'static [File],
 }
 
-/// A file of a data set.
+/// File of a data set: name, address, length and checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct File {
-    /// Its name in the cache.
+    /// File name in the cache folder.
     pub name: &'static str,
-    /// Its path under [`Set::base`].
+    /// Path of the file relative to [`Set::base`].
     pub path: &'static str,
-    /// Its length.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// Its SHA-256, in lower-case hexadecimal digits.
+    /// SHA-256 of the file, in lower-case hexadecimal digits.
     pub sha256: &'static str,
 }
 
 impl Set {
-    /// Bytes of all files.
+    /// Returns the total length of the set's files in bytes.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 }
 
-/// All sets, in the order in which they are listed.
+/// Returns all data sets of the catalogue, in the order in which `eciton data list` prints them.
 pub fn sets() -> &'static [&'static Set] {
     SETS
 }
 
-/// The set of a name, whatever its case; `_` counts as `-`.
+/// Returns the data set called `name`. Case is ignored, and `_` counts as `-`.
 ///
 /// # Errors
-/// [`Error::UnknownSet`] with the most similar name.
+/// Returns [`Error::UnknownSet`] with the most similar name if no data set has this name.
 pub fn find(name: &str) -> Result<&'static Set> {
     let wanted = name.to_ascii_lowercase().replace('_', "-");
     if let Some(set) = SETS.iter().find(|set| set.name == wanted) {
@@ -269,7 +270,7 @@ const PUBMED: Set = Set {
 
 const CORA_WHOLE: Set = Set {
     name: "cora-whole",
-    description: "Cora with splits of one's own: 2,708 papers, 1,433 words, 7 classes",
+    description: "Cora without published splits: 2,708 papers, 1,433 words, 7 classes",
     layout: "gnn-benchmark",
     folder: "gnn-benchmark-npz",
     member: Some("cora.npz"),

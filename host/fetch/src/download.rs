@@ -1,9 +1,9 @@
-//! Data sets over HTTP, from where they are published or from a mirror.
+//! Download of data sets over HTTP, from the addresses of the catalogue or from a mirror.
 //!
-//! A file is asked for up to [`Limits::attempts`] times while the trouble is the network's or the
-//! server's (no connection, a transfer that breaks off or stands still, status 408, 429 or 5xx). A
-//! whole file that is another one is never asked for twice. No file is read beyond the length that
-//! the catalogue has for it.
+//! A request is repeated up to [`Limits::attempts`] times if the network or the server failed: no
+//! connection, a transfer that breaks off or stalls, status 408, 429 or 5xx. A complete file with
+//! another length or checksum is not requested again. Reading stops one byte beyond the length in
+//! the catalogue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,31 +16,32 @@ use crate::cache::{Cache, Failure, Outcome};
 use crate::catalogue::{File, Set};
 use crate::error::{Error, Result};
 
-/// Source of downloads.
+/// Source of downloads: the catalogue's addresses or a mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// The addresses of the catalogue.
+    /// Each file is downloaded from its address in the catalogue.
     Published,
-    /// `URL/planetoid/ind.cora.x` and so on: a server of a cache's folder.
+    /// All files are downloaded from a server that publishes the folder of a cache, for instance
+    /// `URL/planetoid/ind.cora.x`. The value is this URL.
     Mirror(String),
 }
 
-/// Time limits and numbers of retries.
+/// Time limits, retries and proxy setting of a download.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Time limit of name resolution and connection.
+    /// Time limit of name resolution and connection together.
     pub connect: Duration,
-    /// Time limit without a byte.
+    /// Maximum time during a transfer in which no byte arrives.
     pub silence: Duration,
-    /// Time limit of a whole file, redirections included.
+    /// Time limit of one file's transfer, redirections included.
     pub file: Duration,
-    /// Number of attempts per file, at least 1.
+    /// Maximum number of attempts per file, at least 1.
     pub attempts: u32,
-    /// Pause before the second attempt. It doubles with each further one.
+    /// Pause before the second attempt. The pause doubles before each further attempt.
     pub pause: Duration,
-    /// Maximum number of redirections.
+    /// Maximum number of HTTP redirections per request.
     pub redirects: u32,
-    /// True if the proxy of the environment (`HTTPS_PROXY`, `HTTP_PROXY`) is used.
+    /// True if downloads use the proxy that the environment names (`HTTPS_PROXY`, `HTTP_PROXY`).
     pub proxy: bool,
 }
 
@@ -59,10 +60,11 @@ impl Default for Limits {
 }
 
 impl Origin {
-    /// The address of a file.
+    /// Returns the address from which this origin serves a file.
     ///
     /// # Errors
-    /// [`Error::Address`] for a mirror that is no address.
+    /// Returns [`Error::Address`] if the URL of the mirror does not start with `http://` or
+    /// `https://`, or names no host.
     pub fn address(&self, set: &Set, file: &File) -> Result<String> {
         match self {
             Self::Published => Ok(format!("{}{}", set.base, file.path)),
@@ -77,11 +79,14 @@ impl Origin {
     }
 }
 
-/// Brings the files of `set` into the cache, unless they are there. `told` hears of each file.
+/// Downloads the files of `set` that `cache` lacks. Calls `told` after each file with its origin.
 ///
 /// # Errors
-/// [`Error::Unreachable`], [`Error::Status`], [`Error::Length`], [`Error::Checksum`],
-/// [`Error::Address`], [`Error::NoCertificates`], [`Error::Io`]; what was brought before stays.
+/// Returns [`Error::Address`] if the mirror's URL is invalid, [`Error::NoCertificates`] if the
+/// system has no root certificates, and [`Error::Unreachable`] or [`Error::Status`] if all attempts
+/// fail. Returns [`Error::Length`] or [`Error::Checksum`] if a file differs from the catalogue, and
+/// [`Error::Io`] if the cache cannot be written. Files that were downloaded before the error remain
+/// in the cache.
 pub fn fetch(
     set: &'static Set,
     cache: &Cache,
@@ -150,7 +155,8 @@ fn once(
 }
 
 fn client(limits: &Limits, tls: bool) -> Result<Agent> {
-    // A plain address may be redirected to one that needs them; then the connection says so.
+    // An `http` address may be redirected to an `https` address, which needs certificates. In that
+    // case the connection fails with an error that names them.
     let roots = if tls { roots()? } else { Vec::new() };
     let provider: Arc<CryptoProvider> = Arc::new(ring::default_provider());
     let tls = TlsConfig::builder()
@@ -174,7 +180,7 @@ fn client(limits: &Limits, tls: bool) -> Result<Agent> {
     Ok(config.build().into())
 }
 
-/// The system's certificates.
+/// Returns the root certificates of the operating system.
 fn roots() -> Result<Vec<Certificate<'static>>> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {

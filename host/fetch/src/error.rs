@@ -1,87 +1,91 @@
-//! Errors of finding and downloading data sets.
+//! Errors that occur when a data set is looked up, downloaded or copied.
 
 use std::path::PathBuf;
 
-/// The result of fetching.
+/// Result of looking up or fetching a data set.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A failure to find or to fetch a data set.
+/// Failure to look up, download or copy a data set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No set has this name.
-    #[error("no published data set is called `{name}`{}; known: {known}",
+    /// No data set of the catalogue has the requested name.
+    #[error("unknown data set `{name}`{}; known data sets: {known}",
         nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default())]
     UnknownSet {
-        /// The name requested.
+        /// Requested name.
         name: String,
-        /// The most similar name, if any is similar.
+        /// Most similar name of the catalogue, or `None` if no name is similar.
         nearest: Option<String>,
-        /// All names.
+        /// Names of all data sets, separated by commas.
         known: String,
     },
-    /// Nowhere to keep files.
+    /// The environment names no folder for downloaded data: `ECITON_DATA` is not set, and neither
+    /// `XDG_CACHE_HOME` nor `HOME` is an absolute path.
     #[error(
-        "there is no folder for data: set ECITON_DATA to one (neither HOME nor XDG_CACHE_HOME is an absolute path)"
+        "no folder for data sets: ECITON_DATA is not set, and neither XDG_CACHE_HOME nor HOME is an absolute path; set ECITON_DATA to a folder"
     )]
     NoCache,
-    /// The address could not be reached, or the transfer broke off.
+    /// The connection failed, or the transfer broke off, at every attempt.
     #[error(
-        "{url}: {problem} ({attempts} attempt(s)); where there is no network, bring the file here in \
+        "{url}: {problem} ({attempts} attempt(s)); without a network, copy the file here in \
          another way and run `eciton data fetch {set} --from FOLDER`, or name a mirror with --mirror URL"
     )]
     Unreachable {
-        /// The address.
+        /// Requested address.
         url: String,
-        /// The set.
+        /// Name of the data set.
         set: &'static str,
-        /// The problem.
+        /// Reason that the network library or the operating system reported.
         problem: String,
-        /// Number of attempts.
+        /// Number of attempts that were made.
         attempts: u32,
     },
-    /// The server has no such file, or does not give it.
+    /// The server answered with an HTTP error status.
     #[error(
-        "{url}: the server answered {status} ({attempts} attempt(s)); the file may have moved: bring it here \
+        "{url}: the server answered {status} ({attempts} attempt(s)); the file may have moved: copy it here \
          in another way and run `eciton data fetch {set} --from FOLDER`, or name a mirror with --mirror URL"
     )]
     Status {
-        /// The address.
+        /// Requested address.
         url: String,
-        /// The set.
+        /// Name of the data set.
         set: &'static str,
-        /// The HTTP status.
+        /// HTTP status code.
         status: u16,
-        /// Number of attempts.
+        /// Number of attempts that were made.
         attempts: u32,
     },
-    /// A file of another length.
-    #[error("{origin}: {found} bytes, but {file} has {expected}; this is another file, and was not kept")]
+    /// The length of a file differs from the catalogue.
+    #[error(
+        "{origin}: found {found} bytes, but {file} has {expected} bytes; this is another file, and it was not stored"
+    )]
     Length {
-        /// The address or path.
+        /// Address or path that the file was read from.
         origin: String,
-        /// The file's name.
+        /// File name in the catalogue.
         file: &'static str,
-        /// The published size.
+        /// Length in the catalogue, in bytes.
         expected: u64,
-        /// The size found. If the file is longer than published, this is the published size plus 1.
+        /// Length found, in bytes. Reading stops at one byte more than `expected`, so a longer file
+        /// has `expected + 1` here.
         found: u64,
     },
-    /// A file of the right length and other content.
+    /// The SHA-256 of a file differs from the catalogue, although its length is right.
     #[error(
-        "{origin}: SHA-256 {found}, but {file} has {expected}; the file is damaged or was changed, and was not kept"
+        "{origin}: SHA-256 {found}, but {file} has {expected}; the file is damaged or was changed, and it was not stored"
     )]
     Checksum {
-        /// The address or path.
+        /// Address or path that the file was read from.
         origin: String,
-        /// The file's name.
+        /// File name in the catalogue.
         file: &'static str,
-        /// The published checksum, in hexadecimal digits.
+        /// SHA-256 in the catalogue, in hexadecimal digits.
         expected: &'static str,
-        /// The checksum found.
+        /// SHA-256 of the bytes that were read, in hexadecimal digits.
         found: String,
     },
-    /// A file of the cache that changed after it was fetched.
+    /// A file of the cache was changed or damaged after it was fetched.
     #[error(
         "{path}: the file is damaged or was changed since it was fetched: its SHA-256 is not {expected}; \
          `eciton data fetch {set}` fetches it again", path = path.display()
@@ -89,43 +93,43 @@ pub enum Error {
     Damaged {
         /// Path of the file.
         path: PathBuf,
-        /// Name of the set.
+        /// Name of the data set.
         set: &'static str,
-        /// SHA-256 of the catalogue, hexadecimal.
+        /// SHA-256 in the catalogue, in hexadecimal digits.
         expected: &'static str,
     },
-    /// A folder lacks a file.
-    #[error("{folder} has neither {file} nor {within}/{file}; it is published at {url}", folder = folder.display())]
+    /// A folder that the user gave lacks a file of the data set.
+    #[error("{folder} contains neither {file} nor {within}/{file}; download {file} from {url}", folder = folder.display())]
     Missing {
-        /// The folder.
+        /// Folder that was searched.
         folder: PathBuf,
-        /// The file's name.
+        /// Name of the absent file.
         file: &'static str,
-        /// The folder that it has in a cache.
+        /// Subfolder that was searched too: the one in which a cache stores the file.
         within: &'static str,
-        /// Address of the publication.
+        /// Address from which the file can be downloaded.
         url: String,
     },
-    /// An address that is none.
-    #[error("`{url}` is no address; give http://HOST/PATH or https://HOST/PATH")]
+    /// The URL of a mirror is not a valid HTTP address.
+    #[error("`{url}` is not a web address; give http://HOST/PATH or https://HOST/PATH")]
     Address {
-        /// The address given.
+        /// URL as the user gave it.
         url: String,
     },
-    /// No certificates to check servers with.
+    /// The operating system has no root certificates, so the identity of servers cannot be checked.
     #[error(
         "no root certificates were found ({problem}); install the package ca-certificates or set SSL_CERT_FILE"
     )]
     NoCertificates {
-        /// The problem.
+        /// Reason that the operating system reported.
         problem: String,
     },
-    /// The operating system refused.
+    /// The operating system refused to read or write a file or folder.
     #[error("{path}: {action}: {source}", path = path.display())]
     Io {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// The action that failed.
+        /// Action that failed, as part of a sentence: `cannot be read`, for instance.
         action: &'static str,
         /// Error of the operating system.
         source: std::io::Error,
@@ -133,8 +137,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns whether another attempt may succeed, which is so for failures of the network and the
-    /// server.
+    /// Returns whether another attempt may succeed. This is true for failed connections and for
+    /// statuses 408, 429 and 5xx.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,

@@ -1,11 +1,12 @@
-//! Public data sets by name: a catalogue with checksums, a cache on disk, and ways into it.
+//! Public data sets by name: a catalogue with checksums, a cache on disk, and downloads.
 //!
-//! [`catalogue`] knows what is published where. A [`cache::Cache`] holds files whose checksum was
-//! right when they came; whoever trains looks there ([`cache::Cache::find`]). Files come from where
-//! they are published or from a mirror (`download`), or from a folder of the user's own
-//! ([`local`]): the way is another, the check is the same.
+//! [`catalogue`] lists the data sets with the addresses and checksums of their files. A
+//! [`cache::Cache`] stores files whose checksum was right when they were written. Training looks a
+//! data set up with [`cache::Cache::find`]. Files come from the addresses of the catalogue, from a
+//! mirror (`download`), or from a folder of the user ([`local`]). All three check length and
+//! SHA-256.
 //!
-//! Nothing here prints, and only `download` opens connections.
+//! This crate prints nothing, and only the module `download` opens connections.
 //!
 //! ```
 //! let set = eciton_fetch::catalogue::find("citeseer")?;

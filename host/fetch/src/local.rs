@@ -1,4 +1,5 @@
-//! Data sets from a folder of the user's own, for machines without a network: checked like all else.
+//! Import of data sets from a folder of the user, for machines without a network. Files are checked
+//! in the same way as downloads.
 
 use std::path::Path;
 
@@ -6,12 +7,13 @@ use crate::cache::{Cache, Failure, Outcome};
 use crate::catalogue::{File, Set};
 use crate::error::{Error, Result};
 
-/// Copies the files of `set` from `folder` into the cache, unless they are there. A file lies in the
-/// folder itself, or in a folder within it that is called as in a cache. `told` hears of each file.
+/// Copies the files of `set` that `cache` lacks from `folder`. Each file is in `folder` itself, or
+/// in the subfolder that it has in a cache. Calls `told` after each file with its origin.
 ///
 /// # Errors
-/// [`Error::Missing`], [`Error::Length`], [`Error::Checksum`], [`Error::Io`]; what was copied before
-/// stays.
+/// Returns [`Error::Missing`] if `folder` lacks a file, [`Error::Length`] or [`Error::Checksum`] if
+/// a file differs from the catalogue, and [`Error::Io`] if reading or writing fails. Files that
+/// were copied before the error remain in the cache.
 pub fn fetch(
     set: &'static Set,
     cache: &Cache,

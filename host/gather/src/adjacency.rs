@@ -1,7 +1,7 @@
-//! A graph as compressed adjacency: for each vertex the ascending list of its in-neighbours.
+//! Graphs as compressed adjacency lists: each vertex has an ascending list of its in-neighbours.
 //!
-//! Vertex ids are 32-bit and dense, offsets are 64-bit. No values are stored: normalisations are
-//! functions of degrees.
+//! Vertex ids are 32-bit and dense, offsets are 64-bit. No edge values are stored, because
+//! normalisations are functions of vertex degrees.
 //!
 //! ```
 //! use eciton_gather::adjacency::{Graph, Options};
@@ -34,7 +34,7 @@ impl Default for Options {
     }
 }
 
-/// Treatment of neighbours that are in a list more than once (parallel edges).
+/// Rule for a list that contains the same neighbour more than once (parallel edges).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeats {
     /// A repeated neighbour is an error.
@@ -43,9 +43,10 @@ pub enum Repeats {
     Allowed,
 }
 
-/// Lists of neighbours, one per vertex: `neighbours[offsets[v]..offsets[v + 1]]`. They ascend, and
-/// have no repeats unless [`Repeats`] allow them. Each neighbour is a vertex: gathers read rows by
-/// these numbers without a further check.
+/// Lists of neighbours, one per vertex: `neighbours[offsets[v]..offsets[v + 1]]` are the neighbours
+/// of vertex `v`, in ascending order. A list contains a neighbour once, unless it was checked with
+/// [`Repeats::Allowed`]. Each neighbour is a valid vertex, and gathers rely on this: they read rows
+/// at these indices without a further check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adjacency {
     offsets: Slab<u64>,
@@ -53,20 +54,22 @@ pub struct Adjacency {
 }
 
 impl Adjacency {
-    /// Creates lists from `offsets [V + 1]`, which ascend from 0 to E, and `neighbours [E]`.
+    /// Creates lists from `offsets` `[V + 1]`, which ascend from 0 to E, and `neighbours` `[E]`.
     ///
     /// # Errors
-    /// [`Error::EmptyGraph`]; [`Error::Limit`] above [`MAX_VERTICES`]; [`Error::Malformed`] if the
-    /// offsets do not ascend to E, or a list does not ascend or has repeats;
-    /// [`Error::UnknownVertex`].
+    /// Returns [`Error::EmptyGraph`] if there is no vertex, and [`Error::Limit`] for more than
+    /// [`MAX_VERTICES`] vertices. Returns [`Error::Malformed`] if the offsets do not ascend to E,
+    /// or if a list does not ascend or has repeats. Returns [`Error::UnknownVertex`] if a neighbour
+    /// is not below V.
     pub fn from_parts(offsets: impl Into<Slab<u64>>, neighbours: impl Into<Slab<u32>>) -> Result<Self> {
         Self::from_parts_with(offsets, neighbours, Repeats::Refused)
     }
 
-    /// Does the same as [`Adjacency::from_parts`], with or without parallel edges.
+    /// Creates lists in the same way as [`Adjacency::from_parts`], and allows parallel edges if
+    /// `repeats` is [`Repeats::Allowed`].
     ///
     /// # Errors
-    /// Those of [`Adjacency::from_parts`].
+    /// Returns the errors of [`Adjacency::from_parts`].
     pub fn from_parts_with(
         offsets: impl Into<Slab<u64>>,
         neighbours: impl Into<Slab<u32>>,
@@ -80,15 +83,15 @@ impl Adjacency {
     /// Creates lists without checking them.
     ///
     /// # Safety
-    /// The lists must pass the checks of [`Adjacency::from_parts_with`]: gathers read rows by these
-    /// numbers.
+    /// The lists must pass the checks of [`Adjacency::from_parts_with`], because gathers read rows
+    /// at these indices without a further check.
     #[must_use]
     #[allow(unsafe_code)]
     pub unsafe fn from_parts_unchecked(offsets: Vec<u64>, neighbours: Vec<u32>) -> Self {
         Self { offsets: offsets.into(), neighbours: neighbours.into() }
     }
 
-    /// Returns offsets and neighbours.
+    /// Returns the memory slabs of offsets and neighbours.
     pub fn slabs(&self) -> (&Slab<u64>, &Slab<u32>) {
         (&self.offsets, &self.neighbours)
     }
@@ -102,14 +105,14 @@ impl Adjacency {
             let expected = format!("offsets that ascend from 0 to {stored}, the number of neighbours");
             return Err(Error::malformed(place(), expected, found));
         }
-        // Each thread checks a share of equally many edges.
+        // Each thread checks a range with the same number of edges.
         let shares = threads_for(stored) as u64;
         let cut = |share: u64| match share == shares {
             true => vertices as usize,
             false => offsets.partition_point(|&o| o < stored / shares * share).min(vertices as usize),
         };
         let work = (0..shares).map(|share| cut(share)..cut(share + 1)).collect();
-        // The first fault in the order of vertices, whichever thread found one first.
+        // The first fault by vertex is returned, regardless of which thread found one first.
         on_threads(work, |own| self.check_lists(own, repeats)).into_iter().collect()
     }
 
@@ -124,7 +127,11 @@ impl Adjacency {
             let place = || Place::row("neighbours", v as u64);
             if !ascends {
                 let expected = "an ascending list of neighbours, each once";
-                return Err(Error::malformed(place(), expected, "one that descends or repeats"));
+                return Err(Error::malformed(
+                    place(),
+                    expected,
+                    "a list that descends or repeats a neighbour",
+                ));
             }
             if let Some(&last) = list.last().filter(|&&last| last >= known) {
                 return Err(Error::UnknownVertex {
@@ -137,11 +144,11 @@ impl Adjacency {
         Ok(())
     }
 
-    /// Returns the lists without the neighbours for which `keep` `[V]` is false. It needs no memory
-    /// besides the result.
+    /// Returns lists without the edges for which `keep` `[V]` of the neighbour is false. Needs no
+    /// memory besides the result.
     ///
     /// # Panics
-    /// If `keep` does not have one value per vertex.
+    /// Panics if `keep` does not have one value per vertex.
     #[must_use]
     pub fn keeping(&self, keep: &[bool]) -> Self {
         assert_eq!(keep.len(), self.vertices() as usize, "which vertices are kept");
@@ -171,8 +178,8 @@ impl Adjacency {
             let mut next = 0;
             for v in own {
                 for &u in lists(v) {
-                    // A branch would be mispredicted, so each neighbour is written, and a dropped
-                    // one is overwritten by the next.
+                    // A branch would be mispredicted. So each neighbour is written, and the next
+                    // one overwrites it if it is dropped.
                     if let Some(to) = part.get_mut(next) {
                         *to = u;
                     }
@@ -201,7 +208,8 @@ impl Adjacency {
         &self.neighbours
     }
 
-    /// Returns the neighbours of a vertex. The list is empty if the vertex does not exist.
+    /// Returns the neighbours of a vertex, in ascending order. The list is empty if the vertex does
+    /// not exist.
     #[inline]
     pub fn of(&self, vertex: u32) -> &[u32] {
         let v = vertex as usize;
@@ -212,21 +220,22 @@ impl Adjacency {
     }
 }
 
-/// Graph with the in-neighbours of each vertex, and the out-neighbours if they differ.
+/// Directed graph: the in-neighbours of each vertex, and the out-neighbours if they differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
     incoming: Adjacency,
-    /// `None` if each edge has its reverse.
+    /// Lists of out-neighbours. `None` if each edge has its reverse, so that both lists are equal.
     outgoing: Option<Adjacency>,
 }
 
 impl Graph {
-    /// Creates a graph from lists. `outgoing` has each edge of `incoming` in the list of its
-    /// source, and is `None` if each edge has its reverse. It is not checked that both have the
-    /// same edges.
+    /// Creates a graph from lists of in-neighbours and out-neighbours. `outgoing` contains each
+    /// edge of `incoming` in the list of the edge's source. It is `None` if each edge has its
+    /// reverse. Does not check that both contain the same edges.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if they have different numbers of vertices or edges.
+    /// Returns [`Error::Mismatch`] if `incoming` and `outgoing` have different numbers of vertices
+    /// or edges.
     pub fn from_parts(incoming: Adjacency, outgoing: Option<Adjacency>) -> Result<Self> {
         let sizes =
             |a: &Adjacency| [("vertices", u64::from(a.vertices())), ("edges", a.neighbours.len() as u64)];
@@ -241,19 +250,21 @@ impl Graph {
         Ok(Self { incoming, outgoing })
     }
 
-    /// Does the same without checking the numbers of vertices and edges.
+    /// Creates a graph in the same way as [`Graph::from_parts`], without comparing the numbers of
+    /// vertices and edges.
     #[must_use]
     pub fn from_pair(incoming: Adjacency, outgoing: Option<Adjacency>) -> Self {
         Self { incoming, outgoing }
     }
 
     /// Creates a graph of `vertices` vertices from edges (source, target) in any order, with any
-    /// repeats. The edges are collected and sorted on one thread. `eciton_graph::build` does it for
-    /// larger graphs.
+    /// repeats. Collects and sorts the edges on one thread. For large graphs, use
+    /// `eciton_graph::build`.
     ///
     /// # Errors
-    /// [`Error::EmptyGraph`], [`Error::Limit`] above [`MAX_VERTICES`], and
-    /// [`Error::UnknownVertex`] with the edge's position for an id that is not below `vertices`.
+    /// Returns [`Error::EmptyGraph`] if `vertices` is 0, and [`Error::Limit`] for more than
+    /// [`MAX_VERTICES`] vertices. Returns [`Error::UnknownVertex`] with the edge's position for an
+    /// id that is not below `vertices`.
     pub fn from_edges(
         vertices: u64,
         edges: impl Iterator<Item = (u32, u32)>,
@@ -334,8 +345,8 @@ impl Graph {
         &self.incoming
     }
 
-    /// Returns the lists of out-neighbours. They are those of [`Graph::incoming`] if the graph is
-    /// symmetric.
+    /// Returns the lists of out-neighbours. If the graph is symmetric, these are the lists of
+    /// [`Graph::incoming`].
     #[inline]
     pub fn outgoing(&self) -> &Adjacency {
         self.outgoing.as_ref().unwrap_or(&self.incoming)
@@ -364,7 +375,7 @@ impl Graph {
     }
 }
 
-/// Returns the lists of pairs (vertex, neighbour), in any order and with any repeats.
+/// Sorts pairs (vertex, neighbour), given in any order and with any repeats, into adjacency lists.
 fn lists(vertices: u64, mut pairs: Vec<(u32, u32)>) -> Result<Adjacency> {
     pairs.sort_unstable();
     pairs.dedup();
@@ -372,8 +383,8 @@ fn lists(vertices: u64, mut pairs: Vec<(u32, u32)>) -> Result<Adjacency> {
     Adjacency::from_parts(offsets.collect::<Vec<_>>(), pairs.iter().map(|&(_, to)| to).collect::<Vec<_>>())
 }
 
-/// Returns the fault in the offsets of `stored` entries by row, which must ascend from 0 to
-/// `stored`.
+/// Describes the first fault in `offsets`, which must ascend from 0 to `stored`, the number of list
+/// entries. Returns `None` if the offsets are valid.
 pub fn offsets_fault(offsets: &[u64], stored: u64) -> Option<String> {
     match offsets {
         [] => Some("no offset".to_owned()),
@@ -387,10 +398,11 @@ pub fn offsets_fault(offsets: &[u64], stored: u64) -> Option<String> {
     }
 }
 
-/// Refuses a graph without vertices, and one with more than [`MAX_VERTICES`].
+/// Checks that a graph has between 1 and [`MAX_VERTICES`] vertices. Errors name the location
+/// `place`.
 ///
 /// # Errors
-/// [`Error::EmptyGraph`], [`Error::Limit`].
+/// Returns [`Error::EmptyGraph`] for 0 vertices and [`Error::Limit`] for too many.
 pub fn check_vertices(vertices: u64, place: impl Fn() -> Place) -> Result<()> {
     if vertices == 0 {
         return Err(Error::EmptyGraph { place: place() });
@@ -402,7 +414,7 @@ pub fn check_vertices(vertices: u64, place: impl Fn() -> Place) -> Result<()> {
             unit: "vertices",
             allowed: MAX_VERTICES,
             found: vertices,
-            remedy: "cut the graph into parts",
+            remedy: "divide the graph into smaller graphs",
         });
     }
     Ok(())

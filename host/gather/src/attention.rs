@@ -1,18 +1,19 @@
-//! Attention: sums of neighbours' rows with weights that the rows themselves say (Velickovic et al.
-//! 2018, "Graph attention networks", eqs. 3 to 6).
+//! Attention: weighted sums of neighbours' rows, with weights computed from the rows (Velickovic et
+//! al. 2018, "Graph attention networks", eqs. 3 to 6).
 //!
-//! An input row is `[z | s | t]`: for each of `H` heads `F` values `z`, then its term as a source
-//! and its term as a target. Over the in-neighbours u of v and v itself, head by head,
+//! An input row is `[z | s | t]`: for each of `H` heads `F` values `z`, then the score `s` of the
+//! row as a source and its score `t` as a target. Over the in-neighbours u of v and v itself, head
+//! by head,
 //!
 //! ```text
 //! a(u, v) = softmax over u of leaky(s_u + t_v)        y_v = sum over u of m(u, v) a(u, v) z_u
 //! ```
 //!
-//! with m dropout's factor. What a forward pass keeps besides y is by row, never by edge: of the
-//! softmax its largest term and the inverse of its sum, and the part of y whose terms have `s_u +
-//! t_v > 0`. That part is enough for both gradients of the scores without a product for each edge,
-//! because leaky' takes two values only. With g the gradient of y, D_v = <g_v, y_v>, and `+` for
-//! sums over positive terms:
+//! with m the dropout factor. Besides y, the forward pass stores values per row, never per edge:
+//! the largest term of the softmax, the inverse of its sum, and the partial sum y+ of the terms
+//! with `s_u + t_v > 0`. This partial sum suffices for the gradients of both scores, without a
+//! product per edge, because leaky' takes only two values. With g the gradient of y, D_v = <g_v,
+//! y_v>, and `+` for sums over positive terms:
 //!
 //! ```text
 //! dt_v = (1 - slope) (<g_v, y+_v> - D_v sum+ of a(u, v))
@@ -20,9 +21,10 @@
 //! ds_u = (1 - slope) (<z_u, B+_u> - sum+ of a D_v) + slope (<z_u, B_u> - sum of a D_v)
 //! ```
 //!
-//! So backward is first a step by row, [`Attention::turn`], then one pass over the reversed edges
-//! that computes a(u, v) anew, [`Attention::backward`]. Both passes are sums in the order of a
-//! vertex's list, the vertex itself last: a row's bits depend on the graph alone.
+//! The backward step has two parts: [`Attention::turn`] works row by row, then
+//! [`Attention::backward`] makes one pass over the reversed edges and computes a(u, v) again. Both
+//! passes add terms in the order of a vertex's list, the vertex itself last. So the bits of a row
+//! depend only on the graph and the input.
 
 mod sums;
 #[cfg(test)]
@@ -37,67 +39,72 @@ use super::Sources;
 use crate::adjacency::Adjacency;
 use sums::{backward_by, dot, forward_by};
 
-/// The numbers of an attention. `eciton-program` makes slots of the same widths; each call checks that
-/// they are.
+/// Dimensions of an attention layer. `eciton-program` allocates its buffers with the same widths,
+/// and each call checks that the widths agree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Heads {
-    /// H.
+    /// Number of heads, H.
     pub heads: usize,
-    /// F, values of a head.
+    /// Number of values per head, F.
     pub features: usize,
     /// True if the result is the mean of the heads. Otherwise it is their concatenation.
     pub average: bool,
-    /// leaky(x) = x where x > 0, else this times x; 0 <= slope < 1.
+    /// Slope of leaky ReLU: leaky(x) = x for x > 0, else `slope` times x. It is at least 0 and
+    /// below 1.
     pub slope: f32,
 }
 
 impl Heads {
-    /// The same, with constants in place of what is one of the compiler's: 0 is none.
+    /// Returns the same dimensions with `features` and `heads` replaced by the compile-time
+    /// constants F and H. A constant of 0 replaces nothing.
     #[inline(always)]
     const fn fixed<const F: usize, const H: usize>(self) -> Self {
         let features = if F == 0 { self.features } else { F };
         Self { heads: if H == 0 { self.heads } else { H }, features, ..self }
     }
 
-    /// H F: the values of all heads.
+    /// Returns the number of values of all heads, H F.
     #[must_use]
     pub const fn values(&self) -> usize {
         self.heads * self.features
     }
 
-    /// Columns of an input row, and of its gradient: `[z | s | t]`.
+    /// Returns the number of columns of an input row `[z | s | t]`, and of its gradient.
     #[must_use]
     pub const fn input(&self) -> usize {
         self.values() + 2 * self.heads
     }
 
-    /// Columns of a result.
+    /// Returns the number of columns of a result row: F if heads are averaged, else H F.
     #[must_use]
     pub const fn output(&self) -> usize {
         if self.average { self.features } else { self.values() }
     }
 
-    /// Columns that a forward pass keeps: `[y+ | largest | inverse | sum+]`, and y by head where
-    /// the result is their mean.
+    /// Returns the number of columns that the forward pass stores per row for the backward step:
+    /// `[y+ | largest | inverse | sum+]`, and y of each head if the result is the mean of the
+    /// heads.
     #[must_use]
     pub const fn kept(&self) -> usize {
         self.values() + 3 * self.heads + if self.average { self.values() } else { 0 }
     }
 
-    /// Columns of what [`Attention::turn`] makes: `[g | t | largest | inverse | D | dt]`.
+    /// Returns the number of columns of a row that [`Attention::turn`] computes: `[g | t | largest
+    /// | inverse | D | dt]`.
     #[must_use]
     pub const fn turned(&self) -> usize {
         self.output() + 5 * self.heads
     }
 }
 
-/// Dropout of the weights: a weight's number is that of row v and column H u + head, by `numbers`.
+/// Dropout of attention coefficients. The random number of the edge (u, v) and head h is addressed
+/// by row v and column H u + h, where `numbers` gives the vertex of each row.
 #[derive(Debug, Clone, Copy)]
 pub struct Drops<'a> {
-    /// Dropout of the attention coefficients.
+    /// Dropout probability and random key.
     pub dropout: Dropout,
-    /// Vertex of each row, for which its random numbers are drawn. If `None`, it is the row's own
-    /// index.
+    /// Vertex of each row, by which its random numbers are drawn. If `None`, the row's own index is
+    /// used.
     pub numbers: Option<&'a [u32]>,
 }
 
@@ -106,12 +113,12 @@ impl Drops<'_> {
         self.numbers.and_then(|numbers| numbers.get(row).copied()).unwrap_or(row as u32)
     }
 
-    /// Returns the two numbers that address a target's random numbers.
+    /// Returns the two words that address the random numbers of a target row.
     fn row(&self, target: usize) -> (u32, u32) {
         self.dropout.key.row(u64::from(self.number(target)))
     }
 
-    /// Multiplies an edge's weights by their factors.
+    /// Multiplies an edge's weights, one per head, by their dropout factors.
     #[inline(always)]
     fn apply(&self, target: (u32, u32), source: usize, weights: &mut [f32]) {
         let first = self.number(source).wrapping_mul(weights.len() as u32);
@@ -121,14 +128,15 @@ impl Drops<'_> {
     }
 }
 
-/// Lists with the numbers of an attention: incoming edges forward, outgoing ones backward.
+/// Attention over adjacency lists: incoming edges in the forward pass, reversed edges in the
+/// backward pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Attention<'a> {
-    /// Whose rows are summed.
+    /// Adjacency lists of the vertices whose rows are summed.
     pub lists: &'a Adjacency,
     /// Number and width of the heads.
     pub heads: Heads,
-    /// While training.
+    /// Dropout of the coefficients during training. `None` during evaluation.
     pub drops: Option<Drops<'a>>,
 }
 
@@ -140,11 +148,12 @@ impl Attention<'_> {
         assert!(rows.start <= rows.end && rows.end <= vertices);
     }
 
-    /// Writes rows `rows` of y to `out`, and of what backward needs to `kept` (row 0 of both is row
-    /// `rows.start`). `input` has all rows.
+    /// Computes the rows `rows` of the result y. Writes y to `out`, and the values that the
+    /// backward step needs to `kept`. Row 0 of both is row `rows.start`. `input` contains all rows.
     ///
     /// # Panics
-    /// If the extents of the arguments differ, or rows are not f32; they come from one program.
+    /// Panics if the dimensions of the arguments differ or if the rows are not f32. The arguments
+    /// come from one compiled program, so this is a fault of the caller.
     pub fn forward<'x>(
         &self,
         input: impl Into<Sources<'x>>,
@@ -167,12 +176,13 @@ impl Attention<'_> {
         }
     }
 
-    /// Computes the rows of targets that the pass over the reversed edges reads, from rows `[z | s
-    /// | t]`, y, the stash of forward, and y's gradient: `[g | t | largest | inverse | D | dt]`, g
-    /// a head's share of the gradient. All have the same rows.
+    /// Computes the rows that [`Attention::backward`] reads: `[g | t | largest | inverse | D |
+    /// dt]`. The arguments are rows `[z | s | t]`, the result y, the stored values of
+    /// [`Attention::forward`], and the gradient of y. Here g is one head's share of the gradient.
+    /// All arguments have the same rows.
     ///
     /// # Panics
-    /// As [`Attention::forward`].
+    /// Panics if the dimensions of the arguments differ or if the rows are not f32.
     pub fn turn(
         heads: &Heads,
         (input, output, kept): (View<'_>, View<'_>, View<'_>),
@@ -205,11 +215,11 @@ impl Attention<'_> {
         }
     }
 
-    /// Writes rows `rows` of the input's gradient to `out`, `[dz | ds | dt]`. `turned` has all
-    /// rows, `input` and `out` these.
+    /// Writes rows `rows` of the input's gradient, `[dz | ds | dt]`, to `out`. `turned` contains
+    /// all rows; `input` and `out` contain only the rows `rows`.
     ///
     /// # Panics
-    /// As [`Attention::forward`].
+    /// Panics if the dimensions of the arguments differ or if the rows are not f32.
     pub fn backward<'x>(
         &self,
         turned: impl Into<Sources<'x>>,

@@ -1,11 +1,12 @@
-//! Gather by blocks of source rows.
+//! Gather by blocks of source rows that fit the second-level cache.
 //!
-//! Target rows are taken in tiles, and source rows in blocks that are copied, scaled, into the
-//! second-level cache. Lists ascend, so a block's edges are a piece of each list that begins where
-//! the last block's ended: a cursor a row is all that is kept, and additions come in the list's
-//! order. A piece has few edges and their number changes from row to row, which no processor
-//! predicts; so the rows of a batch are first put into classes by the length of their pieces, and
-//! then summed class by class.
+//! The target rows are divided into tiles and the source rows into blocks. A block is copied,
+//! scaled, into the second-level cache. Because lists ascend, the edges from a block are a
+//! contiguous segment of each list, which begins where the segment of the previous block ended. One
+//! cursor per target row is therefore the only state, and terms are added in the order of the list.
+//! A segment has few edges, and their number varies from row to row, so a loop over it would be
+//! mispredicted. For this reason the rows of a batch are first sorted into classes by segment
+//! length, and then summed class by class.
 
 use std::alloc::{Layout, handle_alloc_error};
 #[cfg(target_arch = "x86_64")]
@@ -17,21 +18,22 @@ use eciton_tensor::pages::Pages;
 use super::kernel::{Element, Job, SCALED, prefetch};
 use super::reach::{Input, Straight};
 
-/// Pieces of this many edges or more are one class.
+/// Number of length classes. Segments with at least this number of edges form one class.
 const CLASSES: usize = 16;
-/// Rows put into classes at a time: their lists' current lines stay in the first levels.
+/// Number of target rows per batch. The current cache lines of their lists fit the first cache
+/// levels.
 const BATCH: usize = 256;
-/// Number of rows by which lists are prefetched.
+/// Prefetch distance for neighbour lists, in rows.
 const LISTS_AHEAD: usize = 16;
-/// Number of rows by which sums and the remainders of long pieces are prefetched.
+/// Prefetch distance for sums and for the rest of long segments, in rows.
 const SUMS_AHEAD: usize = 4;
-/// Entries of a list in a line of the cache.
+/// Number of list entries per cache line.
 const LINE: usize = 16;
-/// Lines of a piece that are asked for at most.
+/// Maximum number of cache lines that are prefetched for one segment.
 const MOST_LINES: usize = 32;
 
-/// Working memory of a thread, which it reuses: at most one block, which fits the second-level
-/// cache, and 16 bytes per row of a tile.
+/// Scratch memory of one thread, reused between calls. It holds at most one block, which fits the
+/// second-level cache, and 16 bytes per row of a tile.
 #[derive(Default)]
 pub(super) struct Scratch {
     block: Option<Pages>,
@@ -40,13 +42,13 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Room for `values` values.
+    /// Returns a buffer for at least `values` values. A buffer that is large enough is reused.
     pub(super) fn room<T: Element>(&mut self, values: usize) -> *mut T {
         let bytes = values * size_of::<T>();
         let block = match self.block.take() {
             Some(block) if block.bytes() >= bytes => block,
-            // One large page, of which a block fills a part: small pages would be more than a
-            // processor knows at a time.
+            // One large page is allocated even if a block fills only a part of it. With small
+            // pages, the number of pages would exceed the processor's address cache.
             _ => match Pages::zeroed(bytes.max(Pages::LARGE)) {
                 Ok(pages) => pages,
                 Err(_) => handle_alloc_error(Layout::new::<T>()),
@@ -56,11 +58,11 @@ impl Scratch {
     }
 }
 
-/// Copies `L` values of rows `block` to `to`, row after row, each times its factor where the
-/// element takes it.
+/// Copies `L` values of each row in `block` to `to`, row after row. Each row is multiplied by its
+/// factor if the element type scales packed values ([`Element::SCALES`]).
 ///
 /// # Safety
-/// `input` has the rows, and `L` values of each; `to` has room.
+/// `input` contains the rows, with `L` values each, and `to` has space for them.
 #[inline(always)]
 pub(super) unsafe fn pack<E: Element, const L: usize>(
     scale: Option<&[f32]>,
@@ -71,14 +73,14 @@ pub(super) unsafe fn pack<E: Element, const L: usize>(
     let start = block.start;
     for (part, base) in input.parts(block) {
         for u in part {
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees that the rows exist.
             let (x, to) = unsafe {
                 let x = &*base.wrapping_add(u * input.stride).cast::<[E; L]>();
                 (x, &mut *to.add((u - start) * L).cast::<[E::Packed; L]>())
             };
             // A factor of one changes no bit.
             let s = scale.map_or(1.0, |scale| scale[u]);
-            // Whole registers at a time: a loop over all L is unrolled value by value.
+            // Copies whole registers. A loop over all L values would be unrolled value by value.
             let (x, x_rest) = x.as_chunks::<8>();
             let (to, to_rest) = to.as_chunks_mut::<8>();
             for (to, x) in to.iter_mut().zip(x) {
@@ -91,11 +93,12 @@ pub(super) unsafe fn pack<E: Element, const L: usize>(
     }
 }
 
-/// Sums rows `targets` into `out` (`out_stride` values from row to row).
+/// Computes the sums of the rows `targets` and writes them to `out`. `out_stride` is the number of
+/// values between two output rows.
 ///
 /// # Safety
-/// `input` has `L` values of every vertex's row; `out` points at those of target row
-/// `targets.start`. `W` are the factors that terms still carry once rows are packed.
+/// `input` contains `L` values of every vertex's row, and `out` points at the values of target row
+/// `targets.start`. `W` names the factors that terms still carry once the rows are packed.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: bool>(
@@ -115,21 +118,22 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
         cursors.extend_from_slice(&job.offsets[tile.clone()]);
         ends.clear();
         ends.extend(tile.clone().map(|v| job.span(v).end as u64));
-        // SAFETY: rows of the tile are targets.
+        // SAFETY: the rows of the tile are target rows.
         let sums = unsafe { out.add((tile.start - targets.start) * out_stride) };
         for at in 0..tile.len() {
-            // SAFETY: as above.
+            // SAFETY: the row is in the tile, and `out` has `L` values of it.
             unsafe { *sums.add(at * out_stride).cast::<[f32; L]>() = [0.0; L] };
         }
         for block in (0..vertices).step_by(block_rows) {
             let blocks_left = (vertices - block).div_ceil(block_rows);
             let block = block..(block + block_rows).min(vertices);
-            // SAFETY: the block's rows are source rows, and there is room for so many.
+            // SAFETY: the block's rows are source rows, and the buffer has space for a block.
             unsafe { pack::<E, L>(job.source, input, block.clone(), packed) };
             for batch in (0..tile.len()).step_by(BATCH) {
                 let batch = batch..(batch + BATCH).min(tile.len());
-                // SAFETY: cursors and sums are the tile's; edges below the block's end have not
-                // been summed before unless they are the block's, for lists ascend.
+                // SAFETY: cursors and sums belong to the tile. Edges below the end of the block
+                // have not been summed before unless they belong to the block, because lists
+                // ascend.
                 unsafe {
                     sum_batch::<E::Packed, L, W, FMA>(
                         job,
@@ -144,7 +148,7 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
         }
         for (part, base) in input.parts(tile.clone()) {
             for v in part {
-                // SAFETY: as above; v is a vertex.
+                // SAFETY: the row is in the tile, and v is a vertex.
                 unsafe {
                     let sum = &mut *sums.add((v - tile.start) * out_stride).cast::<[f32; L]>();
                     job.finish::<E, L, FMA>(sum, base.wrapping_add(v * input.stride), v);
@@ -154,8 +158,8 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
     }
 }
 
-/// Adds what lies below source row `limit` to a batch of a tile's rows; lists may go on in so many
-/// blocks, this one included.
+/// Adds the terms of source rows below `limit` to a batch of the tile's rows. `blocks_left` is the
+/// maximum number of blocks, this one included, that the lists still extend over.
 #[inline(always)]
 unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
     job: &Job<'_>,
@@ -174,7 +178,7 @@ unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
         prefetch::<u32, 1>(ahead.wrapping_add(CLASSES - 1));
         let length = below::<FMA>(job.list, cursors[row] as usize, ends[row] as usize, limit as u32);
         debug_assert!(length <= CLASSES && slot < BATCH);
-        // SAFETY: a length is a class, and a class has no more rows than the batch.
+        // SAFETY: a length is a class index, and a class contains at most all rows of the batch.
         unsafe {
             let count = counts.get_unchecked_mut(length);
             *classes.get_unchecked_mut(length).get_unchecked_mut(*count) = slot as u16;
@@ -189,8 +193,8 @@ unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
                 let next = batch.start + next as usize;
                 prefetch::<f32, L>(sums.wrapping_add(next * out_stride));
                 if length == CLASSES {
-                    // What is left of its list, as if it were spread evenly over the blocks that
-                    // are left.
+                    // Estimates the segment length as if the rest of the list were spread evenly
+                    // over the remaining blocks.
                     let from = cursors[next] as usize;
                     let piece = (ends[next] as usize - from) / blocks_left;
                     for line in 2..=(piece / LINE).min(MOST_LINES) {
@@ -198,7 +202,7 @@ unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
                     }
                 }
             }
-            // SAFETY: a row of the tile, and edges that were counted.
+            // SAFETY: the row is in the tile, and the edges have been counted.
             unsafe {
                 let at = &mut *sums.add(row * out_stride).cast::<[f32; L]>();
                 let mut sum = *at;
@@ -219,8 +223,8 @@ unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
     }
 }
 
-/// Returns the number of next entries of the ascending `list[from..end]` that are below `limit`, at
-/// most [`CLASSES`].
+/// Returns the number of entries at the start of the ascending `list[from..end]` that are below
+/// `limit`. Counts at most [`CLASSES`].
 #[inline(always)]
 fn below<const FMA: bool>(list: &[u32], from: usize, end: usize, limit: u32) -> usize {
     match list.get(from..).and_then(<[u32]>::first_chunk::<CLASSES>) {
@@ -232,15 +236,17 @@ fn below<const FMA: bool>(list: &[u32], from: usize, end: usize, limit: u32) -> 
     }
 }
 
-/// A bit for each entry below `limit`.
+/// Returns a bit mask of the entries that are below `limit`.
 #[inline(always)]
 fn are_below<const FMA: bool>(entries: &[u32; CLASSES], limit: u32) -> u32 {
-    // What is written below comes out as one comparison an entry.
+    // The compiler would turn the portable code below into one comparison per entry.
     #[cfg(target_arch = "x86_64")]
     if FMA {
-        // SAFETY: the entries are there. Levels that fuse have AVX2 on this architecture.
+        // SAFETY: the array has all entries. Levels with fused multiply-add have AVX2 on this
+        // architecture.
         return unsafe {
-            // Comparisons are of signed numbers: the order is theirs once the first bit is turned.
+            // AVX2 compares signed numbers. Flipping the sign bit makes the order that of unsigned
+            // numbers.
             let turn = x86::_mm256_set1_epi32(i32::MIN);
             let limit = x86::_mm256_xor_si256(x86::_mm256_set1_epi32(limit.cast_signed()), turn);
             let eight = |at: usize| {
@@ -254,7 +260,7 @@ fn are_below<const FMA: bool>(entries: &[u32; CLASSES], limit: u32) -> u32 {
     entries.iter().enumerate().fold(0, |bits, (lane, &u)| bits | u32::from(u < limit) << lane)
 }
 
-/// The factors that terms still carry once rows are packed.
+/// Returns the flags of the factors that terms still carry once the rows are packed.
 pub(super) fn left<E: Element>(factors: u8) -> u8 {
     if E::SCALES { factors & !SCALED } else { factors }
 }

@@ -1,37 +1,39 @@
-//! The processor's caches: what block sizes are chosen from.
+//! Cache sizes of the processor, from which gathers choose their block sizes.
 
 use std::sync::OnceLock;
 
-/// Bytes of a core's second level and of the last level, which cores share.
+/// Cache sizes in bytes: second level of one core, and the last level, which cores share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caches {
-    /// Second level of one core. Where the system does not say: 1 MiB.
+    /// Size of one core's second-level cache in bytes. 1 MiB if the system does not report it.
     pub second: usize,
-    /// Last level. Where the system does not say: 16 MiB.
+    /// Size of the last-level cache in bytes. 16 MiB if the system does not report it.
     pub last: usize,
 }
 
 /// Cache sizes if the system does not report any: those of a small server core.
 const FALLBACK: Caches = Caches { second: 1 << 20, last: 16 << 20 };
-/// Sizes outside these are taken for a mistake of the system's (a virtual machine may say
-/// anything).
+/// Range of plausible second-level sizes. Sizes outside it are ignored, because virtual machines
+/// may report wrong values.
 const SECOND: (usize, usize) = (128 << 10, 16 << 20);
 const LAST: usize = 1 << 30;
 
 impl Caches {
-    /// This machine's, from Linux's `/sys/devices/system/cpu/cpu0/cache`; read once.
+    /// Returns the cache sizes of this machine, from Linux's `/sys/devices/system/cpu/cpu0/cache`.
+    /// They are read once per process.
     pub fn here() -> Self {
         static HERE: OnceLock<Caches> = OnceLock::new();
         *HERE.get_or_init(|| {
-            Self::of(|index, what| {
+            Self::from_entries(|index, what| {
                 let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{what}");
                 std::fs::read_to_string(path).ok()
             })
         })
     }
 
-    /// From the first ten entries `index0..` with their `level`, `type` and `size`.
-    fn of(read: impl Fn(usize, &str) -> Option<String>) -> Self {
+    /// Evaluates the first ten entries `index0..` with their files `level`, `type` and `size`,
+    /// which `read` returns.
+    fn from_entries(read: impl Fn(usize, &str) -> Option<String>) -> Self {
         let (mut second, mut last) = (None, None);
         for index in 0..10 {
             let Some((level, size)) = read(index, "level").zip(read(index, "size")) else { break };
@@ -51,7 +53,7 @@ impl Caches {
     }
 }
 
-/// `1024K`, `32M` or a plain number of bytes.
+/// Parses a size such as `1024K`, `32M` or a plain number of bytes.
 fn bytes(text: &str) -> Option<usize> {
     let (digits, unit) = match text.as_bytes().last()? {
         b'K' => (&text[..text.len() - 1], 1 << 10),

@@ -1,47 +1,47 @@
-//! Errors of lists of neighbours and of rows to gather, and the places that they name.
+//! Errors of adjacency lists and of rows to gather, with the locations that the messages name.
 
 use std::fmt;
 
 /// Location of an error: a file or an entry of an archive, and the position in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Name of the file. The entry of an archive follows after `!`. For values that were not in a
-    /// file it is their name, for instance `edges`.
+    /// Name of the file. For an entry of an archive, the entry's name follows after `!`. Values
+    /// that were not in a file have a descriptive name, for instance `edges`.
     pub file: String,
     /// Position in the file.
     pub position: Position,
 }
 
-/// A position within a file.
+/// Position of an error within a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
-    /// The file as a whole.
+    /// The error concerns the file as a whole.
     Whole,
-    /// A byte, from 0.
+    /// Byte offset, from 0.
     Byte(u64),
-    /// A line of text, from 1.
+    /// Line of a text file, from 1.
     Line(u64),
-    /// A row of an array, from 0.
+    /// Row of an array, from 0.
     Row(u64),
 }
 
 impl Place {
-    /// The file as a whole.
+    /// Returns the location of a file as a whole.
     pub fn whole(file: impl Into<String>) -> Self {
         Self { file: file.into(), position: Position::Whole }
     }
 
-    /// A byte of the file, from 0.
+    /// Returns the location of a byte in a file, counted from 0.
     pub fn byte(file: impl Into<String>, byte: u64) -> Self {
         Self { file: file.into(), position: Position::Byte(byte) }
     }
 
-    /// A line of the file, from 1.
+    /// Returns the location of a line in a file, counted from 1.
     pub fn line(file: impl Into<String>, line: u64) -> Self {
         Self { file: file.into(), position: Position::Line(line) }
     }
 
-    /// A row of the array in the file, from 0.
+    /// Returns the location of an array row in a file, counted from 0.
     pub fn row(file: impl Into<String>, row: u64) -> Self {
         Self { file: file.into(), position: Position::Row(row) }
     }
@@ -58,80 +58,83 @@ impl fmt::Display for Place {
     }
 }
 
-/// Reasons why lists of neighbours or rows are refused. None is worth a retry.
+/// Reason why adjacency lists or rows are refused. A retry does not help: the input has to change
+/// first.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A stated limit was passed.
+    /// A value exceeds a stated limit.
     #[error("{place}: {found} {unit}, above the limit {limit} of {allowed} {unit}; {remedy}")]
     Limit {
-        /// The location.
+        /// Location of the value.
         place: Place,
-        /// The limit's name.
+        /// Name of the limit.
         limit: &'static str,
-        /// The unit of both figures.
+        /// Unit of `allowed` and `found`.
         unit: &'static str,
-        /// The maximum.
+        /// Maximum that is allowed.
         allowed: u64,
-        /// The number requested.
+        /// Number that was requested or found.
         found: u64,
-        /// The remedy.
+        /// Advice to the user on what to change.
         remedy: &'static str,
     },
-    /// The bytes are not what the format says they should be.
+    /// The content does not follow its format.
     #[error("{place}: expected {expected}, found {found}; {remedy}")]
     Malformed {
-        /// The location.
+        /// Location of the wrong content.
         place: Place,
-        /// The content that the format requires.
+        /// Content that the format requires.
         expected: String,
-        /// The content found.
+        /// Content that was found.
         found: String,
-        /// The remedy.
+        /// Advice to the user on what to change.
         remedy: &'static str,
     },
-    /// An edge to or from a vertex that does not exist.
+    /// An edge starts or ends at a vertex that does not exist.
     #[error("{place}: an edge names vertex {vertex}, but {known}; remove the edge or add the vertex")]
     UnknownVertex {
-        /// The location. For edges in memory its row is the index of the edge.
+        /// Location of the edge. For edges in memory, the row is the index of the edge.
         place: Place,
-        /// The vertex as written.
+        /// Vertex id as written in the input.
         vertex: String,
-        /// The vertices that exist.
+        /// Valid vertices, as a clause of the message.
         known: String,
     },
-    /// A graph without vertices.
-    #[error("{place}: the graph has no vertices; there is nothing to train on")]
+    /// The graph has no vertices.
+    #[error(
+        "{place}: the graph has no vertices, so there is nothing to train on; check that this is the intended file"
+    )]
     EmptyGraph {
-        /// The location.
+        /// Location of the graph.
         place: Place,
     },
     /// Two parts of a data set have different numbers of rows or columns.
-    #[error("{place}: {found} {what}, but {other} says {expected}; the files do not belong together")]
+    #[error("{place}: found {found} {what}, but {other} has {expected}; the files do not belong together")]
     Mismatch {
-        /// The location.
+        /// Location of the part that differs.
         place: Place,
-        /// Name of the rows or columns that are counted.
+        /// Name of the items that are counted, for instance `edges`.
         what: &'static str,
-        /// The number found.
+        /// Number of items at `place`.
         found: u64,
-        /// The number expected.
+        /// Number of items that `other` has.
         expected: u64,
-        /// The source of the expected number.
+        /// Part of the data set that `place` was compared with.
         other: String,
     },
 }
 
 impl Error {
-    /// A [`Error::Malformed`] whose remedy is to fetch the file again.
+    /// Returns an [`Error::Malformed`] whose remedy is to fetch the file again.
     pub fn malformed(place: Place, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self::Malformed {
             place,
             expected: expected.into(),
             found: found.into(),
-            remedy: "the file is damaged or of another kind; fetch or write it again",
+            remedy: "the file is damaged or has another format; download or write it again",
         }
     }
 }
 
-/// The crate's result.
+/// Result with the error type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,4 +1,4 @@
-//! The innermost loops: one row's terms added in registers.
+//! Innermost loops of a gather: the terms of one row are added in registers.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64 as x86;
@@ -10,24 +10,25 @@ use eciton_tensor::simd::madd;
 use super::positions::Positions;
 use super::reach::Reach;
 
-/// A stored value: f32, or bfloat16 in a u16.
+/// Element type of source rows: f32, or bfloat16 stored in a `u16`.
 pub(super) trait Element: Copy {
-    /// Type of the values in a block. Values of f32 are scaled when they are copied. Values of
-    /// bfloat16 are not, because scaled ones would need more bytes.
+    /// Element type of the values in a packed block. f32 values are scaled when they are copied.
+    /// bfloat16 values are not, because scaled values would need more bytes.
     type Packed: Element;
     /// True if packed values are scaled.
     const SCALES: bool;
 
-    /// The same value as f32.
+    /// Converts the value to f32.
     fn wide(self) -> f32;
 
-    /// Returns the value as a block has it.
+    /// Converts the value to the element type of a packed block, scaled if [`Element::SCALES`] is
+    /// true.
     fn packed(self, scale: f32) -> Self::Packed;
 
-    /// Eight values as f32.
+    /// Loads eight values and converts them to f32.
     ///
     /// # Safety
-    /// They are there, and the processor has AVX2.
+    /// Eight values must be readable at `from`, and the processor must have AVX2.
     #[cfg(target_arch = "x86_64")]
     unsafe fn eight(from: *const Self) -> x86::__m256;
 }
@@ -49,7 +50,7 @@ impl Element for f32 {
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     unsafe fn eight(from: *const f32) -> x86::__m256 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees eight readable values and AVX2.
         unsafe { x86::_mm256_loadu_ps(from) }
     }
 }
@@ -71,7 +72,7 @@ impl Element for u16 {
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     unsafe fn eight(from: *const u16) -> x86::__m256 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees eight readable values and AVX2.
         unsafe {
             let halves = x86::_mm256_cvtepu16_epi32(x86::_mm_loadu_si128(from.cast()));
             x86::_mm256_castsi256_ps(x86::_mm256_slli_epi32::<16>(halves))
@@ -79,31 +80,34 @@ impl Element for u16 {
     }
 }
 
-/// Terms carry a factor for their source row.
+/// Flag of [`Job::factors`]: terms carry a factor for their source row.
 pub(super) const SCALED: u8 = 1;
-/// Terms carry a factor for their edge.
+/// Flag of [`Job::factors`]: terms carry a factor for their edge.
 pub(super) const WEIGHTED: u8 = 2;
 
-/// Arguments of a sum, whose extents are checked: `V` vertices, `E` edges.
+/// Arguments of a sum over adjacency lists with `V` vertices and `E` edges. Their dimensions have
+/// been checked.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
-    /// `[V + 1]`, into `list`.
+    /// Offsets `[V + 1]` of the vertices' lists in `list`.
     pub offsets: &'a [u64],
-    /// `[E]`, each below the number of input rows.
+    /// Source rows `[E]` of the edges, each below the number of input rows.
     pub list: &'a [u32],
-    /// `[V]`, one a source row.
+    /// Factors `[V]` of the source rows. `None` for 1.
     pub source: Option<&'a [f32]>,
-    /// `[V]`, one a target row.
+    /// Factors `[V]` of the target rows. `None` for 1.
     pub target: Option<&'a [f32]>,
-    /// Sums are divided by the number of their terms.
+    /// True if sums are divided by the number of their terms.
     pub mean: bool,
-    /// `[E]`, one an edge.
+    /// Edge values `[E]`, by which terms are multiplied. `None` for 1.
     pub values: Option<&'a [f32]>,
-    /// `[E]`: where an edge's value lies; None: at the edge's own place.
+    /// Index `[E]` of each edge's value in `values`. If `None`, an edge's value has the edge's own
+    /// index.
     pub positions: Option<&'a Positions>,
-    /// The row itself is the last term.
+    /// True if the vertex's own row is the last term.
     pub own: bool,
-    /// `[V]`: the vertices whose lists are summed; others' count as empty. None: all.
+    /// Flags `[V]` of the vertices whose lists are summed. The lists of all others count as empty.
+    /// If `None`, all lists are summed.
     pub wanted: Option<&'a [bool]>,
 }
 
@@ -113,7 +117,7 @@ impl Job<'_> {
         u8::from(self.source.is_some()) * SCALED + u8::from(self.values.is_some()) * WEIGHTED
     }
 
-    /// The edges that are summed for a vertex.
+    /// Returns the range of edges that are summed for vertex `v`.
     #[inline(always)]
     pub(super) fn span(&self, v: usize) -> Range<usize> {
         let from = self.offsets[v];
@@ -121,7 +125,7 @@ impl Job<'_> {
         from as usize..to as usize
     }
 
-    /// The number of edges that are summed for vertices.
+    /// Returns the number of edges that are summed for the vertices `rows`.
     pub(super) fn edges(&self, rows: Range<usize>) -> usize {
         match self.wanted {
             None => (self.offsets[rows.end] - self.offsets[rows.start]) as usize,
@@ -129,13 +133,14 @@ impl Job<'_> {
         }
     }
 
-    /// The value of an edge.
+    /// Returns the value of an edge.
     ///
     /// # Safety
-    /// There are values, and `edge` is one of the list's.
+    /// `values` is `Some`, and `edge` is an index of `list`.
     #[inline(always)]
     unsafe fn value(&self, edge: usize) -> f32 {
-        // SAFETY: the caller's; positions are edges, which was checked when they were made.
+        // SAFETY: the caller guarantees the edge. Positions are edges, which was checked when they
+        // were created.
         unsafe {
             let at = match self.positions {
                 None => edge,
@@ -146,12 +151,12 @@ impl Job<'_> {
         }
     }
 
-    /// Adds the terms of edges `from..from + count` to `sum`. A source's factor rounds its row
-    /// before anything else sees it, so that a row scaled in advance gives the same bits.
+    /// Adds the terms of edges `from..from + count` to `sum`. The product of a source row with its
+    /// factor is rounded first, so that a row scaled in advance gives the same bits.
     ///
     /// # Safety
-    /// The edges exist; their sources' rows lie where `rows` says, `L` values each; the factors
-    /// that `W` names are there.
+    /// The edges exist, `rows` finds the rows of their sources with `L` values each, and the
+    /// factors named by `W` are `Some`.
     #[inline(always)]
     pub(super) unsafe fn add<E: Element, const L: usize, const W: u8, const FMA: bool>(
         &self,
@@ -161,7 +166,7 @@ impl Job<'_> {
         count: usize,
     ) {
         for edge in from..from + count {
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees edges, rows and factors.
             unsafe {
                 let u = *self.list.get_unchecked(edge) as usize;
                 self.term::<E, L, W, FMA>(sum, rows.row(u), u, edge);
@@ -169,10 +174,10 @@ impl Job<'_> {
         }
     }
 
-    /// Adds one term.
+    /// Adds the term of one edge to `sum`.
     ///
     /// # Safety
-    /// As [`Job::add`]; `row` holds `L` values.
+    /// The conditions of [`Job::add`] hold, and `row` has `L` values.
     #[inline(always)]
     unsafe fn term<E: Element, const L: usize, const W: u8, const FMA: bool>(
         &self,
@@ -181,7 +186,7 @@ impl Job<'_> {
         u: usize,
         edge: usize,
     ) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees the factors and the row.
         unsafe {
             let s = if W & SCALED != 0 { *self.source.unwrap_unchecked().get_unchecked(u) } else { 1.0 };
             let a = if W & WEIGHTED != 0 { self.value(edge) } else { 1.0 };
@@ -189,10 +194,10 @@ impl Job<'_> {
         }
     }
 
-    /// Adds the row itself where it is a term, and applies the target's factor.
+    /// Adds the vertex's own row if it is a term, and applies the target's factor.
     ///
     /// # Safety
-    /// `v` is a vertex, and `row` its row of `L` input values.
+    /// `v` is a vertex, and `row` points at the `L` input values of its row.
     #[inline(always)]
     pub(super) unsafe fn finish<E: Element, const L: usize, const FMA: bool>(
         &self,
@@ -201,7 +206,8 @@ impl Job<'_> {
         v: usize,
     ) {
         if self.own {
-            // SAFETY: the caller's; fused products are only for edges, of which this is none.
+            // SAFETY: the caller guarantees `L` values. Products are fused only for edges, and this
+            // term is not an edge.
             let x = unsafe { &*row.cast::<[E; L]>() };
             match self.source {
                 Some(scale) => accumulate::<E, L, SCALED, FMA>(sum, x, scale[v], 1.0),
@@ -222,8 +228,8 @@ impl Job<'_> {
     }
 }
 
-/// sum += a (s x) with the factors that `W` names: the product with `s` rounded, that with `a`
-/// fused into the addition where the level has it.
+/// Computes `sum += a (s x)` with the factors that `W` names. The product with `s` is rounded. The
+/// product with `a` is fused into the addition if the instruction level has fused multiply-add.
 #[inline(always)]
 fn accumulate<E: Element, const L: usize, const W: u8, const FMA: bool>(
     sum: &mut [f32; L],
@@ -231,12 +237,13 @@ fn accumulate<E: Element, const L: usize, const W: u8, const FMA: bool>(
     s: f32,
     a: f32,
 ) {
-    // Loops as short as these are unrolled before they are seen to be vectors, and come out as
-    // shuffles; longer ones are not.
+    // The compiler unrolls loops of these lengths before it recognises them as vectors, which
+    // results in shuffles. Longer loops are not affected.
     #[cfg(target_arch = "x86_64")]
     if FMA && (L == 8 || L == 16) {
         for at in (0..L).step_by(8) {
-            // SAFETY: eight of L values are there. Levels that fuse have AVX2 on this architecture.
+            // SAFETY: eight of `L` values are readable. Levels with fused multiply-add have AVX2 on
+            // this architecture.
             unsafe {
                 let to = sum.as_mut_ptr().add(at);
                 let mut x = E::eight(x.as_ptr().add(at));
@@ -260,18 +267,18 @@ fn accumulate<E: Element, const L: usize, const W: u8, const FMA: bool>(
     }
 }
 
-/// Prefetches the cache lines of `L` values.
+/// Prefetches the cache lines of `L` values into the first-level cache.
 #[inline(always)]
 pub fn prefetch<E, const L: usize>(from: *const E) {
     for line in 0..(L * size_of::<E>()).div_ceil(64) {
         let address = from.cast::<i8>().wrapping_add(line * 64);
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch of any address is allowed; it reads nothing.
+        // SAFETY: a prefetch may have any address, and it reads nothing.
         unsafe {
             std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address);
         }
         #[cfg(target_arch = "aarch64")]
-        // SAFETY: as above.
+        // SAFETY: a prefetch may have any address, and it reads nothing.
         unsafe {
             std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, preserves_flags, readonly));
         }
@@ -280,7 +287,7 @@ pub fn prefetch<E, const L: usize>(from: *const E) {
     }
 }
 
-/// Prefetches the cache lines of a row.
+/// Prefetches all cache lines of a row.
 #[inline(always)]
 pub fn fetch(row: &[f32]) {
     row.chunks(16).for_each(|line| prefetch::<f32, 16>(line.as_ptr()));

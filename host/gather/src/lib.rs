@@ -1,24 +1,26 @@
-//! Gather: sums, means and maxima of neighbours' rows, the host's own work on the graph.
+//! Gather: sums, means and maxima of the rows of each vertex's neighbours. The host computes this
+//! part of a graph layer.
 //!
 //! ```text
 //! out[v] = t[v] (sum over edges e = (u, v) of a[e] (s[u] x[u])  +  s[v] x[v])
 //! ```
 //!
-//! with a factor `s` of the source row, `t` of the target row and `a` of the edge, each of which
-//! may be absent, and the vertex itself as a last term where it is asked for. Its transpose has the
-//! same form: `s` and `t` change places, lists are those of the reversed edges, and `a` is read
-//! through [`Positions`]. `D^-1/2 (A + I) D^-1/2 x` (Kipf and Welling 2017, eq. 8) is `s = t = (deg
-//! + 1)^-1/2`, the mean (Hamilton, Ying and Leskovec 2017, section 3.3) is `t = 1 / deg`.
+//! with a factor `s` of the source row, `t` of the target row and `a` of the edge. Each factor may
+//! be absent, and so may the last term, the vertex's own row. Its transpose has the same form: `s`
+//! and `t` are exchanged, the lists are those of the reversed edges, and `a` is read through
+//! [`Positions`]. `D^-1/2 (A + I) D^-1/2 x` (Kipf and Welling 2017, eq. 8) is `s = t = (deg +
+//! 1)^-1/2`, the mean (Hamilton, Ying and Leskovec 2017, section 3.3) is `t = 1 / deg`.
 //!
 //! A sum begins at zero and takes its terms in the list's order, the vertex itself last. `s[u]
-//! x[u]` is rounded to f32 before it is added, and nothing else is in between, so a row's bits
-//! depend on nothing but the graph: not on the other rows of a call, nor on how rows are reached
-//! (`path`).
+//! x[u]` is rounded to f32 before it is added, and no other rounding occurs. So the bits of a row
+//! depend only on the graph and its input rows, not on the other rows of a call or on the access
+//! path (`path`).
 //!
-//! Source rows lie in one piece of memory or in several ([`Sources`]): training with bounded
-//! staleness keeps rows of several epochs, and a gather reads each interval's from the buffer of
-//! its own. Blocks and packed copies are put together from all pieces; rows read where they lie are
-//! found by a table of addresses (`reach`). The bits are the same.
+//! Source rows are in one piece of memory or in several ([`Sources`]). Training with bounded
+//! staleness stores rows of several epochs, and a gather reads the rows of each interval (a run of
+//! vertices that is scheduled as one unit) from that interval's buffer. Blocks and packed copies
+//! are assembled from all pieces. Rows that are read in place are found by a table of addresses
+//! (`reach`). The bits are the same in all cases.
 //!
 //! ```
 //! use eciton_gather::adjacency::{Graph, Options};
@@ -68,7 +70,7 @@ use sources::{Extents, Held, readable};
 pub use sources::{MAX_PIECES, Rows, Sources};
 use trial::{Kind, by_trial};
 
-/// Reduction of the rows of a vertex's neighbours.
+/// Reduction of the neighbours' rows to one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reduce {
     /// Sum. It is zero for a vertex without neighbours.
@@ -79,25 +81,26 @@ pub enum Reduce {
     Max,
 }
 
-/// Weights of edges, as factors of the terms.
+/// Weights of the edges, by which the terms of a sum are multiplied.
 #[derive(Debug, Clone, Copy)]
 pub enum EdgeWeights<'a> {
-    /// None.
+    /// All edges have weight 1.
     None,
-    /// `scale[u] scale[v]` for the edge (u, v): `[V]`.
+    /// The edge (u, v) has the weight `scale[u] scale[v]`. The value is `scale`, `[V]`.
     Symmetric(&'a [f32]),
-    /// One for each stored edge: `[E]`, in the order of the lists, or, with positions, in the order
-    /// of the lists that these point into.
+    /// Each stored edge has its own weight, `[E]`. Without positions, weights are in the order of
+    /// the lists. With positions, they are in the order of the lists that the positions point into.
     Values(&'a [f32], Option<&'a Positions>),
 }
 
-/// s[v] = (deg(v) + 1)^-1/2 of every vertex, from in-degrees: the symmetric normalisation's factor.
+/// Returns `(deg(v) + 1)^-1/2` of every vertex, where deg is the in-degree: the factor of the
+/// symmetric normalisation with self-loops.
 pub fn symmetric_scale(graph: &Graph) -> Vec<f32> {
     (0..graph.vertices()).map(|v| (1.0 / (f64::from(graph.in_degree(v)) + 1.0).sqrt()) as f32).collect()
 }
 
-/// 1 / deg(v) of every list, the vertex itself counted too if it is a term; 0 for an empty one. The
-/// transposed mean's factor of its source rows.
+/// Returns `1 / deg(v)` of every list, or 0 for an empty list. If `with_self` is true, the vertex
+/// itself counts as a term. The transposed mean multiplies its source rows by these factors.
 pub fn inverse_degrees(lists: &Adjacency, with_self: bool) -> Vec<f32> {
     let inverse = |ends: &[u64]| match ends[1] - ends[0] + u64::from(with_self) {
         0 => 0.0,
@@ -106,7 +109,8 @@ pub fn inverse_degrees(lists: &Adjacency, with_self: bool) -> Vec<f32> {
     lists.offsets().windows(2).map(inverse).collect()
 }
 
-/// A gather: lists, reduction and weights. It is cheap to create and to copy.
+/// Configuration of a gather: adjacency lists, reduction and weights. It is cheap to create and to
+/// copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Gather<'a> {
     lists: &'a Adjacency,
@@ -120,7 +124,7 @@ pub struct Gather<'a> {
 }
 
 impl<'a> Gather<'a> {
-    /// Reduces the rows that each list of `lists` names.
+    /// Creates a gather that reduces, for each list of `lists`, the rows that the list names.
     pub fn new(lists: &'a Adjacency, reduce: Reduce) -> Self {
         Self {
             lists,
@@ -134,10 +138,11 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Sets the weights of edges.
+    /// Sets the weights of the edges.
     ///
     /// # Panics
-    /// If there is another number of them than of vertices or of edges; they come from one program.
+    /// Panics if the number of weights differs from the number of vertices or edges. The arguments
+    /// come from one compiled program, so this is a fault of the caller.
     #[must_use]
     pub fn weighted(mut self, weights: EdgeWeights<'a>) -> Self {
         match weights {
@@ -164,10 +169,10 @@ impl<'a> Gather<'a> {
     }
 
     /// Limits the gather to the vertices for which `wanted` `[V]` is true. The lists of all others
-    /// count as empty, which saves time. It does not work with a maximum.
+    /// count as empty, which saves time. [`Reduce::Max`] does not support it.
     ///
     /// # Panics
-    /// If there is another number of them than of vertices.
+    /// Panics if `wanted` does not have one value per vertex.
     #[must_use]
     pub fn of_rows(mut self, wanted: &'a [bool]) -> Self {
         assert_eq!(wanted.len(), self.vertices(), "wanted vertices");
@@ -175,11 +180,11 @@ impl<'a> Gather<'a> {
         self
     }
 
-    /// Rows are multiplied by these before anything else: `[V]`. The transposed mean has
+    /// Sets factors `[V]` by which source rows are multiplied first. The transposed mean uses
     /// [`inverse_degrees`] here.
     ///
     /// # Panics
-    /// If there is another number of them than of vertices.
+    /// Panics if `scale` does not have one value per vertex.
     #[must_use]
     pub fn with_source_scale(mut self, scale: &'a [f32]) -> Self {
         assert_eq!(scale.len(), self.vertices(), "factors of source rows");
@@ -187,15 +192,16 @@ impl<'a> Gather<'a> {
         self
     }
 
-    /// The gradient's gather: from the gradient of what this one writes to that of what it reads.
-    /// `reversed` holds the lists of the reversed edges (this gather's own where the graph is
-    /// symmetric), `positions` the place of each of its edges in this one's lists, where edges have
-    /// values, and `inverse` this one's [`inverse_degrees`], where it is a mean. The gradient of a
-    /// maximum is [`Gather::route`].
+    /// Returns the gather of the backward step, from the gradient of this gather's output to the
+    /// gradient of its input. `reversed` contains the lists of the reversed edges; these are the
+    /// gather's own lists if the graph is symmetric. `positions` is needed if edges have values: it
+    /// gives the index of each reversed edge in this gather's lists. `inverse` is needed for a
+    /// mean: it gives this gather's [`inverse_degrees`]. For the gradient of a maximum, use
+    /// [`Gather::route`].
     ///
     /// # Panics
-    /// If a maximum is transposed, if a mean has factors of targets as well, or what is needed is
-    /// missing or has other extents; this one's values must be in the order of its lists.
+    /// Panics for a maximum, for a mean that also has target factors, and if a needed argument is
+    /// absent or has other dimensions. The values of this gather must be in the order of its lists.
     pub fn transpose(
         &self,
         reversed: &'a Adjacency,
@@ -239,18 +245,19 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Writes rows `rows` of a sum or mean to `out`, whose row 0 is row `rows.start`. `input` has
-    /// all rows, in one piece or in several. Several threads may each write their own rows at the
-    /// same time.
+    /// Computes rows `rows` of a sum or mean and writes them to `out`, whose row 0 is row
+    /// `rows.start`. `input` contains all source rows, in one piece or in several. Several threads
+    /// may write different rows at the same time.
     ///
     /// # Panics
-    /// If the extents of the arguments differ (they come from one program); for a maximum, which is
-    /// [`Gather::run_max`].
+    /// Panics if the dimensions of the arguments differ, and for a maximum, which
+    /// [`Gather::run_max`] computes.
     pub fn run<'x>(&self, input: impl Into<Sources<'x>>, rows: Range<usize>, out: &mut ViewMut<'_>) {
         self.run_by(None, input, rows, out);
     }
 
-    /// [`Gather::run`] on a path of the caller's choice, for tests and measurements.
+    /// Runs the gather like [`Gather::run`], on a path that the caller chooses. Tests and
+    /// benchmarks use it.
     #[doc(hidden)]
     pub fn run_by<'x>(
         &self,
@@ -292,13 +299,14 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// [`Gather::run`] with a result in bfloat16: summed in f32, rounded once.
+    /// Runs the gather like [`Gather::run`] with a result in bfloat16. Sums are computed in f32 and
+    /// rounded once.
     ///
     /// # Errors
-    /// The buffer for f32 rows does not fit in memory.
+    /// Returns an error if the f32 buffer does not fit in memory.
     ///
     /// # Panics
-    /// As [`Gather::run`].
+    /// Panics under the conditions of [`Gather::run`].
     pub fn run_half<'x>(
         &self,
         input: impl Into<Sources<'x>>,
@@ -308,7 +316,7 @@ impl<'a> Gather<'a> {
         let input = input.into();
         let columns = input.extents.columns;
         assert!(out.rows() == rows.len() && out.columns() == columns);
-        // As many rows at a time as a tile of blocks has at most.
+        // The number of rows per call is at most the number of rows of a block tile.
         let most = (Caches::here().last / 8 / (columns.max(16) * size_of::<f32>())).max(1);
         let count = rows.len().max(1).div_ceil(rows.len().max(1).div_ceil(most));
         let wide = Buffer::zeroed(count.min(rows.len()), columns)?;
@@ -322,12 +330,12 @@ impl<'a> Gather<'a> {
     }
 }
 
-/// Copies to each row of `out` the row of `pieces` that `of` names, times its factor: the gradient
-/// of a sum or mean in which each source has one target. `pieces` are in order, `scale` one factor
-/// a source row.
+/// Copies rows and scales them: row i of `out` becomes row `of[i]` of `pieces` times the factor of
+/// that source row. This is the gradient of a sum or mean in which each source has one target.
+/// `pieces` are in ascending order of rows, and `scale` has one factor per source row.
 ///
 /// # Panics
-/// If a row is in no piece, or the extents of the arguments differ; they come from one program.
+/// Panics if no piece contains a row, or if the dimensions of the arguments differ.
 pub fn spread(of: &[u32], scale: Option<&[f32]>, pieces: &[(Range<usize>, Rows<'_>)], out: &mut ViewMut<'_>) {
     assert_eq!(of.len(), out.rows(), "rows to write");
     for (to, &from) in of.iter().enumerate() {
@@ -336,7 +344,7 @@ pub fn spread(of: &[u32], scale: Option<&[f32]>, pieces: &[(Range<usize>, Rows<'
         let (rows, piece) = &pieces[at];
         let factor = scale.map_or(1.0, |scale| scale[from]);
         let out = out.row_mut(to);
-        // From zero on, as a sum of one term is.
+        // The term is added to zero, as in a sum with one term.
         match piece {
             Rows::F32(view) => {
                 let row = view.row(from - rows.start);
@@ -352,12 +360,12 @@ pub fn spread(of: &[u32], scale: Option<&[f32]>, pieces: &[(Range<usize>, Rows<'
     }
 }
 
-/// Writes rows `rows` of the symmetric normalisation's gather to `out` (row 0 of `out` is row
-/// `rows.start`): `out[v] = s[v] (sum of s[u] x[u] + s[v] x[v])`. `input` has all rows, in one
-/// piece or in several; `scale` one value for each.
+/// Computes rows `rows` of the gather with symmetric normalisation: `out[v] = s[v] (sum of s[u]
+/// x[u] + s[v] x[v])`. Row 0 of `out` is row `rows.start`. `input` contains all source rows, in one
+/// piece or in several, and `scale` contains one value of `s` per row.
 ///
 /// # Panics
-/// If the extents of the arguments differ; they come from one program.
+/// Panics if the dimensions of the arguments differ.
 pub fn gather_symmetric<'x>(
     neighbours: &Adjacency,
     scale: &[f32],
@@ -369,8 +377,8 @@ pub fn gather_symmetric<'x>(
     gather.run(input, rows, out);
 }
 
-/// Returns the number of columns per pass over a list: the smallest number of the kernels' that
-/// covers `wanted` columns, in whole cache lines if `there` columns allow it.
+/// Returns the number of columns per pass over a list: the smallest supported width that covers
+/// `wanted` columns. Uses whole cache lines if `there`, the number of readable columns, allows it.
 fn lanes(wanted: usize, there: usize) -> usize {
     let most = if level() == Level::Avx512 { 128 } else { 64 };
     let all = [1, 8, 16, 32, 48, 64, 128];
@@ -384,7 +392,7 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Columns `start..start + lanes`: `out` begins at the first.
+/// Gathers columns `start..start + lanes`. `out` begins at column `start`.
 fn columns_of(
     lanes: usize,
     job: &Job<'_>,
@@ -477,9 +485,9 @@ fn bf16_body<const L: usize, const FMA: bool>(
     portable(L, job, from, rows, out, path, scratch);
 }
 
-/// Columns `0..lanes` without vector instructions of its own: eight at a time, or one. Each level
-/// and width is a further copy of all loops; this one serves processors without AVX2, which need no
-/// other.
+/// Gathers columns `0..lanes` with loops of width 8 or 1, without specific vector instructions. It
+/// serves processors without AVX2. Each level and width is another copy of all loops, so this level
+/// has only two.
 fn portable<E: Element>(
     lanes: usize,
     job: &Job<'_>,
@@ -525,9 +533,9 @@ fn body<E: Element, const L: usize, const FMA: bool>(
             }
         };
     }
-    // SAFETY: `L` values of each row were checked to be there, of input and of output; an
-    // adjacency's neighbours are vertices; factors have the extents that `Gather` checked. A packed
-    // row holds what its source does, scaled.
+    // SAFETY: each row of input and output was checked to have `L` values, an adjacency's
+    // neighbours are vertices, and factors have the dimensions that `Gather` checked. A packed row
+    // contains its source's values, scaled.
     unsafe {
         match path {
             Path::Direct { ahead } => match input.pieces {
@@ -555,15 +563,15 @@ fn body<E: Element, const L: usize, const FMA: bool>(
     }
 }
 
-/// Number of neighbours by which rows are prefetched.
+/// Prefetch distance for neighbours' rows, in list entries.
 const AHEAD: usize = 8;
 
-/// Row after row: `terms` are the rows that are summed, `input` the source rows, for the vertex
-/// itself.
+/// Gathers one target row after another. `terms` finds the rows that are summed, `input` finds the
+/// source rows, which are read for the vertex itself.
 ///
 /// # Safety
-/// As [`Job::add`], for all rows; `input` has them; `out` points at row `rows.start`, and all of
-/// `rows` are there.
+/// The conditions of [`Job::add`] hold for all rows, `input` contains these rows, and `out` points
+/// at row `rows.start` and has all of `rows`.
 #[inline(always)]
 unsafe fn direct<T: Element, E: Element, const L: usize, const W: u8, const FMA: bool>(
     job: &Job<'_>,
@@ -578,7 +586,7 @@ unsafe fn direct<T: Element, E: Element, const L: usize, const W: u8, const FMA:
         for v in part {
             let span = job.span(v);
             let mut sum = [0.0f32; L];
-            // SAFETY: the caller's; an adjacency's neighbours are vertices.
+            // SAFETY: the caller guarantees the rows, and an adjacency's neighbours are vertices.
             unsafe {
                 if ahead {
                     for edge in span {

@@ -1,4 +1,4 @@
-//! The largest of neighbours' values, column by column, and the way of its gradient back.
+//! Column-wise maximum of the neighbours' rows, and its gradient.
 
 use std::ops::Range;
 
@@ -9,20 +9,24 @@ use super::kernel::{Job, prefetch};
 use super::sources::Extents;
 use super::{AHEAD, Gather, Reduce, Rows};
 
-/// The place of a maximum over nothing.
+/// Index that marks a column without any term, in the `places` of [`Gather::run_max`].
 pub const NOBODY: u32 = u32::MAX;
 
-/// Columns at once.
+/// Number of columns that are compared together.
 const LANES: usize = 16;
 
 impl Gather<'_> {
-    /// Writes rows `rows` of the maximum to `out`, and to `places` (as many values, row after row
-    /// without padding) which term it was: its position in the vertex's list, the list's length for
-    /// the vertex itself, [`NOBODY`] (and a value of 0) where there is no term. The first of equals
-    /// counts; a NaN wins over every number, the first over the others.
+    /// Computes rows `rows` of the maximum and writes them to `out`. Writes to `places`, for each
+    /// value, the term that was chosen. `places` has the same number of values, row after row
+    /// without padding.
+    ///
+    /// A term is given by its index in the vertex's list. The list's length stands for the vertex
+    /// itself, and [`NOBODY`] for no term, in which case the value is 0. Of equal values the first
+    /// is chosen. A NaN is chosen over every number, and of several NaNs the first.
     ///
     /// # Panics
-    /// If the extents of the arguments differ, or this is no maximum; they come from one program.
+    /// Panics if the dimensions of the arguments differ, or if the reduction is not
+    /// [`Reduce::Max`](crate::Reduce::Max).
     pub fn run_max<'x>(
         &self,
         input: impl Into<Rows<'x>>,
@@ -42,14 +46,15 @@ impl Gather<'_> {
         }
     }
 
-    /// The maximum's transpose: writes rows `rows` of the gradient of the input to `out`. `places`
-    /// and `gradient` have all rows, as [`Gather::run_max`] wrote the one and got the other back;
-    /// `reversed` are the lists of the reversed edges, and `positions` the place of each of its
-    /// edges in this gather's lists. A row's terms come in the order of its list, the vertex itself
-    /// last.
+    /// Computes the gradient of a maximum: writes rows `rows` of the gradient of the input to
+    /// `out`. `places` are the chosen terms from [`Gather::run_max`], and `gradient` is the
+    /// gradient of its output; both contain all rows. `reversed` contains the lists of the reversed
+    /// edges, and for each of these edges the index of the same edge in this gather's lists. Terms
+    /// are added in the order of the reversed list, the vertex itself last.
     ///
     /// # Panics
-    /// As [`Gather::run_max`]; this gather's values must be in the order of its lists.
+    /// Panics under the conditions of [`Gather::run_max`]. The values of this gather must be in the
+    /// order of its lists.
     pub fn route(
         &self,
         reversed: (&crate::adjacency::Adjacency, &super::Positions),
@@ -69,7 +74,7 @@ impl Gather<'_> {
             let to = out.row_mut(local);
             to.fill(0.0);
             let mut term = |v: usize, place: u32, value: f32| {
-                // d out[v] / d x[u] = t[v] a[e] s[u] where the term was taken.
+                // d out[v] / d x[u] = t[v] a[e] s[u] if the term was chosen, else 0.
                 let factor = job.target.map_or(1.0, |t| t[v]) * (value * job.source.map_or(1.0, |s| s[u]));
                 let taken = &places[v * columns..(v + 1) * columns];
                 route_row(place, factor, taken, gradient.row(v), to);
@@ -141,12 +146,13 @@ fn max_body<const FMA: bool>(job: &Job<'_>, input: Rows<'_>, v: usize, out: &mut
     }
 }
 
-/// Keeps the larger of what is there and `factor * x`.
+/// Replaces each value of `out` by `factor * x` if that is larger, and records the index `place` of
+/// the term.
 #[inline(always)]
 fn larger(x: impl Iterator<Item = f32>, factor: f32, place: u32, out: &mut [f32], places: &mut [u32]) {
     for ((x, out), taken) in x.zip(out).zip(places) {
         let x = factor * x;
-        // Also where x is a NaN and what is there is not; never where what is there is one.
+        // A NaN replaces a number, but nothing replaces a NaN.
         let wins = (*taken == NOBODY) | (x > *out) | (x.is_nan() & !out.is_nan());
         *out = if wins { x } else { *out };
         *taken = if wins { place } else { *taken };

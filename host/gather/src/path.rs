@@ -1,74 +1,76 @@
-//! Access paths of a gather to its rows, and the rule that chooses one.
+//! Access paths by which a gather reads its source rows, and the cost model that chooses one.
 
 use super::cache::Caches;
 
-/// Access path of a gather to its rows. All paths give the same bits.
+/// Access path by which a gather reads its source rows. All paths give the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum Path {
-    /// Row after row, each source row where it lies; asked for ahead, or not.
+    /// Processes target rows one by one and reads each source row in place. `ahead` is true if rows
+    /// are prefetched.
     Direct { ahead: bool },
-    /// Row after row, from a copy of all source rows, scaled once.
+    /// Processes target rows one by one and reads a packed copy of all source rows, which is scaled
+    /// once.
     Packed,
-    /// Block after block of source rows, each copied into the second-level cache, for a tile of
-    /// target rows after another.
+    /// Processes tiles of target rows one by one. For each tile, blocks of source rows are copied
+    /// into the second-level cache one after another.
     Blocked { block_rows: usize, tile_rows: usize },
 }
 
-/// Arguments of the rule.
+/// Sizes of a gather call, from which the cost model chooses the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
-    /// Source rows.
+    /// Number of source rows.
     pub vertices: usize,
-    /// Target rows of this call.
+    /// Number of target rows of this call.
     pub rows: usize,
-    /// Edges of these.
+    /// Number of edges of the target rows.
     pub edges: usize,
-    /// Columns at once.
+    /// Number of columns per pass.
     pub lanes: usize,
-    /// Values from an input row to the next.
+    /// Number of values between two input rows.
     pub stride: usize,
-    /// Bytes of an input value.
+    /// Size of an input value in bytes.
     pub value_bytes: usize,
-    /// Terms carry a factor for their source row that a copy of the row takes.
+    /// True if terms carry a factor for their source row that a copy of the row can include.
     pub scaled: bool,
 }
 
-/// Nanoseconds, measured with `benches/gather.rs` on one core of a server with AVX-512, 1 MiB of
-/// second and 32 MiB of last level. Only their ratios matter, and those only to within a factor of
-/// two.
+/// Costs in nanoseconds, measured with `benches/gather.rs` on one core of a server with AVX-512, 1
+/// MiB of second-level and 32 MiB of last-level cache. Only their ratios matter, and a factor of
+/// two is accurate enough.
 mod cost {
-    /// A row's term from the second level: a part for itself and a part for each line of 64 bytes.
+    /// Cost of reading a row from the second-level cache: per row, and per 64-byte line.
     pub(super) const NEAR: (f64, f64) = (0.5, 1.0);
-    /// The same from the last level.
+    /// Cost of reading a row from the last-level cache: per row, and per 64-byte line.
     pub(super) const LAST: (f64, f64) = (0.8, 2.0);
-    /// The same from memory, asked for ahead.
+    /// Cost of reading a prefetched row from memory: per row, and per 64-byte line.
     pub(super) const FAR: (f64, f64) = (1.0, 5.0);
-    /// A line copied into a block.
+    /// Cost of copying a 64-byte line into a block.
     pub(super) const COPY: f64 = 3.0;
-    /// A row looked at for a block, most of it the wait for its list; and where there are edges, a
-    /// line of its sum.
+    /// Cost of visiting a target row for a block: per visit, mostly the wait for the row's list,
+    /// and per line of its sum if the block has edges of the row.
     pub(super) const VISIT: (f64, f64) = (12.0, 2.0);
 }
 
-/// Costs within this factor of each other do not tell which path is quicker on a processor that is
-/// not the measured one.
+/// Cost ratio up to which two paths count as undecided. On a processor other than the measured one,
+/// either may be faster.
 const DOUBT: f64 = 3.0;
 
-/// Rows of a tile at most: each has its place in the lists, and a processor keeps track of some
-/// thousands of pages.
+/// Maximum number of rows of a tile. Each row has its own cursor in the lists, and a processor can
+/// track some thousands of pages.
 const TILE_ROWS: usize = 8192;
 
 impl Path {
-    /// The quickest by the costs above: those of all terms, and for blocks in addition of copying
-    /// all rows for each tile and of visiting each target row for each block. And what may be
-    /// quicker after all.
+    /// Returns the path with the lowest cost, and a second path if its cost is within the factor
+    /// `DOUBT`. The cost is that of all terms. For blocks it includes copying all rows for each
+    /// tile, and visiting each target row for each block.
     pub(super) fn choose(shape: Shape, caches: Caches) -> (Self, Option<Self>) {
         let row_bytes = shape.lanes * shape.value_bytes;
         let (lines, sums) =
             (row_bytes.div_ceil(64) as f64, (shape.lanes * size_of::<f32>()).div_ceil(64) as f64);
         let terms = |(own, line): (f64, f64)| shape.edges as f64 * (own + line * lines);
-        // Three quarters of the second level, for lists and sums need the rest.
+        // A block uses three quarters of the second level. Lists and sums need the rest.
         let block_rows = (caches.second / 4 * 3 / row_bytes).max(1);
         let copy = |times: usize| (shape.vertices * times) as f64 * lines * cost::COPY;
         let table = shape.vertices * shape.stride * shape.value_bytes;
@@ -82,7 +84,7 @@ impl Path {
         let tile_rows = Self::tile(shape, caches);
         let blocks = shape.vertices.div_ceil(block_rows);
         let visits = (shape.rows * blocks) as f64;
-        // Of so many visits find an edge, were edges anywhere: 1 - e^-mean.
+        // Fraction of the visits that find an edge, if edges were distributed evenly: 1 - e^-mean.
         let found = 1.0 - (-(shape.edges as f64) / visits.max(1.0)).exp();
         let blocked = terms(cost::NEAR)
             + copy(shape.rows.div_ceil(tile_rows))
@@ -95,10 +97,11 @@ impl Path {
         }
     }
 
-    /// Target rows whose sums stay in a part of the last level.
+    /// Returns the number of target rows per tile. Their sums fill at most a sixteenth of the
+    /// last-level cache.
     fn tile(shape: Shape, caches: Caches) -> usize {
         let most = (caches.last / 16 / (shape.lanes * size_of::<f32>())).clamp(1, TILE_ROWS);
-        // Tiles of one size, so that the last is not a small one.
+        // All tiles have the same size, so that the last is not a small one.
         shape.rows.max(1).div_ceil(shape.rows.max(1).div_ceil(most))
     }
 }

@@ -1,26 +1,26 @@
-//! Indices of the edges of one adjacency in another, by which edge values are read in backward
-//! steps.
+//! Indices of one adjacency's edges in another adjacency, by which backward steps read edge values.
 
 use crate::adjacency::Adjacency;
 use crate::error::{Error, Place, Result};
 
 /// Indices `[E]`: for each edge of an adjacency, the index of the same edge in the adjacency of the
-/// reversed edges. It takes 4 bytes per edge, and 8 from 2^32 edges on.
+/// reversed edges. An index takes 4 bytes, or 8 bytes in a graph with 2^32 edges or more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Positions {
-    /// Below 2^32 edges.
+    /// 32-bit indices, for fewer than 2^32 edges.
     Short(Vec<u32>),
-    /// More.
+    /// 64-bit indices, for 2^32 edges or more.
     Long(Vec<u64>),
 }
 
 impl Positions {
-    /// For each edge of `of` its place in `within`: edge (u, v) of `of`, in u's list, is the edge
-    /// (v, u) of `within`. Parallel edges are paired in their order. `of` and `within` are the same
-    /// lists where the graph is symmetric: an edge's place is then its reverse's.
+    /// Computes for each edge of `of` its index in `within`. Edge (u, v) of `of`, in u's list,
+    /// corresponds to edge (v, u) of `within`. Parallel edges are paired in their order. If the
+    /// graph is symmetric, `of` and `within` are the same lists, and an edge is paired with its
+    /// reverse.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where the two do not hold the same edges.
+    /// Returns [`Error::Mismatch`] if `of` and `within` do not have the same edges.
     pub fn new(of: &Adjacency, within: &Adjacency) -> Result<Self> {
         let edges = within.neighbours().len();
         if u32::try_from(edges).is_ok() {
@@ -46,7 +46,7 @@ impl Positions {
     /// Returns the index of an edge in the other adjacency.
     ///
     /// # Panics
-    /// If there is no such edge.
+    /// Panics if the edge does not exist.
     #[inline]
     pub fn get(&self, edge: usize) -> usize {
         match self {
@@ -56,8 +56,8 @@ impl Positions {
     }
 }
 
-/// Walks `within` list by list. Its lists come in ascending order of their vertex v, so each list
-/// of `of` meets its neighbours v in its own order: a cursor a list is enough.
+/// Computes the indices by walking through `within` list by list. The lists have ascending vertices
+/// v, so each list of `of` meets its neighbours v in order. One cursor per list of `of` suffices.
 fn places<T: Copy + Default>(
     of: &Adjacency,
     within: &Adjacency,
@@ -90,8 +90,9 @@ fn places<T: Copy + Default>(
             *cursor += 1;
         }
     }
-    // Each edge was met once: as many steps as edges, and no cursor stood twice at one place. That
-    // a cursor left its list would show as an edge of another vertex paired twice.
+    // Each edge was met once: the number of steps equals the number of edges, and no cursor had the
+    // same value twice. A cursor that left its list would have paired an edge of another vertex
+    // twice.
     if cursors.iter().zip(&starts[1..]).any(|(cursor, end)| cursor != end) {
         return Err(mismatch("edges paired", 0, own.len()));
     }

@@ -1,18 +1,19 @@
-//! SplitMix64, a small sequential generator for seeds.
+//! SplitMix64, a small sequential random number generator that is used to derive seeds.
 
-/// SplitMix64 (Steele, Lea and Flood 2014): state += 0x9e3779b97f4a7c15, then a 64-bit mix of it.
+/// State of SplitMix64 (Steele, Lea and Flood 2014): state += 0x9e3779b97f4a7c15, then a 64-bit mix
+/// of the state.
 #[derive(Debug, Clone)]
 pub struct SplitMix64 {
     state: u64,
 }
 
 impl SplitMix64 {
-    /// The generator that `seed` names.
+    /// Creates a generator with the state `seed`.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -21,13 +22,13 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound` (0 for a bound of 0): the high half of a 128-bit product, whose bias
-    /// is below bound / 2^64.
+    /// Returns a random number below `bound`, or 0 for a bound of 0: the high half of a 128-bit
+    /// product, whose bias is below bound / 2^64.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Fisher and Yates' shuffle, from the last position down.
+    /// Shuffles `values` (Fisher-Yates, from the last position down).
     pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for last in (1..values.len()).rev() {
             let other = self.below(last as u64 + 1) as usize;

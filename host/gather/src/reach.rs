@@ -11,23 +11,23 @@ use super::blocked::Scratch;
 use super::kernel::Element;
 use super::sources::MAX_PIECES;
 
-/// One piece of the source rows, from the first column of this call on.
+/// One contiguous piece of the source rows, starting at the first column of this call.
 #[derive(Clone, Copy)]
 pub(super) struct Piece<'a, E> {
-    /// Its first row.
+    /// First row of the piece.
     pub start: usize,
-    /// Behind its last.
+    /// One past the last row of the piece.
     pub end: usize,
-    /// Its rows.
+    /// Values of the rows.
     pub data: &'a [E],
 }
 
-/// All source rows.
+/// All source rows of a call, in one or more pieces.
 #[derive(Clone, Copy)]
 pub(super) struct Input<'a, E> {
-    /// In order; none is empty.
+    /// Pieces in ascending order of rows. None is empty.
     pub pieces: &'a [Piece<'a, E>],
-    /// Values from a row to the next.
+    /// Number of values between two rows.
     pub stride: usize,
 }
 
@@ -51,7 +51,8 @@ impl<'a, E> Input<'a, E> {
         piece.data.as_ptr().wrapping_sub(piece.start * self.stride)
     }
 
-    /// The parts of `rows` in order, each in one piece, whose base is beside it.
+    /// Divides `rows` at the boundaries of pieces. Returns the ranges in order, each with the base
+    /// address of its piece.
     #[inline(always)]
     pub(super) fn parts(self, rows: Range<usize>) -> impl Iterator<Item = (Range<usize>, *const E)> {
         let first = self.pieces.partition_point(|piece| piece.end <= rows.start);
@@ -60,7 +61,7 @@ impl<'a, E> Input<'a, E> {
     }
 }
 
-/// A way from a row's number to its address.
+/// Mapping from a row index to the address of the row.
 pub(super) trait Reach<E>: Copy {
     /// Returns the address of row `u`.
     ///
@@ -69,7 +70,7 @@ pub(super) trait Reach<E>: Copy {
     unsafe fn row(self, u: usize) -> *const E;
 }
 
-/// Rows in one piece, whose base is the first value.
+/// Address mapping of rows in one piece: the base address, and the number of values between rows.
 pub(super) struct Straight<E>(pub *const E, pub usize);
 
 impl<E> Clone for Straight<E> {
@@ -87,15 +88,16 @@ impl<E> Reach<E> for Straight<E> {
     }
 }
 
-/// Entries of a [`Table`] at most: so many times the larger of twice the number of pieces and the
-/// root of that of rows. More would be in the way of rows in the first level; fewer would have more
-/// rows copied.
+/// Factor of the maximum number of [`Table`] entries, which is this factor times the larger of
+/// twice the number of pieces and the square root of the number of rows. More entries would
+/// displace rows from the first-level cache. With fewer entries, more rows would be copied.
 const ENTRIES: usize = 8;
 
-/// The bases of rows in several pieces: one for each 2^shift rows. Where a cut lies among these
-/// they are copied, so that an address needs neither a search nor a branch: either would cost a
-/// third of a row's sum or more. Eight bytes an entry, and copies of an eighth of the rows at most;
-/// where a million rows lie in 64 pieces, 62 KB and one row in 120.
+/// Base addresses of rows in several pieces, one per 2^shift rows. If a piece ends within such a
+/// group of rows, the group is copied. So an address needs neither a search nor a branch, either of
+/// which would cost at least a third of a row's sum. The table has 8 bytes per entry, and at most
+/// an eighth of the rows is copied. For a million rows in 64 pieces, it takes 62 KB and copies one
+/// row in 120.
 pub(super) struct Table<E> {
     bases: Vec<*const E>,
     shift: u32,
@@ -129,8 +131,8 @@ impl<E: Element> Table<E> {
             *to = copies.cast_const().wrapping_sub(from * stride);
             for (part, base) in input.parts(from..(from + (1 << shift)).min(rows)) {
                 for u in part {
-                    // SAFETY: the input has the row, and there is room for 2^shift rows of each cut
-                    // entry.
+                    // SAFETY: `input` contains the row, and the buffer has space for 2^shift rows
+                    // of each divided entry.
                     unsafe {
                         let row = *base.wrapping_add(u * stride).cast::<[E; L]>();
                         *copies.add((u - from) * stride).cast::<[E; L]>() = row;
@@ -142,19 +144,19 @@ impl<E: Element> Table<E> {
         Self { bases, shift, stride }
     }
 
-    /// The way to rows that it is.
+    /// Returns the address mapping of the table.
     pub(super) fn reach(&self) -> Scattered<'_, E> {
         Scattered { bases: &self.bases, shift: self.shift, stride: self.stride }
     }
 }
 
-/// The least with which there are no more entries than [`ENTRIES`] allows.
+/// Returns the smallest shift with which the table has no more entries than [`ENTRIES`] allows.
 fn shift(rows: usize, pieces: usize) -> u32 {
     let most = ENTRIES * rows.isqrt().max(2 * pieces).clamp(1, 2 * MAX_PIECES);
     rows.div_ceil(most).next_power_of_two().trailing_zeros()
 }
 
-/// Rows in several pieces, by a [`Table`].
+/// Address mapping of rows in several pieces, by a [`Table`].
 pub(super) struct Scattered<'a, E> {
     bases: &'a [*const E],
     shift: u32,
@@ -172,7 +174,7 @@ impl<E> Copy for Scattered<'_, E> {}
 impl<E> Reach<E> for Scattered<'_, E> {
     #[inline(always)]
     unsafe fn row(self, u: usize) -> *const E {
-        // SAFETY: a row has an entry.
+        // SAFETY: every row has an entry.
         unsafe { self.bases.get_unchecked(u >> self.shift).wrapping_add(u * self.stride) }
     }
 }

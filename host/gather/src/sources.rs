@@ -1,4 +1,4 @@
-//! Source rows: what a gather reads, in one piece of memory or in several.
+//! Source rows of a gather, in one piece of memory or in several.
 
 use std::ops::Range;
 
@@ -7,15 +7,15 @@ use eciton_tensor::half::HalfView;
 
 use crate::error::{Error, Place, Result};
 
-/// Maximum number of pieces of source rows.
+/// Maximum number of pieces that the source rows of a gather may have.
 pub const MAX_PIECES: usize = 4096;
 
-/// Rows that are read, in one piece: f32 or bfloat16.
+/// Read-only rows in one piece of memory, as f32 or bfloat16.
 #[derive(Debug, Clone, Copy)]
 pub enum Rows<'a> {
-    /// f32.
+    /// Rows of f32 values.
     F32(View<'a>),
-    /// bfloat16, widened as it is read.
+    /// Rows of bfloat16 values, which are converted to f32 when they are read.
     Bf16(HalfView<'a>),
 }
 
@@ -31,14 +31,14 @@ impl<'a> From<HalfView<'a>> for Rows<'a> {
     }
 }
 
-/// Extents of rows.
+/// Dimensions of rows in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extents {
     pub rows: usize,
     pub columns: usize,
-    /// Values from a row to the next.
+    /// Number of values between two rows.
     pub stride: usize,
-    /// Number of readable values per row, with padding if all rows have it.
+    /// Number of readable values per row. Padding counts if all rows have it.
     pub read: usize,
     pub value_bytes: usize,
 }
@@ -53,14 +53,15 @@ impl Rows<'_> {
     }
 }
 
-/// Returns the number of values of each of `rows` rows that lie within `len`: the stride or the
-/// columns.
+/// Returns the number of readable values of each of `rows` rows in a slice of `len` values: the
+/// stride if the last row has padding too, else the number of columns.
 pub(super) fn readable(rows: usize, columns: usize, stride: usize, len: usize) -> usize {
     assert!(rows == 0 || columns <= stride && (rows - 1) * stride + columns <= len, "rows end early");
     if len >= rows * stride { stride } else { columns }
 }
 
-/// All source rows of a gather, in one piece ([`Rows`], a [`View`], a [`HalfView`]) or in several.
+/// All source rows of a gather, in one piece ([`Rows`], a [`View`], a [`HalfView`]) or in several
+/// pieces.
 ///
 /// ```
 /// use eciton_gather::Sources;
@@ -73,14 +74,14 @@ pub(super) fn readable(rows: usize, columns: usize, stride: usize, len: usize) -
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'a> {
     pub(super) held: Held<'a>,
-    /// Extents of all rows. Padding is readable if the rows of all pieces have it.
+    /// Dimensions of all rows. Padding is readable if the rows of all pieces have it.
     pub(super) extents: Extents,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Held<'a> {
     One(Rows<'a>),
-    /// At least two, checked.
+    /// At least two pieces, which have been checked.
     Pieces(&'a [(Range<usize>, Rows<'a>)]),
 }
 
@@ -92,15 +93,16 @@ impl<'a, R: Into<Rows<'a>>> From<R> for Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
-    /// Source rows `0..vertices` in pieces: the rows of each range lie in the rows beside it, the
-    /// range's first in row 0. At most [`MAX_PIECES`]. The fewer the better: ranges that lie one
-    /// behind another in one buffer should be one piece.
+    /// Creates source rows `0..vertices` from pieces. Each piece is a range of rows and the memory
+    /// that contains them; the first row of the range is row 0 of the memory. There are at most
+    /// [`MAX_PIECES`] pieces, and fewer are faster. Ranges that follow each other in one buffer
+    /// should be one piece.
     ///
     /// # Errors
-    /// [`Error::Limit`] of too many pieces, [`Error::Malformed`] where there is none or ranges
-    /// leave a gap, overlap or end elsewhere than at `vertices`, and [`Error::Mismatch`] where a
-    /// piece has another number of rows than its range, or other columns, stride or type than the
-    /// first piece.
+    /// Returns [`Error::Limit`] for too many pieces. Returns [`Error::Malformed`] if there is no
+    /// piece, or if ranges leave a gap, overlap or end elsewhere than at `vertices`. Returns
+    /// [`Error::Mismatch`] if a piece has another number of rows than its range, or other columns,
+    /// stride or type than the first piece.
     pub fn pieces(vertices: usize, pieces: &'a [(Range<usize>, Rows<'a>)]) -> Result<Self> {
         const WHAT: &str = "pieces of source rows";
         if pieces.len() > MAX_PIECES {
@@ -173,7 +175,7 @@ impl<'a> Sources<'a> {
         self.extents.value_bytes == 4
     }
 
-    /// Returns row `at` of f32, or nothing of rows of another type.
+    /// Returns row `at` of f32 rows. Returns an empty slice for rows of another type.
     #[inline(always)]
     pub fn row(&self, at: usize) -> &'a [f32] {
         let found = match self.held {

@@ -1,9 +1,9 @@
-//! Trials of two access paths on the work itself, if the costs of the rule ([`Path::choose`]) are
-//! too close.
+//! Timed trials of two access paths on real calls, for cases in which the cost model
+//! ([`Path::choose`]) is undecided.
 //!
-//! The ratio of the cache levels' speeds differs more between processors than the two paths do. All
-//! paths give the same bits, and training repeats the same gathers. So the first calls alternate
-//! between the paths, and later calls use the faster one.
+//! The speed ratio of cache levels differs more between processors than the costs of the two paths
+//! do. All paths give the same bits, and training repeats the same gathers. So the first calls
+//! alternate between the paths, and later calls use the faster one.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -11,26 +11,28 @@ use std::time::{Duration, Instant};
 
 use super::path::{Path, Shape};
 
-/// Number of trials of each path. The fastest one counts, because disturbances only make calls
+/// Number of trials of each path. The fastest trial counts, because disturbances only make calls
 /// slower.
 const TRIES: u8 = 3;
-/// Calls of fewer edges are too short to be told apart, and to be worth it.
+/// Minimum number of edges of a call that takes part in trials. Smaller calls are too short to be
+/// compared, and a choice would save little.
 const LEAST_EDGES: usize = 100_000;
-/// Kinds of calls that are remembered; then all is forgotten, which costs a few trials.
+/// Maximum number of kinds of calls for which trials are stored. Above it, all results are deleted,
+/// which costs a few repeated trials.
 const MOST_KINDS: usize = 4096;
 
-/// Calls that do the same work: on the same lists, of the same rows.
+/// Key of calls that do the same work: the same lists and the same rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Kind {
     pub shape: Shape,
-    /// Address of the list of neighbours. If another graph gets the same address later, its first
-    /// calls use the result of this one.
+    /// Address of the neighbour list. If another graph later has the same address, its first calls
+    /// use the stored result.
     pub list: usize,
     pub first_row: usize,
     pub factors: u8,
 }
 
-/// Measurements of the two paths.
+/// Trial results of the two paths for one kind of call.
 #[derive(Debug, Default, Clone, Copy)]
 struct Known {
     tries: [u8; 2],
@@ -38,7 +40,8 @@ struct Known {
 }
 
 impl Known {
-    /// Returns the index of the next path: the one with fewer trials, or else the faster one.
+    /// Returns the index of the path to use next: the one with fewer trials, or the faster one
+    /// after all trials.
     fn next(&self) -> usize {
         if self.tries.iter().any(|&tries| tries < TRIES) {
             return usize::from(self.tries[1] < self.tries[0]);
@@ -48,12 +51,12 @@ impl Known {
     }
 }
 
-/// All trials of the process.
+/// Trial results of the whole process.
 #[derive(Debug, Default)]
 struct Trials(HashMap<Kind, Known>);
 
 impl Trials {
-    /// The next path of a kind, and whether it is to be timed.
+    /// Returns the index of the next path for a kind of call, and whether the call is to be timed.
     fn next(&mut self, kind: Kind) -> (usize, bool) {
         if self.0.len() >= MOST_KINDS && !self.0.contains_key(&kind) {
             self.0.clear();
@@ -77,8 +80,8 @@ impl Trials {
 
 static TRIALS: LazyLock<Mutex<Trials>> = LazyLock::new(Mutex::default);
 
-/// Calls `work` with the path that it should take: `favourite`, or `rival` where that is to be
-/// tried or was quicker.
+/// Calls `work` with the path to use: `favourite`, or `rival` if a trial of it is due or if it was
+/// faster.
 pub(super) fn by_trial(kind: Kind, favourite: Path, rival: Option<Path>, work: impl FnOnce(Path)) {
     let Some(rival) = rival.filter(|_| kind.shape.edges >= LEAST_EDGES) else { return work(favourite) };
     let trials = || TRIALS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,9 +1,10 @@
-//! The memory that reading may take: one budget for all readers of the process.
+//! Memory budget of reading, which all readers of the process share.
 //!
-//! A reader takes a [`Charge`] before it allocates what the input asks for: bytes of files,
-//! unpacked bytes, tables. A charge is given back when it is dropped. [`Charge::keep`] leaves it
-//! taken until the enclosing [`Reading`] ends, for parts of the result. The budget counts
-//! allocations that an input chooses the size of, not every allocation: a process holds some more.
+//! A reader takes a [`Charge`] before it allocates memory whose size the input determines: bytes of
+//! files, decompressed bytes, tables. The charge returns its bytes to the budget when it is
+//! dropped. After [`Charge::keep`] the bytes remain charged until the enclosing [`Reading`] ends;
+//! readers use this for parts of the result. The budget covers only allocations whose size depends
+//! on the input, so the process uses somewhat more memory.
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,31 +12,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::memory;
 
-/// The share of the memory that the process may hold.
+/// Divisor of the memory that the process may use. The default budget is half of that memory.
 const SHARE: u64 = 2;
-/// The budget where the operating system does not tell the memory.
+/// Budget in bytes if the operating system does not report its memory.
 const UNKNOWN: u64 = 4 << 30;
 
-/// 0: not chosen yet.
+/// Budget in bytes. 0 means that no budget has been chosen yet.
 static LIMIT: AtomicU64 = AtomicU64::new(0);
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Bytes kept until the outermost [`Reading`] of this thread ends; how many readings are open.
+    /// Bytes that remain charged until the outermost [`Reading`] of this thread ends, and the
+    /// number of readings of this thread that have not ended.
     static KEPT: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// Sets the budget in bytes, at least 1.
+/// Sets the memory budget of all readers to `bytes`, at least 1.
 pub fn set_limit(bytes: u64) {
     LIMIT.store(bytes.max(1), Ordering::Relaxed);
 }
 
-/// The budget in bytes: as set, else half of the memory that machine and control groups leave.
+/// Returns the memory budget in bytes: the value of [`set_limit`], else half of
+/// [`memory::available`].
 pub fn limit() -> u64 {
     match LIMIT.load(Ordering::Relaxed) {
         0 => {
             let found = memory::available().map_or(UNKNOWN, |bytes| bytes / SHARE).max(1);
-            // A limit that somebody set meanwhile stays.
+            // A limit that another thread has set in the meantime has precedence.
             match LIMIT.compare_exchange(0, found, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => found,
                 Err(set) => set,
@@ -45,43 +48,43 @@ pub fn limit() -> u64 {
     }
 }
 
-/// More memory than the budget has left.
+/// Error of a charge that does not fit into the memory budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exceeded {
-    /// Bytes in use together with those asked for.
+    /// Bytes that are charged already plus the bytes requested.
     pub found: u64,
-    /// The budget.
+    /// Memory budget in bytes.
     pub allowed: u64,
 }
 
 impl fmt::Display for Exceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { found, allowed } = self;
-        write!(f, "reading would take {found} bytes of memory, above the budget of {allowed} bytes")
+        write!(f, "reading needs {found} bytes of memory, above the memory budget of {allowed} bytes")
     }
 }
 
 impl std::error::Error for Exceeded {}
 
-/// Bytes taken from the budget, given back when dropped.
+/// Number of bytes charged to the memory budget. Dropping the charge returns them.
 #[derive(Debug, Default)]
 pub struct Charge(u64);
 
 impl Charge {
-    /// Takes `bytes`.
+    /// Charges `bytes` to the memory budget.
     ///
     /// # Errors
-    /// [`Exceeded`] where the budget has not so many left.
+    /// Returns [`Exceeded`] if less than `bytes` of the budget is unused.
     pub fn take(bytes: u64) -> Result<Self, Exceeded> {
         let mut charge = Self(0);
         charge.grow_to(bytes)?;
         Ok(charge)
     }
 
-    /// Takes more, until the charge is of `bytes`; a charge of more stays.
+    /// Grows the charge to `bytes`. A charge that is larger already does not change.
     ///
     /// # Errors
-    /// [`Exceeded`]; the charge is then as before.
+    /// Returns [`Exceeded`] if the budget is too small. The charge does not change in this case.
     pub fn grow_to(&mut self, bytes: u64) -> Result<(), Exceeded> {
         let more = bytes.saturating_sub(self.0);
         let allowed = limit();
@@ -94,8 +97,8 @@ impl Charge {
         Ok(())
     }
 
-    /// Leaves the bytes taken until the thread's outermost [`Reading`] ends; without one, gives
-    /// them back.
+    /// Leaves the bytes charged until the outermost [`Reading`] of this thread ends. Without a
+    /// `Reading`, the bytes return to the budget at once.
     pub fn keep(mut self) {
         KEPT.with(|kept| {
             let (bytes, open) = kept.get();
@@ -113,12 +116,14 @@ impl Drop for Charge {
     }
 }
 
-/// The reading of one input, by one thread.
+/// Guard for the time in which one thread reads one input. Bytes of [`Charge::keep`] return to the
+/// budget when the outermost guard of the thread is dropped.
 #[derive(Debug)]
 pub struct Reading(std::marker::PhantomData<*const ()>);
 
 impl Reading {
-    /// Begins; what is kept meanwhile is given back when the outermost reading is dropped.
+    /// Starts reading an input. Bytes of [`Charge::keep`] remain charged until the outermost
+    /// `Reading` of this thread is dropped.
     #[must_use]
     pub fn begin() -> Self {
         KEPT.with(|kept| kept.set((kept.get().0, kept.get().1 + 1)));

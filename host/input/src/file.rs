@@ -1,21 +1,22 @@
-//! Files that are named from outside: regular files only, opened without blocking.
+//! Access to files whose names come from users: only regular files are opened, without blocking.
 //!
-//! A pipe, a device or a socket in the place of a file would block the program, or never end.
+//! A pipe, a device or a socket under the name of a file would block the program, or deliver bytes
+//! without end.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Read as _, Result};
 use std::path::Path;
 
-/// Opens a regular file, or a link to one.
+/// Opens a regular file, or a symbolic link to one, for reading.
 ///
 /// # Errors
-/// Those of the operating system; [`ErrorKind::InvalidInput`] for what is no regular file, with its
-/// kind.
+/// Returns the error of the operating system, or [`ErrorKind::InvalidInput`] if `path` is not a
+/// regular file. The message then names the kind that was found.
 pub fn open(path: &Path) -> Result<File> {
     check(&std::fs::metadata(path)?)?;
     let mut options = OpenOptions::new();
     options.read(true);
-    // The path may have become a pipe since: opening it must not wait for a writer.
+    // The path may have become a pipe in the meantime. Opening it must not wait for a writer.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
     let file = options.open(path)?;
@@ -23,18 +24,20 @@ pub fn open(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// All bytes of a regular file, at most `most`.
+/// Reads all bytes of a regular file that has at most `most` bytes.
 ///
 /// # Errors
-/// As [`open`]; [`ErrorKind::FileTooLarge`] with both figures.
+/// Returns the errors of [`open`], and [`ErrorKind::FileTooLarge`] with the length and the limit if
+/// the file has more than `most` bytes.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     read_opened(open(path)?, most)
 }
 
-/// Reads all bytes of a regular file that holds a secret, `most` bytes at most.
+/// Reads all bytes of a regular file that contains a secret and has at most `most` bytes.
 ///
 /// # Errors
-/// As [`read`] and [`check_private`].
+/// Returns the errors of [`read`], and the errors of [`check_private`] if other users may access
+/// the file.
 #[cfg(unix)]
 pub fn read_private(path: &Path, most: u64) -> Result<Vec<u8>> {
     let file = open(path)?;
@@ -50,7 +53,7 @@ fn read_opened(file: File, most: u64) -> Result<Vec<u8>> {
         return Err(too_large(length));
     }
     let mut bytes = Vec::with_capacity(length as usize);
-    // The file may grow, and files of /proc have no length.
+    // The file may grow while it is read, and files in `/proc` report a length of 0.
     file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         return Err(too_large(bytes.len() as u64));
@@ -58,10 +61,12 @@ fn read_opened(file: File, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns an error if anybody but its owner may use a file, which holds a secret.
+/// Checks that only its owner may access `file`, which contains a secret. The path appears in the
+/// error message.
 ///
 /// # Errors
-/// [`ErrorKind::PermissionDenied`] with the mode and the remedy.
+/// Returns [`ErrorKind::PermissionDenied`] with the file mode and a `chmod` command if other users
+/// may access the file.
 #[cfg(unix)]
 pub fn check_private(file: &File, path: &Path) -> Result<()> {
     let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata()?.permissions()) & 0o777;
@@ -69,16 +74,17 @@ pub fn check_private(file: &File, path: &Path) -> Result<()> {
         return Ok(());
     }
     let reason = format!(
-        "others may use it (mode {mode:03o}); make a new one, or if you are sure that nobody has read it: chmod 600 {}",
+        "other users may access it (mode {mode:03o}); create a new one, or if you are sure that nobody has read it, run: chmod 600 {}",
         path.display()
     );
     Err(Error::new(ErrorKind::PermissionDenied, reason))
 }
 
-/// All text of a regular file, at most `most` bytes.
+/// Reads a regular UTF-8 file that has at most `most` bytes.
 ///
 /// # Errors
-/// As [`read`]; [`ErrorKind::InvalidData`] for bytes that are no UTF-8.
+/// Returns the errors of [`read`], and [`ErrorKind::InvalidData`] with the byte position if the
+/// file is not valid UTF-8.
 pub fn read_text(path: &Path, most: u64) -> Result<String> {
     let bytes = read(path, most)?;
     String::from_utf8(bytes).map_err(|error| {
@@ -87,19 +93,23 @@ pub fn read_text(path: &Path, most: u64) -> Result<String> {
     })
 }
 
-/// Makes a file of a name that a user gave, or empties it; never waits for the reader of a pipe.
+/// Creates a file under a name that a user gave, or truncates an existing one. Does not wait for
+/// the reader of a pipe.
 ///
-/// A pipe that is read takes what is written, so `--trace >(gzip > trace.gz)` works in a shell.
+/// If `path` is a pipe with a reader, the pipe is opened. For this reason `--trace >(gzip >
+/// trace.gz)` works in a shell.
 ///
 /// # Errors
-/// Those of the operating system; [`ErrorKind::InvalidInput`] for a pipe that nothing reads.
+/// Returns the error of the operating system, or [`ErrorKind::InvalidInput`] if `path` is a pipe
+/// without a reader.
 pub fn create(path: &Path) -> Result<File> {
     #[cfg(unix)]
     let _reader = read_pipe(path)?;
     File::create(path)
 }
 
-/// Opens a pipe at `path` for the time in which the caller opens it; `None` where there is no pipe.
+/// Opens the pipe at `path` without blocking, so that the caller's own `open` does not wait for a
+/// reader. Returns `None` if `path` is not a pipe.
 #[cfg(unix)]
 fn read_pipe(path: &Path) -> Result<Option<File>> {
     use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
@@ -110,16 +120,16 @@ fn read_pipe(path: &Path) -> Result<Option<File>> {
     opened.map(Some).map_err(|error| match error.raw_os_error() {
         Some(libc::ENXIO) => Error::new(
             ErrorKind::InvalidInput,
-            "a pipe that no process reads: start its reader first, or give a file",
+            "a pipe without a reader: start its reader first, or give a file",
         ),
         _ => error,
     })
 }
 
-/// Returns whether a path exists: a file, a folder, a pipe, or a broken link.
+/// Returns whether anything exists under `path`: a file, a folder, a pipe, or a broken link.
 ///
-/// A reader that looks for a file name thus reports an error if something else has the name, and
-/// does not take the file as absent.
+/// Readers use it to look for optional files. If something that is not a file has the name, opening
+/// it later reports an error instead of ignoring it.
 pub fn present(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }

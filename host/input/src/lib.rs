@@ -1,13 +1,16 @@
-//! Input from outside: whatever a user, a data set, a store, a cache or a kernel gives.
+//! Checked input from users: files, memory limits, and text that is safe to print.
 //!
-//! * [`file`]: the one place that opens files. Regular files only, never blocking, bytes bounded.
-//! * [`budget`]: the memory that reading may take, over all readers of the process.
-//! * [`mapped`]: mapped files that change while they are read, reported with their names.
-//! * [`memory`]: the memory that the process may hold, by machine and control groups.
-//! * [`notes`]: what readers decided where an input left a doubt.
-//! * [`processor`]: the processor time of the process.
-//! * [`threads`]: threads for pieces of work, where the system gives some.
-//! * [`text`]: text from outside, cleaned and cut before it is printed.
+//! * [`file`]: the only module that opens files. It opens regular files only, never blocks, and
+//!   limits the number of bytes.
+//! * [`budget`]: memory budget that all readers of the process share.
+//! * [`mapped`]: memory-mapped files. A file that changes while it is mapped is reported with its
+//!   name.
+//! * [`memory`]: memory that the process may use, limited by the machine and by control groups.
+//! * [`notes`]: reading report, with the decisions of readers about ambiguous input.
+//! * [`processor`]: processor time that the process has used.
+//! * [`threads`]: worker threads, with a fallback to the calling thread if the system starts no
+//!   more.
+//! * [`text`]: text from users, cleaned and shortened before it is printed.
 
 pub mod budget;
 pub mod file;

@@ -1,18 +1,18 @@
-//! Mapped files: a file that changes while it is mapped is reported with its name.
+//! Watch on memory-mapped files: a file that changes while it is mapped is reported with its name.
 //!
-//! Reading a mapped page that a truncated file no longer has raises SIGBUS. Numbers that another
-//! process writes into the file are read unchecked, and may lead to an access elsewhere (SIGSEGV).
-//! [`watch`] remembers length, inode and modification time of each mapped file. [`changed`]
-//! compares them. A signal handler writes one message and ends the process with exit code 1 if the
-//! fault lies in a mapped file, or if one of the files has changed. All other faults go to the
-//! handler before it.
+//! Reading a mapped page beyond the end of a truncated file raises SIGBUS. Values that another
+//! process writes into the file are used unchecked, and may cause an invalid memory access
+//! (SIGSEGV). [`watch`] records length, inode and modification time of each mapped file.
+//! [`changed`] compares them with the present values. A signal handler writes one message and ends
+//! the process with exit code 1 in two cases: the fault address is in a mapped file, or one of the
+//! files has changed. All other faults go to the handler that was installed before.
 #![allow(unsafe_code)]
 
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Identity of a file's content, as far as the system records it.
+/// File metadata (length, inode, modification time) by which a change of the content is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     bytes: u64,
@@ -41,7 +41,7 @@ impl Stamp {
     }
 }
 
-/// A mapped file that is watched until this value is dropped.
+/// Registration of a mapped file. The file is watched until this value is dropped.
 #[derive(Debug)]
 pub struct Watched {
     path: PathBuf,
@@ -51,29 +51,30 @@ pub struct Watched {
     slot: Option<signal::Slot>,
 }
 
-/// Way in which a mapped file changed.
+/// Kind of change of a mapped file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// The mapped bytes may be others than those that were checked.
+    /// Length or modification time changed, so the mapped bytes may differ from the bytes that were
+    /// checked.
     Content {
-        /// Path of the file.
+        /// Path of the mapped file.
         path: PathBuf,
-        /// Length when it was mapped, and now.
+        /// Length in bytes when the file was mapped, and length now.
         bytes: [u64; 2],
     },
-    /// Another file has taken the path. The mapped bytes are unchanged.
+    /// Another file has replaced it under the same path. The mapped bytes are unchanged.
     Replaced {
-        /// Path of the file.
+        /// Path of the mapped file.
         path: PathBuf,
     },
 }
 
 static ALL: Mutex<Vec<Weak<Watched>>> = Mutex::new(Vec::new());
 
-/// Watches `file`, whose whole content is mapped at `bytes`; `path` is named in messages.
+/// Starts watching `file`, whose whole content is mapped at `bytes`. Messages name `path`.
 ///
 /// # Errors
-/// File metadata that cannot be read.
+/// Returns the error of the operating system if the metadata of the file cannot be read.
 pub fn watch(file: File, path: &Path, bytes: &[u8]) -> std::io::Result<Arc<Watched>> {
     let stamp = Stamp::of(&file.metadata()?);
     #[cfg(unix)]
@@ -93,7 +94,8 @@ pub fn watch(file: File, path: &Path, bytes: &[u8]) -> std::io::Result<Arc<Watch
     Ok(watched)
 }
 
-/// Returns the first change of a mapped file: one of content before a replaced file.
+/// Returns the first change of a watched file, or `None`. Changes of the content have precedence
+/// over replaced files.
 #[must_use]
 pub fn changed() -> Option<Change> {
     let all: Vec<Arc<Watched>> =
@@ -118,14 +120,14 @@ impl Watched {
 #[cfg(unix)]
 impl Drop for Watched {
     fn drop(&mut self) {
-        // The slot is emptied before the file is closed and the message is freed.
+        // The table entry is cleared before the file is closed and the message is freed.
         drop(self.slot.take());
     }
 }
 
 #[cfg(unix)]
 mod signal {
-    //! The signal handler, and what it reads: a fixed table of numbers.
+    //! Signal handler for SIGBUS and SIGSEGV, and the fixed table of mapped files that it reads.
 
     use std::cell::UnsafeCell;
     use std::fs::File;
@@ -137,12 +139,14 @@ mod signal {
 
     use super::Stamp;
 
-    /// Maximum number of mapped files that the handler knows. Further ones are not reported by it.
+    /// Capacity of the signal handler's table. The handler does not report faults in further mapped
+    /// files.
     const MAX_FILES: usize = 256;
-    /// Exit code of the process after the message.
+    /// Exit code of the process after the handler has written its message.
     const EXIT_CODE: libc::c_int = 1;
 
-    /// A mapped file as the handler reads it. It is valid while `end` is not 0.
+    /// Table entry for one mapped file. The signal handler uses the entry only while `end` is not
+    /// 0.
     struct Entry {
         taken: AtomicBool,
         start: AtomicUsize,
@@ -170,11 +174,13 @@ mod signal {
             }
         }
 
-        /// Returns whether the file is no longer as it was mapped. Safe in a signal handler.
+        /// Returns whether the file has changed since it was mapped. Safe to call in a signal
+        /// handler.
         fn has_changed(&self) -> bool {
             let mut stat = MaybeUninit::<libc::stat>::uninit();
             let descriptor = self.descriptor.load(Ordering::Relaxed) as libc::c_int;
-            // SAFETY: fstat may be called in a signal handler, and writes to the structure alone.
+            // SAFETY: `fstat` may be called in a signal handler, and it writes only to this
+            // structure.
             if unsafe { libc::fstat(descriptor, stat.as_mut_ptr()) } != 0 {
                 return false;
             }
@@ -188,7 +194,7 @@ mod signal {
 
     static ENTRIES: [Entry; MAX_FILES] = [const { Entry::new() }; MAX_FILES];
 
-    /// A place in the table, which is given back when it is dropped.
+    /// Index of an entry in the signal handler's table. Dropping the value clears the entry.
     #[derive(Debug)]
     pub(super) struct Slot {
         at: usize,
@@ -204,7 +210,8 @@ mod signal {
         }
     }
 
-    /// Adds a mapped file to the table, and installs the handler at the first call.
+    /// Adds a mapped file to the signal handler's table. The first call installs the handler.
+    /// Returns `None` if the table is full.
     pub(super) fn watch(file: &File, path: &Path, bytes: &[u8], stamp: Stamp) -> Option<Slot> {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(install);
@@ -227,24 +234,24 @@ mod signal {
         entry.nanoseconds.store(stamp.modified.1, Ordering::Relaxed);
         entry.message.store(message.as_mut_ptr(), Ordering::Relaxed);
         entry.message_bytes.store(message.len(), Ordering::Relaxed);
-        // Last: the handler reads an entry with an end.
+        // `end` is stored last, because the handler reads an entry only if `end` is not 0.
         entry.end.store(bytes.as_ptr().addr() + bytes.len(), Ordering::SeqCst);
         Some(Slot { at, _message: message })
     }
 
-    /// Handlers that were installed before, for SIGBUS and SIGSEGV. Written once, before the
-    /// handler is installed.
+    /// Signal handlers that were installed before, for SIGBUS and SIGSEGV. They are written once,
+    /// before the new handler is installed.
     struct Before(UnsafeCell<[MaybeUninit<libc::sigaction>; 2]>);
 
-    // SAFETY: the cell is written inside `Once::call_once` alone, and read by a handler that is
-    // installed after that.
+    // SAFETY: only `Once::call_once` writes the cell. The handler that reads it is installed
+    // afterwards.
     unsafe impl Sync for Before {}
 
     static BEFORE: Before = Before(UnsafeCell::new([const { MaybeUninit::uninit() }; 2]));
     const SIGNALS: [libc::c_int; 2] = [libc::SIGBUS, libc::SIGSEGV];
 
     fn install() {
-        // SAFETY: the structures are plain numbers, for which zeros are valid. `sigaction` reads
+        // SAFETY: the structures contain only numbers, for which zero is valid. `sigaction` reads
         // the new one and writes the old one.
         unsafe {
             let before = BEFORE.0.get();
@@ -262,10 +269,10 @@ mod signal {
         }
     }
 
-    /// Reports a fault in a mapped file, or one after a mapped file has changed. Passes on all
-    /// others.
+    /// Handles SIGBUS and SIGSEGV. Reports a fault in a mapped file, or a fault after a mapped file
+    /// has changed. Passes all other faults to the earlier handler.
     extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-        // SAFETY: the system gives the handler a valid structure.
+        // SAFETY: the operating system passes a valid structure to the handler.
         let address = unsafe { (*info).si_addr() }.addr();
         for entry in &ENTRIES {
             let (start, end) = (entry.start.load(Ordering::Relaxed), entry.end.load(Ordering::SeqCst));
@@ -274,16 +281,16 @@ mod signal {
             }
             let message = entry.message.load(Ordering::Relaxed);
             let bytes = entry.message_bytes.load(Ordering::Relaxed);
-            // SAFETY: the message lives as long as its entry has an end. `write` and `_exit` may be
-            // called in a signal handler.
+            // SAFETY: the message lives while the `end` of its entry is not 0. `write` and `_exit`
+            // may be called in a signal handler.
             unsafe {
                 libc::write(libc::STDERR_FILENO, message.cast(), bytes);
                 libc::_exit(EXIT_CODE);
             }
         }
         let at = usize::from(signal != libc::SIGBUS);
-        // SAFETY: `install` has written both before this handler was installed. The handler that
-        // was there before is called as the system would call it. Without one the usual action is
+        // SAFETY: `install` has written both structures before this handler was installed. An
+        // earlier handler is called as the system would call it. Without one, the default action is
         // restored, and the instruction faults again.
         unsafe {
             let before = (*BEFORE.0.get())[at].assume_init_ref();

@@ -1,6 +1,6 @@
-//! Memory of this process, as Linux reports it.
+//! Memory that this process uses and may use, as Linux reports it.
 
-/// Mount points of control groups: of version 2, and of the memory controller of version 1.
+/// Mount points of control groups: version 2, and the memory controller of version 1.
 const GROUPS: [(&str, &str); 2] =
     [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
 
@@ -8,13 +8,14 @@ fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// The figure of a line of kB.
+/// Returns the value of the line called `name` in bytes, if the line gives it in kB.
 fn line_bytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|l| l.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// The most that this process has held so far.
+/// Returns the largest resident memory of this process so far, in bytes. `None` if the system does
+/// not report it.
 pub fn peak_bytes() -> Option<u64> {
     line_bytes(&read("/proc/self/status")?, "VmHWM:")
 }
@@ -32,9 +33,9 @@ pub fn available() -> Option<u64> {
     [machine, group_limit(read), space].into_iter().flatten().min()
 }
 
-/// The least limit of the control groups that this process is in, its own and those above. In a
-/// container these are often mounted as if they were the outermost, while the process's path is the
-/// host's: every part of the path that exists counts.
+/// Returns the smallest memory limit, in bytes, of the control groups that contain this process,
+/// outer groups included. In a container the outermost mount is often the container's own group,
+/// while the process's path is the host's. So every prefix of the path that exists is read.
 fn group_limit(read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let groups = read("/proc/self/cgroup").unwrap_or_default();
     let limits = groups.lines().filter_map(|line| {

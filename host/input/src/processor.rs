@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-/// Returns the processor time that all threads of this process have used, those that have ended
-/// included. Returns `None` on a system without such a clock.
+/// Returns the processor time that all threads of this process have used, ended threads included.
+/// Returns `None` if the system has no such clock.
 #[cfg(unix)]
 #[must_use]
 pub fn time() -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes to nothing but the variable that it is given.
+    // SAFETY: the call writes only to the structure that it receives.
     let failed = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) } != 0;
     if failed {
         return None;
@@ -18,7 +18,7 @@ pub fn time() -> Option<Duration> {
     Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
 }
 
-/// Returns `None`: the system has no such clock.
+/// Returns `None`, because this system has no clock of processor time.
 #[cfg(not(unix))]
 #[must_use]
 pub fn time() -> Option<Duration> {

@@ -1,22 +1,24 @@
-//! Text from outside, before it is printed: cleaned of what steers a terminal, and cut.
+//! Text from users before it is printed: control characters are escaped, and long text is cut.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// The longest text from outside that is printed whole, in characters.
+/// Maximum number of characters of a user's text that a message shows.
 pub const MAX_TEXT: usize = 200;
-/// The longest list from outside that is printed whole.
+/// Maximum number of entries of a user's list that a message shows.
 pub const MAX_LIST: usize = 20;
-/// The longest message that is printed whole, in characters.
+/// Maximum length of a printed message, in characters.
 pub const MAX_MESSAGE: usize = 4000;
 
-/// Returns whether a character controls a terminal or the direction of text, or is invisible.
+/// Returns whether a character controls the terminal, changes the direction of text, or is
+/// invisible.
 fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// `text` with characters that steer a terminal written as `\u{1b}`; line ends and tabs stay.
+/// Returns `text` with control characters escaped, for instance as `\u{1b}`. Line ends and tabs are
+/// not changed.
 pub fn clean(text: &str) -> Cow<'_, str> {
     let steers = |c: char| steers(c) && c != '\n' && c != '\t';
     if !text.contains(steers) {
@@ -32,12 +34,13 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(cleaned)
 }
 
-/// A text from outside as part of a message: one line, cleaned, at most [`MAX_TEXT`] characters.
+/// Returns a user's text for a message: one line, with control characters escaped, cut after
+/// [`MAX_TEXT`] characters.
 pub fn shown(text: &str) -> String {
     cut(text, MAX_TEXT)
 }
 
-/// [`shown`] for another length.
+/// Returns a user's text for a message, like [`shown`], but cut after `most` characters.
 pub fn cut(text: &str, most: usize) -> String {
     let mut cleaned = String::new();
     let mut characters = text.chars();
@@ -55,7 +58,7 @@ pub fn cut(text: &str, most: usize) -> String {
     cleaned
 }
 
-/// Texts from outside, separated by commas: the first [`MAX_LIST`], and how many there are beyond.
+/// Joins users' texts with commas. Shows the first [`MAX_LIST`] and the number of further ones.
 pub fn listed<S: AsRef<str>>(texts: &[S]) -> String {
     let first: Vec<String> = texts.iter().take(MAX_LIST).map(|text| shown(text.as_ref())).collect();
     match texts.len().saturating_sub(MAX_LIST) {
@@ -64,7 +67,8 @@ pub fn listed<S: AsRef<str>>(texts: &[S]) -> String {
     }
 }
 
-/// The words of an error and of its causes, each once, without what is meant for programmers.
+/// Returns the message of an error followed by the messages of its causes. A message that the text
+/// contains already is left out.
 pub fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -78,12 +82,13 @@ pub fn causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A whole message: cleaned, at most [`MAX_MESSAGE`] characters.
+/// Returns a whole message for printing, with control characters escaped, cut after [`MAX_MESSAGE`]
+/// characters.
 pub fn message(text: &str) -> Cow<'_, str> {
     let end = text.char_indices().nth(MAX_MESSAGE).map_or(text.len(), |(end, _)| end);
     let (start, rest) = text.split_at(end);
     let cleaned = clean(start);
-    // Characters that are spelled out take more room than they had.
+    // An escaped character is longer than the original, so the length is checked again.
     let whole = cleaned.chars().count() <= MAX_MESSAGE;
     if whole && rest.is_empty() {
         return cleaned;

@@ -1,26 +1,27 @@
-//! Threads for pieces of work, which the caller does itself where the system gives no more threads.
+//! Threads that fall back to the caller: if the system starts no further thread, the calling thread
+//! does the work itself.
 //!
-//! `std::thread::Scope::spawn` panics there, as under `ulimit -u` or in a control group of few
-//! processes.
+//! `std::thread::Scope::spawn` panics in this case, for instance under `ulimit -u` or in a control
+//! group with few processes.
 
 use std::ops::Range;
 use std::sync::mpsc::{RecvError, channel};
 use std::thread::{Builder, Result, Scope, ScopedJoinHandle};
 
-/// A piece of work that was given to [`spawn`].
+/// Handle of the work that was passed to [`spawn`].
 #[derive(Debug)]
 pub enum Work<'scope, T> {
-    /// Another thread does it.
+    /// The work runs on another thread.
     Given(ScopedJoinHandle<'scope, std::result::Result<T, RecvError>>),
-    /// The caller has done it.
+    /// No thread could be started, so the caller has done the work. The value is its result.
     Done(T),
 }
 
 impl<T> Work<'_, T> {
-    /// The result; waits for it.
+    /// Waits for the work and returns its result.
     ///
     /// # Errors
-    /// The payload of the panic that ended the thread.
+    /// Returns the payload of the panic if the work panicked on its thread.
     pub fn join(self) -> Result<T> {
         match self {
             Self::Given(thread) => thread.join()?.map_err(|error| Box::new(error) as _),
@@ -29,9 +30,10 @@ impl<T> Work<'_, T> {
     }
 }
 
-/// Does `work` on a new thread, or on this one before it returns.
+/// Runs `work` on a new thread. If no thread can be started, runs it on the calling thread before
+/// this function returns.
 ///
-/// So `work` must not wait for anything that the caller does afterwards.
+/// For this reason `work` must not wait for anything that the caller does after the call.
 pub fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
@@ -44,7 +46,8 @@ fn spawn_by<'scope, T: Send + 'scope, F: FnOnce() -> T + Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: F,
 ) -> Work<'scope, T> {
-    // A closure is lost with the thread that cannot start, so the work follows once there is one.
+    // A closure passed to a thread that cannot start is lost. So the thread starts first, and the
+    // closure is sent to it.
     let (give, take) = channel::<F>();
     match builder.spawn_scoped(scope, move || take.recv().map(|work| work())) {
         Ok(thread) => match give.send(work) {
@@ -60,23 +63,25 @@ pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Entries of lists for which another thread is worth its start.
+/// Minimum number of list entries per thread. With fewer entries, starting a thread costs more time
+/// than it saves.
 const ENTRIES_A_THREAD: u64 = 1 << 18;
 
-/// Returns the number of threads that work over `entries` entries is worth, at most one a
-/// processor.
+/// Returns the number of threads to use for work on `entries` list entries. It is at least 1 and at
+/// most the number of processors.
 pub fn threads_for(entries: u64) -> usize {
     processors().min((entries / ENTRIES_A_THREAD) as usize).max(1)
 }
 
-/// Returns `rows` rows in as many shares as `threads`, in order.
+/// Divides rows `0..rows` into at most `threads` ranges of equal length, in order. The last range
+/// may be shorter.
 pub fn shares(rows: usize, threads: usize) -> Vec<Range<usize>> {
     let share = rows.div_ceil(threads.max(1)).max(1);
     (0..rows).step_by(share).map(|from| from..(from + share).min(rows)).collect()
 }
 
-/// Runs each piece of work on a thread of its own, the first on the caller's. Returns the results
-/// in the same order.
+/// Runs each piece of work on its own thread, and the first on the calling thread. Returns the
+/// results in the order of `work`.
 pub fn on_threads<W: Send, R: Send>(work: Vec<W>, run: impl Fn(W) -> R + Sync) -> Vec<R> {
     let run = &run;
     std::thread::scope(|scope| {

@@ -317,7 +317,7 @@ fn a_cache_that_is_not_used_is_told_of_in_one_line() {
         says(&said(&["doctor"], "cache").0, &["cache.key: NOT used (", words]);
     };
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
-    unused("others may use it (mode 644)");
+    unused("other users may access it (mode 644)");
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
     assert_eq!(said(&train, "cache").1, "");
     std::fs::write(&key, [7; 31]).unwrap();

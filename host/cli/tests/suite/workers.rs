@@ -420,7 +420,7 @@ fn a_worker_is_told_what_is_wrong() {
     assert!(code == Some(1) && told.contains("tokens/wrong: it is not a token"), "{told}");
     std::fs::set_permissions(&wrong, std::fs::Permissions::from_mode(0o644)).unwrap();
     let (code, told) = ended(worker(folder, "127.0.0.1:1", "wrong", &[]));
-    assert!(code == Some(1) && told.contains("tokens/wrong: others may use it (mode 644)"), "{told}");
+    assert!(code == Some(1) && told.contains("tokens/wrong: other users may access it (mode 644)"), "{told}");
     let (code, told) = ended(worker(folder, "127.0.0.1:1", "none", &[]));
     assert!(code == Some(1) && told.contains("tokens/none"), "{told}");
     let (mut cluster, address) = Cluster::start(folder, &["--epochs", "1", "--lanes", "1", "--workers", "1"]);

@@ -1,8 +1,8 @@
-//! The sums of an attention, row by row.
+//! Inner loops of attention, row by row.
 //!
-//! A row's edges are taken in chunks, whose scores and weights are computed side by side; the
-//! softmax's largest score grows from chunk to chunk, and what was summed shrinks with it (Milakov
-//! and Gimelshein 2018, "Online normalizer calculation for softmax").
+//! The edges of a row are processed in chunks, and the scores and weights of a chunk are computed
+//! together. The largest score may grow from chunk to chunk; the sums so far are then scaled down
+//! (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax").
 
 use std::ops::Range;
 
@@ -14,21 +14,23 @@ use super::super::Sources;
 use super::super::kernel::fetch;
 use super::{Attention, Heads};
 
-/// Edges at once: their rows and scores stay in the first level of the cache.
+/// Number of edges per chunk. The rows and scores of a chunk fit the first-level cache.
 const CHUNK: usize = 32;
 
-/// Sums of one row on their way.
+/// Running sums of one target row.
 struct Sums {
-    /// `[H]` each: the largest score so far, and with the next chunk's; sums over all edges, and
-    /// over those of positive scores.
+    /// Per head `[H]`: the largest score so far, the largest score including the next chunk, the
+    /// sum over all edges, and the sum over edges with positive scores.
     largest: Vec<f32>,
     grown: Vec<f32>,
     sum: Vec<f32>,
     positive: Vec<f32>,
-    /// `[CHUNK H]` each: scores, then weights; 1 where a score was positive, else 0.
+    /// Per edge of a chunk and head `[CHUNK H]`: scores, which become weights, and signs (1 if the
+    /// score was positive, else 0).
     weights: Vec<f32>,
     signs: Vec<f32>,
-    /// `[H F]` each: all terms, and those of positive scores.
+    /// Per head and feature `[H F]`: the sum of all terms, and the sum of the terms with positive
+    /// scores.
     all: Vec<f32>,
     plus: Vec<f32>,
 }
@@ -55,8 +57,8 @@ impl Sums {
         }
     }
 
-    /// Raises the maximum of each head to the largest of `count` new scores, and scales its sums to
-    /// it.
+    /// Raises each head's maximum to the largest of `count` new scores, and rescales the head's
+    /// sums to the new maximum.
     #[inline(always)]
     fn grow(&mut self, count: usize, (heads, features): (usize, usize)) {
         let grown = &mut self.grown[..heads];
@@ -69,7 +71,7 @@ impl Sums {
         for head in 0..heads {
             let (before, now) = (self.largest[head], self.grown[head]);
             if now > before {
-                // Nothing was summed before the first.
+                // Before the first chunk nothing has been summed.
                 let shrink = exp(before - now);
                 self.largest[head] = now;
                 self.sum[head] *= shrink;
@@ -81,7 +83,8 @@ impl Sums {
         }
     }
 
-    /// The first `count` scores become `leaky(score)`.
+    /// Replaces each of the first `count` scores by `leaky(score)`, and records the sign of the
+    /// score.
     #[inline(always)]
     fn activate(&mut self, count: usize, slope: f32) {
         for (score, sign) in self.weights[..count].iter_mut().zip(&mut self.signs) {
@@ -91,8 +94,9 @@ impl Sums {
         }
     }
 
-    /// Terms of a chunk's edges, whose rows are `from`: `weight * values`, head by head; `step` is
-    /// a head's distance in a row, 0 where heads share its values.
+    /// Adds the terms `weight * values` of a chunk's edges to the sums of each head. `from`
+    /// contains the source rows. `step` is the distance between the values of two heads in a row;
+    /// it is 0 if all heads share the same values.
     #[inline(always)]
     fn add<const F: usize, const H: usize, const FMA: bool>(
         &mut self,
@@ -107,7 +111,7 @@ impl Sums {
             let factors = self.weights.chunks_exact(heads).zip(self.signs.chunks_exact(heads));
             let terms = from.iter().zip(factors);
             if let (true, Some(all), Some(plus)) = (F > 0, all.first_chunk_mut(), plus.first_chunk_mut()) {
-                // In registers.
+                // These arrays stay in registers.
                 let (mut a, mut p): ([f32; F], [f32; F]) = (*all, *plus);
                 for (row, (weights, signs)) in terms {
                     let Some(values) = row[head * step..].first_chunk::<F>() else { continue };
@@ -136,7 +140,7 @@ pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// A vertex's neighbours in parts of at most [`CHUNK`], then the vertex itself.
+/// Returns the neighbours of a vertex in chunks of at most [`CHUNK`], then the vertex itself.
 #[inline(always)]
 fn chunks<'a>(list: &'a [u32], own: &'a [u32; 1]) -> impl Iterator<Item = &'a [u32]> {
     list.chunks(CHUNK).chain(std::iter::once(&own[..]))
@@ -268,7 +272,8 @@ fn backward<const F: usize, const H: usize, const FMA: bool>(
                 let to = sums.sum.iter_mut().zip(&mut sums.positive);
                 let of_edge = weights.iter_mut().zip(signs).zip(inverse.iter().zip(rest));
                 for ((sum, positive), ((weight, sign), (inverse, along))) in to.zip(of_edge) {
-                    // A weight is 1 at most; rows of different epochs could say more.
+                    // A weight is at most 1. If rows of different epochs are combined, the quotient
+                    // can be larger.
                     *weight = (*weight * inverse).min(1.0);
                     *sum += *weight * along;
                     *positive += *weight * along * sign;
