@@ -1,8 +1,8 @@
-//! Builders: from edges in any order, with any repeats, to sorted lists of neighbours.
+//! Builders of graphs: edges in any order, with any repeats, become sorted adjacency lists.
 //!
-//! [`in_memory`] makes a [`Graph`], [`external`] a store on disk within a stated memory. The result
-//! is a function of the edges alone: however many threads work, and however the source is cut into
-//! chunks, the same edges give the same bytes.
+//! [`in_memory`] builds a [`Graph`]. [`external`] writes a store to disk and stays within a memory
+//! limit. The result depends only on the edges: for any number of threads and any division of the
+//! source into chunks, the same edges give the same bytes.
 //!
 //! ```
 //! use eciton_graph::{adjacency::Options, build};
@@ -36,22 +36,24 @@ pub use keys::Listed;
 pub use lists::are_lists;
 pub(crate) use lists::trusted;
 
-/// Builds a graph with `threads` threads (at least one). At its peak this holds 12 bytes a directed
-/// edge (4 of them are the result), 8 bytes a vertex and a chunk of the source a thread.
+/// Builds a graph with `threads` threads (at least one). Peak memory is 12 bytes per directed edge
+/// (4 of them for the result), 8 bytes per vertex, and one chunk of the source per thread.
 ///
 /// # Errors
-/// Those of the source; [`Error::EmptyGraph`](crate::error::Error::EmptyGraph),
-/// [`Error::Limit`](crate::error::Error::Limit) for too many vertices or a chunk that is too long,
-/// [`Error::UnknownVertex`](crate::error::Error::UnknownVertex) with the edge's chunk and position.
-/// Where several chunks have faults, the first chunk's is told.
+/// Returns the errors of `source`. Returns [`Error::EmptyGraph`](crate::error::Error::EmptyGraph)
+/// for a source without vertices, and [`Error::Limit`](crate::error::Error::Limit) for too many
+/// vertices or a chunk that is too long. Returns
+/// [`Error::UnknownVertex`](crate::error::Error::UnknownVertex) with the edge's chunk and position
+/// if an edge has an invalid vertex. If several chunks have faults, the fault of the first chunk is
+/// returned.
 pub fn in_memory(source: &dyn EdgeSource, options: Options, threads: usize) -> Result<Graph> {
     in_memory_counted(source, options, threads).map(|(graph, _)| graph)
 }
 
-/// [`in_memory`], and counts of the edges that were read.
+/// Builds a graph like [`in_memory`], and returns the counts of the edges that were read.
 ///
 /// # Errors
-/// As [`in_memory`].
+/// Returns the errors of [`in_memory`].
 pub fn in_memory_counted(
     source: &dyn EdgeSource,
     options: Options,
@@ -68,10 +70,11 @@ pub fn in_memory_counted(
     Ok((graph, keys.listed()))
 }
 
-/// The graph of the edges that `keep` (`[E]`, in the order of [`Graph::incoming`]) names.
+/// Returns the graph of the edges for which `keep` is true. `keep` `[E]` is in the order of
+/// [`Graph::incoming`].
 ///
 /// # Errors
-/// [`Error::Malformed`] if there is not one `keep` for each edge.
+/// Returns [`Error::Malformed`] if `keep` does not have one value per edge.
 pub fn retained(graph: &Graph, keep: &[bool]) -> Result<Graph> {
     let lists = graph.incoming();
     if keep.len() != lists.neighbours().len() {
@@ -91,11 +94,11 @@ pub fn retained(graph: &Graph, keep: &[bool]) -> Result<Graph> {
     with_transpose(trusted(offsets, neighbours), threads)
 }
 
-/// The graph of in-neighbour lists as they are, self loops included; lists that do not ascend are
-/// sorted, repeats dropped. `offsets` ascend from 0 to the number of neighbours.
+/// Builds a graph from lists of in-neighbours, self-loops included. Lists that do not ascend are
+/// sorted, and repeats are dropped. `offsets` must ascend from 0 to the number of neighbours.
 ///
 /// # Errors
-/// As [`in_memory`].
+/// Returns the errors of [`in_memory`].
 pub fn from_lists(offsets: Vec<u64>, neighbours: Vec<u32>, threads: usize) -> Result<Graph> {
     if are_lists(&offsets, &neighbours) {
         return with_transpose(Adjacency::from_parts(offsets, neighbours)?, threads);
@@ -104,9 +107,9 @@ pub fn from_lists(offsets: Vec<u64>, neighbours: Vec<u32>, threads: usize) -> Re
     in_memory(&transpose::Lists::new(&offsets, &neighbours), as_stored, threads)
 }
 
-/// The graph of lists in memory that may be somebody else's. Where `options` would change nothing
-/// they are taken as they are, without a copy. `outgoing`: they are lists of targets by source,
-/// else of sources by target.
+/// Builds a graph from lists in memory that other objects may share. If `options` changes nothing,
+/// the lists are used without a copy. `outgoing` is true if each list contains the targets of one
+/// source, and false if it contains the sources of one target.
 ///
 /// ```
 /// use eciton_graph::{adjacency::Options, build};
@@ -117,8 +120,8 @@ pub fn from_lists(offsets: Vec<u64>, neighbours: Vec<u32>, threads: usize) -> Re
 /// ```
 ///
 /// # Errors
-/// As [`in_memory`]; [`Error::Malformed`] for offsets that do not ascend from 0 to the number of
-/// neighbours.
+/// Returns the errors of [`in_memory`], and [`Error::Malformed`] if the offsets do not ascend from
+/// 0 to the number of neighbours.
 pub fn of_lists(
     (offsets, neighbours): (impl Into<Slab<u64>>, impl Into<Slab<u32>>),
     outgoing: bool,
@@ -140,7 +143,7 @@ pub fn of_lists(
         true => {
             let lists = Adjacency::from_parts(offsets, neighbours)?;
             match options.symmetric && !transpose::equals_own(&lists, threads) {
-                true => in_memory(&transpose::Lists::of(&lists), options, threads)?,
+                true => in_memory(&transpose::Lists::from_adjacency(&lists), options, threads)?,
                 false => with_transpose(lists, threads)?,
             }
         }
@@ -154,28 +157,32 @@ fn with_transpose(incoming: Adjacency, threads: usize) -> Result<Graph> {
         return Ok(Graph::from_pair(incoming, None));
     }
     let as_stored = Options { symmetric: false, keep_self_loops: true };
-    let outgoing = buckets::lists(&Keys::out_of(&transpose::Lists::of(&incoming), as_stored), threads)?;
+    let outgoing =
+        buckets::lists(&Keys::out_of(&transpose::Lists::from_adjacency(&incoming), as_stored), threads)?;
     Ok(Graph::from_pair(incoming, Some(outgoing)))
 }
 
-/// Builds the graph of a store in at most `memory_bytes` of memory (at least [`MIN_MEMORY_BYTES`]),
-/// with at most `threads` threads, fewer where the memory asks for it.
+/// Builds the graph of a store within `memory_bytes` of memory (at least [`MIN_MEMORY_BYTES`]).
+/// Uses at most `threads` threads, and fewer if the memory does not suffice. Returns what the edge
+/// rule changed.
 ///
-/// What the source itself holds, and an index of 16 bytes for each block of the temporary file (a
-/// block is about a 512th of the memory, at most 1 MiB), come on top of that. The temporary file
-/// lies beside the sections and takes 8 bytes a directed edge, or 16 and 8 for every two values,
-/// twice that where the edges crowd at few vertices; it is gone when this returns. The sections are
-/// the very bytes that [`in_memory`] and [`Writer::graph`] would give. The source's values become
-/// the store's edge features by the rule of [`EdgeRule`](crate::edge_rule::EdgeRule), with
-/// [`Zeros::NoEdges`](crate::edge_rule::Zeros::NoEdges) if they are
-/// [weights](EdgeSource::is_weight). Returns what the rule changed.
+/// Memory of the source itself is not included, nor is an index of 16 bytes for each block of the
+/// temporary file. A block is about a 512th of the memory, at most 1 MiB. The temporary file is in
+/// the folder of the sections. It takes 8 bytes per directed edge, or with edge values 16 bytes
+/// plus 8 for every two values. It takes twice that if most edges are at few vertices. The file is
+/// removed before this function returns.
+///
+/// The sections have the same bytes as with [`in_memory`] and [`Writer::graph`]. The source's
+/// values become the store's edge features by the rule of [`EdgeRule`](crate::edge_rule::EdgeRule).
+/// If they are [weights](EdgeSource::is_weight),
+/// [`Zeros::NoEdges`](crate::edge_rule::Zeros::NoEdges) applies.
 ///
 /// # Errors
-/// As [`in_memory`]; [`Error::Write`](crate::error::Error::Write) and
-/// [`Error::Read`](crate::error::Error::Read) for the files;
-/// [`Error::Malformed`](crate::error::Error::Malformed) for too little memory;
-/// [`Error::NotFinite`](crate::error::Error::NotFinite) for a value;
-/// [`Error::Limit`](crate::error::Error::Limit) for too many columns.
+/// Returns the errors of [`in_memory`]. Returns [`Error::Write`](crate::error::Error::Write) or
+/// [`Error::Read`](crate::error::Error::Read) if a file cannot be written or read, and
+/// [`Error::Malformed`](crate::error::Error::Malformed) if `memory_bytes` is too small. Returns
+/// [`Error::NotFinite`](crate::error::Error::NotFinite) for an infinite value or NaN, and
+/// [`Error::Limit`](crate::error::Error::Limit) for too many value columns.
 pub fn external(
     source: &dyn EdgeSource,
     options: Options,
@@ -201,7 +208,7 @@ fn external_in(
             unit: "columns",
             allowed: MAX_STREAMED_COLUMNS.into(),
             found: source.columns().into(),
-            remedy: "keep the columns that are of use, or make it a folder with edges.csv, which is read whole",
+            remedy: "remove columns that are not needed, or write the data as a folder with edges.csv, which is read as a whole",
         });
     }
     let incoming = [Section::Offsets, Section::Neighbours];
@@ -212,7 +219,7 @@ fn external_in(
     if !symmetric {
         let outgoing = [Section::OutOffsets, Section::OutNeighbours];
         let keys = Keys::out_of(source, options);
-        // Values decide which edges there are, if they are weights.
+        // If the values are weights, they decide which edges exist.
         let keys = if source.is_weight() { keys.with_values() } else { keys };
         let outgoing = external::lists(&keys, room, writer, outgoing, false)?.sections;
         symmetric = writer.same(incoming[0], outgoing[0])? && writer.same(incoming[1], outgoing[1])?;

@@ -1,8 +1,9 @@
-//! Checksums of a data set, section by section: CRC-32 of the numbers as they lie in memory.
+//! Checksums of a data set: CRC-32 of each section's values as they are in memory.
 //!
-//! They are those of a [store](crate::store)'s sections, so a data set has the same checksums however
-//! it was read. What a store has checked is not read again. The checksums find accidental changes:
-//! every change of up to 32 neighbouring bits, and other changes but one in 2^32.
+//! The sections are those of a [store](crate::store), so a data set has the same checksums for
+//! every input format. Sections whose checksum was compared when a store was opened are not read
+//! again. CRC-32 detects every change within 32 adjacent bits, and misses other accidental changes
+//! with probability 2^-32.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,13 +12,13 @@ use eciton_tensor::{Plain, Slab, bytes_of};
 use crate::dataset::{Dataset, Features, Labels, VertexIds};
 use eciton_input::threads::{on_threads, threads_for};
 
-/// Bytes that a thread reads at a time.
+/// Number of bytes that a thread reads at a time.
 const PIECE: usize = 8 << 20;
 
 /// Part of a data set that a message can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// In-neighbours of each vertex, and the graph of each vertex.
+    /// Adjacency lists, and the graph of each vertex.
     Graph,
     /// Features of the vertices.
     Features,
@@ -25,24 +26,24 @@ pub enum Part {
     EdgeFeatures,
     /// Labels of the vertices.
     Labels,
-    /// Vertices of the three parts of the split.
+    /// Vertices for training, validation and test.
     Split,
     /// Names of vertices, graphs, columns and classes.
     Names,
 }
 
-/// Checksum of one section.
+/// Checksum of one section of a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checksum {
-    /// Part that the section belongs to.
+    /// Part of the data set that the section belongs to.
     pub part: Part,
     /// Length of the section in bytes.
     pub bytes: u64,
-    /// CRC-32 of the bytes.
+    /// CRC-32 of the section's bytes.
     pub crc32: u32,
 }
 
-/// Sections whose checksums are wanted.
+/// Sections whose checksums are to be computed.
 #[derive(Default)]
 struct Sections<'a> {
     all: Vec<(Part, &'a [u8], Option<u32>)>,
@@ -68,8 +69,8 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// Returns the checksums of a data set's sections, always in the same order. Features are taken as they were
-/// before they were scaled.
+/// Returns the checksums of a data set's sections, always in the same order. Feature checksums are
+/// those of the unscaled features.
 #[must_use]
 pub fn of(dataset: &Dataset) -> Vec<Checksum> {
     let mut sections = Sections::default();
@@ -102,7 +103,7 @@ pub fn of(dataset: &Dataset) -> Vec<Checksum> {
     all
 }
 
-/// Returns the checksums of features as they are held.
+/// Returns the checksums of features in their current form.
 #[must_use]
 pub fn of_features(features: &Features) -> Vec<Checksum> {
     let mut sections = Sections::default();
@@ -135,7 +136,8 @@ fn corrections(features: &Features) -> Vec<u8> {
     bytes
 }
 
-/// Returns the names of vertices, graphs, columns and classes as bytes, each list and name with its end.
+/// Returns the names of vertices, graphs, columns and classes as bytes. Each list and each name
+/// ends with a separator.
 fn names(dataset: &Dataset) -> Vec<u8> {
     let mut bytes = Vec::new();
     let ids = std::iter::once(&dataset.ids).chain(dataset.graphs.as_ref().map(|graphs| graphs.ids()));
@@ -158,12 +160,12 @@ fn names(dataset: &Dataset) -> Vec<u8> {
 fn add_words(bytes: &mut Vec<u8>, words: &[String]) {
     for word in words {
         bytes.extend_from_slice(word.as_bytes());
-        // No UTF-8 text has this byte.
+        // The byte 0xfe does not occur in UTF-8.
         bytes.push(0xfe);
     }
 }
 
-/// Returns the CRC-32 of each section. The threads share out pieces of all sections.
+/// Returns the CRC-32 of each section. Threads work on pieces of all sections in parallel.
 pub(crate) fn crc32s(sections: Vec<&[u8]>) -> Vec<u32> {
     let pieces: Vec<(usize, &[u8])> = (0..)
         .zip(&sections)

@@ -1,10 +1,11 @@
-//! Corrections of feature values: the part of each value that f32 cannot hold.
+//! Corrections of feature values: the difference between each exact value and its f32.
 //!
 //! Features are stored as f32. A column such as Unix time has values near 1.7e9 that differ by
-//! seconds, and f32 has steps of 128 there. A reader therefore passes each value through a
-//! [`Collector`], which returns the rounded value and records the difference where it matters. Scaling
-//! by columns ([`Features::standardise`](crate::features::Features::standardise)) adds the corrections
-//! again, in f64. Columns whose values lie around their mean cost nothing.
+//! seconds, but neighbouring f32 values differ by 128 there. A reader therefore passes each value
+//! through a [`Collector`], which returns the rounded value and records the difference if it
+//! matters. Scaling by columns ([`Features::standardise`](crate::features::Features::standardise))
+//! adds the corrections again, in f64. Columns whose values are near their mean have no
+//! corrections.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,37 +14,39 @@ use eciton_input::budget::Charge;
 
 use crate::error::{Error, Place, Result};
 
-/// A correction counts where it is above this share of the column's standard deviation. f32 loses less where
-/// a column's values are below 64 deviations.
+/// Minimum correction, as a fraction of the column's standard deviation. Columns whose values are
+/// within 64 deviations of 0 lose less than this in f32.
 const NEGLIGIBLE: f64 = 1.0 / (1u64 << 20) as f64;
-/// Columns below this have their statistics in a list; a map has those of other columns that occur.
+/// Columns below this index have their statistics in a vector. Statistics of other columns are in a
+/// map.
 const LISTED_COLUMNS: u32 = 1 << 16;
-/// Entries for which memory is charged at a time.
+/// Number of entries for which memory is charged to the budget at a time.
 const CHARGED_ENTRIES: usize = 1 << 12;
 
-/// A number as f32, and what the rounding took away.
+/// Number as f32, with the difference that rounding removed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Number {
     /// The nearest f32.
     pub rounded: f32,
-    /// Exact value less `rounded`; 0 for values that f32 holds, and where either is not finite.
+    /// Exact value minus `rounded`. It is 0 if f32 represents the value exactly, and if either
+    /// value is not finite.
     pub residual: f64,
 }
 
 impl Number {
-    /// Reads a number as `str::parse` does for f32: words for infinity and NaN are numbers too.
+    /// Parses a number as `str::parse` does for f32, including the words for infinity and NaN.
     #[must_use]
     pub fn parse(field: &str) -> Option<Self> {
         let real: f64 = field.parse().ok()?;
-        // Whole numbers that f64 would round.
+        // Whole numbers that f64 would round are parsed as integers.
         if real.abs() >= (1u64 << 53) as f64
             && let Ok(whole) = field.parse::<i64>()
         {
             return Some(Self::from(whole));
         }
         let rounded = real as f32;
-        // The way over f64 rounds twice. Results differ only where the f64 lies half-way between two
-        // f32, or below the smallest normal one.
+        // Parsing through f64 rounds twice. Results differ only if the f64 is half-way between two
+        // f32 values or below the smallest normal one.
         let halfway = real.to_bits() & 0x1fff_ffff == 0x1000_0000;
         let rounded = match halfway || rounded.abs() <= f32::MIN_POSITIVE {
             true => field.parse().ok()?,
@@ -57,14 +60,14 @@ impl Number {
         Self { rounded, residual: if residual.is_finite() { residual } else { 0.0 } }
     }
 
-    /// The number in f64; whole numbers beyond 2^53 are rounded.
+    /// Returns the number as f64. Whole numbers beyond 2^53 are rounded.
     #[must_use]
     pub fn value(self) -> f64 {
         f64::from(self.rounded) + self.residual
     }
 
-    /// Returns whether this is a whole number of 64 bits that f32 cannot hold. Larger numbers are measurements
-    /// in a small unit.
+    /// Returns whether this is a whole 64-bit number that f32 cannot represent. Larger numbers are
+    /// taken for measurements in a small unit.
     #[must_use]
     pub fn is_rounded_whole(self) -> bool {
         let value = self.value();
@@ -87,31 +90,31 @@ impl From<i64> for Number {
 impl From<i128> for Number {
     fn from(exact: i128) -> Self {
         let rounded = exact as f32;
-        // Both are far below 2^127 for numbers of 64 bits, and the difference below 2^40.
+        // Both values are far below 2^127 for 64-bit numbers, and their difference is below 2^40.
         Self { rounded, residual: exact.saturating_sub(rounded as i128) as f64 }
     }
 }
 
-/// A correction of one value.
+/// Correction of one feature value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Correction {
-    /// Row of the value.
+    /// Row of the feature value.
     pub row: u32,
-    /// Column of the value.
+    /// Column of the feature value.
     pub column: u32,
-    /// Exact value less the stored f32.
+    /// Exact value minus the stored f32.
     pub residual: f64,
 }
 
-/// The corrections of a data set's features, by row and column. Clones share the memory.
+/// Corrections of a data set's features, ordered by row and column. Clones share the memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Corrections(Option<Arc<[Correction]>>);
 
 impl Corrections {
-    /// No corrections.
+    /// Empty corrections: all stored values are exact.
     pub const NONE: Self = Self(None);
 
-    /// Corrections in any order, at most one for a value.
+    /// Sorts the corrections `entries`, given in any order, with at most one correction per value.
     #[must_use]
     pub fn new(mut entries: Vec<Correction>) -> Self {
         let place = |entry: &Correction| (entry.row, entry.column);
@@ -127,13 +130,13 @@ impl Corrections {
         self.0.is_none()
     }
 
-    /// All corrections, by row and column.
+    /// Returns all corrections, ordered by row and column.
     #[must_use]
     pub fn entries(&self) -> &[Correction] {
         self.0.as_deref().unwrap_or_default()
     }
 
-    /// Corrections of one row, by column.
+    /// Returns the corrections of one row, ordered by column.
     #[must_use]
     pub fn of_row(&self, row: u32) -> &[Correction] {
         let all = self.entries();
@@ -142,7 +145,7 @@ impl Corrections {
         &rest[..rest.partition_point(|entry| entry.row == row)]
     }
 
-    /// The corrections of rows in another order: `new_of_old[row]` is the new row.
+    /// Returns the corrections after a reordering of rows: `new_of_old[row]` is the new row.
     #[must_use]
     pub fn permuted(&self, new_of_old: &[u32]) -> Self {
         let moved =
@@ -150,7 +153,7 @@ impl Corrections {
         Self::new(self.entries().iter().filter_map(moved).collect())
     }
 
-    /// The corrections of the columns `columns`, in this order.
+    /// Returns the corrections of the columns `columns`, renumbered in this order.
     #[must_use]
     pub fn selected(&self, columns: &[u32]) -> Self {
         let moved = |entry: &Correction| {
@@ -160,11 +163,11 @@ impl Corrections {
         Self::new(self.entries().iter().filter_map(moved).collect())
     }
 
-    /// Checks that each correction belongs to a value of `rows` rows of `columns`, is finite, and occurs
-    /// once; `file` is named in errors.
+    /// Checks that each correction belongs to a value of `rows` rows of `columns` columns, is
+    /// finite, and occurs once. Error messages name `file`.
     ///
     /// # Errors
-    /// [`Error::Malformed`].
+    /// Returns [`Error::Malformed`] if a correction is invalid.
     pub fn validate(&self, rows: usize, columns: u32, file: &str) -> Result<()> {
         let all = self.entries();
         let ascending = all.is_sorted_by(|a, b| (a.row, a.column) < (b.row, b.column));
@@ -182,7 +185,7 @@ impl Corrections {
     }
 }
 
-/// Statistics of a column so far.
+/// Running statistics of a column.
 #[derive(Debug, Clone, Copy)]
 struct Column {
     count: u64,
@@ -207,9 +210,9 @@ impl Column {
         self.most = self.most.max(value);
     }
 
-    /// The residual below which scaled values do not change, where the column has `rows` rows. Values
-    /// that were not added are zeros. The difference of the sums is inexact where the mean is large; its
-    /// error is then far below the residuals.
+    /// Returns the residual up to which scaled values do not change, for a column with `rows` rows.
+    /// Values that were not added count as zeros. If the mean is large, the difference of the sums
+    /// is inexact, but its error is far below the residuals.
     fn negligible(&self, rows: u64) -> f64 {
         let count = self.count.max(rows).max(1) as f64;
         let mean = self.sum / count;
@@ -224,7 +227,7 @@ impl Column {
 /// Statistics of all columns that occur.
 #[derive(Debug, Default)]
 struct Columns {
-    /// Columns below [`LISTED_COLUMNS`].
+    /// Statistics of the columns below [`LISTED_COLUMNS`].
     first: Vec<Column>,
     others: HashMap<u32, Column>,
 }
@@ -250,35 +253,36 @@ impl Columns {
     }
 }
 
-/// Collects the corrections of features while they are read, in any order of rows.
+/// Collects the corrections of features while a reader reads them, in any order of rows.
 ///
-/// A correction is recorded where it is above 2^-20 of the column's standard deviation so far, and
-/// dropped at the end where it is not above that share of the whole column's. Corrections of whole
-/// numbers are never dropped. Memory is charged to the budget of reading; where it does not suffice,
-/// all corrections are dropped with a warning.
+/// A correction is recorded if it is above 2^-20 of the column's standard deviation so far. It is
+/// dropped at the end if it is not above that fraction of the final deviation. Corrections of whole
+/// numbers are never dropped. Memory is charged to the memory budget of reading. If the budget does
+/// not suffice, all corrections are dropped with a warning.
 #[derive(Debug)]
 pub struct Collector {
     file: String,
     columns: Columns,
-    /// Values that are not added are zeros.
+    /// True if values that are not added are zeros.
     sparse: bool,
     rows: u64,
-    /// Corrections of whole numbers.
+    /// Corrections of whole numbers, which are never dropped.
     whole: Vec<Correction>,
-    /// Corrections that may be negligible in the end.
+    /// Corrections that may be dropped at the end.
     others: Vec<Correction>,
     charge: Charge,
     exceeded: bool,
 }
 
 impl Collector {
-    /// A collector for dense rows; `file` is named in warnings.
+    /// Creates a collector for dense rows. Warnings name `file`.
     #[must_use]
     pub fn dense(file: &str) -> Self {
         Self::new(file, false)
     }
 
-    /// A collector for rows of which only values that are not zero are added.
+    /// Creates a collector for sparse rows, of which only non-zero values are added. Warnings name
+    /// `file`.
     #[must_use]
     pub fn sparse(file: &str) -> Self {
         Self::new(file, true)
@@ -297,14 +301,14 @@ impl Collector {
         }
     }
 
-    /// Takes a value and returns it as f32.
+    /// Records the correction of a value if it matters, and returns the value as f32.
     pub fn push(&mut self, row: u32, column: u32, number: Number) -> f32 {
         self.rows = self.rows.max(u64::from(row) + 1);
         let rows = if self.sparse { self.rows } else { 0 };
         let of = self.columns.get_mut(column);
         of.add(number.value());
         if number.residual != 0.0 {
-            // Of a column that is constant so far, the deviation is not known yet.
+            // The deviation of a column that is constant so far is not yet known.
             let limit = of.negligible(rows);
             let entry = Correction { row, column, residual: number.residual };
             if number.is_rounded_whole() {
@@ -324,7 +328,7 @@ impl Collector {
         let list = if whole { &mut self.whole } else { &mut self.others };
         if list.len() == list.capacity() {
             let more = CHARGED_ENTRIES.max(list.len() / 2);
-            // All entries are copied once when they are finished.
+            // [`Collector::finish`] copies all entries once, so twice the memory is charged.
             let bytes = (held + more).saturating_mul(2 * size_of::<Correction>());
             if self.charge.grow_to(bytes as u64).is_err() {
                 (self.exceeded, self.charge) = (true, Charge::default());
@@ -336,7 +340,7 @@ impl Collector {
         list.push(entry);
     }
 
-    /// The corrections that count.
+    /// Returns the corrections that are not negligible.
     #[must_use]
     pub fn finish(self) -> Corrections {
         let Self { file, columns, sparse, rows, mut whole, others, charge, exceeded } = self;

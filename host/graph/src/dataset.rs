@@ -1,4 +1,5 @@
-//! A graph with features, labels and a split: all that a training run reads.
+//! Data sets: a graph with features, labels and a split, which is the whole input of a training
+//! run.
 
 pub use crate::edge_features::EdgeFeatures;
 pub use crate::encoding::Encoded;
@@ -14,39 +15,42 @@ use crate::checksum::Checksum;
 use crate::error::{Error, Place, Result};
 use crate::graphs::{Graphs, apart_error};
 
-/// A data set for a prediction task on vertices or on whole graphs.
+/// Data set for a prediction task on vertices or on whole graphs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
-    /// A short name, for instance `cora`.
+    /// Short name, for instance `cora`.
     pub name: String,
-    /// The edges between the V vertices.
+    /// Edges between the V vertices.
     pub graph: Graph,
-    /// `[V, columns]`, as published unless `scaling` names a transformation.
+    /// Features `[V, columns]` of the vertices, with the values of the input unless `scaling` names
+    /// a transformation.
     pub features: Features,
-    /// `[E, columns]`, as published. `None` if the edges have no features.
+    /// Features `[E, columns]` of the edges, with the values of the input. `None` if edges have no
+    /// features.
     pub edge_features: Option<EdgeFeatures>,
-    /// Labels of each vertex, which are to be predicted.
+    /// Labels of the vertices, which are to be predicted.
     pub labels: Labels,
     /// Vertex ids for training, validation and test.
     pub split: Split,
-    /// The graph of each vertex, and for each graph the vertex that has its labels and its place in
-    /// the split. `None` if the data set is one graph.
+    /// Graph of each vertex, and for each graph its representative: the vertex that has the graph's
+    /// labels and represents it in the split. `None` if the data set is one graph.
     pub graphs: Option<Graphs>,
-    /// The user's ids of the vertices.
+    /// Ids of the vertices in the user's data.
     pub ids: VertexIds,
     /// Names of classes and columns.
     pub names: Names,
-    /// The scaling that was applied to the features.
+    /// Scaling that was applied to the features.
     pub scaling: Scaling,
-    /// Checksums of the features before they were scaled. `None` if they are not scaled.
+    /// Checksums of the unscaled features. `None` if the features are not scaled.
     pub unscaled: Option<Vec<Checksum>>,
-    /// Columns that the features were encoded from. `None` if the features are columns of numbers.
+    /// Typed columns from which the features were encoded. `None` if the input had numeric feature
+    /// columns.
     pub encoded: Option<Encoded>,
 }
 
 impl Dataset {
-    /// Creates a data set of one graph without edge features. Vertices have their dense ids, no
-    /// column or class is named, and nothing is scaled.
+    /// Creates a data set of one graph without edge features. Vertices have dense ids, columns and
+    /// classes have no names, and features are not scaled.
     pub fn new(name: String, graph: Graph, features: Features, labels: Labels, split: Split) -> Self {
         Self {
             name,
@@ -69,13 +73,14 @@ impl Dataset {
         self.graph.vertices()
     }
 
-    /// Checks that all parts of the data set fit together. There is a row of features and of labels
-    /// per vertex, and a row of edge features per edge. Features are finite, labels are valid, and
-    /// the splits are disjoint sets of labelled vertices. With many graphs, no edge joins two of
-    /// them, and only standing vertices have labels. Every reader calls this function.
+    /// Checks that all parts of the data set fit together. There is one row of features and of
+    /// labels per vertex, and one row of edge features per edge. Features are finite, labels are
+    /// valid, and the splits are disjoint sets of labelled vertices. In a data set of many graphs,
+    /// no edge joins two graphs, and only representative vertices have labels. Every reader calls
+    /// this function.
     ///
     /// # Errors
-    /// The first fault found, with the part and row.
+    /// Returns an error with the part and row of the first fault.
     pub fn validate(&self) -> Result<()> {
         let part = |what: &str| format!("{} {what}", self.name);
         let vertices = self.vertices();
@@ -110,11 +115,12 @@ impl Dataset {
         self.graphs.as_ref().map_or(Ok(()), |graphs| self.validate_graphs(graphs))
     }
 
-    /// Checks that `graphs` are graphs of the vertices, that no edge joins two of them, and that only
-    /// standing vertices have labels.
+    /// Checks that `graphs` has the vertices of this data set, that no edge joins two graphs, and
+    /// that only representative vertices have labels.
     ///
     /// # Errors
-    /// [`Error::Mismatch`]; [`Error::Malformed`] with the edge and its graphs, or the vertex.
+    /// Returns [`Error::Mismatch`] if the numbers of vertices differ, and [`Error::Malformed`] with
+    /// the edge and its graphs, or with the vertex that must not have a label.
     fn validate_graphs(&self, graphs: &Graphs) -> Result<()> {
         let place = |part: &str| Place::whole(format!("{} {part}", self.name));
         let (found, expected) = (graphs.lists().vertices(), self.vertices());
@@ -132,16 +138,17 @@ impl Dataset {
         if let Some(vertex) = (0..expected).find(known) {
             return Err(Error::Malformed {
                 place: Place::row(format!("{} labels", self.name), vertex.into()),
-                expected: "no label: only the vertex that stands for a graph has one".to_owned(),
-                found: format!("one of a further vertex of graph {}", graphs.name(vertex)),
+                expected: "no label, because only the first vertex of a graph has the graph's label"
+                    .to_owned(),
+                found: format!("a label of another vertex of graph {}", graphs.name(vertex)),
                 remedy: "give the label to the first vertex of the graph",
             });
         }
         Ok(())
     }
 
-    /// Replaces the labels by the same labels of another kind or count. Names that do not fit the
-    /// new labels are removed.
+    /// Replaces the labels by the same labels in another form. Names that do not fit the new labels
+    /// are removed.
     pub fn set_labels(&mut self, labels: Labels) {
         self.labels = labels;
         let edges = self.edge_features.as_ref().map_or(0, EdgeFeatures::columns);
@@ -151,7 +158,7 @@ impl Dataset {
     /// Returns the data set if [`Dataset::validate`] finds no fault.
     ///
     /// # Errors
-    /// The errors of [`Dataset::validate`].
+    /// Returns the errors of [`Dataset::validate`].
     pub fn checked(self) -> Result<Self> {
         self.validate()?;
         Ok(self)

@@ -5,12 +5,12 @@ use eciton_tensor::Slab;
 use crate::error::{Error, Place, Result};
 use eciton_input::threads::{on_threads, shares, threads_for};
 
-/// The most columns of [`EdgeFeatures`].
+/// Maximum number of columns of [`EdgeFeatures`].
 pub const MAX_COLUMNS: u32 = 1 << 20;
 
-/// `[E, columns]` f32: a row a directed edge, in the order of the graph's in-lists
-/// ([`Graph::incoming`](crate::adjacency::Graph::incoming): by target, sources ascending). Finite.
-/// Clones share the memory.
+/// Edge features `[E, columns]` as f32: one row per directed edge, in the order of
+/// [`Graph::incoming`](crate::adjacency::Graph::incoming) (by target, then by source). All values
+/// are finite. Clones share the memory.
 ///
 /// ```
 /// use eciton_graph::adjacency::{Graph, Options};
@@ -29,11 +29,13 @@ pub struct EdgeFeatures {
 }
 
 impl EdgeFeatures {
-    /// Rows of `columns` values (1 to [`MAX_COLUMNS`]), row-major. That they are finite and fit a graph
-    /// is checked by [`Dataset::validate`](crate::dataset::Dataset::validate).
+    /// Creates rows of `columns` values (1 to [`MAX_COLUMNS`]), row-major.
+    /// [`Dataset::validate`](crate::dataset::Dataset::validate) checks that the values are finite
+    /// and that the rows fit a graph.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for another number of columns or a last row that is not whole.
+    /// Returns [`Error::Malformed`] if the number of columns is invalid or the last row is
+    /// incomplete.
     pub fn new(columns: u32, values: impl Into<Slab<f32>>) -> Result<Self> {
         let values = values.into();
         check_columns(u64::from(columns), || Place::whole("edge features"))?;
@@ -45,10 +47,10 @@ impl EdgeFeatures {
         Ok(Self { columns, values })
     }
 
-    /// The rows of the edges that `keep` (`[E]`) names.
+    /// Returns the rows of the edges for which `keep` `[E]` is true.
     ///
     /// # Errors
-    /// As [`EdgeFeatures::new`].
+    /// Returns the errors of [`EdgeFeatures::new`].
     pub fn retained(&self, keep: &[bool]) -> Result<Self> {
         let rows = self.values.chunks_exact(self.columns as usize).zip(keep);
         let kept: Vec<f32> =
@@ -56,37 +58,39 @@ impl EdgeFeatures {
         Self::new(self.columns, kept)
     }
 
-    /// Returns the values of all edges as they are held.
+    /// Returns the memory slab with the values of all edges.
     pub(crate) fn slab(&self) -> &Slab<f32> {
         &self.values
     }
 
-    /// Values of an edge.
+    /// Returns the number of values per edge.
     pub fn columns(&self) -> u32 {
         self.columns
     }
 
-    /// Directed edges.
+    /// Returns the number of rows, which is the number of directed edges.
     pub fn rows(&self) -> usize {
         self.values.len() / self.columns as usize
     }
 
-    /// All rows, one after the other.
+    /// Returns the values of all rows, row-major.
     pub fn values(&self) -> &[f32] {
         &self.values
     }
 
-    /// `[E]`: one value of each edge, for instance its weight; none beyond the last column.
+    /// Returns one column `[E]`, for instance the edges' weights, or `None` if the column does not
+    /// exist.
     pub fn column(&self, at: u32) -> Option<Vec<f32>> {
         let every = self.columns as usize;
         (at < self.columns).then(|| self.values.iter().skip(at as usize).step_by(every).copied().collect())
     }
 
-    /// Checks that there is a row for each of `edges` edges and that every value is finite; `file` is
-    /// named in errors.
+    /// Checks that there is a row for each of `edges` edges and that every value is finite. Error
+    /// messages name `file`.
     ///
     /// # Errors
-    /// [`Error::Mismatch`], [`Error::NotFinite`].
+    /// Returns [`Error::Mismatch`] for another number of rows, and [`Error::NotFinite`] for an
+    /// infinite value or NaN.
     pub fn validate(&self, edges: u64, file: &str) -> Result<()> {
         let found = self.rows() as u64;
         if found != edges {
@@ -97,10 +101,10 @@ impl EdgeFeatures {
     }
 }
 
-/// Refuses a number of columns that is not 1 to [`MAX_COLUMNS`].
+/// Checks that the number of columns is 1 to [`MAX_COLUMNS`].
 ///
 /// # Errors
-/// [`Error::Malformed`].
+/// Returns [`Error::Malformed`] if the number of columns is invalid.
 pub fn check_columns(columns: u64, place: impl Fn() -> Place) -> Result<()> {
     if (1..=u64::from(MAX_COLUMNS)).contains(&columns) {
         return Ok(());
@@ -109,14 +113,14 @@ pub fn check_columns(columns: u64, place: impl Fn() -> Place) -> Result<()> {
         place: place(),
         expected: format!("1 to {MAX_COLUMNS} columns of edge features"),
         found: columns.to_string(),
-        remedy: "keep the columns that are of use, or leave edge features out",
+        remedy: "remove columns that are not needed, or leave edge features out",
     })
 }
 
-/// Refuses rows of `columns` values of which one is not finite, with its row and column.
+/// Checks that all values of rows of `columns` values are finite.
 ///
 /// # Errors
-/// [`Error::NotFinite`].
+/// Returns [`Error::NotFinite`] with the row and column of the first infinite value or NaN.
 pub fn check_finite(values: &[f32], columns: usize, file: &str) -> Result<()> {
     let fault = |&at: &usize| !values[at].is_finite();
     let work = shares(values.len(), threads_for(values.len() as u64));

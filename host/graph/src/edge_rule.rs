@@ -1,11 +1,13 @@
-//! The one rule by which listed edges become a graph: repeated edges, weights of zero, self-loops.
+//! Rule by which listed edges become a graph: treatment of repeated edges, weights of zero and
+//! self-loops. All readers use it.
 //!
 //! 1. Entries that name the same directed pair are added up, in f64 and in the order of the file.
-//! 2. An entry whose only value is its weight, and whose sum is 0, is no edge.
+//! 2. If the only value of an edge is its weight, and the sum of its weights is 0, the edge is
+//!   dropped.
 //! 3. In a symmetric graph, an edge that is listed in both directions has the mean of the two sums.
 //!
-//! Without values, entries that name the same edge are merged. Self-loops are kept or dropped by
-//! [`SelfLoops`]. [`EdgeRule`] applies the rule in memory, [`build::external`] on disk.
+//! Without values, entries that name the same edge are merged. [`SelfLoops`] decides whether
+//! self-loops are kept. [`EdgeRule`] applies the rule in memory, [`build::external`] on disk.
 //!
 //! ```
 //! use eciton_graph::adjacency::Options;
@@ -38,29 +40,30 @@ use findings::report_loops;
 pub use findings::Findings;
 pub use self_loops::{SelfLoops, loops};
 
-/// Column names that mark an edge's only column as its weight, in lower case.
+/// Column names, in lower case, that mark the column of the edge weights.
 pub const WEIGHT_NAMES: [&str; 5] = ["weight", "w", "value", "values", "data"];
 
-/// Returns whether a column name marks an edge's weight.
+/// Returns whether `name`, in any case, marks the column of the edge weights.
 #[must_use]
 pub fn is_weight(name: &str) -> bool {
     WEIGHT_NAMES.iter().any(|known| name.trim().eq_ignore_ascii_case(known))
 }
 
-/// Meaning of a value of zero.
+/// Treatment of edges whose values are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Zeros {
-    /// The only column is the edge's weight, so an edge whose sum is 0 is no edge.
+    /// The only column is the edge's weight, so an edge whose weights add up to 0 is dropped.
     NoEdges,
-    /// Edges are kept whatever their values are.
+    /// Edges are kept for all values.
     #[default]
     Kept,
-    /// Edges are kept; this column is their weight, whose zeros the reading report counts.
+    /// Edges are kept. The column with this index is their weight, and the reading report counts
+    /// its zeros.
     KeptWeight(u32),
 }
 
 impl Zeros {
-    /// The meaning by the names of the columns.
+    /// Returns the treatment that follows from the names of the value columns.
     #[must_use]
     pub fn by_names(names: &[String]) -> Self {
         let weight = names.iter().position(|name| is_weight(name));
@@ -72,7 +75,7 @@ impl Zeros {
     }
 }
 
-/// The rule, for one list of edges.
+/// Edge rule for one list of edges.
 #[derive(Debug, Clone, Copy)]
 pub struct EdgeRule<'a> {
     file: &'a str,
@@ -80,17 +83,18 @@ pub struct EdgeRule<'a> {
     zeros: Zeros,
 }
 
-/// A graph, its edges' rows, and what the rule changed.
+/// Result of [`EdgeRule::placed`]: the graph, the rows of its edges, and counts of what the rule
+/// changed.
 pub type Placed = (Graph, EdgeFeatures, Findings);
 
 impl<'a> EdgeRule<'a> {
-    /// The rule for edges of `file`, which errors name.
+    /// Creates the rule for the edges of `file`, which error messages name.
     #[must_use]
     pub fn new(file: &'a str, options: Options) -> Self {
         Self { file, options, zeros: Zeros::Kept }
     }
 
-    /// The same rule with another meaning of zeros.
+    /// Returns the rule with another treatment of zeros.
     #[must_use]
     pub fn with_zeros(self, zeros: Zeros) -> Self {
         Self { zeros, ..self }
@@ -99,18 +103,18 @@ impl<'a> EdgeRule<'a> {
     /// Builds the graph of edges without values.
     ///
     /// # Errors
-    /// As [`build::in_memory`].
+    /// Returns the errors of [`build::in_memory`].
     pub fn merged(&self, source: &dyn EdgeSource, threads: usize) -> Result<(Graph, Findings)> {
         let (graph, read) = build::in_memory_counted(source, self.options, threads)?;
         let findings = Findings::without_values(&graph, self.options, read);
         Ok((graph, findings))
     }
 
-    /// Builds the graph of edges with values: `edges[k]` is (source, target), `values[k * columns..]` its
-    /// row. Memory as [`EdgeRule::placed`], and the graph's.
+    /// Builds the graph of edges with values. `edges[k]` is (source, target), and `values[k *
+    /// columns..]` starts its row. Peak memory is that of [`EdgeRule::placed`] plus the graph.
     ///
     /// # Errors
-    /// As [`build::in_memory`] and [`EdgeRule::placed`].
+    /// Returns the errors of [`build::in_memory`] and [`EdgeRule::placed`].
     pub fn valued<V: Copy + Default + Into<f64> + Sync>(
         &self,
         vertices: u64,
@@ -123,16 +127,17 @@ impl<'a> EdgeRule<'a> {
         self.placed(graph, edges, columns, values)
     }
 
-    /// Places values at the edges of `graph`, which was built of the same `edges` by the same options,
-    /// and removes edges of weight 0 from it.
+    /// Assigns rows of values to the edges of `graph`, which was built from the same `edges` with
+    /// the same options, and removes edges of weight 0 from it.
     ///
-    /// Peak memory beside the arguments: a byte a directed edge, a value of `V` a value of the result
-    /// (8 bytes if any edge is repeated), and 4 bytes a value of the result.
+    /// Peak memory besides the arguments is one byte per directed edge, one value of `V` (8 bytes
+    /// if any edge is repeated) per value of the result, and 4 bytes per value of the result.
     ///
     /// # Errors
-    /// [`Error::Malformed`] as [`EdgeFeatures::new`], for an edge that is not in the graph, for an edge
-    /// of the graph without a row, and for a sum beyond f32; [`Error::NotFinite`] for a value;
-    /// [`Error::Mismatch`] if there are not as many rows as edges.
+    /// Returns [`Error::Malformed`] under the conditions of [`EdgeFeatures::new`], for an edge that
+    /// is not in the graph, for an edge of the graph without a row, and for a sum that f32 cannot
+    /// represent. Returns [`Error::NotFinite`] for an infinite value or NaN, and
+    /// [`Error::Mismatch`] if the numbers of rows and edges differ.
     pub fn placed<V: Copy + Default + Into<f64> + Sync>(
         &self,
         graph: Graph,
@@ -148,7 +153,7 @@ impl<'a> EdgeRule<'a> {
         self.check_rows(edges.len(), width, values)?;
         let lists = graph.incoming();
         let options = self.options;
-        // How often each directed edge is listed as it stands: 0, 1, or 2 for any more.
+        // Number of times each directed edge is listed in this direction: 0, 1, or 2 for more.
         let mut listed = vec![0u8; lists.neighbours().len()];
         let mut repeats = 0;
         self.each_place(lists, edges, |_, at| {
@@ -163,7 +168,7 @@ impl<'a> EdgeRule<'a> {
             })?;
             rows.combined(|at| own[at].into())?
         } else {
-            // A sum starts at -0.0, so that a single row stays as it is.
+            // A sum starts at -0.0, so that the values of a single row do not change.
             let mut sums = vec![-0.0f64; listed.len() * width];
             self.each_place(lists, edges, |k, at| {
                 let sums = &mut sums[at * width..(at + 1) * width];
@@ -203,8 +208,8 @@ impl<'a> EdgeRule<'a> {
         }
     }
 
-    /// Calls `each` with the position of every listed edge that the graph keeps, and with its index in
-    /// the lists, in the order of `edges`.
+    /// Calls `each` for every listed edge that the graph contains, in the order of `edges`. The
+    /// arguments are the edge's position in `edges` and its index in the lists.
     fn each_place(
         &self,
         lists: &Adjacency,
@@ -220,7 +225,7 @@ impl<'a> EdgeRule<'a> {
                     place: Place::row(self.file, k as u64),
                     expected: "an edge of the graph".to_owned(),
                     found: format!("{source} -> {target}"),
-                    remedy: "give the edges that the graph was built of",
+                    remedy: "pass the edges from which the graph was built",
                 });
             };
             each(k, at);
@@ -230,12 +235,12 @@ impl<'a> EdgeRule<'a> {
 }
 
 impl EdgeFeatures {
-    /// Rows of listed edges at the edges of `graph`, which was built of the same edges by the same
-    /// `options`: `edges[k]` is (source, target), `rows[k * columns..]` its values. Repeats and directions
-    /// are combined by [`EdgeRule`]; no edge is removed.
+    /// Assigns rows of values to the edges of `graph`, which was built from the same edges with the
+    /// same `options`. `edges[k]` is (source, target), and `rows[k * columns..]` starts its values.
+    /// [`EdgeRule`] combines repeats and directions. No edge is removed.
     ///
     /// # Errors
-    /// The errors of [`EdgeRule::placed`].
+    /// Returns the errors of [`EdgeRule::placed`].
     pub fn placed(
         graph: &Graph,
         edges: &[(u32, u32)],
@@ -248,13 +253,13 @@ impl EdgeFeatures {
     }
 }
 
-/// Index of an edge in lists of in-neighbours.
+/// Returns the index of an edge in lists of in-neighbours.
 fn index(lists: &Adjacency, source: u32, target: u32) -> Option<usize> {
     let found = lists.of(target).binary_search(&source).ok()?;
     Some(lists.offsets()[target as usize] as usize + found)
 }
 
-/// Sums of directed edges on their way to rows of the graph.
+/// Sums of directed edges, from which the rows of the graph's edges are computed.
 struct Rows<'a> {
     rule: &'a EdgeRule<'a>,
     lists: &'a Adjacency,
@@ -264,14 +269,15 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// The row of each edge, the edges that stay (`None`: all), and counts. `sum` returns a value of the
-    /// sums, which are in the order of the lists.
+    /// Computes the row of each edge. Returns the rows, flags of the edges to keep (`None` if all
+    /// are kept), and counts. `sum` returns a value of the sums, which are in the order of the
+    /// lists.
     fn combined(&self, sum: impl Fn(usize) -> f64) -> Result<(Vec<f32>, Option<Vec<bool>>, Findings)> {
         let (width, zeros) = (self.width, self.rule.zeros);
         let mut rows = vec![0.0f32; self.listed.len() * width];
         let mut keep: Option<Vec<bool>> = None;
         let mut findings = Findings { valued: true, ..Findings::default() };
-        // A weight that rounds to 0 is 0.
+        // A weight that f32 rounds to 0 counts as 0.
         let present = |at: usize| self.listed[at] > 0 && (zeros != Zeros::NoEdges || sum(at) as f32 != 0.0);
         for target in 0..self.lists.vertices() {
             let start = self.lists.offsets()[target as usize] as usize;
@@ -285,7 +291,7 @@ impl Rows<'_> {
                         place: Place::whole(self.rule.file),
                         expected: "a row for each edge of the graph".to_owned(),
                         found: format!("none for the edge {source} -> {target}"),
-                        remedy: "give the edges that the graph was built of",
+                        remedy: "pass the edges from which the graph was built",
                     });
                 }
                 let other = other.filter(|&other| present(other));
@@ -335,12 +341,12 @@ fn fill(row: &mut [f32], value: impl Fn(usize) -> f64) {
     (0..).zip(row).for_each(|(column, to)| *to = value(column) as f32);
 }
 
-/// A data set whose reader kept self-loops, with those that `decision` asks for. What was found is added to
-/// the reading report; `own`: the data is the user's, so that dropped loops are a note. Nothing is copied if
-/// there are no self-loops.
+/// Applies `decision` to the self-loops of a data set whose reader kept them. Adds the number of
+/// self-loops to the reading report. If `own` is true, the data comes from the user, and dropped
+/// loops are reported as a note. Without self-loops nothing is copied.
 ///
 /// # Errors
-/// As [`build::retained`].
+/// Returns the errors of [`build::retained`].
 pub fn settle(mut data: Dataset, decision: SelfLoops, own: bool) -> Result<Dataset> {
     let found = loops(&data.graph);
     if found == 0 {

@@ -13,7 +13,7 @@ pub const MAX_CHUNK_VALUES: usize = (1 << 22) + MAX_STREAMED_COLUMNS as usize;
 /// Maximum number of value columns of a source.
 pub const MAX_STREAMED_COLUMNS: u32 = 1024;
 
-/// Directed edges (source, target) in chunks.
+/// Source of directed edges (source, target) in chunks that can be read in any order, repeatedly.
 pub trait EdgeSource: Sync {
     /// Returns the number of vertices. Every id of an edge is below it.
     fn vertices(&self) -> u64;
@@ -25,8 +25,7 @@ pub trait EdgeSource: Sync {
     /// changes.
     ///
     /// # Errors
-    /// The file cannot be read, or it holds something other than edges. The error names the
-    /// location.
+    /// Returns an error with the location if the file cannot be read or does not contain edges.
     fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> Result<()>;
 
     /// Returns the number of values of each edge, at most [`MAX_STREAMED_COLUMNS`].
@@ -34,8 +33,8 @@ pub trait EdgeSource: Sync {
         0
     }
 
-    /// Returns true if the only column is the edge's weight. An edge whose values add up to 0 is
-    /// then no edge.
+    /// Returns true if the only column is the edge's weight. In this case, an edge whose values add
+    /// up to 0 is dropped.
     fn is_weight(&self) -> bool {
         false
     }
@@ -44,7 +43,7 @@ pub trait EdgeSource: Sync {
     /// Values are finite, and a chunk has at most [`MAX_CHUNK_VALUES`] of them.
     ///
     /// # Errors
-    /// The errors of [`EdgeSource::read`].
+    /// Returns the errors of [`EdgeSource::read`].
     fn read_with_values(
         &self,
         chunk: u64,
@@ -55,7 +54,7 @@ pub trait EdgeSource: Sync {
     }
 }
 
-/// Edges in memory.
+/// Edge source over a number of vertices and a slice of edges in memory.
 impl EdgeSource for (u64, &[(u32, u32)]) {
     fn vertices(&self) -> u64 {
         self.0

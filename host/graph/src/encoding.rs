@@ -23,23 +23,24 @@ pub use kind::Kind;
 
 use crate::corrections::Number;
 
-/// Code of a missing word.
+/// Code of a missing value in [`Cells::Words`].
 pub const MISSING: u32 = u32::MAX;
-/// Maximum number of values of a column that is one-hot by default. Columns with more are hashed.
+/// Maximum number of distinct values of a word column that is one-hot encoded by default. Columns
+/// with more values are hashed.
 pub const MAX_CATEGORIES: usize = 64;
-/// Maximum number of values of a column whose kind is set to category.
+/// Maximum number of distinct values of a column whose kind is set to category by the user.
 pub const MAX_SET_CATEGORIES: usize = 4096;
-/// Feature columns of a hashed column.
+/// Number of feature columns of a hashed column.
 pub const HASH_COLUMNS: u32 = 64;
 
-/// Values of a column, one per row.
+/// Values of a table column, one per row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cells {
-    /// Numbers; NaN is a missing value.
+    /// Numbers. NaN is a missing value.
     Numbers(Vec<Number>),
-    /// Words by their codes.
+    /// Words, stored as codes.
     Words {
-        /// Position in `words`, or [`MISSING`].
+        /// Index in `words` for each row, or [`MISSING`].
         codes: Vec<u32>,
         /// Distinct words in order of first appearance.
         words: Vec<String>,
@@ -72,21 +73,22 @@ impl Cells {
     }
 }
 
-/// A named column.
+/// Named column of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
-    /// Name in the file.
+    /// Name of the column in the file.
     pub name: String,
-    /// Meaning of the values.
+    /// Meaning of the values, from which the encoding follows.
     pub kind: Kind,
-    /// Values of the rows: numbers for numbers, booleans and dates, words for all other kinds.
+    /// Values of the rows. Numbers, booleans and dates are stored as numbers, all other kinds as
+    /// words.
     pub cells: Cells,
 }
 
-/// Named columns of the same rows.
+/// Table of named columns with the same rows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
-    /// File that the columns come from, for messages.
+    /// File that the table comes from, for messages.
     pub file: String,
     /// Number of rows.
     pub rows: usize,
@@ -95,7 +97,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Returns whether a column is a feature.
+    /// Returns whether at least one column is a feature.
     #[must_use]
     pub fn has_features(&self) -> bool {
         self.columns.iter().any(|column| column.kind != Kind::Ignored)

@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use eciton_gather::error::Error as ListsError;
 pub use eciton_gather::error::{Place, Position};
 
-/// A failure to read or to build a graph or a data set. A retry does not help: the input has to
+/// Failure to read or to build a graph or a data set. A retry does not help: the input has to
 /// change first.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The operating system refused to read a file or folder.
-    #[error("{path}: cannot be read: {source}; check the path and its permissions", path = path.display())]
+    #[error("{path}: cannot be read: {source}; check that the path exists and that you may read it", path = path.display())]
     Read {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// The error of the operating system.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A value exceeds a stated limit.
@@ -27,9 +27,9 @@ pub enum Error {
         limit: &'static str,
         /// Unit of `allowed` and `found`.
         unit: &'static str,
-        /// The maximum that is allowed.
+        /// Maximum that is allowed.
         allowed: u64,
-        /// The number that was requested or found.
+        /// Number that was requested or found.
         found: u64,
         /// Advice to the user on what to change.
         remedy: &'static str,
@@ -39,14 +39,14 @@ pub enum Error {
     Malformed {
         /// Location of the wrong content.
         place: Place,
-        /// The content that the format requires.
+        /// Content that the format requires.
         expected: String,
-        /// The content that was found.
+        /// Content that was found.
         found: String,
         /// Advice to the user on what to change.
         remedy: &'static str,
     },
-    /// A pickle asks for a Python object that is not on the list of harmless ones.
+    /// A pickle asks for a Python object that is not on the reader's list of harmless objects.
     #[error(
         "{place}: the pickle asks for {global}, which this reader refuses (it knows arrays, sparse \
          rows, lists and dictionaries, and runs no code); do not open this file with Python's pickle \
@@ -58,23 +58,25 @@ pub enum Error {
         /// Module and name of the Python object.
         global: String,
     },
-    /// An edge to or from a vertex that does not exist.
+    /// An edge starts or ends at a vertex that does not exist.
     #[error("{place}: an edge names vertex {vertex}, but {known}; remove the edge or add the vertex")]
     UnknownVertex {
-        /// Location of the edge. For edges from memory, the row is the edge's index.
+        /// Location of the edge. For edges in memory, the row is the index of the edge.
         place: Place,
-        /// The vertex as written.
+        /// Vertex id as written in the input.
         vertex: String,
         /// Valid vertices, as a clause of the message.
         known: String,
     },
-    /// A graph without vertices.
-    #[error("{place}: the graph has no vertices; there is nothing to train on")]
+    /// The graph has no vertices.
+    #[error(
+        "{place}: the graph has no vertices, so there is nothing to train on; check that this is the intended file"
+    )]
     EmptyGraph {
         /// Location of the graph.
         place: Place,
     },
-    /// A feature of a vertex or edge that is not a finite number.
+    /// A feature of a vertex or edge is not a finite number.
     #[error("{place}: feature column {column} is {value}; replace or remove values that are not finite")]
     NotFinite {
         /// Location of the feature. Its row is the vertex or the edge.
@@ -84,14 +86,14 @@ pub enum Error {
         /// The value: NaN or an infinity.
         value: f32,
     },
-    /// A label outside the range of classes.
+    /// A label is outside the range of classes.
     #[error("{place}: label {label}, but classes are 0..{classes}; use -1 or an empty field for no label")]
     LabelRange {
         /// Location of the label. Its row is the vertex.
         place: Place,
-        /// The label as found in the file.
+        /// Label as found in the file.
         label: i64,
-        /// The number of classes.
+        /// Number of classes.
         classes: u64,
     },
     /// A split names a vertex that does not exist or has no label.
@@ -99,157 +101,158 @@ pub enum Error {
     SplitVertex {
         /// Location of the entry. Its row is the index in the split.
         place: Place,
-        /// `train`, `validation` or `test`.
+        /// Split that names the vertex: `train`, `validation` or `test`.
         part: &'static str,
-        /// The vertex as written.
+        /// Vertex id as written in the input.
         vertex: String,
-        /// The reason why the split cannot name this vertex, as a clause of the message.
+        /// Reason why the split cannot name this vertex, as a clause of the message.
         problem: &'static str,
     },
-    /// A split that cannot be drawn from these labels.
-    #[error("the split cannot be drawn: {reason}")]
+    /// The requested split cannot be drawn from these labels.
+    #[error("cannot draw the split: {reason}")]
     DrawnSplit {
-        /// The reason and advice to the user.
+        /// Reason, and advice to the user on what to change.
         reason: String,
     },
-    /// A vertex in two splits, or twice in one.
-    #[error("{place}: vertex {vertex} is in the {first} and in the {second} split; keep one")]
+    /// A vertex is in two splits, or twice in one.
+    #[error(
+        "{place}: vertex {vertex} is in the {first} split and again in the {second} split; remove one of the two entries"
+    )]
     SplitOverlap {
         /// Location of the second occurrence.
         place: Place,
-        /// The vertex.
+        /// Vertex id that occurs twice.
         vertex: u32,
-        /// The split of the first occurrence.
+        /// Split of the first occurrence.
         first: &'static str,
-        /// The split of the second occurrence.
+        /// Split of the second occurrence.
         second: &'static str,
     },
     /// Two parts of a data set have different numbers of rows or columns.
-    #[error("{place}: {found} {what}, but {other} says {expected}; the files do not belong together")]
+    #[error("{place}: found {found} {what}, but {other} has {expected}; the files do not belong together")]
     Mismatch {
         /// Location of the part that differs.
         place: Place,
-        /// Name of the items that are counted.
+        /// Name of the items that are counted, for instance `edges`.
         what: &'static str,
-        /// The number of items at `place`.
+        /// Number of items at `place`.
         found: u64,
-        /// The number of items that `other` has.
+        /// Number of items that `other` has.
         expected: u64,
-        /// The part of the data set that `place` was compared with.
+        /// Part of the data set that `place` was compared with.
         other: String,
     },
     /// No built-in data set has this name.
-    #[error("no built-in data set is called {name:?}{}; known: {}; a path to a file or folder works too",
+    #[error("unknown data set {name:?}{}; built-in data sets: {}; or give the path of a file or folder",
         nearest.as_ref().map_or(String::new(), |n| format!(" (did you mean {n:?}?)")), known.join(", "))]
     UnknownDataset {
-        /// The name that was requested.
+        /// Name that was requested.
         name: String,
-        /// The most similar known name, if any is similar.
+        /// Most similar known name, or `None` if no name is similar.
         nearest: Option<String>,
-        /// All known names.
+        /// Names of all built-in data sets.
         known: Vec<String>,
     },
-    /// A folder holds several data sets, or not the one that was named.
-    #[error("{path}: {}; give one of these names: {}", match name {
-        Some(name) => format!("there is no data set {name:?} here{}",
+    /// A folder contains several data sets, and no name or an unknown name was given.
+    #[error("{path}: {}; choose one of these names: {}", match name {
+        Some(name) => format!("no data set {name:?} in this folder{}",
             nearest.as_ref().map_or(String::new(), |n| format!(" (did you mean {n:?}?)"))),
-        None => format!("there are {} data sets here", names.len()),
+        None => format!("this folder contains {} data sets", names.len()),
     }, eciton_input::text::listed(names), path = path.display())]
     ChooseName {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// The name that was given.
+        /// Name that was given, or `None`.
         name: Option<String>,
-        /// The most similar name in the folder, if any is similar.
+        /// Most similar name in the folder, or `None` if no name is similar.
         nearest: Option<String>,
-        /// The names of the data sets in the folder.
+        /// Names of the data sets in the folder.
         names: Vec<String>,
     },
-    /// A name was given for a file or folder that holds only one data set.
-    #[error("{path}: there is one data set here, and the name {name:?} chooses nothing; leave it out",
+    /// A name was given for a file or folder that contains only one data set.
+    #[error("{path}: the name {name:?} is not needed, because this path contains a single data set; remove the name",
         path = path.display())]
     NameNotUsed {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// The name that was given.
+        /// Name that was given.
         name: String,
     },
-    /// The file or folder has no known layout of a data set.
-    #[error("{path}: found {}, which is no layout known here; known: {known}", if found.is_empty() {
+    /// The file or folder does not have the layout of a known data set format.
+    #[error("{path}: not a known data set layout: found {}, expected one of: {known}", if found.is_empty() {
         "nothing".to_owned() } else { eciton_input::text::listed(found) }, path = path.display())]
     UnknownLayout {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Names of at most 20 files in it.
+        /// Names of at most 20 files in the folder.
         found: Vec<String>,
-        /// The layouts that would be recognised.
+        /// Layouts that the readers recognise, for the message.
         known: &'static str,
     },
-    /// The operating system refused to write.
+    /// The operating system refused to write a file or folder.
     #[error("{path}: cannot be written: {source}; check the free space and the folder's permissions",
         path = path.display())]
     Write {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// The error of the operating system.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A result cannot be placed at a path, for instance because something exists there.
+    /// A result cannot be written under a path, for instance because the path exists.
     #[error("{path}: {problem}", path = path.display())]
     Exists {
-        /// The file or folder.
+        /// Path of the result.
         path: PathBuf,
-        /// The reason and advice to the user.
+        /// Reason, and advice to the user on what to change.
         problem: &'static str,
     },
-    /// A store of a version that this program does not read.
-    #[error("{path}: a store of version {found}, but this program reads versions 1 to {known}; convert the \
+    /// The store has a version that this program does not read.
+    #[error("{path}: this store has version {found}, but this program reads versions 1 to {known}; convert the \
         data again with this program, or open it with the one that wrote it", path = path.display())]
     StoreVersion {
-        /// `store.json`.
+        /// Path of the store's `store.json`.
         path: PathBuf,
-        /// The version that the store has.
+        /// Version of the store.
         found: u64,
-        /// The latest version that this program reads.
+        /// Latest version that this program reads.
         known: u64,
     },
-    /// The content of a file of a store differs from what was written.
-    #[error("{path}: the checksum is {found:08x}, but {expected:08x} was written; the file was changed \
-        or damaged, convert the data again", path = path.display())]
+    /// The content of a store's file differs from what was written.
+    #[error("{path}: the checksum is {found:08x}, but the store recorded {expected:08x}; the file was changed \
+        or damaged: convert the data again", path = path.display())]
     Checksum {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The checksum that the store recorded.
+        /// Checksum that the store recorded.
         expected: u32,
-        /// The checksum of the bytes that were read.
+        /// Checksum of the bytes that were read.
         found: u32,
     },
-    /// Rows cannot be held in memory.
+    /// The memory for rows could not be allocated.
     #[error("{what}: {source}")]
     Memory {
         /// Name of the rows, for instance `features`.
         what: &'static str,
-        /// The error of the memory buffer.
+        /// Error of the memory buffer.
         source: eciton_tensor::Error,
     },
-    /// A parameter of a generator is outside its limits.
-    #[error("{name} is {found}, but must be {allowed}")]
+    /// A parameter is outside its allowed range.
+    #[error("invalid {name}: found {found}, expected {allowed}")]
     Parameter {
-        /// Name of the parameter.
+        /// Name of the parameter, as the message shows it.
         name: &'static str,
-        /// The value that was given.
+        /// Value that was given.
         found: String,
         /// Range or description of the allowed values.
         allowed: String,
     },
-    /// A split by links was requested for a graph without links.
-    #[error("{place}: no edge joins two different vertices; there are no links to predict")]
+    /// Links were to be held out of a graph without links.
+    #[error("{place}: no edge joins two different vertices, so there are no links to predict")]
     NoLinks {
         /// Location of the graph.
         place: Place,
     },
-    /// The draws found no pair of vertices without a link, because nearly all or all pairs are
-    /// linked.
+    /// Random draws found no pair of vertices without a link, because nearly all pairs are linked.
     #[error("{place}: {attempts} draws found {} {links} of {possible} possible links; {remedy}",
         match vertex {
             Some(vertex) => format!("no vertex without a link to vertex {vertex}, which has"),
@@ -258,19 +261,19 @@ pub enum Error {
     NoPair {
         /// Location of the pair. Its row is the index of the pair.
         place: Place,
-        /// The end of a held-out link that the pair was to have, if it was to have one.
+        /// Vertex that the pair was to contain, or `None` if any two vertices were allowed.
         vertex: Option<u32>,
-        /// The number of pairs that were tried.
+        /// Number of pairs that were tried.
         attempts: u32,
-        /// The number of links of the vertex, or of the graph if there is no `vertex`.
+        /// Number of links of `vertex`, or of the graph if there is no `vertex`.
         links: u64,
-        /// The number of links that the vertex or the graph could have.
+        /// Number of links that the vertex or the graph could have.
         possible: u64,
         /// Advice to the user on what to change.
         remedy: &'static str,
     },
-    /// A long operation ended because its caller requested it.
-    #[error("stopped before the end; nothing was kept")]
+    /// The caller stopped a long operation before its end.
+    #[error("stopped before the end; nothing was written")]
     Stopped,
 }
 
@@ -286,7 +289,7 @@ impl Error {
             place,
             expected: expected.into(),
             found: found.into(),
-            remedy: "the file is damaged or of another kind; fetch or write it again",
+            remedy: "the file is damaged or has another format; download or write it again",
         }
     }
 }

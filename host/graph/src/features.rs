@@ -8,22 +8,23 @@ use crate::corrections::{Collector, Corrections, Number};
 use crate::error::{Error, Place, Result};
 use eciton_input::threads::{on_threads, shares, threads_for};
 
-/// Rows of which only the stored columns are not zero.
+/// Sparse feature rows. Columns that are not stored are zero.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SparseRows {
-    /// Columns of every row.
+    /// Number of columns of every row.
     pub columns: u32,
-    /// `[rows + 1]`, from 0, never descending.
+    /// Start of each row in `indices` and `values`, `[rows + 1]`. The first is 0, and offsets never
+    /// descend.
     pub offsets: Slab<u64>,
-    /// Columns of the stored values, ascending within a row, without repeats.
+    /// Column of each stored value, ascending within a row, without repeats.
     pub indices: Slab<u32>,
-    /// The stored values, one for each of `indices`.
+    /// Stored values, one for each entry of `indices`.
     pub values: Slab<f32>,
     /// Differences between the exact values and the stored f32.
     pub corrections: Corrections,
 }
 
-/// Sparse rows that are being written, row after row.
+/// Builder of sparse rows, which appends one row after another.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SparseBuilder {
     columns: u32,
@@ -33,13 +34,13 @@ pub struct SparseBuilder {
 }
 
 impl SparseBuilder {
-    /// Rows without any; [`SparseBuilder::push_row`] adds them.
+    /// Creates a builder without rows.
     pub fn new(columns: u32) -> Self {
         Self { columns, offsets: vec![0], indices: Vec::new(), values: Vec::new() }
     }
 
-    /// Adds a row of (column, value) in any order; `entries` is left sorted. Values of a column
-    /// that is named twice are added up, zeros are dropped.
+    /// Appends a row of entries (column, value), given in any order. Values with the same column
+    /// are added up, and zeros are dropped. `entries` is sorted in place.
     pub fn push_row(&mut self, entries: &mut [(u32, f32)]) {
         if !entries.is_sorted_by_key(|e| e.0) {
             entries.sort_by_key(|e| e.0);
@@ -58,7 +59,7 @@ impl SparseBuilder {
         self.offsets.push(self.indices.len() as u64);
     }
 
-    /// The rows.
+    /// Returns the rows that were appended.
     pub fn finish(self) -> SparseRows {
         SparseRows {
             columns: self.columns,
@@ -71,9 +72,9 @@ impl SparseBuilder {
 }
 
 impl SparseRows {
-    /// Sorts each row's entries by column, adds up values of a column that is named twice, and
-    /// drops stored zeros. `offsets` must ascend to the length of `indices` and `values`; entries
-    /// beyond are ignored.
+    /// Creates rows from entries in any order. Sorts the entries of each row by column, adds up
+    /// values with the same column, and drops zeros. `offsets` must ascend to the length of
+    /// `indices` and `values`; entries beyond the last offset are ignored.
     pub fn from_unsorted(columns: u32, offsets: &[u64], indices: &[u32], values: &[f32]) -> Self {
         let mut rows = SparseBuilder::new(columns);
         rows.offsets.reserve_exact(offsets.len().saturating_sub(1));
@@ -91,8 +92,8 @@ impl SparseRows {
         rows.finish()
     }
 
-    /// [`SparseRows::from_unsorted`] of numbers that f32 may not hold: number k is `values[k]` and
-    /// `residuals[k]`. `file` is named in warnings.
+    /// Creates rows like [`SparseRows::from_unsorted`] from numbers that f32 may not represent
+    /// exactly. Number k is `values[k]` plus `residuals[k]`. Warnings name `file`.
     pub fn from_unsorted_exact(
         columns: u32,
         offsets: &[u64],
@@ -119,7 +120,8 @@ impl SparseRows {
                 }
                 same
             });
-            // The stored value is a sum of f32: the correction leads from there to the exact sum.
+            // The stored value is a sum of f32 values. The correction is the difference to the
+            // exact sum.
             let (stored, of) = rows.row(number as usize);
             for &(column, exact) in &row {
                 let rounded = stored.binary_search(&column).ok().and_then(|at| of.get(at)).copied();
@@ -134,7 +136,7 @@ impl SparseRows {
         rows
     }
 
-    /// Collects the non-zero values of dense rows. `filled` is their number.
+    /// Collects the non-zero values of dense rows. `filled` is the number of these values.
     fn of(rows: &View<'_>, filled: usize) -> Self {
         let mut sparse = SparseBuilder::new(rows.columns() as u32);
         sparse.offsets.reserve_exact(rows.rows());
@@ -155,7 +157,7 @@ impl SparseRows {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Columns and values of a row; empty for a row that does not exist.
+    /// Returns columns and values of a row. Both are empty if the row does not exist.
     pub fn row(&self, row: usize) -> (&[u32], &[f32]) {
         match (self.offsets.get(row), self.offsets.get(row + 1)) {
             (Some(&from), Some(&to)) => {
@@ -167,8 +169,8 @@ impl SparseRows {
     }
 }
 
-/// Dense rows in memory or in a mapped file, held under a lease so that nobody writes them. Clones
-/// share the memory.
+/// Dense feature rows in memory or in a mapped file, held under a read lease so that nothing can
+/// write them. Clones share the memory.
 #[derive(Debug, Clone)]
 pub struct DenseRows {
     rows: Arc<ReadRows>,
@@ -177,27 +179,28 @@ pub struct DenseRows {
 }
 
 impl DenseRows {
-    /// All rows of a buffer.
+    /// Takes a read lease on all rows of a buffer.
     ///
     /// # Errors
-    /// [`Error::Memory`] while somebody writes some of them.
+    /// Returns [`Error::Memory`] if a write lease on some of the rows exists.
     pub fn new(buffer: &Buffer) -> Result<Self> {
         let rows = Arc::new(buffer.read(0..buffer.rows()).map_err(Error::memory("features"))?);
         Ok(Self { rows, corrections: Corrections::NONE })
     }
 
-    /// The rows, to read.
+    /// Returns a view of all rows.
     pub fn view(&self) -> View<'_> {
         self.rows.view()
     }
 
-    /// The memory that they lie in.
+    /// Returns the buffer that contains the rows.
     pub fn buffer(&self) -> &Buffer {
         self.rows.buffer()
     }
 
-    /// The same rows, without corrections, in memory that `change` has written to: their own where
-    /// nobody else holds it. `change` gets the number of each row and its values.
+    /// Applies `change` to each row and returns the result without corrections. `change` receives
+    /// the index and the values of a row. Rows that nothing else shares are changed in place,
+    /// others are copied first.
     pub(crate) fn changed(self, mut change: impl FnMut(usize, &mut [f32])) -> Result<Self> {
         let failed = Error::memory("features");
         let mut buffer = self.buffer().clone();
@@ -227,24 +230,25 @@ impl PartialEq for DenseRows {
     }
 }
 
-/// The features of all vertices.
+/// Features of all vertices, dense or sparse.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Features {
-    /// `[V, columns]`.
+    /// Dense rows, `[V, columns]`.
     Dense(DenseRows),
-    /// Only what is not zero.
+    /// Sparse rows, which store only non-zero values.
     Sparse(SparseRows),
 }
 
-/// Below this share of values that are not zero, dense features of at least [`SPARSE_COLUMNS`]
-/// columns are kept as sparse rows. (Measured where 35 % are not zero: epochs of 0.88,
-/// 0.61 and 0.76 of dense rows' time at 16, 64 and 256 hidden columns with dropout 0.5; of 0.87, 0.87
-/// and 1.17 without dropout.)
+/// Fraction of non-zero values below which dense features become sparse rows, if they have at least
+/// [`SPARSE_COLUMNS`] columns. With 35 % non-zero values, an epoch with sparse rows was measured to
+/// take 0.88, 0.61 and 0.76 of the time with dense rows, at 16, 64 and 256 hidden columns and
+/// dropout 0.5. Without dropout it took 0.87, 0.87 and 1.17 of that time.
 pub const SPARSE_SHARE: f64 = 0.4;
-/// Narrower features stay dense: there is nothing to win.
+/// Minimum number of columns of features that become sparse. Narrower features gain nothing from
+/// sparse rows.
 pub const SPARSE_COLUMNS: u32 = 64;
 
-/// Values that are read at a time.
+/// Number of values that are read at a time.
 const BLOCK_VALUES: usize = 1 << 16;
 
 fn sparse_enough(columns: usize, filled: usize, values: usize) -> bool {
@@ -252,10 +256,11 @@ fn sparse_enough(columns: usize, filled: usize, values: usize) -> bool {
 }
 
 impl Features {
-    /// Dense features of `values [V, columns]`, row-major.
+    /// Creates dense features from `values` `[V, columns]`, row-major.
     ///
     /// # Errors
-    /// [`Error::Malformed`] where the last row is not whole; [`Error::Memory`].
+    /// Returns [`Error::Malformed`] if the last row is incomplete, and [`Error::Memory`] if the
+    /// rows do not fit in memory.
     pub fn dense(columns: u32, values: &[f32]) -> Result<Self> {
         let rows = values.len().checked_div(columns as usize).unwrap_or(0);
         if rows * columns as usize != values.len() {
@@ -270,11 +275,11 @@ impl Features {
         Ok(Self::Dense(DenseRows::new(&buffer)?))
     }
 
-    /// Dense features, turned into sparse rows where few values are not zero (see
+    /// Creates features from dense values. They become sparse rows if few values are non-zero (see
     /// [`SPARSE_SHARE`] and [`SPARSE_COLUMNS`]).
     ///
     /// # Errors
-    /// As [`Features::dense`].
+    /// Returns the errors of [`Features::dense`].
     pub fn from_dense(columns: u32, values: &[f32]) -> Result<Self> {
         let filled = values.iter().filter(|v| **v != 0.0).count();
         match sparse_enough(columns as usize, filled, values.len()) {
@@ -286,11 +291,11 @@ impl Features {
         }
     }
 
-    /// Sparse rows, turned into dense ones where too few of their values are zero (see
+    /// Creates features from sparse rows. They become dense if many values are non-zero (see
     /// [`SPARSE_SHARE`] and [`SPARSE_COLUMNS`]).
     ///
     /// # Errors
-    /// [`Error::Memory`].
+    /// Returns [`Error::Memory`] if dense rows do not fit in memory.
     pub fn from_sparse(sparse: SparseRows) -> Result<Self> {
         let (rows, columns) = (sparse.rows(), sparse.columns as usize);
         if sparse_enough(columns, sparse.values.len(), rows.saturating_mul(columns)) {
@@ -310,7 +315,7 @@ impl Features {
         Ok(Self::Dense(DenseRows::new(&buffer)?).with_corrections(corrections))
     }
 
-    /// The same features with other corrections.
+    /// Replaces the corrections of the features.
     #[must_use]
     pub fn with_corrections(mut self, corrections: Corrections) -> Self {
         match &mut self {
@@ -321,7 +326,7 @@ impl Features {
     }
 
     /// Returns the differences between the exact values and the stored f32. Scaling by columns adds
-    /// them; all else reads the stored f32.
+    /// these differences; all other code reads the stored f32 only.
     pub fn corrections(&self) -> &Corrections {
         match self {
             Self::Dense(rows) => &rows.corrections,
@@ -329,11 +334,12 @@ impl Features {
         }
     }
 
-    /// [`Features::from_dense`] of rows that `fill` writes, a block of whole rows after another, so
-    /// that the file is not held beside them. All rows are dense before they become sparse.
+    /// Creates features like [`Features::from_dense`] from rows that `fill` writes. `fill` is
+    /// called for one block of whole rows after another, so that the file need not be in memory as
+    /// well. All rows are dense before they become sparse.
     ///
     /// # Errors
-    /// [`Error::Memory`], and those of `fill`.
+    /// Returns [`Error::Memory`] if the rows do not fit in memory, and the errors of `fill`.
     pub fn streamed(
         rows: usize,
         columns: usize,
@@ -362,15 +368,17 @@ impl Features {
         }
     }
 
-    /// One column of 1: what vertices of many graphs have where nothing is known of them.
+    /// Creates features with one column, which is 1 for every vertex. Vertices of many graphs have
+    /// these features if the data set has none.
     ///
     /// # Errors
-    /// [`Error::Memory`].
+    /// Returns [`Error::Memory`] if the rows do not fit in memory.
     pub fn constant(vertices: u64) -> Result<Self> {
         Self::dense(1, &vec![1.0; vertices as usize])
     }
 
-    /// One column a vertex, 1 at its own: what a graph without features is trained on.
+    /// Creates one-hot features: one column per vertex, which is 1 for that vertex. A single graph
+    /// without features is trained with these.
     pub fn identity(vertices: u32) -> Self {
         Self::Sparse(SparseRows {
             columns: vertices,
@@ -381,7 +389,7 @@ impl Features {
         })
     }
 
-    /// Columns of every row.
+    /// Returns the number of feature columns.
     pub fn columns(&self) -> u32 {
         match self {
             Self::Dense(rows) => rows.view().columns() as u32,
@@ -414,11 +422,11 @@ impl Features {
         }
     }
 
-    /// Divides each row by the sum of its values; rows whose sum is zero stay. Rows that others
-    /// share or that lie in a mapped file are copied into memory first.
+    /// Divides each row by the sum of its values. Rows whose sum is zero do not change. Rows that
+    /// are shared or in a mapped file are copied into memory first.
     ///
     /// # Errors
-    /// [`Error::Memory`] where dense rows do not fit.
+    /// Returns [`Error::Memory`] if a copy of the rows does not fit in memory.
     pub fn normalise_rows(self) -> Result<Self> {
         fn normalise(row: &mut [f32]) {
             let sum = row.iter().map(|&v| f64::from(v)).sum::<f64>() as f32;
@@ -443,7 +451,7 @@ impl Features {
         }
     }
 
-    /// Returns whether any value is below zero.
+    /// Returns whether any value is negative.
     pub fn any_negative(&self) -> bool {
         match self {
             Self::Dense(rows) => {
@@ -454,7 +462,7 @@ impl Features {
         }
     }
 
-    /// Row `row` written out into `into` (`columns` values).
+    /// Writes row `row` to `into`, which has `columns` values, zeros included.
     pub fn copy_row(&self, row: usize, into: &mut [f32]) {
         into.fill(0.0);
         match self {
@@ -474,10 +482,12 @@ impl Features {
         }
     }
 
-    /// Checks extents, order and that every value is finite; `file` is named in errors.
+    /// Checks the dimensions, the order of sparse columns, and that every value is finite. Error
+    /// messages name `file`.
     ///
     /// # Errors
-    /// [`Error::Mismatch`], [`Error::Malformed`], [`Error::NotFinite`].
+    /// Returns [`Error::Mismatch`] for another number of rows than `vertices`, [`Error::Malformed`]
+    /// for inconsistent sparse rows, and [`Error::NotFinite`] for an infinite value or NaN.
     pub fn validate(&self, vertices: u32, file: &str) -> Result<()> {
         let (found, expected) = (self.rows() as u64, u64::from(vertices));
         if found != expected {
@@ -519,7 +529,7 @@ impl SparseRows {
                 return Err(Error::malformed(
                     Place::row(file, row as u64),
                     format!("ascending columns below {}", self.columns),
-                    "a column that repeats, descends or lies beyond",
+                    "a column that repeats, descends or is too large",
                 ));
             }
             if let Some(at) = values.iter().position(|v| !v.is_finite()) {

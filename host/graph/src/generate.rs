@@ -1,18 +1,20 @@
-//! Generated graphs with something to learn: skewed degrees, planted classes, features and labels.
+//! Generated data sets with a task that can be learned: graphs with skewed degrees, planted
+//! classes, features and labels.
 //!
-//! [`BlockModel`] and [`Rmat`] say what a graph should be; [`Generated`] is one: an [`EdgeSource`] of
-//! undirected pairs for builders, with a [`Planted`] task beside it. All of it is a function of the
-//! specification: pairs are drawn in blocks of [`BLOCK_PAIRS`] from a stream of their own, features
-//! row by row. So any thread makes any part at any time, nothing is kept, and a graph may be larger
-//! than memory. How the parts are cut into chunks changes nothing.
+//! [`BlockModel`] and [`Rmat`] specify a graph. [`Generated`] is the resulting graph: an
+//! [`EdgeSource`] of undirected pairs for builders, with a [`Planted`] task. Everything is a
+//! function of the specification. Pairs are drawn in blocks of [`BLOCK_PAIRS`], each from its own
+//! random stream, and features row by row. Any thread can therefore generate any part at any time,
+//! nothing is stored, and a graph may be larger than memory. The division into chunks does not
+//! change the result.
 //!
-//! [`ManyGraphs`] says what a data set of many small graphs should be, each of which has a class; [`Programs`]
-//! says what programs there should be, each with the number that it ends with; [`Lines`] what images, in which
-//! lines are to be found.
+//! [`ManyGraphs`] specifies a data set of many small graphs with one class each. [`Programs`]
+//! specifies programs, each with the number that it ends with. [`Lines`] specifies images in which
+//! lines are to be detected.
 //!
-//! What is drawn has repeats and pairs of a vertex with itself; builders drop them.
-//! [`Generated::expected_edges`] says how many edges are left, [`Generated::aim`] how many pairs to
-//! draw for a wanted number.
+//! The drawn pairs include repeats and self-loops, which builders drop.
+//! [`Generated::expected_edges`] estimates the number of remaining edges. [`Generated::aim`]
+//! computes the number of pairs that leads to a given number of edges.
 //!
 //! ```
 //! use eciton_graph::adjacency::{Graph, Options};
@@ -22,7 +24,7 @@
 //! let made = BlockModel { shape, ..BlockModel::default() }.generate()?.aim(20_000)?;
 //! let mut pairs = Vec::new();
 //! for chunk in 0..made.chunks() {
-//!     made.read(chunk, &mut pairs)?;
+//! made.read(chunk, &mut pairs)?;
 //! }
 //! let graph = Graph::from_edges(1000, pairs.iter().copied(), Options::default())?;
 //! assert!(graph.edges().abs_diff(20_000) < 400);
@@ -63,42 +65,45 @@ use keyed::Purpose;
 use repeats::{Repeats, SAMPLE_BLOCKS};
 use rmat::RmatLaw;
 
-/// Pairs that come from one stream of random numbers.
+/// Number of pairs that are drawn from one random stream.
 pub const BLOCK_PAIRS: u64 = 1 << 12;
-/// Pairs of a chunk, unless [`Generated::with_chunk_pairs`] says otherwise.
+/// Default number of pairs per chunk. [`Generated::with_chunk_pairs`] changes it.
 pub const CHUNK_PAIRS: u64 = 1 << 18;
-/// The most pairs that are drawn.
+/// Maximum number of pairs of a generated graph.
 pub const MAX_PAIRS: u64 = 1 << 40;
-/// The most columns of features.
+/// Maximum number of feature columns of a generated graph.
 pub const MAX_FEATURES: u32 = 1 << 16;
-/// The most mean values that are kept: classes times features.
+/// Maximum number of mean values that are stored: classes times features.
 pub const MAX_MEANS: u64 = 1 << 26;
 
-/// The most labels that are made: vertices times columns.
+/// Maximum number of labels that are generated: vertices times label columns.
 pub const MAX_LABELS: u64 = 1 << 32;
 
-/// Size and planted task, which both models have in common.
+/// Size and planted task of a generated graph, which [`BlockModel`] and [`Rmat`] have in common.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shape {
-    /// Vertices, 1 to [`crate::adjacency::MAX_VERTICES`].
+    /// Number of vertices, 1 to [`crate::adjacency::MAX_VERTICES`].
     pub vertices: u64,
-    /// Undirected pairs that are drawn, repeats and self loops included; at most [`MAX_PAIRS`].
+    /// Number of undirected pairs that are drawn, repeats and self-loops included. At most
+    /// [`MAX_PAIRS`].
     pub pairs: u64,
-    /// Classes, 1 to [`MAX_CLASSES`]; where there are fewer vertices, the last ones stay empty.
+    /// Number of classes, 1 to [`MAX_CLASSES`]. With fewer vertices than classes, the last classes
+    /// are empty.
     pub classes: u32,
-    /// The share of pairs whose ends are made to be of one class, 0 to 1. Of the others one in
-    /// `classes` is by chance.
+    /// Probability, 0 to 1, that a pair is forced to have ends of the same class. Of the other
+    /// pairs, one in `classes` has such ends by chance.
     pub p_in: f64,
-    /// Columns of the features, 0 to [`MAX_FEATURES`].
+    /// Number of feature columns, 0 to [`MAX_FEATURES`].
     pub features: u32,
-    /// Deviation of the classes' means in each column; the noise's is 1.
+    /// Standard deviation of the classes' means in each column. The noise has standard deviation 1.
     pub feature_scale: f32,
     /// Prediction target.
     pub target: Target,
-    /// Share of labels that are drawn anew from all classes, or of flags that are inverted, 0 to 1.
-    /// It has no effect on numbers.
+    /// Fraction of the labels that are drawn again from all classes, or of flags that are inverted,
+    /// 0 to 1. It has no effect on numbers.
     pub flip: f64,
-    /// True if ids are scattered, so that hubs and classes do not have consecutive ids.
+    /// True if ids are scattered, so that hubs and vertices of one class do not have consecutive
+    /// ids.
     pub scramble: bool,
     /// Random seed of all streams.
     pub seed: u64,
@@ -122,7 +127,7 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// Returns the number of vertices if every value is within its limits.
+    /// Returns the number of vertices if every parameter is within its limits.
     fn check(&self) -> Result<u32> {
         check_vertices(self.vertices, || Place::whole("generated graph"))?;
         whole("pairs", self.pairs, 0, MAX_PAIRS)?;
@@ -146,7 +151,7 @@ impl Shape {
     }
 }
 
-/// Refuses a number outside `least..=most`.
+/// Checks that a whole number is in `least..=most`.
 fn whole(name: &'static str, found: u64, least: u64, most: u64) -> Result<()> {
     if (least..=most).contains(&found) {
         return Ok(());
@@ -154,7 +159,7 @@ fn whole(name: &'static str, found: u64, least: u64, most: u64) -> Result<()> {
     Err(Error::Parameter { name, found: found.to_string(), allowed: format!("{least} to {most}") })
 }
 
-/// Refuses a number outside `least..=most`, and NaN.
+/// Checks that a real number is in `least..=most` and not NaN.
 fn real(name: &'static str, found: f64, least: f64, most: f64) -> Result<()> {
     if (least..=most).contains(&found) {
         return Ok(());
@@ -162,14 +167,14 @@ fn real(name: &'static str, found: f64, least: f64, most: f64) -> Result<()> {
     Err(Error::Parameter { name, found: found.to_string(), allowed: format!("{least} to {most}") })
 }
 
-/// Law of the two ends of a pair.
+/// Probability distribution of the two ends of a pair.
 #[derive(Debug, Clone)]
 enum Law {
     Block(BlockLaw),
     Rmat(RmatLaw),
 }
 
-/// A generated graph: undirected pairs in chunks, and the task planted on it.
+/// Generated graph: undirected pairs in chunks, and the planted task.
 #[derive(Debug, Clone)]
 pub struct Generated {
     law: Law,
@@ -183,17 +188,17 @@ impl Generated {
         Self { law, planted, shape: *shape, chunk_blocks: CHUNK_PAIRS / BLOCK_PAIRS }
     }
 
-    /// Classes, labels, features and splits.
+    /// Returns the planted task: classes, labels, features and splits.
     pub fn planted(&self) -> &Planted {
         &self.planted
     }
 
-    /// Returns size and task as specified, with the pairs that are drawn.
+    /// Returns the specification of size and task, with the number of pairs that are drawn.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// The model and all its parameters.
+    /// Returns the name of the model and all its parameters as JSON.
     pub fn parameters(&self) -> serde_json::Value {
         let Shape { vertices, pairs, classes, p_in, features, feature_scale, target, flip, scramble, seed } =
             self.shape;
@@ -221,16 +226,17 @@ impl Generated {
         all
     }
 
-    /// The same graph in chunks of at least `pairs` pairs, rounded up to whole blocks of
-    /// [`BLOCK_PAIRS`] and down to the limit of a chunk.
+    /// Returns the same graph in chunks of at least `pairs` pairs. The number is rounded up to
+    /// whole blocks of [`BLOCK_PAIRS`] and limited to the maximum of a chunk.
     pub fn with_chunk_pairs(mut self, pairs: u64) -> Self {
         self.chunk_blocks = pairs.div_ceil(BLOCK_PAIRS).clamp(1, MAX_CHUNK_EDGES as u64 / BLOCK_PAIRS);
         self
     }
 
-    /// Directed edges that are expected to be left: each distinct pair of different vertices counts
-    /// twice. Estimated from the chances of 65,536 drawn pairs, with a deviation of at most 0.2 % of all
-    /// that are drawn, and less where few of them repeat.
+    /// Returns the expected number of directed edges after repeats and self-loops are dropped. Each
+    /// distinct pair of different vertices counts twice. The estimate uses the probabilities of
+    /// 65,536 drawn pairs. Its standard deviation is at most 0.2 % of all drawn pairs, and less if
+    /// few pairs repeat.
     pub fn expected_edges(&self) -> f64 {
         self.repeats().distinct(self.shape.pairs as f64).0
     }
@@ -248,13 +254,13 @@ impl Generated {
                 Law::Block(law) => law.chance(layout, p_in, one, two),
                 Law::Rmat(law) => law.chance(layout, p_in, one, two),
             };
-            // Quadrants of chance 0 may leave pairs that can only be halved ones.
+            // Pairs in a quadrant of probability 0 can only result from halved ends.
             if chance.is_finite() { chance.min(1.0) } else { 1.0 }
         };
         Repeats::new(pairs.into_iter().map(chance).collect(), self.shape.vertices as f64)
     }
 
-    /// Appends `count` pairs from the stream of a block.
+    /// Appends `count` pairs from the random stream of a block.
     fn draw(&self, purpose: Purpose, block: u64, count: usize, pairs: &mut Vec<(u32, u32)>) {
         let (layout, p_in) = (&self.planted.layout, self.shape.p_in);
         let random = keyed::stream(self.shape.seed, purpose, block);
@@ -264,18 +270,19 @@ impl Generated {
         }
     }
 
-    /// The same graph with as many pairs drawn as lead to `edges` distinct directed edges, by
-    /// expectation.
+    /// Returns the same graph with the number of pairs changed so that `edges` distinct directed
+    /// edges are expected.
     ///
     /// # Errors
-    /// [`Error::Parameter`] where so many edges would take more than 64 times their number of pairs,
-    /// because the graph has hardly more, or more than [`MAX_PAIRS`].
+    /// Returns [`Error::Parameter`] if this takes more than [`MAX_PAIRS`] pairs or more than 64
+    /// pairs per edge, because the graph has hardly more distinct edges.
     pub fn aim(mut self, edges: u64) -> Result<Self> {
         let wanted = edges as f64;
         let most = (wanted * 64.0).min(MAX_PAIRS as f64);
         let repeats = self.repeats();
         let mut pairs = wanted / 2.0;
-        // Newton's method; distinct edges are a concave function of pairs, so it comes from below.
+        // Newton's method. The number of distinct edges is a concave function of the number of
+        // pairs, so the iteration approaches it from below.
         for _ in 0..100 {
             let (distinct, slope) = repeats.distinct(pairs);
             let missing = wanted - distinct;

@@ -1,9 +1,10 @@
-//! Many graphs in one data set, each told by the vertex that stands for it.
+//! Many graphs in one data set. One vertex of each graph represents the graph.
 //!
-//! All graphs lie side by side in one [`Dataset`](crate::dataset::Dataset), whose edges never join two
-//! of them. What is known of a graph (labels, split) is known of one of its vertices, the one that
-//! *stands for it*; other vertices have no label. Readers take the first vertex of each graph; another
-//! vertex order keeps the vertex, wherever it then lies.
+//! All graphs are in one [`Dataset`](crate::dataset::Dataset), and no edge joins two of them. The
+//! label of a graph and its place in the split are stored at one of its vertices, the *standing*
+//! vertex, which represents the graph. Other vertices have no label. Readers choose the first
+//! vertex of each graph. A reordering of vertices keeps the choice, so the standing vertex may then
+//! have any position.
 //!
 //! ```
 //! use eciton_graph::graphs::Graphs;
@@ -22,22 +23,23 @@ use crate::error::{Error, Place, Result};
 use crate::order::{Permutation, permute_graph};
 use crate::vertex_ids::VertexIds;
 
-/// Graphs of a data set of many, each identified by the vertex that stands for it.
+/// Assignment of vertices to graphs, for a data set of many graphs. Each graph is identified by its
+/// standing vertex, the one that has the graph's label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graphs {
     /// Edges to each standing vertex from every vertex of its graph, itself included.
     lists: Graph,
     count: u32,
-    /// The user's ids of the graphs, in the order of [`Graphs::standing`].
+    /// Ids of the graphs in the user's data, in the order of [`Graphs::standing`].
     ids: VertexIds,
 }
 
 impl Graphs {
-    /// `of` is `[V]`: the number of each vertex's graph, any numbers. The first vertex of each graph
-    /// stands for it, and graphs are ordered by it.
+    /// Creates the assignment from `of` `[V]`, an arbitrary number of each vertex's graph. The
+    /// first vertex of each graph represents it, and graphs are ordered by this vertex.
     ///
     /// # Errors
-    /// [`Error::EmptyGraph`], [`Error::Limit`].
+    /// Returns [`Error::EmptyGraph`] without vertices, and [`Error::Limit`] for too many vertices.
     pub fn new(of: &[u64]) -> Result<Self> {
         check_vertices(of.len() as u64, || Place::whole("graphs"))?;
         let (mut first, mut numbers) = (HashMap::new(), Vec::new());
@@ -51,18 +53,21 @@ impl Graphs {
         Self::from_standing(standing, VertexIds::Numbers(numbers), "graphs")
     }
 
-    /// `standing` is `[V]`: the vertex that stands for each vertex's graph. `ids` is what the user calls
-    /// the graphs, in the order of the vertices that stand for them; `file` is named in errors.
+    /// Creates the assignment from `standing` `[V]`, the vertex that represents each vertex's
+    /// graph. `ids` contains the user's ids of the graphs, in the order of the standing vertices.
+    /// Error messages name `file`.
     ///
     /// # Errors
-    /// [`Error::EmptyGraph`], [`Error::Limit`]; [`Error::Malformed`] with the row where a vertex does not
-    /// exist or stands for another graph than its own; [`Error::Mismatch`] for another number of ids.
+    /// Returns [`Error::EmptyGraph`] without vertices, and [`Error::Limit`] for too many vertices.
+    /// Returns [`Error::Malformed`] with the row if a standing vertex does not exist or does not
+    /// represent its own graph. Returns [`Error::Mismatch`] if the number of ids differs from the
+    /// number of graphs.
     pub fn from_standing(standing: Vec<u32>, ids: VertexIds, file: &str) -> Result<Self> {
         check_vertices(standing.len() as u64, || Place::whole(file))?;
         let mut offsets = vec![0u64; standing.len() + 1];
         for (row, &vertex) in (0..).zip(&standing) {
             if standing.get(vertex as usize) != Some(&vertex) {
-                let expected = "a vertex that stands for its own graph";
+                let expected = "a vertex that represents its own graph";
                 return Err(Error::malformed(Place::row(file, row), expected, vertex.to_string()));
             }
             offsets[vertex as usize + 1] += 1;
@@ -81,7 +86,7 @@ impl Graphs {
         for vertex in 0..standing.len() {
             offsets[vertex + 1] += offsets[vertex];
         }
-        // Vertices ascend, so the members of a list do.
+        // Vertices are visited in ascending order, so the members of each list ascend.
         let (mut next, mut members) = (offsets.clone(), vec![0; standing.len()]);
         for (member, &vertex) in (0..).zip(&standing) {
             let at = &mut next[vertex as usize];
@@ -93,17 +98,20 @@ impl Graphs {
         Ok(Self { lists: Graph::from_parts(incoming, Some(outgoing))?, count, ids: canonical(ids) })
     }
 
-    /// Lists `[V]`: into the vertex that stands for a graph from all vertices of the graph, ascending,
-    /// itself included; all other in-lists are empty. Outgoing lists have one vertex each.
+    /// Returns lists `[V]` with edges to each standing vertex from all vertices of its graph,
+    /// itself included, in ascending order. All other lists of in-neighbours are empty. Each list
+    /// of out-neighbours has one vertex.
     pub fn lists(&self) -> &Graph {
         &self.lists
     }
 
-    /// Lists `[V]` by the numbers of graphs, [`Graphs::standing`]'s: into number g from all vertices of graph
-    /// g, ascending; numbers from [`Graphs::count`] on have none. Outgoing, each vertex has its graph's number.
+    /// Returns lists `[V]` indexed by graph number, in the order of [`Graphs::standing`]. The list
+    /// of in-neighbours of number g contains all vertices of graph g in ascending order. Lists from
+    /// [`Graphs::count`] on are empty. The list of out-neighbours of each vertex contains the
+    /// number of its graph.
     ///
     /// # Errors
-    /// As [`Graph::from_parts`].
+    /// Returns the errors of [`Graph::from_parts`].
     pub fn by_number(&self) -> Result<Graph> {
         let (incoming, standing) = (self.lists.incoming(), self.standing());
         let mut offsets = vec![0u64];
@@ -126,17 +134,17 @@ impl Graphs {
         self.count
     }
 
-    /// Returns the vertex that stands for the graph of each vertex, `[V]`.
+    /// Returns the standing vertex of each vertex's graph, `[V]`.
     pub fn of(&self) -> &[u32] {
         self.lists.outgoing().neighbours()
     }
 
-    /// Returns the vertices that stand for graphs, ascending. This is the order of graphs.
+    /// Returns the standing vertices in ascending order, which is the order of graphs.
     pub fn standing(&self) -> Vec<u32> {
         (0..).zip(self.of()).filter(|&(vertex, &standing)| vertex == standing).map(|(v, _)| v).collect()
     }
 
-    /// Returns the user's ids of the graphs, in the order of [`Graphs::standing`].
+    /// Returns the ids of the graphs in the user's data, in the order of [`Graphs::standing`].
     pub fn ids(&self) -> &VertexIds {
         &self.ids
     }
@@ -148,7 +156,8 @@ impl Graphs {
         bytes(self.lists.incoming()) + bytes(self.lists.outgoing())
     }
 
-    /// Returns the same graphs by new vertex ids. The same vertices stand for them.
+    /// Returns the same assignment with new vertex ids. The standing vertices stay the same
+    /// vertices.
     pub(crate) fn permuted(&self, permutation: &Permutation) -> Result<Self> {
         let mut moved = Self {
             lists: permute_graph(&self.lists, permutation)?,
@@ -175,7 +184,8 @@ impl Graphs {
     }
 }
 
-/// The error of an edge that joins two graphs; `ends` are source and target, each with its graph.
+/// Returns the error of an edge that joins two graphs. `ends` contains source and target, each as
+/// vertex name and graph name.
 pub fn apart_error(place: Place, [source, target]: [(String, String); 2]) -> Error {
     Error::Malformed {
         place,
@@ -184,11 +194,11 @@ pub fn apart_error(place: Place, [source, target]: [(String, String); 2]) -> Err
             "{:.60} of graph {:.60} -> {:.60} of graph {:.60}",
             source.0, source.1, target.0, target.1
         ),
-        remedy: "remove the edge, or give both vertices to one graph",
+        remedy: "remove the edge, or assign both vertices to the same graph",
     }
 }
 
-/// Numbers that are 0 to the count need not be kept.
+/// Returns [`VertexIds::Dense`] for ids that equal 0, 1, 2, ..., because these need not be stored.
 fn canonical(ids: VertexIds) -> VertexIds {
     match ids {
         VertexIds::Numbers(ids) if ids.iter().copied().eq(0..ids.len() as u64) => VertexIds::Dense,

@@ -1,32 +1,33 @@
-//! Lines of the reading report about labels: counts, and classes that look like numbers to predict.
+//! Lines of the reading report about labels: counts, and warnings about classes that look like
+//! numbers to predict.
 
 use crate::labels::Labels;
 use crate::split::NO_LABEL;
 
-/// Minimum number of distinct classes that can look like numbers.
+/// Minimum number of distinct classes for the warning that classes look like numbers.
 const MIN_DISTINCT: u64 = 10;
-/// Minimum number of classes, empty ones included, of labels that leave most of them empty.
+/// Minimum number of classes, empty ones included, for the warning that most classes are empty.
 const MIN_SPARSE: u64 = 50;
 
-/// Counts of labels that are classes.
+/// Counts of rows and classes, for labels that are classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClassCounts {
-    /// Rows with a class.
+    /// Number of rows with a class.
     pub labelled: u64,
-    /// Rows without a class.
+    /// Number of rows without a class.
     pub unlabelled: u64,
-    /// Classes, empty ones included.
+    /// Number of classes, empty ones included.
     pub classes: u64,
-    /// Classes with a row.
+    /// Number of classes with at least one row.
     pub distinct: u64,
-    /// Classes with one row.
+    /// Number of classes with exactly one row.
     pub single: u64,
     /// Lowest class that has a row.
     pub lowest: u64,
 }
 
 impl ClassCounts {
-    /// Counts labels; `None` for labels that are no classes.
+    /// Counts the rows of each class. Returns `None` if labels are flags or numbers.
     #[must_use]
     pub fn of(labels: &Labels) -> Option<Self> {
         let Labels::Classes { of, count } = labels else { return None };
@@ -45,14 +46,14 @@ impl ClassCounts {
         Some(found)
     }
 
-    /// Classes without a row.
+    /// Returns the number of classes without a row.
     #[must_use]
     pub fn empty(&self) -> u64 {
         self.classes - self.distinct
     }
 }
 
-/// Adds counts of the labels to the reading report as facts.
+/// Adds the counts of the labels to the reading report, as facts.
 pub fn report(labels: &Labels) {
     use eciton_input::notes::fact;
     if let Some(counts) = ClassCounts::of(labels) {
@@ -69,8 +70,9 @@ pub fn report(labels: &Labels) {
     fact(format!("labels: {known} rows with a label, {} rows without", labels.rows() - known));
 }
 
-/// Adds a warning to the reading report if classes look like numbers to predict or like ids. `named` states
-/// whether the classes have names. `regression` completes "for regression ...", for instance with a command.
+/// Adds a warning to the reading report if classes look like numbers to predict or like ids.
+/// `named` is true if the classes have names. `regression` completes the phrase "for regression
+/// ...", for instance with a command.
 pub fn doubt(labels: &Labels, named: bool, regression: &str) {
     use eciton_input::notes::{add, warn};
     let Some(counts) = ClassCounts::of(labels) else { return };

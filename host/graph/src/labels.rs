@@ -5,41 +5,41 @@ use crate::error::{Error, Place, Result};
 /// Maximum number of classes of a data set.
 pub const MAX_CLASSES: u32 = 1 << 20;
 
-/// The label of a vertex that has none.
+/// Class number of a vertex without a label.
 pub const NO_LABEL: u32 = u32::MAX;
 
 /// Maximum number of columns of [`Values`].
 pub const MAX_LABEL_COLUMNS: u32 = 1 << 16;
 
-/// Maximum number of label values of many graphs: vertices times columns. The labels of a graph are
-/// stored as those of one of its vertices.
+/// Maximum number of label values of a data set of many graphs: vertices times label columns. The
+/// label of a graph is stored at one of its vertices, so every vertex takes space.
 pub const MAX_GRAPH_VALUES: u64 = 1 << 31;
 
-/// Names of the two classes of labels that are -1 and 1: see [`Labels::from_signs`].
+/// Names of the two classes if the labels in the file are -1 and 1. See [`Labels::from_signs`].
 pub const SIGN_CLASSES: [&str; 2] = ["-1", "1"];
 
-/// Labels of vertices, the prediction targets.
+/// Labels of vertices, the prediction targets: classes, flags or numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Labels {
     /// One class per vertex.
     Classes {
-        /// `[V]`: a class below `count`, or [`NO_LABEL`].
+        /// Class of each vertex, `[V]`: a number below `count`, or [`NO_LABEL`].
         of: Vec<u32>,
-        /// The number of classes.
+        /// Number of classes.
         count: u32,
     },
-    /// Several labels per vertex. 1 means that the label holds, 0 that it does not, NaN that it is
-    /// unknown.
+    /// Several labels per vertex. 1 means that the label holds, 0 that it does not, and NaN that it
+    /// is unknown.
     Flags(Values),
-    /// Numbers, NaN if unknown.
+    /// Numbers, for regression. NaN is an unknown value.
     Numbers(Values),
 }
 
-/// `[V, columns]`, row-major: finite numbers, or NaN for unknown values.
+/// Label values `[V, columns]`, row-major: finite numbers, or NaN for unknown values.
 #[derive(Debug, Clone)]
 pub struct Values {
     columns: u32,
-    /// Every NaN is [`f32::NAN`].
+    /// Values of all rows. Every NaN is [`f32::NAN`].
     values: Vec<f32>,
 }
 
@@ -54,38 +54,38 @@ impl PartialEq for Values {
 }
 
 impl Values {
-    /// Rows of `columns` values (1 to [`MAX_LABEL_COLUMNS`]), row-major.
+    /// Creates rows of `columns` values (1 to [`MAX_LABEL_COLUMNS`]), row-major.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for another number of columns, a last row that is not whole, or, with
-    /// its row, an infinity.
+    /// Returns [`Error::Malformed`] if the number of columns is invalid or the last row is
+    /// incomplete, and with the row if a value is infinite.
     pub fn new(columns: u32, values: Vec<f32>) -> Result<Self> {
         Self::named(columns, values, "labels")
     }
 
-    /// Creates values like [`Values::new`]. `file` is named in errors.
+    /// Creates values like [`Values::new`]. Error messages name `file`.
     ///
     /// # Errors
-    /// The errors of [`Values::new`].
+    /// Returns the errors of [`Values::new`].
     pub fn named(columns: u32, mut values: Vec<f32>, file: &str) -> Result<Self> {
         let wrong = |place, expected: String, found: String, remedy| {
             Err(Error::Malformed { place, expected, found, remedy })
         };
         if !(1..=MAX_LABEL_COLUMNS).contains(&columns) {
             let expected = format!("1 to {MAX_LABEL_COLUMNS} columns of labels");
-            let remedy = "keep the columns that are to be predicted";
+            let remedy = "select the columns that are to be predicted";
             return wrong(Place::whole(file), expected, columns.to_string(), remedy);
         }
         let width = columns as usize;
         if !values.len().is_multiple_of(width) {
             let expected = format!("rows of {columns} labels");
             let found = format!("{} values", values.len());
-            return wrong(Place::whole(file), expected, found, "give each vertex a whole row");
+            return wrong(Place::whole(file), expected, found, "give each vertex a complete row");
         }
         for (at, value) in values.iter_mut().enumerate() {
             if value.is_infinite() {
                 let found = format!("{value} in column {}", at % width);
-                let remedy = "replace the value, or leave it out (NaN, an empty field) as unknown";
+                let remedy = "replace the value, or mark it as unknown with NaN or an empty field";
                 let place = Place::row(file, (at / width) as u64);
                 return wrong(place, "a finite label, or none".to_owned(), found, remedy);
             }
@@ -96,44 +96,44 @@ impl Values {
         Ok(Self { columns, values })
     }
 
-    /// Whole rows of at least one column that are known to be finite.
+    /// Creates values from whole rows of at least one column that are known to be finite.
     pub(crate) fn of_finite(columns: u32, values: Vec<f32>) -> Self {
         debug_assert!(columns > 0 && values.iter().all(|value| value.is_finite()));
         Self { columns, values }
     }
 
-    /// Labels of a vertex.
+    /// Returns the number of labels per vertex.
     pub fn columns(&self) -> u32 {
         self.columns
     }
 
-    /// Vertices.
+    /// Returns the number of rows, which is the number of vertices.
     pub fn rows(&self) -> usize {
         self.values.len() / self.columns as usize
     }
 
-    /// The labels of a vertex, one a column.
+    /// Returns the labels of a vertex, one per column.
     ///
     /// # Panics
-    /// Where there is no such row.
+    /// Panics if the row does not exist.
     pub fn row(&self, row: usize) -> &[f32] {
         let width = self.columns as usize;
         &self.values[row * width..(row + 1) * width]
     }
 
-    /// All rows, one after the other.
+    /// Returns the values of all rows, row-major.
     pub fn as_slice(&self) -> &[f32] {
         &self.values
     }
 
-    /// The first value that does not pass: its row, its column and what it is.
+    /// Returns the first value for which `passes` is false, with its row and column.
     fn find(&self, passes: impl Fn(f32) -> bool) -> Option<(u64, usize, f32)> {
         let at = self.values.iter().position(|&value| !passes(value))?;
         let width = self.columns as usize;
         Some(((at / width) as u64, at % width, self.values[at]))
     }
 
-    /// The rows `order`, in this order.
+    /// Returns the rows `order`, in this order.
     pub(crate) fn reordered(&self, order: &[u32]) -> Self {
         let mut values = Vec::with_capacity(order.len() * self.columns as usize);
         for &row in order {
@@ -143,25 +143,26 @@ impl Values {
     }
 }
 
-/// Returns whether a value can be a flag.
+/// Returns whether a value can be a flag: 0, 1 or NaN.
 fn is_flag(value: f32) -> bool {
     value == 0.0 || value == 1.0 || value.is_nan()
 }
 
 impl Labels {
-    /// One class a vertex: `of` is `[V]`, each below `count` or [`NO_LABEL`].
+    /// Creates labels with one class per vertex. `of` is `[V]`, with values below `count` or
+    /// [`NO_LABEL`].
     pub fn classes(of: Vec<u32>, count: u32) -> Self {
         Self::Classes { of, count }
     }
 
-    /// No class for any vertex.
+    /// Creates labels in which no vertex has a class.
     pub fn none(vertices: u32) -> Self {
         Self::classes(vec![NO_LABEL; vertices as usize], 0)
     }
 
-    /// Classes of whole numbers that are all -1 or 1, with at least one of each: class 0 is -1 and
-    /// class 1 is 1, called [`SIGN_CLASSES`]. `None` stands for a row without a label. Returns
-    /// `None` for other numbers, among which -1 means no label.
+    /// Creates classes from whole numbers that are all -1 or 1, with at least one of each. Class 0
+    /// is -1 and class 1 is 1, with the names [`SIGN_CLASSES`]. `None` is a row without a label.
+    /// Returns `None` for other numbers, in which -1 means that a row has no label.
     ///
     /// ```
     /// use eciton_graph::labels::Labels;
@@ -183,7 +184,7 @@ impl Labels {
         (negative && positive).then(|| Self::classes(numbers.map(class).collect(), 2))
     }
 
-    /// Flags where every value is 0, 1 or unknown, else numbers.
+    /// Creates flags if every value is 0, 1 or unknown, else numbers.
     pub fn of_values(values: Values) -> Self {
         match values.find(is_flag) {
             None => Self::Flags(values),
@@ -191,7 +192,8 @@ impl Labels {
         }
     }
 
-    /// Columns of a vertex's scores: one a class, or one a label or number.
+    /// Returns the number of scores that a model computes per vertex: one per class, or one per
+    /// label column.
     pub fn width(&self) -> u32 {
         match self {
             Self::Classes { count, .. } => *count,
@@ -199,7 +201,7 @@ impl Labels {
         }
     }
 
-    /// Vertices.
+    /// Returns the number of vertices.
     pub fn rows(&self) -> usize {
         match self {
             Self::Classes { of, .. } => of.len(),
@@ -207,8 +209,8 @@ impl Labels {
         }
     }
 
-    /// Returns whether anything is known of a vertex: it has a class, or a value that is not NaN.
-    /// False for one that does not exist.
+    /// Returns whether a vertex has a class, or at least one value that is not NaN. False for a
+    /// vertex that does not exist.
     pub fn known(&self, vertex: usize) -> bool {
         match self {
             Self::Classes { of, .. } => of.get(vertex).is_some_and(|&label| label != NO_LABEL),
@@ -218,7 +220,8 @@ impl Labels {
         }
     }
 
-    /// `[V]`, [`NO_LABEL`] for none; where vertices have one class each.
+    /// Returns the class of each vertex, `[V]`, with [`NO_LABEL`] for none. Returns `None` if
+    /// labels are flags or numbers.
     pub fn as_classes(&self) -> Option<&[u32]> {
         match self {
             Self::Classes { of, .. } => Some(of),
@@ -226,7 +229,7 @@ impl Labels {
         }
     }
 
-    /// Flags or numbers; where these are the labels.
+    /// Returns the flags or numbers. Returns `None` if labels are classes.
     pub fn as_values(&self) -> Option<&Values> {
         match self {
             Self::Classes { .. } => None,
@@ -234,11 +237,13 @@ impl Labels {
         }
     }
 
-    /// The same as one class a vertex: a single column of flags (class 1 holds) or of whole numbers
-    /// from 0. `place` is named in errors.
+    /// Converts the labels to one class per vertex. A single column of flags becomes two classes,
+    /// of which class 1 is the flag. A single column of whole numbers from 0 becomes classes with
+    /// these numbers. Error messages name `place`.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for several columns, or, with the row, a number that is no class.
+    /// Returns [`Error::Malformed`] for several columns, or with the row for a number that is not a
+    /// class.
     pub fn into_classes(self, place: &str) -> Result<Self> {
         let (values, least) = match self {
             Self::Classes { .. } => return Ok(self),
@@ -248,16 +253,16 @@ impl Labels {
         if values.columns() != 1 {
             return Err(Error::Malformed {
                 place: Place::whole(place),
-                expected: "one column, to be taken for classes".to_owned(),
+                expected: "one column, for classes".to_owned(),
                 found: format!("{} columns", values.columns()),
-                remedy: "predict them as several labels or as numbers, or keep one column",
+                remedy: "predict several labels or numbers, or select one column",
             });
         }
         let is_class = |v: f32| v.is_nan() || (v.fract() == 0.0 && (0.0..MAX_CLASSES as f32).contains(&v));
         if let Some((row, _, value)) = values.find(is_class) {
             return Err(Error::Malformed {
                 place: Place::row(place, row),
-                expected: format!("a class, a whole number from 0 and below {MAX_CLASSES}"),
+                expected: format!("a class, which is a whole number from 0 and below {MAX_CLASSES}"),
                 found: value.to_string(),
                 remedy: "predict the column as numbers, or correct the value",
             });
@@ -268,18 +273,18 @@ impl Labels {
         Ok(Self::classes(of, count))
     }
 
-    /// The same as several labels a vertex: at most two classes become one column in which class 1
-    /// holds; numbers must all be 0 or 1. `place` is named in errors.
+    /// Converts the labels to flags. Two classes become one column that is 1 for class 1. Numbers
+    /// must all be 0 or 1. Error messages name `place`.
     ///
     /// # Errors
-    /// [`Error::Malformed`] with the row of a class or number that is no flag.
+    /// Returns [`Error::Malformed`] with the row of a class or number that is not a flag.
     pub fn into_flags(self, place: &str) -> Result<Self> {
         match self {
             Self::Classes { of, count } if count > 2 => {
                 let row = of.iter().position(|&class| class >= 2 && class != NO_LABEL);
                 Err(Error::Malformed {
                     place: row.map_or(Place::whole(place), |row| Place::row(place, row as u64)),
-                    expected: "at most two classes, to be taken for a flag".to_owned(),
+                    expected: "at most two classes, for a flag".to_owned(),
                     found: match row {
                         Some(row) => format!("class {} of {count}", of[row]),
                         None => format!("{count} classes"),
@@ -293,7 +298,7 @@ impl Labels {
                 None => Ok(Self::Flags(values)),
                 Some((row, column, value)) => Err(Error::Malformed {
                     place: Place::row(place, row),
-                    expected: "0, 1 or nothing in each column, to be taken for flags".to_owned(),
+                    expected: "0, 1 or an empty field in each column, for flags".to_owned(),
                     found: format!("{value} in column {column}"),
                     remedy: "predict numbers, or correct the value",
                 }),
@@ -301,7 +306,8 @@ impl Labels {
         }
     }
 
-    /// The same as numbers: flags as 0 and 1, a class as the one column of its number.
+    /// Converts the labels to numbers. Flags become 0 and 1, and classes become one column of class
+    /// numbers.
     pub fn into_numbers(self) -> Self {
         match self {
             Self::Classes { .. } => Self::Numbers(self.column()),
@@ -309,7 +315,7 @@ impl Labels {
         }
     }
 
-    /// Classes as one column of numbers; values as they are.
+    /// Returns classes as one column of class numbers. Values are returned unchanged.
     fn column(self) -> Values {
         match self {
             Self::Classes { of, .. } => {
@@ -320,7 +326,8 @@ impl Labels {
         }
     }
 
-    /// Checks that classes are below their count and flags 0 or 1. `file` is named in errors.
+    /// Checks that classes are below their count and that flags are 0 or 1. Error messages name
+    /// `file`.
     pub(crate) fn validate(&self, file: &str) -> Result<()> {
         match self {
             Self::Classes { of, count } => match of.iter().position(|l| l >= count && *l != NO_LABEL) {
@@ -344,11 +351,12 @@ impl Labels {
         }
     }
 
-    /// The labels of graphs at the vertices that stand for them: row `r` at vertex `at[r]` of
-    /// `vertices`; nothing is known of the others. `file` is named in errors.
+    /// Assigns the labels of graphs to the standing vertices, which represent their graphs: row `r`
+    /// goes to vertex `at[r]` of `vertices`. All other vertices have no label. Error messages name
+    /// `file`.
     ///
     /// # Errors
-    /// [`Error::Limit`] above [`MAX_GRAPH_VALUES`].
+    /// Returns [`Error::Limit`] if there are more than [`MAX_GRAPH_VALUES`] values.
     pub fn at_vertices(&self, at: &[u32], vertices: u32, file: &str) -> Result<Self> {
         let spread = |values: &Values| {
             let width = values.columns as usize;
@@ -360,7 +368,7 @@ impl Labels {
                     unit: "values",
                     allowed: MAX_GRAPH_VALUES,
                     found,
-                    remedy: "keep fewer columns of labels, or cut the set into parts",
+                    remedy: "select fewer label columns, or divide the data set",
                 });
             }
             let mut all = vec![f32::NAN; found as usize];
@@ -380,7 +388,7 @@ impl Labels {
         })
     }
 
-    /// The labels of the vertices `order`, in this order.
+    /// Returns the labels of the vertices `order`, in this order.
     #[must_use]
     pub fn reordered(&self, order: &[u32]) -> Self {
         match self {

@@ -1,9 +1,10 @@
 //! Graphs and data sets for training: compressed adjacency, gathers, orders, splits and metrics.
 //!
 //! A [`dataset::Dataset`] is a [`adjacency::Graph`] with [`features::Features`], labels and a
-//! [`split::Split`] by vertex id. Readers of published formats are the crate `eciton-formats`; here
-//! are Eciton's own [`store`] and generated graphs ([`generate`]). What is read is checked before it
-//! is handed out: no reader panics on bad input, and each error names file and place.
+//! [`split::Split`] by vertex id. The crate `eciton-formats` has the readers of common file
+//! formats. This crate has Eciton's own [`store`] and generated graphs ([`generate`]). All input is
+//! checked before it is returned: no reader panics on bad input, and each error names the file and
+//! the position in it.
 //!
 //! ```
 //! use eciton_graph::adjacency::{Graph, Options};

@@ -1,5 +1,5 @@
-//! Links: pairs of vertices with an edge between them, in either direction. This module has the
-//! training pairs of link models, held-out links, and pairs that are not linked.
+//! Links: pairs of vertices with an edge between them, in either direction. This module draws the
+//! training pairs of link models, holds out links for evaluation, and draws pairs without a link.
 //!
 //! ```
 //! use eciton_graph::generate::ManyGraphs;
@@ -27,20 +27,21 @@ pub use negatives::Negatives;
 use crate::adjacency::{Adjacency, Graph};
 use eciton_input::threads::{on_threads, shares, threads_for};
 
-/// A link: two different vertices with an edge in one or both directions. Lists of links have the
-/// smaller vertex first.
+/// Link: two different vertices with an edge in one or both directions. In lists of links, the
+/// smaller vertex of each pair comes first.
 pub type Pair = (u32, u32);
 
-/// A graph seen without directions: the union of in- and out-neighbours, never stored.
+/// View of a graph without edge directions: the union of in-neighbours and out-neighbours, computed
+/// on access.
 #[derive(Debug, Clone, Copy)]
 pub struct Links<'a> {
     incoming: &'a Adjacency,
-    /// Lists of out-neighbours. `None` if they are the same as `incoming`.
+    /// Lists of out-neighbours. `None` if they equal `incoming`.
     outgoing: Option<&'a Adjacency>,
 }
 
 impl<'a> Links<'a> {
-    /// Returns the links of `graph`.
+    /// Returns the view of the links of `graph`.
     pub fn new(graph: &'a Graph) -> Self {
         Self { incoming: graph.incoming(), outgoing: graph.transpose() }
     }
@@ -50,8 +51,8 @@ impl<'a> Links<'a> {
         self.incoming.vertices()
     }
 
-    /// Returns the vertices that `vertex` is linked to: ascending, each once, without the vertex
-    /// itself.
+    /// Returns the vertices that `vertex` is linked to, in ascending order, each once, without the
+    /// vertex itself.
     #[inline(always)]
     pub fn of(self, vertex: u32) -> Partners<'a> {
         let other = self.outgoing.map_or(&[][..], |lists| lists.of(vertex));
@@ -64,14 +65,14 @@ impl<'a> Links<'a> {
     }
 }
 
-/// The other ends of a vertex's links: [`Links::of`].
+/// Iterator over the other ends of a vertex's links.
 #[derive(Debug, Clone)]
 pub struct Partners<'a> {
     /// Remaining in-neighbours and out-neighbours, both in ascending order.
     one: &'a [u32],
     other: &'a [u32],
     vertex: u32,
-    /// The vertex that was returned last. Initially an id that no vertex has.
+    /// Vertex that was returned last, initially an id that no vertex has.
     last: u32,
 }
 
@@ -96,8 +97,8 @@ impl Iterator for Partners<'_> {
     }
 }
 
-/// Returns whether there is an edge between two vertices, one way or both; a vertex is linked to
-/// itself by a self loop. False for vertices that do not exist.
+/// Returns whether there is an edge between two vertices in either direction. A self-loop links a
+/// vertex to itself. False for vertices that do not exist.
 #[inline]
 pub fn linked(graph: &Graph, a: u32, b: u32) -> bool {
     let (of_a, of_b) = (graph.in_neighbours(a), graph.in_neighbours(b));
@@ -108,7 +109,7 @@ pub fn linked(graph: &Graph, a: u32, b: u32) -> bool {
     of_a.binary_search(&b).is_ok() || of_b.binary_search(&a).is_ok()
 }
 
-/// The number of links of a graph.
+/// Returns the number of links of a graph.
 pub fn count(graph: &Graph) -> u64 {
     count_with(graph, threads_for(graph.edges()))
 }

@@ -1,4 +1,4 @@
-//! A file as bytes in memory, read only when they are touched.
+//! Memory-mapped files, whose pages are read when they are first accessed.
 #![allow(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -10,13 +10,14 @@ use eciton_tensor::SlabOwner;
 use crate::checksum;
 use crate::error::{Error, Place, Result};
 
-/// A mapped file.
+/// Memory-mapped file.
 struct Mapping {
-    /// Watches the file. It is dropped before the mapping.
+    /// Watch on the file. It is dropped before the mapping.
     _watched: Arc<mapped::Watched>,
     bytes: memmap2::Mmap,
     path: PathBuf,
-    /// CRC-32 that a store's description states, which its reader compares before it hands out the bytes.
+    /// CRC-32 from a store's description. The reader of the store compares it before it returns the
+    /// bytes.
     crc32: Option<u32>,
 }
 
@@ -30,7 +31,7 @@ impl SlabOwner for Mapping {
     }
 }
 
-/// A file without bytes: some systems map none of these.
+/// Empty file. Some operating systems cannot map a file without bytes.
 struct Nothing;
 
 impl SlabOwner for Nothing {
@@ -39,22 +40,23 @@ impl SlabOwner for Nothing {
     }
 }
 
-/// Maps a whole file. Nobody may change or shorten it while the mapping lives: a reader would see
-/// other numbers than were checked, or be stopped by the operating system.
+/// Maps a whole file. The file must not be changed or truncated while the mapping exists. Otherwise
+/// a reader would see values that were not checked, or the operating system would stop the process.
 pub fn map(path: &Path) -> Result<Arc<dyn SlabOwner>> {
     map_checked(path, None)
 }
 
-/// [`map`] of a file with a known CRC-32. The caller compares the checksum before it hands out the bytes.
+/// Maps a file like [`map`], and stores its known CRC-32. The caller compares the checksum before
+/// it returns the bytes.
 pub(crate) fn map_checked(path: &Path, crc32: Option<u32>) -> Result<Arc<dyn SlabOwner>> {
     let refused = |source| Error::Read { path: path.to_owned(), source };
     let file = eciton_input::file::open(path).map_err(refused)?;
     if file.metadata().map_err(refused)?.len() == 0 {
         return Ok(Arc::new(Nothing));
     }
-    // SAFETY: the mapping is private to this process and read only. That others leave the file alone
-    // is the documented condition of the formats that are mapped; files are written under another name
-    // and renamed when complete, so that no writer of this crate changes one in place.
+    // SAFETY: the mapping is private to this process and read-only. The documentation of the mapped
+    // formats requires that others do not change the file. This crate writes files under another
+    // name and renames them when they are complete, so none of its writers changes a file in place.
     let bytes = unsafe { memmap2::Mmap::map(&file) }.map_err(refused)?;
     let watched = mapped::watch(file, path, &bytes).map_err(refused)?;
     let mapping = Arc::new(Mapping { _watched: watched, bytes, path: path.to_owned(), crc32 });
@@ -64,14 +66,14 @@ pub(crate) fn map_checked(path: &Path, crc32: Option<u32>) -> Result<Arc<dyn Sla
     Ok(mapping)
 }
 
-/// Mapped files of the process.
+/// All mapped files of the process that still exist.
 static ALL: Mutex<Vec<Weak<Mapping>>> = Mutex::new(Vec::new());
 
-/// Refuses mapped files whose length or modification time has changed. Returns the path of a file that another
-/// one has replaced, which changes no mapped byte.
+/// Checks that length and modification time of all mapped files are unchanged. Returns the path of
+/// a file that another file has replaced, which does not change any mapped byte.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the file.
+/// Returns [`Error::Malformed`] with the path of a file that has changed.
 pub fn check_unchanged() -> Result<Option<PathBuf>> {
     match mapped::changed() {
         None => Ok(None),
@@ -86,10 +88,10 @@ pub fn check_unchanged() -> Result<Option<PathBuf>> {
     }
 }
 
-/// Compares the checksums of all mapped sections of stores once more.
+/// Computes the checksums of all mapped store sections again, and compares them.
 ///
 /// # Errors
-/// [`Error::Checksum`] for bytes that changed after they were mapped.
+/// Returns [`Error::Checksum`] if bytes have changed after they were mapped.
 pub fn check_content() -> Result<()> {
     let all: Vec<Arc<Mapping>> =
         ALL.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect();

@@ -1,4 +1,4 @@
-//! Metrics of the quality of predictions.
+//! Metrics for the quality of predictions of classes, flags and numbers.
 
 mod tally;
 mod terms;
@@ -10,11 +10,13 @@ use crate::labels::{Labels, Values};
 pub use crate::links::metrics::{hits_at, mean_reciprocal_rank, pair_area, pair_precision, pair_scores};
 use crate::split::NO_LABEL;
 
-/// The share of `ids` whose highest score is at their label; 0 where none of them has one.
+/// Returns the fraction of the vertices `ids` whose highest score is that of their label, or 0 if
+/// none of them has a label.
 ///
-/// `scores` is row-major, row v at `v * stride`, its first `classes` values count (`stride` may be
-/// larger than that, for padding). The first of equal scores wins and NaN never does. Vertices
-/// without a label are left out; vertices beyond `scores` count as wrong.
+/// `scores` is row-major. Row v begins at `v * stride`, and its first `classes` values are used;
+/// `stride` may be larger because of padding. Of equal scores the first is the highest, and NaN is
+/// never the highest. Vertices without a label are left out. Vertices without a row in `scores`
+/// count as wrong.
 pub fn accuracy(scores: &[f32], stride: usize, classes: usize, labels: &[u32], ids: &[u32]) -> f64 {
     let (mut right, mut counted) = (0u64, 0u64);
     for &id in ids {
@@ -31,7 +33,8 @@ pub fn accuracy(scores: &[f32], stride: usize, classes: usize, labels: &[u32], i
     if counted == 0 { 0.0 } else { right as f64 / counted as f64 }
 }
 
-/// The position of the highest value: the first of equal ones; none where all are NaN.
+/// Returns the index of the highest value, the first of equal ones. Returns `None` if all values
+/// are NaN.
 pub fn best(row: &[f32]) -> Option<usize> {
     let mut found: Option<(usize, f32)> = None;
     for (at, &value) in row.iter().enumerate() {
@@ -42,12 +45,13 @@ pub fn best(row: &[f32]) -> Option<usize> {
     found.map(|(at, _)| at)
 }
 
-/// The share of labels that are told right: of classes [`accuracy`], of flags the share of all known
-/// values with `score > 0` where the flag holds and `score <= 0` where it does not (scores are logits; NaN
-/// is wrong). None for numbers, and where nothing is known of `ids`.
+/// Returns the fraction of labels that are predicted correctly. For classes it is [`accuracy`]. For
+/// flags it is the fraction of known values with `score > 0` if the flag holds and `score <= 0` if
+/// it does not; scores are logits, and NaN is wrong. Returns `None` for numbers, and if no label of
+/// `ids` is known.
 ///
-/// `scores` is row-major, row v at `v * stride`, its first [`Labels::width`] values count. What lies
-/// beyond `scores` counts as NaN.
+/// `scores` is row-major. Row v begins at `v * stride`, and its first [`Labels::width`] values are
+/// used. Rows that are not in `scores` count as NaN.
 pub fn accuracy_of(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     match labels {
         Labels::Classes { of, count } => {
@@ -66,28 +70,32 @@ pub fn accuracy_of(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) 
     }
 }
 
-/// The area under the ROC curve: the chance that a vertex with a label scores higher than one without
-/// it, where equal scores count half. The mean over all columns of flags that both hold and do not hold
-/// among the known values of `ids`; of two classes it is the area of the second one's score less the
-/// first one's. None where no column has both, for more or fewer classes, and for numbers.
+/// Returns the area under the ROC curve: the probability that a vertex with a label scores higher
+/// than one without it, where equal scores count half. It is the mean over all columns of flags
+/// that have both values among the known values of `ids`. For two classes the score is that of the
+/// second class minus that of the first. Returns `None` if no column has both values, for any other
+/// number of classes, and for numbers.
 ///
-/// `scores` and `ids` are as for [`accuracy_of`]; NaN is the lowest score. This is `rocauc` of the Open
-/// Graph Benchmark's evaluators (Hu et al. 2020), the measure of ogbn-proteins: the mean over tasks of
-/// scikit-learn's `roc_auc_score`, without unknown labels and without tasks of one kind of label.
+/// `scores` and `ids` are as in [`accuracy_of`]; NaN is the lowest score. This is `rocauc` of the
+/// Open Graph Benchmark's evaluators (Hu et al. 2020), the metric of ogbn-proteins. It equals the
+/// mean over tasks of scikit-learn's `roc_auc_score`, without unknown labels and without tasks that
+/// have only one kind of label.
 pub fn roc_auc(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     ranked(scores, stride, labels, ids, area)
 }
 
-/// The average precision: `sum over thresholds n of (R_n - R_(n-1)) P_n`, P the precision and R the recall of
-/// all whose score is at least the n-th highest one. Columns, classes and None are as for [`roc_auc`].
+/// Returns the average precision: `sum over thresholds n of (R_n - R_(n-1)) P_n`. P and R are
+/// precision and recall of all vertices whose score is at least the n-th highest. Columns, classes
+/// and `None` are as in [`roc_auc`].
 ///
-/// This is the mean over columns of scikit-learn's `average_precision_score`, `ap` of the Open Graph
-/// Benchmark's evaluators.
+/// This is the mean over columns of scikit-learn's `average_precision_score`, and `ap` of the Open
+/// Graph Benchmark's evaluators.
 pub fn average_precision(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     ranked(scores, stride, labels, ids, precision)
 }
 
-/// The mean over columns of a measure of ranks, each with whether the label holds.
+/// Returns the mean over columns of `measure`, which receives the rank key of each score and true
+/// if the label holds.
 fn ranked(
     scores: &[f32],
     stride: usize,
@@ -129,12 +137,13 @@ fn ranked(
     }
 }
 
-/// The micro-averaged F1 score: `2 TP / (2 TP + FP + FN)` over all known values of all columns, where a
-/// flag is predicted if `score > 0` (a logit); 0 where nothing holds and nothing is predicted. Of
-/// classes it equals [`accuracy`]. None for numbers, and where nothing is known of `ids`.
+/// Returns the micro-averaged F1 score: `2 TP / (2 TP + FP + FN)` over all known values of all
+/// columns. A flag is predicted if its logit is above 0. The score is 0 if no flag holds and none
+/// is predicted. For classes it equals [`accuracy`]. Returns `None` for numbers, and if no label of
+/// `ids` is known.
 ///
-/// `scores` and `ids` are as for [`accuracy_of`]. This is scikit-learn's `f1_score(average="micro",
-/// zero_division=0)`, the usual measure of PPI (Hamilton et al. 2017).
+/// `scores` and `ids` are as in [`accuracy_of`]. This is scikit-learn's `f1_score(average="micro",
+/// zero_division=0)`, the usual metric of PPI (Hamilton et al. 2017).
 pub fn f1_micro(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     match labels {
         Labels::Classes { .. } => accuracy_of(scores, stride, labels, ids),
@@ -152,9 +161,10 @@ pub fn f1_micro(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> 
     }
 }
 
-/// The mean over the labelled of `-log softmax(scores)[label]`, in nats; NaN where a score is. None where labels
-/// are not classes, or none is known of `ids`. `scores` and `ids` are as for [`accuracy_of`]; what lies beyond
-/// `scores` counts as NaN.
+/// Returns the mean of `-log softmax(scores)[label]` over the labelled vertices, in nats. The
+/// result is NaN if a score is NaN. Returns `None` if labels are not classes, or if no label of
+/// `ids` is known. `scores` and `ids` are as in [`accuracy_of`]. Rows that are not in `scores`
+/// count as NaN.
 pub fn cross_entropy(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     let Labels::Classes { of, count } = labels else { return None };
     let (mut sum, mut counted) = (0.0, 0u64);
@@ -169,7 +179,8 @@ pub fn cross_entropy(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]
     (counted > 0).then(|| sum / counted as f64)
 }
 
-/// `-log softmax(row)[label]`, nats; NaN where a score is, or where there is none.
+/// Returns `-log softmax(row)[label]` in nats. The result is NaN if a score is NaN or if the row
+/// has no score for the label.
 fn loss(row: &[f32], label: u32) -> f32 {
     let most = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let total: f32 = row.iter().map(|&score| (score - most).exp()).sum();
@@ -177,20 +188,21 @@ fn loss(row: &[f32], label: u32) -> f32 {
     total.ln() - own
 }
 
-/// The mean of `|score - number|` over all known values of all columns; NaN where a score is. None where
-/// labels are not numbers, or none is known of `ids`. `scores` and `ids` are as for [`accuracy_of`].
+/// Returns the mean of `|score - number|` over all known values of all columns. The result is NaN
+/// if a score is NaN. Returns `None` if labels are not numbers, or if no value of `ids` is known.
+/// `scores` and `ids` are as in [`accuracy_of`].
 pub fn mean_absolute_error(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     mean_of(scores, stride, labels, ids, f64::abs)
 }
 
-/// The root of the mean of `(score - number)^2` over all known values of all columns; NaN where a score
-/// is. None where labels are not numbers, or none is known of `ids`. `scores` and `ids` are as for
-/// [`accuracy_of`].
+/// Returns the square root of the mean of `(score - number)^2` over all known values of all
+/// columns. The result is NaN if a score is NaN. Returns `None` if labels are not numbers, or if no
+/// value of `ids` is known. `scores` and `ids` are as in [`accuracy_of`].
 pub fn root_mean_squared_error(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     mean_of(scores, stride, labels, ids, |difference| difference * difference).map(f64::sqrt)
 }
 
-/// The mean of a function of the differences from numbers.
+/// Returns the mean of a function of the differences between scores and numbers.
 fn mean_of(
     scores: &[f32],
     stride: usize,
@@ -207,12 +219,14 @@ fn mean_of(
     (known > 0).then(|| sum / known as f64)
 }
 
-/// The mean F1 over classes, as [`Tally::f1_macro`]; `scores` and `ids` are as for [`accuracy_of`].
+/// Returns the mean F1 score over classes, as defined in [`Tally::f1_macro`]. `scores` and `ids`
+/// are as in [`accuracy_of`].
 pub fn f1_macro(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     Tally::of(scores, stride, labels, ids)?.f1_macro()
 }
 
-/// The mean recall over classes, as [`Tally::balanced_accuracy`]; `scores` and `ids` are as for [`accuracy_of`].
+/// Returns the mean recall over classes, as defined in [`Tally::balanced_accuracy`]. `scores` and
+/// `ids` are as in [`accuracy_of`].
 pub fn balanced_accuracy(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
     Tally::of(scores, stride, labels, ids)?.balanced_accuracy()
 }
@@ -234,13 +248,13 @@ fn each_known(
     }
 }
 
-/// The score of a vertex; NaN beyond all scores.
+/// Returns the score of a vertex, or NaN if `scores` does not contain it.
 fn score_at(scores: &[f32], stride: usize, id: u32, column: usize) -> f32 {
     let at = (id as usize).saturating_mul(stride).saturating_add(column);
     scores.get(at).copied().unwrap_or(f32::NAN)
 }
 
-/// A number in the order of scores: NaN is the lowest, both zeros are one.
+/// Maps a score to an integer with the same order. NaN is the lowest, and both zeros are equal.
 pub(crate) fn rank_key(score: f64) -> u64 {
     if score.is_nan() {
         return 0;
@@ -249,11 +263,11 @@ pub(crate) fn rank_key(score: f64) -> u64 {
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
-/// The share of pairs of one that holds and one that does not in which the former ranks higher; equal
-/// ones count half. None without such a pair.
+/// Returns the fraction of pairs of a positive and a negative entry in which the positive ranks
+/// higher. Equal ranks count half. Returns `None` if there is no such pair.
 pub(crate) fn area(ranked: &mut [(u64, bool)]) -> Option<f64> {
     ranked.sort_unstable_by_key(|&(key, _)| key);
-    // Halves of a pair, so that all sums are exact.
+    // Counts halves of pairs, so that all sums are exact.
     let (mut halves, mut below, mut positives) = (0u128, 0u64, 0u64);
     for equal in ranked.chunk_by(|a, b| a.0 == b.0) {
         let holds = equal.iter().filter(|(_, holds)| *holds).count() as u64;
@@ -266,7 +280,8 @@ pub(crate) fn area(ranked: &mut [(u64, bool)]) -> Option<f64> {
     (pairs > 0).then(|| halves as f64 / 2.0 / pairs as f64)
 }
 
-/// The average precision of ranks; equal ones share a threshold. None without both kinds.
+/// Returns the average precision of ranked entries. Equal ranks share a threshold. Returns `None`
+/// without positive or without negative entries.
 pub(crate) fn precision(ranked: &mut [(u64, bool)]) -> Option<f64> {
     ranked.sort_unstable_by_key(|&(key, _)| std::cmp::Reverse(key));
     let (mut sum, mut above, mut positives) = (0.0, 0usize, 0usize);

@@ -1,7 +1,7 @@
-//! Names of a data set's classes and columns, as its files give them.
+//! Names of a data set's classes and columns, taken from the files of the data set.
 //!
-//! A list is empty where the files give none, and numbers are the names then. Else it has a name a
-//! class or column.
+//! A list is empty if the files contain no names; messages then show numbers. Otherwise the list
+//! has one name per class or column.
 //!
 //! ```
 //! use eciton_graph::names::{Names, column};
@@ -13,28 +13,28 @@
 use crate::error::{Error, Place, Result};
 use crate::features::Features;
 
-/// Names of classes, labels, features and features of edges.
+/// Names of classes and of the columns of labels, features and edge features.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Names of classes; of several labels or numbers those of their columns.
+    /// Names of the classes. For flags or numbers, names of the label columns.
     pub labels: Vec<String>,
-    /// Names of the columns of features.
+    /// Names of the feature columns.
     pub features: Vec<String>,
-    /// Names of the columns of features of edges.
+    /// Names of the edge feature columns.
     pub edge_features: Vec<String>,
-    /// Names of the label columns: of classes the one column that holds them. Empty if the files
-    /// give none.
+    /// Names of the label columns. For classes, the name of the one column that contains them.
+    /// Empty if the files contain no names.
     pub target: Vec<String>,
-    /// The way in which the split was drawn, or its name in the files; empty where the files have
-    /// one without a name.
+    /// Description of how the split was drawn, or its name in the files. Empty if the files have a
+    /// split without a name.
     pub split: String,
 }
 
-/// The split of labelled rows whose files have none.
+/// Description of the split that is drawn if the files have none.
 pub const DRAWN: &str = "60 / 20 / 20 % of the labelled rows, drawn from seed 0";
 
 impl Names {
-    /// Returns whether there are none.
+    /// Returns whether no list contains a name and the split has no description.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
@@ -44,19 +44,19 @@ impl Names {
             && self.split.is_empty()
     }
 
-    /// Name of a class or of a column of labels; its number where it has none.
+    /// Returns the name of a class or label column, or its number if it has no name.
     #[must_use]
     pub fn label(&self, at: usize) -> String {
         self.labels.get(at).cloned().unwrap_or_else(|| at.to_string())
     }
 
-    /// Names of all `count` classes or columns of labels.
+    /// Returns the names of all `count` classes or label columns.
     #[must_use]
     pub fn all_labels(&self, count: usize) -> Vec<String> {
         (0..count).map(|at| self.label(at)).collect()
     }
 
-    /// Clears each list that does not have a name for each class or column.
+    /// Clears each list whose length differs from the number of classes or columns.
     pub(crate) fn fit(&mut self, labels: u32, features: &Features, edge_features: u32) {
         let fit = |names: &mut Vec<String>, count: u32| {
             if names.len() != count as usize {
@@ -68,9 +68,9 @@ impl Names {
         fit(&mut self.edge_features, edge_features);
     }
 
-    /// Checks that each list of names of `data_set` is empty or has a name for each class or column.
-    /// `counts` are the numbers of classes or label columns, of features and of edge features. Any
-    /// number of names is valid for a count of 0, since files may name classes that no vertex has.
+    /// Checks that each list of names of `data_set` is empty or has one name per class or column.
+    /// `counts` are the numbers of classes or label columns, of features and of edge features. A
+    /// count of 0 allows any number of names, because files may name classes that no vertex has.
     pub(crate) fn check(&self, data_set: &str, counts: [u32; 3]) -> Result<()> {
         let all = [
             ("names of labels", &self.labels),
@@ -92,8 +92,8 @@ impl Names {
     }
 }
 
-/// Place of a name among others: as it is written, else whatever its case; `None` where no name
-/// fits or two do.
+/// Returns the index of a name in a list: an exact match, else a match without regard to case.
+/// Returns `None` if no name or several names match.
 #[must_use]
 pub fn column(names: &[String], wanted: &str) -> Option<u32> {
     let find = |same: &dyn Fn(&str) -> bool| {

@@ -1,11 +1,11 @@
 //! Vertex orders: permutations of vertex ids that bring neighbours close to each other.
 //!
-//! A gather reads one row for each edge. Where the ids of a vertex's neighbours are near its own
-//! and near each other, those rows are in cache more often, and gaps between ids take fewer bits.
-//! An order is computed from the graph alone, applied with [`permute_graph`] or
-//! [`permute_dataset`], and taken back from results with [`rows_back`], so that a user never sees
-//! it. All orders look at the union of both directions, are deterministic, near-linear and
-//! iterative (no path is too long).
+//! A gather reads one row for each edge. If the ids of a vertex's neighbours are close to its own
+//! and to each other, those rows are in cache more often, and gaps between ids take fewer bits. An
+//! order is computed from the graph alone. [`permute_graph`] or [`permute_dataset`] applies it, and
+//! [`rows_back`] restores the user's order in results, so that a user never sees it. All orders
+//! ignore edge directions and are deterministic. They take near-linear time and use no recursion,
+//! so that long paths cannot overflow the stack.
 //!
 //! ```
 //! use eciton_graph::adjacency::{Graph, Options};
@@ -35,25 +35,26 @@ pub use apply::{Reordered, permute_dataset, rows_back};
 pub use lists::permute_graph;
 pub use survey::{Gain, SURVEY_WIDTHS, Survey};
 
-/// Order of the vertices of a graph.
+/// Vertex order, an algorithm that renumbers the vertices of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Order {
-    /// The order of the vertices in the graph.
+    /// Keeps the order of the vertices in the input.
     Natural,
-    /// Vertices of many neighbours first, ties by id: the rows that are read most lie together.
-    /// 16 bytes a vertex.
+    /// Vertices with the most neighbours first, ties by id, so that the rows that are read most are
+    /// together. Takes 16 bytes per vertex.
     Degree,
-    /// Reverse Cuthill-McKee (Cuthill and McKee 1969; George 1971), each component from a
-    /// pseudo-peripheral vertex (George and Liu 1979), components by their lowest id, vertices
-    /// without neighbours last: small bandwidth. Suits meshes, roads and other graphs of long
-    /// distances. 17 bytes a vertex, and 8 for each neighbour of the largest vertex.
+    /// Reverse Cuthill-McKee (Cuthill and McKee 1969; George 1971), which gives a small bandwidth.
+    /// Each component starts at a pseudo-peripheral vertex (George and Liu 1979). Components are
+    /// ordered by their lowest id, and vertices without neighbours are last. It suits meshes, roads
+    /// and other graphs with long distances. Takes 17 bytes per vertex, and 8 bytes for each
+    /// neighbour of the vertex with the most.
     ReverseCuthillMckee,
-    /// Rabbit order (Arai, Shiokawa, Yamamuro, Onizuka and Iwamura 2016): vertices join the
-    /// neighbouring community of highest gain in modularity, and the tree of who joined whom is
-    /// numbered depth first, so that communities within communities are ranges of ids. Suits graphs
-    /// of people, products and pages. 44 bytes a vertex; while it runs, up to 8 bytes an edge
-    /// (seldom a tenth of it).
+    /// Rabbit order (Arai, Shiokawa, Yamamuro, Onizuka and Iwamura 2016). Each vertex joins the
+    /// neighbouring community with the highest gain in modularity. The tree of these merges is
+    /// numbered depth first, so that communities within communities are ranges of ids. It suits
+    /// graphs of people, products and pages. Takes 44 bytes per vertex, and while it runs up to 8
+    /// bytes per edge (seldom a tenth of that).
     Rabbit,
 }
 
@@ -61,7 +62,7 @@ impl Order {
     /// All orders, the natural one first.
     pub const ALL: [Self; 4] = [Self::Natural, Self::Degree, Self::ReverseCuthillMckee, Self::Rabbit];
 
-    /// Returns the order's name in lower case, as for `--order`.
+    /// Returns the name of the order for `--order`, in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Natural => "natural",
@@ -78,7 +79,7 @@ impl fmt::Display for Order {
     }
 }
 
-/// A bijection between old and new vertex ids, both 0..V; 8 bytes a vertex.
+/// Bijection between old and new vertex ids, both 0..V. It takes 8 bytes per vertex.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permutation {
     new_of_old: Vec<u32>,
@@ -86,36 +87,37 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Every vertex keeps its id.
+    /// Creates the permutation that changes no id.
     ///
     /// # Errors
-    /// [`Error::Limit`] above [`MAX_VERTICES`].
+    /// Returns [`Error::Limit`] for more than [`MAX_VERTICES`] vertices.
     pub fn identity(vertices: u64) -> Result<Self> {
         check_len(vertices)?;
         let same: Vec<u32> = (0..vertices as u32).collect();
         Ok(Self { new_of_old: same.clone(), old_of_new: same })
     }
 
-    /// From the old vertices in their new order.
+    /// Creates the permutation from the old vertex ids in their new order.
     ///
     /// # Errors
-    /// [`Error::Malformed`] with the position of an id that is not below the length or is there
-    /// twice, [`Error::Limit`] above [`MAX_VERTICES`].
+    /// Returns [`Error::Malformed`] with the position of an id that is too large or occurs twice,
+    /// and [`Error::Limit`] for more than [`MAX_VERTICES`] vertices.
     pub fn from_old_of_new(old_of_new: Vec<u32>) -> Result<Self> {
         let new_of_old = inverted(&old_of_new)?;
         Ok(Self { new_of_old, old_of_new })
     }
 
-    /// From each old vertex's new id.
+    /// Creates the permutation from the new id of each old vertex.
     ///
     /// # Errors
-    /// As [`Permutation::from_old_of_new`].
+    /// Returns the errors of [`Permutation::from_old_of_new`].
     pub fn from_new_of_old(new_of_old: Vec<u32>) -> Result<Self> {
         let old_of_new = inverted(&new_of_old)?;
         Ok(Self { new_of_old, old_of_new })
     }
 
-    /// The permutation that puts `graph` into `order`: a function of its edges alone.
+    /// Computes the permutation that brings `graph` into `order`. It depends only on the edges of
+    /// the graph.
     pub fn of(graph: &Graph, order: Order) -> Self {
         let old_of_new = match order {
             Order::Natural => (0..graph.vertices()).collect(),
@@ -130,7 +132,7 @@ impl Permutation {
         Self { new_of_old, old_of_new }
     }
 
-    /// The number of vertices.
+    /// Returns the number of vertices.
     pub fn len(&self) -> usize {
         self.new_of_old.len()
     }
@@ -140,32 +142,33 @@ impl Permutation {
         self.new_of_old.is_empty()
     }
 
-    /// Returns whether every vertex keeps its id.
+    /// Returns whether no vertex changes its id.
     pub fn is_identity(&self) -> bool {
         self.old_of_new.iter().enumerate().all(|(new, &old)| new == old as usize)
     }
 
-    /// `[V]`: each old vertex's new id.
+    /// Returns the new id of each old vertex, `[V]`.
     #[inline]
     pub fn new_of_old(&self) -> &[u32] {
         &self.new_of_old
     }
 
-    /// `[V]`: the old vertices in their new order.
+    /// Returns the old vertex ids in their new order, `[V]`.
     #[inline]
     pub fn old_of_new(&self) -> &[u32] {
         &self.old_of_new
     }
 
-    /// The way back: old and new change places.
+    /// Returns the inverse permutation, which maps new ids to old ones.
     pub fn inverse(self) -> Self {
         Self { new_of_old: self.old_of_new, old_of_new: self.new_of_old }
     }
 
-    /// First this one, then `next`, which takes this one's new ids as its old ones.
+    /// Returns the composition: this permutation, then `next`, whose old ids are the new ids of
+    /// this one.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if they differ in vertices.
+    /// Returns [`Error::Mismatch`] if the numbers of vertices differ.
     pub fn then(&self, next: &Self) -> Result<Self> {
         self.check(next.len(), "vertices", "permutation")?;
         let through = |first: &[u32], second: &[u32]| first.iter().map(|&v| second[v as usize]).collect();
@@ -175,7 +178,7 @@ impl Permutation {
         })
     }
 
-    /// Refuses `found` things of which there should be one a vertex.
+    /// Checks that there are `found` items, one per vertex.
     fn check(&self, found: usize, what: &'static str, place: &str) -> Result<()> {
         if found == self.len() {
             return Ok(());
@@ -200,13 +203,13 @@ fn check_len(vertices: u64) -> Result<()> {
         unit: "vertices",
         allowed: MAX_VERTICES,
         found: vertices,
-        remedy: "cut the graph into parts",
+        remedy: "divide the graph into smaller graphs",
     })
 }
 
 fn inverted(ids: &[u32]) -> Result<Vec<u32>> {
     check_len(ids.len() as u64)?;
-    // No vertex has this id, by the limit.
+    // No vertex has this id, because of the limit on the number of vertices.
     const NONE: u32 = u32::MAX;
     let mut inverse = vec![NONE; ids.len()];
     for (at, &id) in ids.iter().enumerate() {
@@ -215,7 +218,7 @@ fn inverted(ids: &[u32]) -> Result<Vec<u32>> {
                 *slot = at as u32;
                 continue;
             }
-            Some(first) => format!("{id}, which row {first} has as well"),
+            Some(first) => format!("{id}, which row {first} contains as well"),
             None => id.to_string(),
         };
         return Err(Error::Malformed {
@@ -228,9 +231,9 @@ fn inverted(ids: &[u32]) -> Result<Vec<u32>> {
     Ok(inverse)
 }
 
-/// The largest |u - v| over all edges (u, v); 0 without edges.
+/// Returns the largest |u - v| over all edges (u, v), or 0 without edges.
 pub fn bandwidth(graph: &Graph) -> u32 {
-    // Lists ascend: only their ends can be farthest.
+    // Lists ascend, so only their first and last entries can have the largest distance.
     let ends = |v| graph.in_neighbours(v).first().into_iter().chain(graph.in_neighbours(v).last());
     (0..graph.vertices()).flat_map(|v| ends(v).map(move |u| u.abs_diff(v))).max().unwrap_or(0)
 }

@@ -1,5 +1,5 @@
-//! Lists from keys in memory: keys are dealt into buckets of neighbouring vertices, and each bucket,
-//! small enough for the cache, is placed and sorted by itself.
+//! Adjacency lists from keys in memory. Keys are distributed to buckets of adjacent vertices. Each
+//! bucket fits the cache and is sorted separately.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,14 +9,16 @@ use crate::adjacency::Adjacency;
 use crate::error::Result;
 use eciton_input::threads::on_threads;
 
-/// The most buckets: their open ends (a page each) have to fit the processor's address cache.
+/// Binary logarithm of the maximum number of buckets. The write position of each bucket is in a
+/// memory page of its own, and the processor's address cache must hold all these pages.
 const MAX_BUCKETS_LOG2: u32 = 9;
-/// Keys that are collected for a bucket before they are written to its block: four cache lines.
+/// Number of keys that are collected for a bucket before they are appended to its block: four cache
+/// lines.
 const STAGED: usize = 32;
-/// Keys of a block.
+/// Number of keys per block.
 const BLOCK: usize = 4096;
 
-/// A thread's share of all buckets.
+/// Keys of all buckets that one thread has read.
 struct Dealer {
     shift: u32,
     staged: Vec<[u64; STAGED]>,
@@ -49,7 +51,7 @@ impl Dealer {
         let staged = &self.staged[bucket][..usize::from(self.counts[bucket])];
         let blocks = &mut self.blocks[bucket];
         match blocks.last_mut() {
-            // Blocks are a multiple of what is staged, and only the last flush brings less.
+            // A block is a multiple of `STAGED` keys. Only the last flush writes fewer keys.
             Some(block) if block.len() + staged.len() <= BLOCK => block.extend_from_slice(staged),
             _ => {
                 let mut block = Vec::with_capacity(BLOCK);
@@ -61,18 +63,18 @@ impl Dealer {
     }
 }
 
-/// A bucket's keys and where its lists go.
+/// Keys of one bucket, and the output slices of its adjacency lists.
 struct Bucket<'a> {
     first_vertex: u64,
     blocks: Vec<Vec<u64>>,
-    /// One a vertex: the length of its list.
+    /// Length of each vertex's list.
     lengths: &'a mut [u64],
-    /// Room for all keys, repeats included.
+    /// Space for the lists of all vertices of the bucket, repeats included.
     lists: &'a mut [u32],
     kept: usize,
 }
 
-/// All lists, sorted, without repeats.
+/// Returns all adjacency lists, sorted and without repeats.
 pub(super) fn lists(keys: &Keys<'_>, threads: usize) -> Result<Adjacency> {
     let vertices = keys.vertices();
     let bits = u64::BITS - (vertices - 1).leading_zeros();
@@ -107,7 +109,7 @@ pub(super) fn lists(keys: &Keys<'_>, threads: usize) -> Result<Adjacency> {
             let first_vertex = (at as u64) << width_log2;
             work.push(Bucket { first_vertex, blocks, lengths: own_lengths, lists: own_lists, kept: 0 });
         }
-        // Large buckets first, so that no thread is left with one at the end.
+        // Large buckets are processed first, so that no thread starts a large one at the end.
         work.sort_by_key(|bucket| bucket.lists.len());
         let work = Mutex::new(work);
         let next = || work.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -125,7 +127,7 @@ pub(super) fn lists(keys: &Keys<'_>, threads: usize) -> Result<Adjacency> {
         }
         kept
     };
-    // Repeats left gaps at the buckets' ends.
+    // Removed repeats have left gaps at the ends of buckets.
     let (mut from, mut to) = (0, 0);
     for (size, kept) in sizes.into_iter().zip(kept) {
         if from != to {
@@ -144,8 +146,8 @@ pub(super) fn lists(keys: &Keys<'_>, threads: usize) -> Result<Adjacency> {
 }
 
 impl Bucket<'_> {
-    /// Counting sort by vertex, then a sort and the removal of repeats within each list. `ends` is
-    /// scratch.
+    /// Sorts the keys by vertex with a counting sort, then sorts each list and removes repeats.
+    /// `ends` is scratch memory.
     fn place(&mut self, ends: &mut Vec<usize>) {
         let first = self.first_vertex;
         let vertex = |key: u64| ((key >> 32) - first) as usize;
@@ -153,7 +155,7 @@ impl Bucket<'_> {
         for &key in blocks.iter().flatten() {
             self.lengths[vertex(key)] += 1;
         }
-        // Where the next neighbour of each vertex goes, which becomes the end of its list.
+        // Position of each vertex's next neighbour, which ends as the end of the vertex's list.
         ends.clear();
         let mut end = 0;
         for &length in self.lengths.iter() {

@@ -1,12 +1,14 @@
-//! Lists from keys within a stated memory: keys are dealt into buckets on disk, each bucket is sorted
-//! by itself, and the sorted buckets are the lists.
+//! Adjacency lists from keys within a memory limit. Keys are distributed to buckets on disk, each
+//! bucket is sorted separately, and the sorted buckets in order are the lists.
 //!
-//! This is a radix sort from the highest digit on, with buckets as wide as their keys' range asks for:
-//! a bucket that does not fit the memory is dealt again, a hub's list by its neighbours. All reading
-//! and writing is of long runs.
+//! This is a radix sort that starts with the highest digit. The width of a bucket depends on the
+//! range of its keys. A bucket that does not fit in memory is divided again; in this way the list
+//! of a vertex with very many edges is divided by neighbours. All reads and writes are long and
+//! sequential.
 //!
-//! If edges have values, records of key, position and values are dealt and sorted, by key and then by
-//! position. An edge's row follows from its records by the rule of [`crate::edge_rule`].
+//! If edges have values, the sorted items are records of key, position and values. They are sorted
+//! by key and then by position. An edge's row of features follows from its records by the rule of
+//! [`crate::edge_rule`].
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -20,39 +22,39 @@ use crate::store::Writer;
 use crate::store::section::{Section, SectionWriter, Written};
 use eciton_input::threads::on_threads;
 
-/// Minimum memory of a build, in bytes.
+/// Minimum memory limit of a build on disk, in bytes.
 pub const MIN_MEMORY_BYTES: u64 = 64 << 20;
 
-/// Upper bound on the bytes of section buffers, file buffers and the code around them.
+/// Memory in bytes that is reserved for section buffers, file buffers and code.
 const OVERHEAD_BYTES: u64 = 4 << 20;
-/// Bytes that a thread needs to read a chunk of the source.
+/// Bytes that one thread needs to read a chunk of the source.
 const CHUNK_BYTES: u64 = (MAX_CHUNK_EDGES * size_of::<(u32, u32)>()) as u64;
-/// Additional bytes that a thread needs to read a chunk if edges have values.
+/// Additional bytes that one thread needs to read a chunk if edges have values.
 const CHUNK_VALUES_BYTES: u64 = (MAX_CHUNK_VALUES * size_of::<f32>()) as u64;
-/// Maximum length of a block that is written at a time, in bytes.
+/// Maximum length of a block of the temporary file, in bytes.
 const MAX_BLOCK_BYTES: u64 = 1 << 20;
-/// Binary logarithm of the number of buckets of a deal.
+/// Binary logarithm of the number of buckets into which a range of keys is divided.
 const BUCKETS_LOG2: u32 = 8;
 
-/// Memory limits of the steps of a build.
+/// Memory limits of the steps of a build, derived from the total limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
-    /// Threads that read the source.
+    /// Number of threads that read the source.
     pub(super) readers: usize,
-    /// Number of edges that each reader reserves memory for.
+    /// Number of edges for which each reading thread reserves memory.
     pub(super) chunk_edges: usize,
-    /// Threads that sort.
+    /// Number of threads that sort buckets.
     pub(super) sorters: usize,
-    /// Number of words of a bucket that is sorted in memory.
+    /// Maximum number of 64-bit words of a bucket that is sorted in memory.
     pub(super) bucket_words: usize,
-    /// Number of words of one block of a bucket.
+    /// Number of 64-bit words of one block of a bucket.
     pub(super) block_words: usize,
-    /// Binary logarithm of the number of buckets of a deal.
+    /// Binary logarithm of the number of buckets into which a range of keys is divided.
     pub(super) buckets_log2: u32,
 }
 
 impl Room {
-    /// Divides `memory_bytes` among the steps, for edges with `columns` values.
+    /// Divides `memory_bytes` among the steps of a build whose edges have `columns` values each.
     pub(super) fn new(memory_bytes: u64, threads: usize, columns: u32) -> Result<Self> {
         if memory_bytes < MIN_MEMORY_BYTES {
             return Err(Error::Malformed {
@@ -68,10 +70,10 @@ impl Room {
         let chunk = if columns == 0 { CHUNK_BYTES } else { CHUNK_BYTES + CHUNK_VALUES_BYTES };
         let readers = (memory / (chunk + dealt(least_block))).clamp(1, threads.max(1) as u64);
         let block = ((memory / readers - chunk) >> BUCKETS_LOG2).min(MAX_BLOCK_BYTES);
-        // A sorted record needs its words and its index in the order.
+        // Sorting a record needs the record's words and its index in the sorted order.
         let words = keys::words(columns) as u64;
         let record = if columns == 0 { 8 } else { 8 * words + size_of::<u32>() as u64 };
-        // A sorter holds a bucket, or the blocks of a bucket that it deals again.
+        // A sorting thread holds a bucket, or the blocks of a bucket that it divides again.
         let sorters = (memory / dealt(block)).clamp(1, threads.max(1) as u64);
         Ok(Self {
             readers: readers as usize,
@@ -84,25 +86,25 @@ impl Room {
     }
 }
 
-/// Lists that were streamed.
+/// Adjacency lists that were written to sections of a store.
 pub(super) struct Streamed {
-    /// Offsets and neighbours.
+    /// Sections of the offsets and of the neighbours.
     pub(super) sections: [Written; 2],
-    /// Rows of the edges.
+    /// Section of the edge features, if they were requested.
     pub(super) rows: Option<Written>,
     pub(super) findings: Counted,
 }
 
-/// Counts of what was streamed.
+/// Counts of the lists that were written.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counted {
     pub(super) findings: Findings,
-    /// Self-loops among the lists.
+    /// Number of self-loops in the lists.
     pub(super) loops: u64,
 }
 
-/// Streams all lists, sorted and without repeats, into two sections. If the keys have values and `rows` is
-/// set, the edges' rows go into [`Section::EdgeFeatures`].
+/// Writes all lists, sorted and without repeats, to two sections. If the keys have values and
+/// `rows` is set, writes the edges' rows to [`Section::EdgeFeatures`].
 pub(super) fn lists(
     keys: &Keys<'_>,
     room: &Room,
@@ -146,30 +148,30 @@ pub(super) fn lists(
     sink.into_inner().unwrap_or_else(PoisonError::into_inner).finish()
 }
 
-/// A bucket that is ready to be written out.
+/// Bucket that is ready to be written to the sections.
 enum Prepared {
-    /// The records are sorted and held by the sorter.
+    /// The records are sorted, and the sorter holds them.
     Sorted,
-    /// The bucket was too large and has been dealt again.
+    /// The bucket was too large for memory and has been divided again.
     Dealt(Spill, Vec<Bucket>, Records),
 }
 
 /// Index of the word of a record that is its key.
 const KEY: usize = 0;
-/// Index of the word of a record with values that is its position and direction.
+/// Index of the word of a record with values that contains its position and direction.
 const PLACE: usize = 1;
 
-/// Working state of a thread that sorts buckets.
+/// State of a thread that sorts buckets.
 struct Sorter<'a> {
     room: &'a Room,
     of: Records,
     last_place: u64,
-    /// The records of the current bucket.
+    /// Records of the current bucket.
     held: Vec<u64>,
     /// Indices of the records in sorted order, if records have values. Keys without values are
     /// sorted in place.
     order: Vec<u32>,
-    /// Path of the temporary file for each level of repeated dealing.
+    /// Path of the temporary file for each level of repeated division.
     path: &'a dyn Fn(u32) -> std::path::PathBuf,
 }
 
@@ -177,7 +179,7 @@ impl Sorter<'_> {
     fn prepare(&mut self, spill: &Spill, bucket: &Bucket, of: Records, level: u32) -> Result<Prepared> {
         let (low, high) = bucket.range();
         let words = of.words;
-        // One record is held, however long.
+        // One record is held in memory, whatever its length.
         if bucket.words() <= (self.room.bucket_words.max(words)) as u64 {
             hold(&mut self.held, bucket.words() as usize);
             bucket.read(spill)?.read_exact(&mut self.held)?;
@@ -201,7 +203,8 @@ impl Sorter<'_> {
             self.held.push(low);
             return Ok(Prepared::Sorted);
         }
-        // One edge more often than memory holds: by its places, no two of which are the same.
+        // The bucket contains one edge more often than memory allows. It is divided by position,
+        // because no two records have the same position.
         let (of, low, high) = match low == high {
             true => (Records { by: PLACE, ..of }, 0, self.last_place),
             false => (of, low, high),
@@ -234,7 +237,8 @@ impl Sorter<'_> {
     }
 }
 
-/// Makes `count` values, not the double of what is there where there is too little room.
+/// Resizes `held` to `count` values. The capacity grows to exactly `count`, because the usual
+/// doubling would exceed the memory limit.
 fn hold<T: Copy + Default>(held: &mut Vec<T>, count: usize) {
     held.clear();
     if held.capacity() < count {
@@ -244,7 +248,7 @@ fn hold<T: Copy + Default>(held: &mut Vec<T>, count: usize) {
     held.resize(count, T::default());
 }
 
-/// Whose turn it is to write: buckets come in order.
+/// Order in which threads write: bucket after bucket.
 #[derive(Default)]
 struct Turns {
     state: Mutex<Turn>,
@@ -253,13 +257,13 @@ struct Turns {
 
 #[derive(Default)]
 struct Turn {
-    /// The bucket whose turn it is.
+    /// Index of the bucket that is written next.
     next: usize,
-    /// Nobody's turn comes any more.
+    /// True if a thread has failed, so that no further bucket is written.
     failed: bool,
 }
 
-/// Lets nobody wait for a thread that has panicked.
+/// Guard that marks the order as failed if its thread panics, so that no other thread waits for it.
 struct Guard<'a>(&'a Turns);
 
 impl Drop for Guard<'_> {
@@ -280,7 +284,7 @@ impl Turns {
         self.changed.notify_all();
     }
 
-    /// Waits until it is this bucket's turn; false where it never will be.
+    /// Waits until `bucket` is the next one to write. Returns false if another thread has failed.
     fn wait(&self, bucket: usize) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = |turn: &mut Turn| turn.next < bucket && !turn.failed;
@@ -296,7 +300,7 @@ impl Turns {
     }
 }
 
-/// Writers of the two sections of lists, which are fed with keys in ascending order.
+/// Writers of the offsets and neighbours of lists. They receive keys in ascending order.
 struct Lists {
     offsets: SectionWriter<u64>,
     neighbours: SectionWriter<u32>,
@@ -308,7 +312,7 @@ struct Lists {
     loops: u64,
 }
 
-/// Sums of an edge's records in one direction.
+/// Sums over the records of one edge in one direction.
 struct Sums {
     values: Vec<f64>,
     records: u64,
@@ -316,7 +320,7 @@ struct Sums {
 
 impl Sums {
     fn new(columns: usize) -> Self {
-        // A sum starts at -0.0, so that a single row stays as it is.
+        // A sum starts at -0.0, so that the values of a single row do not change.
         Self { values: vec![-0.0; columns], records: 0 }
     }
 
@@ -326,21 +330,22 @@ impl Sums {
     }
 }
 
-/// The rows of edges, and the one that is being added up.
+/// Writer of edge rows, with the row whose records are being added.
 struct Rows {
-    /// `None` if rows decide which edges there are and are not written.
+    /// `None` if rows only decide which edges exist and are not written.
     section: Option<SectionWriter<f32>>,
     words: usize,
     zeros_are_no_edges: bool,
     key: Option<u64>,
-    /// Records of the listed direction, and of the reverse.
+    /// Sums of the records of the listed direction, and of the reverse direction.
     sums: [Sums; 2],
     finished: Vec<f32>,
     findings: Findings,
 }
 
 impl Rows {
-    /// Ends an edge's row. Returns the edge's key, unless the edge is none because its weight is 0.
+    /// Completes the row of the current edge. Returns the key of the edge, or `None` if the edge is
+    /// dropped because its weight is 0.
     fn close(&mut self) -> Result<Option<u64>> {
         let Some(key) = self.key.take() else { return Ok(None) };
         let [own, other] = &self.sums;
@@ -392,7 +397,7 @@ impl Rows {
     }
 }
 
-/// Numbers that are collected for a section.
+/// Number of values that are collected before they are written to a section.
 const COLLECTED: usize = 1 << 14;
 
 impl Lists {
@@ -425,7 +430,7 @@ impl Lists {
         })
     }
 
-    /// Notes where the lists of all vertices up to `vertex` start which have not yet.
+    /// Records the start of the lists of all vertices up to `vertex` that have no start yet.
     fn start(&mut self, vertex: u64) -> Result<()> {
         let entry = self.neighbours.values() + self.entries.len() as u64;
         while self.offsets.values() + self.starts.len() as u64 <= vertex {
@@ -438,7 +443,7 @@ impl Lists {
         Ok(())
     }
 
-    /// Appends keys that ascend, from above all that came before.
+    /// Appends keys in ascending order. All of them are larger than the keys appended before.
     fn write(&mut self, keys: &[u64]) -> Result<()> {
         let mut owner = None;
         for &key in keys {
@@ -456,7 +461,8 @@ impl Lists {
         Ok(())
     }
 
-    /// Appends records in an order in which they ascend, by key and position, from all that came before.
+    /// Appends records in the order `order`, in which key and position ascend. All of them follow
+    /// the records appended before.
     fn write_records(&mut self, records: &[u64], order: &[u32]) -> Result<()> {
         let Some(mut rows) = self.rows.take() else { return Ok(()) };
         for &at in order {

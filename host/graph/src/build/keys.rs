@@ -1,8 +1,8 @@
-//! A source's edges as 64-bit keys: whose list in the high half, which neighbour in the low one.
-//! The lists of a graph are its keys in ascending order.
+//! List entries as 64-bit keys: the vertex that owns the list in the high half, its neighbour in
+//! the low half. The adjacency lists of a graph are its keys in ascending order.
 //!
-//! If edges have values, a key becomes a *record* of several 64-bit words: the key, the edge's
-//! position in the source with its [direction](REVERSE), and the values, two f32 a word.
+//! If edges have values, an entry is a *record* of several 64-bit words: the key, the edge's
+//! position in the source with its [direction](REVERSE), and the values, two f32 per word.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,62 +12,63 @@ use crate::edges::{EdgeSource, MAX_CHUNK_EDGES, MAX_CHUNK_VALUES};
 use crate::error::{Error, Place, Result};
 use eciton_input::threads::on_threads;
 
-/// Edges that are turned into keys at a time: both fit the cache.
+/// Number of edges that are converted to keys together. Edges and keys fit the cache.
 const PIECE: usize = 1024;
 
-/// Counts of a source's edges.
+/// Counts of the edges that a builder has read from its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Listed {
-    /// Edges, repeats and self-loops included.
+    /// Number of edges, repeats and self-loops included.
     pub edges: u64,
-    /// Edges from a vertex to itself.
+    /// Number of edges from a vertex to itself.
     pub loops: u64,
 }
 
-/// The key of one entry of a list.
+/// Returns the key of a list entry: `neighbour` in the list of `owner`.
 #[inline]
 fn key(owner: u32, neighbour: u32) -> u64 {
     u64::from(owner) << 32 | u64::from(neighbour)
 }
 
-/// The edges of a source, as entries of lists.
+/// Edges of a source, converted to keys or records of list entries.
 pub(super) struct Keys<'a> {
     source: &'a dyn EdgeSource,
     options: Options,
-    /// True if lists are of out-neighbours.
+    /// True if lists contain out-neighbours.
     out: bool,
-    /// Values of an edge that its records have.
+    /// Number of values per edge that the records include.
     columns: usize,
-    /// Edges and self-loops of the source that were read.
+    /// Number of edges and of self-loops that have been read from the source.
     edges: AtomicU64,
     loops: AtomicU64,
 }
 
 /// Bit of a record's second word that is set if the record is the reverse of the listed edge. The
-/// bits above are the edge's position in the source.
+/// higher bits are the edge's position in the source.
 pub(super) const REVERSE: u64 = 1;
 
-/// Words of a record in front of its values.
+/// Number of words of a record before its values.
 const HEAD: usize = 2;
 
-/// Words of a record of an edge with so many values; without any it is its key.
+/// Returns the number of words of the record of an edge with `columns` values. Without values the
+/// record is its key.
 pub(super) fn words(columns: u32) -> usize {
     if columns == 0 { 1 } else { HEAD + (columns as usize).div_ceil(2) }
 }
 
-/// The values of a record, the last of them twice where their number is odd.
+/// Returns the values of a record. If their number is odd, the last one occurs twice.
 pub(super) fn values(record: &[u64]) -> impl Iterator<Item = f32> {
     let pairs = record.get(HEAD..).unwrap_or_default().iter();
     pairs.flat_map(|&pair| [f32::from_bits(pair as u32), f32::from_bits((pair >> 32) as u32)])
 }
 
 impl<'a> Keys<'a> {
-    /// Entries of lists of in-neighbours.
+    /// Creates the entries of lists of in-neighbours.
     pub(super) fn into(source: &'a dyn EdgeSource, options: Options) -> Self {
         Self::new(source, options, false)
     }
 
-    /// Entries of lists of out-neighbours.
+    /// Creates the entries of lists of out-neighbours.
     pub(super) fn out_of(source: &'a dyn EdgeSource, options: Options) -> Self {
         Self::new(source, options, true)
     }
@@ -76,45 +77,45 @@ impl<'a> Keys<'a> {
         Self { source, options, out, columns: 0, edges: AtomicU64::new(0), loops: AtomicU64::new(0) }
     }
 
-    /// Returns whether edges whose values add up to 0 are no edges.
+    /// Returns whether an edge is dropped if its values add up to 0.
     pub(super) fn zeros_are_no_edges(&self) -> bool {
         self.columns == 1 && self.source.is_weight()
     }
 
-    /// Counts of the edges that [`Keys::share_out`] has read.
+    /// Returns the counts of the edges that [`Keys::share_out`] has read.
     pub(super) fn listed(&self) -> Listed {
         let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
         Listed { edges: count(&self.edges), loops: count(&self.loops) }
     }
 
-    /// Records with the source's values, if it has any.
+    /// Returns the same keys as records with the source's values, if the source has any.
     pub(super) fn with_values(self) -> Self {
         Self { columns: self.source.columns() as usize, ..self }
     }
 
-    /// Values of an edge.
+    /// Returns the number of values per edge.
     pub(super) fn columns(&self) -> u32 {
         self.columns as u32
     }
 
-    /// Words of a record.
+    /// Returns the number of words per record.
     pub(super) fn words(&self) -> usize {
         words(self.columns())
     }
 
-    /// Upper bound of a record's second word.
+    /// Returns an upper bound of a record's second word.
     pub(super) fn last_place(&self) -> u64 {
         self.source.chunks().saturating_mul(2 * MAX_CHUNK_EDGES as u64)
     }
 
-    /// The number of vertices: checked by whoever made this.
+    /// Returns the number of vertices. The caller of the constructor has checked it.
     pub(super) fn vertices(&self) -> u64 {
         self.source.vertices()
     }
 
-    /// Hands every record to a worker, chunks shared out among all of them; each runs on a thread
-    /// of its own, which reserves room for `reserved` edges beforehand. Returns the workers, or the
-    /// fault of the first chunk that has one.
+    /// Distributes all records to `workers`, each of which runs on its own thread. The threads
+    /// share the chunks of the source and reserve memory for `reserved` edges beforehand. Returns
+    /// the workers, or the fault of the first chunk that has one.
     pub(super) fn share_out<W: Send>(
         &self,
         workers: Vec<W>,
@@ -130,7 +131,7 @@ impl<'a> Keys<'a> {
             let mut values = Vec::with_capacity(if valued { MAX_CHUNK_VALUES } else { 0 });
             loop {
                 let chunk = next.fetch_add(1, Ordering::Relaxed);
-                // Every chunk before the failed one has been taken by somebody who will finish it.
+                // Every chunk before the failed one has been taken by a thread that will finish it.
                 if chunk >= self.source.chunks() || chunk > failed.load(Ordering::Relaxed) {
                     return worker;
                 }
@@ -184,7 +185,7 @@ impl<'a> Keys<'a> {
                     unit,
                     allowed: allowed as u64,
                     found: found as u64,
-                    remedy: "cut the source into more chunks",
+                    remedy: "divide the source into more chunks",
                 });
             }
         }
@@ -227,8 +228,8 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Records of edges, the first of which is at `place` of the source. A loop is one entry of a
-    /// list.
+    /// Converts edges to records. The first edge has the position `place` in the source. A
+    /// self-loop is only one list entry.
     fn convert_with(&self, place: u64, edges: &[(u32, u32)], values: &[f32], records: &mut Vec<u64>) {
         let Options { symmetric, keep_self_loops } = self.options;
         for ((place, &(s, t)), values) in (place..).zip(edges).zip(values.chunks_exact(self.columns)) {

@@ -1,18 +1,19 @@
-//! Neighbour lists that need no further check: those that builders write, and others that ascend.
+//! Adjacency lists that need no further check: lists that builders have written, and lists that are
+//! known to ascend.
 
 use crate::adjacency::Adjacency;
 
-/// Returns whether lists ascend without repeats, so that [`super::from_lists`] takes them as they
-/// are.
+/// Returns whether all lists ascend without repeats, so that [`super::from_lists`] uses them
+/// unchanged.
 pub fn are_lists(offsets: &[u64], neighbours: &[u32]) -> bool {
     let mut lists = offsets.windows(2).map(|w| &neighbours[w[0] as usize..w[1] as usize]);
     lists.all(|list| list.is_sorted_by(|a, b| a < b))
 }
 
-/// Takes lists that a builder of this crate has made.
+/// Creates an adjacency from lists that a builder of this crate has written.
 #[allow(unsafe_code)]
 pub(crate) fn trusted(offsets: Vec<u64>, neighbours: Vec<u32>) -> Adjacency {
-    // SAFETY: builders write ascending lists of vertices that exist, between offsets that they have
+    // SAFETY: builders write ascending lists of existing vertices, and offsets that they have
     // counted.
     unsafe { Adjacency::from_parts_unchecked(offsets, neighbours) }
 }

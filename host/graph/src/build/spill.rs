@@ -1,5 +1,5 @@
-//! Buckets of keys, or of records that begin with keys, in one temporary file: written in blocks as they fill,
-//! read back bucket by bucket.
+//! Buckets of keys or records in one temporary file. Buckets are written in blocks as they fill,
+//! and read bucket by bucket.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -10,10 +10,10 @@ use eciton_tensor::{bytes_of, bytes_of_mut};
 
 use crate::error::{Error, Result};
 
-/// A temporary file of blocks, one after the other; removed when dropped.
+/// Temporary file of blocks, one after another. The file is removed when this value is dropped.
 pub(super) struct Spill {
     path: PathBuf,
-    /// The file and its length.
+    /// File and its length in bytes.
     end: Mutex<(File, u64)>,
 }
 
@@ -23,7 +23,7 @@ impl Spill {
         Ok(Self { path, end: Mutex::new((file, 0)) })
     }
 
-    /// Appends a block and says where it starts.
+    /// Appends a block and returns its byte position.
     fn append(&self, keys: &[u64]) -> Result<u64> {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = bytes_of(keys);
@@ -36,12 +36,12 @@ impl Spill {
 
 impl Drop for Spill {
     fn drop(&mut self) {
-        // If this fails the folder around it is removed, or tells so.
+        // If the removal fails, the enclosing folder is removed or reports an error.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// A range of keys, cut into buckets of one width.
+/// Range of keys that is divided into buckets of equal width.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     low: u64,
@@ -50,8 +50,8 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Keys from `low` to `high`, both included, in at most 2^`buckets_log2` buckets, and in at least
-    /// two unless there is only one key.
+    /// Divides the keys from `low` to `high`, both included, into at most 2^`buckets_log2` buckets.
+    /// There are at least two buckets unless there is only one key.
     pub(super) fn new(low: u64, high: u64, buckets_log2: u32) -> Self {
         let bits = u64::BITS - (high - low).leading_zeros();
         let shift = bits.saturating_sub(buckets_log2);
@@ -59,10 +59,10 @@ impl Span {
     }
 }
 
-/// A bucket's blocks, and what is known of its keys.
+/// Blocks of a bucket in the file, and the range of its keys.
 #[derive(Debug, Clone)]
 pub(super) struct Bucket {
-    /// First byte and number of words of each block.
+    /// Byte position and number of words of each block.
     blocks: Vec<(u64, u32)>,
     low: u64,
     high: u64,
@@ -78,7 +78,7 @@ impl Bucket {
         self.blocks.iter().map(|b| u64::from(b.1)).sum()
     }
 
-    /// Returns the lowest and the highest value that the records were dealt by.
+    /// Returns the lowest and the highest value by which the bucket's records were distributed.
     pub(super) fn range(&self) -> (u64, u64) {
         (self.low, self.high)
     }
@@ -91,19 +91,19 @@ impl Bucket {
     }
 }
 
-/// Reads a bucket's words, block after block.
+/// Reader of a bucket's words, block after block.
 pub(super) struct BucketReader<'a> {
     spill: &'a Spill,
     file: File,
-    /// The blocks that are not yet read completely.
+    /// Blocks that have not been read completely.
     blocks: &'a [(u64, u32)],
     /// Number of words of the first of `blocks` that have been read.
     done: u32,
 }
 
 impl BucketReader<'_> {
-    /// Fills the start of `into`, which has room for whole records. Returns the number of words
-    /// read, 0 at the end.
+    /// Reads words to the start of `into`, whose length is a multiple of a record. Returns the
+    /// number of words read, 0 at the end.
     pub(super) fn read_some(&mut self, into: &mut [u64]) -> Result<usize> {
         let Some(&(start, words)) = self.blocks.first() else { return Ok(0) };
         let count = into.len().min((words - self.done) as usize);
@@ -118,7 +118,7 @@ impl BucketReader<'_> {
         Ok(count)
     }
 
-    /// Fills `into`, which has room for all words of the bucket.
+    /// Reads all words of the bucket. `into` must have the length of the bucket.
     pub(super) fn read_exact(&mut self, mut into: &mut [u64]) -> Result<()> {
         loop {
             let count = self.read_some(into)?;
@@ -130,35 +130,35 @@ impl BucketReader<'_> {
     }
 }
 
-/// Layout of the records that are dealt.
+/// Layout of the records that are distributed to buckets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Records {
-    /// Number of words of a record.
+    /// Number of words per record.
     pub(super) words: usize,
     /// Index of the word that selects the bucket.
     pub(super) by: usize,
 }
 
-/// One thread's open blocks, one per bucket.
+/// Open blocks of one thread, one per bucket.
 pub(super) struct Dealer<'a> {
     spill: &'a Spill,
     span: Span,
     of: Records,
-    /// Number of words of a block: a multiple of the words of a record.
+    /// Number of words per block, a multiple of the words per record.
     block_words: usize,
     open: Vec<Vec<u64>>,
     buckets: Vec<Bucket>,
 }
 
 impl<'a> Dealer<'a> {
-    /// Creates a dealer with blocks of at most `block_words` words, but at least one record.
+    /// Creates a dealer with blocks of at most `block_words` words, but of at least one record.
     pub(super) fn new(spill: &'a Spill, span: Span, of: Records, block_words: usize) -> Self {
         let block_words = (block_words / of.words).max(1) * of.words;
         let buckets = vec![Bucket::new(); span.buckets];
         Self { spill, span, of, block_words, open: vec![Vec::new(); span.buckets], buckets }
     }
 
-    /// Deals records of the span to its buckets.
+    /// Distributes records to the buckets of the dealer's range.
     pub(super) fn take(&mut self, records: &[u64]) -> Result<()> {
         match self.of.words {
             1 => records.iter().try_for_each(|&key| self.deal(key, [key])),
@@ -195,7 +195,7 @@ impl<'a> Dealer<'a> {
         Ok(())
     }
 
-    /// Collects the buckets of all dealers of a span. Buckets without keys are left out.
+    /// Merges the buckets of all dealers of a range. Buckets without keys are left out.
     pub(super) fn finish(dealers: Vec<Self>) -> Result<Vec<Bucket>> {
         let mut all: Vec<Bucket> = Vec::new();
         for mut dealer in dealers {

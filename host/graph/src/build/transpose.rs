@@ -1,22 +1,22 @@
-//! Lists as edges, and read the other way round.
+//! Adjacency lists as a source of edges, from which the reversed lists are built.
 
 use crate::adjacency::Adjacency;
 use crate::edges::EdgeSource;
 use crate::error::Result;
 use eciton_input::threads::{on_threads, shares};
 
-/// Edges of a chunk of [`Lists`].
+/// Number of edges per chunk of [`Lists`].
 const CHUNK: u64 = 1 << 20;
 
-/// In-neighbour lists in any order as edges, a chunk equally many of them. Offsets ascend from 0 to
-/// the number of neighbours.
+/// Edge source over in-neighbour lists in any order. Each chunk has the same number of edges.
+/// Offsets ascend from 0 to the number of neighbours.
 pub(super) struct Lists<'a> {
     offsets: &'a [u64],
     neighbours: &'a [u32],
 }
 
 impl<'a> Lists<'a> {
-    pub(super) fn of(incoming: &'a Adjacency) -> Self {
+    pub(super) fn from_adjacency(incoming: &'a Adjacency) -> Self {
         Self::new(incoming.offsets(), incoming.neighbours())
     }
 
@@ -49,8 +49,7 @@ impl EdgeSource for Lists<'_> {
 }
 
 /// Returns whether every edge has its reverse. Vertices are visited in ascending order, so the
-/// reverse edges of each list have to turn up in the order of the list: one cursor a vertex follows
-/// them.
+/// reverse edges of each list occur in the order of that list. One cursor per vertex follows them.
 pub(super) fn equals_own(lists: &Adjacency, threads: usize) -> bool {
     let vertices = lists.vertices() as usize;
     on_threads(shares(vertices, threads), |own| {
@@ -67,7 +66,7 @@ pub(super) fn equals_own(lists: &Adjacency, threads: usize) -> bool {
                 *cursor += 1;
             }
         }
-        // As many edges into each vertex as out of it: nothing is left over.
+        // Every vertex has the same number of incoming and outgoing edges, so no edge remains.
         cursors.iter().zip(&lists.offsets()[own.start + 1..]).all(|(cursor, end)| cursor == end)
     })
     .into_iter()

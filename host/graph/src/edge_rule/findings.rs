@@ -6,27 +6,28 @@ use super::self_loops::{SelfLoops, loops};
 use crate::adjacency::{Graph, Options};
 use crate::build::Listed;
 
-/// Counts of what the rule changed in a list of edges.
+/// Counts of what the edge rule changed in a list of edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Findings {
-    /// True if edges have values.
+    /// True if the edges have values.
     pub valued: bool,
-    /// Entries that repeat an edge. Without values and in a symmetric graph, entries that list an
-    /// edge's other direction count as well.
+    /// Number of entries that repeat an edge. Without values and in a symmetric graph, entries that
+    /// list an edge's other direction count as well.
     pub repeats: u64,
-    /// Directed edges that were left out because their weight is 0.
+    /// Number of directed edges that were dropped because their weight is 0.
     pub zeros: u64,
-    /// Directed edges that were kept although their weight (or, without a weight, each value) is 0.
+    /// Number of directed edges that were kept although their weight is 0, or without a weight
+    /// column all their values.
     pub kept_zeros: u64,
-    /// Edges that are listed in both directions with different values.
+    /// Number of edges that are listed in both directions with different values.
     pub unequal: u64,
-    /// Entries that are self-loops and were dropped by the builder.
+    /// Number of entries that are self-loops and that the builder dropped.
     pub loops: u64,
 }
 
 impl Findings {
-    /// Adds these counts to the reading report. `published`: the layout is one of published data
-    /// sets, whose known repeats are plain facts.
+    /// Adds these counts to the reading report. `published` is true for layouts of published data
+    /// sets, whose known repeats are reported as plain facts.
     pub fn report(&self, file: &str, published: bool) {
         let own = if published { Level::Fact } else { Level::Note };
         let repeats = entries(self.repeats);
@@ -58,7 +59,7 @@ impl Findings {
         }
     }
 
-    /// Counts for a graph of edges without values, of which `read` were listed.
+    /// Returns the counts for a graph of edges without values. `read` counts the listed edges.
     #[must_use]
     pub fn without_values(graph: &Graph, options: Options, read: Listed) -> Self {
         let kept_loops = if options.keep_self_loops { loops(graph) } else { 0 };

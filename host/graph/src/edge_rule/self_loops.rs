@@ -1,4 +1,5 @@
-//! Edges from a vertex to itself: their treatment, and their number in a graph.
+//! Self-loops, which are edges from a vertex to itself: their treatment, and their number in a
+//! graph.
 
 use std::ops::Range;
 
@@ -6,17 +7,17 @@ use eciton_input::threads::{on_threads, shares, threads_for};
 
 use crate::adjacency::Graph;
 
-/// Treatment of edges from a vertex to itself.
+/// Treatment of self-loops, which are edges from a vertex to itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SelfLoops {
-    /// Self-loops are left out, with their edge features.
+    /// Self-loops are dropped, with their edge features.
     #[default]
     Drop,
-    /// Self-loops are edges like others.
+    /// Self-loops are kept like other edges.
     Keep,
 }
 
-/// The number of self-loops of a graph.
+/// Returns the number of self-loops of a graph.
 #[must_use]
 pub fn loops(graph: &Graph) -> u64 {
     if graph.edges() == 0 {

@@ -1,4 +1,4 @@
-//! Encoders of columns: what they learn from training rows, and how they make features.
+//! Encoders of table columns: what they learn from training rows, and how they compute features.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,39 +12,41 @@ use crate::error::{Error, Place, Result};
 use crate::features::{DenseRows, Features, SPARSE_COLUMNS, SparseBuilder};
 use eciton_input::threads::{on_threads, shares, threads_for};
 
-/// Maximum number of values that an [`Unseen`] lists.
+/// Maximum number of distinct values that [`Unseen`] lists.
 const MAX_LISTED: usize = 5;
 
-/// Encoder of a column: all that a prediction needs to know of the training data.
+/// Encoder of a table column, with everything that a prediction needs to know of the training data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Encoder {
     /// Name of the column.
     pub name: String,
     /// Kind of the column, never [`Kind::Ignored`].
     pub kind: Kind,
-    /// Mean of the training rows, which stands for missing numbers. 0 for words.
+    /// Mean of the training rows, which replaces missing numbers. It is 0 for words.
     pub fill: f64,
-    /// True if training rows had missing values: then a feature column marks them.
+    /// True if training rows had missing values. In this case a feature column marks missing
+    /// values.
     pub flag: bool,
-    /// Categories of the training rows in ascending order.
+    /// Categories that occur in the training rows, in ascending order.
     pub values: Vec<String>,
 }
 
-/// Values of a column that an encoder does not know.
+/// Values of a column that do not occur in the training rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unseen {
     /// Name of the column.
     pub column: String,
     /// Number of rows with such a value.
     pub rows: u64,
-    /// The first distinct values.
+    /// Examples: the first distinct values, at most 5.
     pub values: Vec<String>,
-    /// Number of missing values of a column whose training rows had none.
+    /// Number of missing values, if the training rows had none.
     pub missing: u64,
 }
 
 impl Encoder {
-    /// Learns the encoder of a column from the rows `rows`. Returns `None` for a column that is no feature.
+    /// Fits an encoder to a column and the training rows `rows`. Returns `None` if the column is
+    /// not a feature.
     #[must_use]
     pub fn fit(column: &Column, rows: &[u32]) -> Option<Self> {
         let Column { name, kind, cells } = column;
@@ -71,13 +73,13 @@ impl Encoder {
         Some(Self { name: name.clone(), kind: *kind, fill, flag, values })
     }
 
-    /// Learns the encoders of all columns that are features.
+    /// Fits the encoders of all columns that are features.
     #[must_use]
     pub fn fit_all(table: &Table, rows: &[u32]) -> Vec<Self> {
         table.columns.iter().filter_map(|column| Self::fit(column, rows)).collect()
     }
 
-    /// Returns the names of the feature columns.
+    /// Returns the names of the encoder's feature columns.
     #[must_use]
     pub fn feature_names(&self) -> Vec<String> {
         let name = &self.name;
@@ -92,7 +94,7 @@ impl Encoder {
         names
     }
 
-    /// Returns the number of feature columns.
+    /// Returns the number of the encoder's feature columns.
     #[must_use]
     pub fn width(&self) -> u32 {
         let own = match self.kind {
@@ -103,8 +105,8 @@ impl Encoder {
         own + u32::from(self.flag)
     }
 
-    /// Returns the feature column of each word, counted from the encoder's first one. `None` for words that
-    /// the encoder does not know.
+    /// Returns the feature column of each word, relative to the encoder's first column. The result
+    /// is `None` for unknown words.
     fn columns_of(&self, words: &[String]) -> Vec<Option<u32>> {
         let find = |word: &String| match self.kind {
             Kind::Hashed => Some((hash(word) % u64::from(HASH_COLUMNS)) as u32),
@@ -114,8 +116,9 @@ impl Encoder {
     }
 }
 
-/// Mean of the known numbers of some rows, in their order. Sums start from the first one, so that columns
-/// far from 0 lose nothing. 0 if no row has a number.
+/// Returns the mean of the known numbers of some rows, added in their order. Sums are relative to
+/// the first number, so that columns far from 0 lose no precision. Returns 0 if no row has a
+/// number.
 fn mean(numbers: &[Number], rows: &[u32]) -> f64 {
     let known = || {
         let of = rows.iter().filter_map(|&row| numbers.get(row as usize));
@@ -126,7 +129,8 @@ fn mean(numbers: &[Number], rows: &[u32]) -> f64 {
     first + sum / known().count().max(1) as f64
 }
 
-/// FNV-1a of 64 bits, with its halves mixed, so that the lowest bits depend on all bytes.
+/// Returns the 64-bit FNV-1a hash of `word`, with its halves mixed so that the lowest bits depend
+/// on all bytes.
 fn hash(word: &str) -> u64 {
     let mixed = word
         .bytes()
@@ -134,18 +138,19 @@ fn hash(word: &str) -> u64 {
     mixed ^ (mixed >> 32)
 }
 
-/// Values of a column, as an encoder reads them.
+/// Values of a column in the form in which an encoder reads them.
 enum Source<'a> {
     Numbers(&'a [Number]),
-    /// Codes, and the feature column of each code.
+    /// Codes of the rows, the feature column of each code, and the words.
     Words(&'a [u32], Vec<Option<u32>>, &'a [String]),
 }
 
-/// Makes the features of a table by encoders. Returns their names and the values that the encoders do not
-/// know. Columns of the table without an encoder are not read.
+/// Computes the features of a table with `encoders`. Returns the features, their names, and the
+/// values that the encoders do not know. Table columns without an encoder are ignored.
 ///
 /// # Errors
-/// [`Error::Malformed`] if the table has no column of an encoder's name or kind; [`Error::Memory`].
+/// Returns [`Error::Malformed`] if the table lacks a column with an encoder's name and kind, and
+/// [`Error::Memory`] if the features do not fit in memory.
 pub fn encode(table: &Table, encoders: &[Encoder]) -> Result<(Features, Vec<String>, Vec<Unseen>)> {
     let by_name: HashMap<&str, &Column> =
         table.columns.iter().map(|column| (column.name.as_str(), column)).collect();
@@ -190,7 +195,8 @@ pub fn encode(table: &Table, encoders: &[Encoder]) -> Result<(Features, Vec<Stri
                     source.2.each(row, source, |column, value| entries.push((column, value)))
                 });
                 builder.push_row(&mut entries);
-                // What is negligible in sparse rows depends on the rows so far.
+                // For sparse rows, the threshold of negligible corrections depends on the number of
+                // rows so far.
                 inspect(&sources, row..row + 1, &mut corrections, &mut unseen);
             }
             Features::from_sparse(builder.finish())?
@@ -201,7 +207,7 @@ pub fn encode(table: &Table, encoders: &[Encoder]) -> Result<(Features, Vec<Stri
     Ok((features.with_corrections(corrections.finish()), names, unseen))
 }
 
-/// Fills dense features on all cores, while this thread inspects the values.
+/// Computes dense features on all processors while this thread inspects the values.
 fn dense(
     sources: &[(u32, &Encoder, Source<'_>)],
     (rows, width): (usize, usize),
@@ -269,13 +275,13 @@ fn inspect(
     }
 }
 
-/// Returns the number of a row, if it is known.
+/// Returns the number of a row, or `None` if it is missing.
 fn known(numbers: &[Number], row: usize) -> Option<Number> {
     numbers.get(row).copied().filter(|number| !number.rounded.is_nan())
 }
 
 impl Source<'_> {
-    /// Calls `each` with the feature columns of a row that are not 0, and their values.
+    /// Calls `each` with the index and value of each non-zero feature of a row.
     fn each(&self, row: usize, (first, encoder, _): &(u32, &Encoder, Self), mut each: impl FnMut(u32, f32)) {
         let missing = match self {
             Self::Numbers(numbers) => {
@@ -312,25 +318,25 @@ impl Unseen {
     }
 }
 
-/// Columns of a data set before they were encoded, and the encoders.
+/// Table from which features were encoded, with the encoders.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Encoded {
-    /// Columns as they were read.
+    /// Table as it was read.
     pub table: Arc<Table>,
     /// Encoders of the columns that are features.
     pub encoders: Arc<[Encoder]>,
-    /// True if the encoders are those of a trained model, which are not fitted again.
+    /// True if the encoders come from a trained model. They are not fitted again.
     pub given: bool,
     /// Values that the encoders do not know.
     pub unseen: Vec<Unseen>,
 }
 
 impl Encoded {
-    /// Encodes a table by the encoders of a trained model, or by encoders that are fitted to `rows` if `known` is
-    /// empty.
+    /// Encodes a table with the encoders of a trained model. If `known` is empty, fits encoders to
+    /// the rows `rows`.
     ///
     /// # Errors
-    /// As [`encode`].
+    /// Returns the errors of [`encode`].
     pub fn new(table: Arc<Table>, rows: &[u32], known: &[Encoder]) -> Result<(Self, Features, Vec<String>)> {
         match known {
             [] => Self::fitted(table, rows),
@@ -338,10 +344,10 @@ impl Encoded {
         }
     }
 
-    /// Encodes a table by encoders that are fitted to `rows`.
+    /// Encodes a table with encoders that are fitted to the rows `rows`.
     ///
     /// # Errors
-    /// As [`encode`].
+    /// Returns the errors of [`encode`].
     pub fn fitted(table: Arc<Table>, rows: &[u32]) -> Result<(Self, Features, Vec<String>)> {
         let encoders = Encoder::fit_all(&table, rows);
         Self::by(table, encoders.into(), false)
@@ -352,10 +358,11 @@ impl Encoded {
         Ok((Self { table, encoders, given, unseen }, features, names))
     }
 
-    /// Returns the features of other training rows, or `None` if the encoders stay the same.
+    /// Encodes the table again for other training rows. Returns `None` if the encoders do not
+    /// change.
     ///
     /// # Errors
-    /// As [`encode`].
+    /// Returns the errors of [`encode`].
     pub fn refitted(&self, rows: &[u32]) -> Result<Option<(Self, Features, Vec<String>)>> {
         if self.given || Encoder::fit_all(&self.table, rows)[..] == self.encoders[..] {
             return Ok(None);
@@ -363,8 +370,8 @@ impl Encoded {
         Self::fitted(self.table.clone(), rows).map(Some)
     }
 
-    /// Reports values that the encoders do not know: a warning for the data of a prediction, and a note for
-    /// rows outside the training rows.
+    /// Adds unknown values to the reading report: as a warning for data of a prediction, and as a
+    /// note for rows outside the training rows.
     pub fn report(&self) {
         for Unseen { column, rows, values, missing } in &self.unseen {
             let file = &self.table.file;

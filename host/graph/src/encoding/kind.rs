@@ -1,24 +1,24 @@
-//! Kinds of columns.
+//! Kinds of table columns, which decide how values are encoded as features.
 
-/// Meaning of the values of a column.
+/// Kind of a table column, from which the encoding of its values follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Finite numbers.
+    /// Finite numbers, used as one feature column.
     Number,
-    /// True and false.
+    /// True and false, used as 1 and 0.
     Boolean,
-    /// Days, perhaps with a time.
+    /// Dates, perhaps with a time, used as days since 1970-01-01.
     Date,
-    /// Few distinct values, each with a feature column of its own.
+    /// Categories: few distinct values, each with its own feature column (one-hot).
     Category,
-    /// Many distinct values, which share feature columns by their hash.
+    /// Words with many distinct values, which share feature columns by their hash.
     Hashed,
-    /// Values that are not features.
+    /// Column that is not used as a feature.
     Ignored,
 }
 
 impl Kind {
-    /// All kinds, with the names that `data.toml` and the schema of a model use.
+    /// All kinds with their names in `data.toml` and in the schema of a model.
     pub const ALL: [(&'static str, Self); 6] = [
         ("number", Self::Number),
         ("boolean", Self::Boolean),
@@ -34,13 +34,13 @@ impl Kind {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Returns the kind with this name.
+    /// Returns the kind with this name, or `None`.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(known, _)| *known == name).map(|&(_, kind)| kind)
     }
 
-    /// Returns whether the cells of such a column are numbers.
+    /// Returns whether columns of this kind store numbers.
     #[must_use]
     pub fn is_numeric(self) -> bool {
         matches!(self, Self::Number | Self::Boolean | Self::Date)

@@ -1,21 +1,25 @@
-//! Alias tables: a draw from a discrete law in constant time (Walker 1977, built as by Vose 1991).
+//! Alias tables: draws from a discrete distribution in constant time (Walker 1977, built as by Vose
+//! 1991).
 //!
-//! A law with n outcomes becomes n cells of equal probability, each with at most two outcomes. A
-//! draw takes one random word: its high bits choose the cell, 32 further ones between the two.
+//! A distribution with n outcomes becomes n cells of equal probability, each with at most two
+//! outcomes. A draw takes one random word: its high bits choose the cell, and 32 further bits
+//! choose the outcome.
 
-/// The most bits of an index: 2^12 cells are 32 KiB, what a core's first cache holds.
+/// Maximum number of bits of an outcome. A table of 2^12 cells takes 32 KiB, which fits a core's
+/// first-level cache.
 pub(crate) const MAX_BITS: u32 = 12;
 
-/// One cell. The outcome is the cell's own index below the threshold, else the other.
+/// Cell of an alias table. The outcome is the cell's own index if the random bits are below the
+/// threshold, else the other index.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
-    /// Probability of the cell's own index, times 2^32. A whole cell has itself as its other
-    /// outcome.
+    /// Probability of the cell's own index, times 2^32. A cell with only one outcome has itself as
+    /// the other one.
     threshold: u32,
     other: u32,
 }
 
-/// A law over `0..2^bits`.
+/// Alias table of a distribution over `0..2^bits`.
 #[derive(Debug, Clone)]
 pub(crate) struct Alias {
     cells: Vec<Cell>,
@@ -23,13 +27,14 @@ pub(crate) struct Alias {
 }
 
 impl Alias {
-    /// The law with these weights, finite and not negative, of which some is above 0. Fewer than a
-    /// power of two are filled up with zeros; those beyond 2^[`MAX_BITS`] are never drawn.
+    /// Creates the table for these weights, which are finite and not negative; at least one is
+    /// above 0. The weights are padded with zeros to a power of two. Weights beyond 2^[`MAX_BITS`]
+    /// are never drawn.
     pub(crate) fn new(weights: &[f64]) -> Self {
         let weights = &weights[..weights.len().min(1 << MAX_BITS)];
         let count = weights.len().next_power_of_two();
         let total: f64 = weights.iter().sum();
-        // Each cell's mass is 1 on the average.
+        // The average mass of a cell is 1.
         let mut mass: Vec<f64> = weights.iter().map(|w| w / total * count as f64).collect();
         mass.resize(count, 0.0);
         let mut cells: Vec<Cell> =
@@ -44,7 +49,8 @@ impl Alias {
                 small.push(rich);
             }
         }
-        // What is left in `small` missed 1 by rounding: whole cells, but never one of weight 0.
+        // The remaining cells differ from 1 only by rounding. They become cells with one outcome,
+        // unless their weight is 0.
         let heaviest = (0..weights.len()).max_by(|&a, &b| weights[a].total_cmp(&weights[b])).unwrap_or(0);
         for (cell, own) in cells.iter_mut().zip(0u32..) {
             let nothing = weights.get(own as usize).is_none_or(|&w| w == 0.0);
@@ -55,10 +61,10 @@ impl Alias {
         Self { cells, bits: count.trailing_zeros() }
     }
 
-    /// The bits of a word that a draw leaves unused, the lowest ones: at least 20.
+    /// Draws an outcome from the high bits of `word`. At least the lowest 20 bits remain unused.
     #[inline(always)]
     pub(crate) fn draw(&self, word: u64) -> u32 {
-        // For 0 bits the shift by 64 would be too far; then the one cell is cell 0.
+        // With 0 bits, a shift by 64 would overflow. The only cell is cell 0 in that case.
         let cell = (word >> 1 >> (63 - self.bits)) as usize;
         let choice = (word << self.bits >> 32) as u32;
         let Cell { threshold, other } = self.cells[cell];

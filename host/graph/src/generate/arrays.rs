@@ -1,5 +1,5 @@
-//! A generated graph as plain `.npy` arrays, the layout that other tools read as well: `indptr`,
-//! `indices`, `feat`, `label`, `train`, `val`, `test`, and `meta.json` with what it was made from.
+//! Generated graphs as plain `.npy` arrays, a layout that other tools read as well: `indptr`,
+//! `indices`, `feat`, `label`, `train`, `val`, `test`, and `meta.json` with the specification.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,19 +13,19 @@ use crate::error::{Error, Place, Result};
 use crate::labels::Labels;
 use crate::split::{NO_LABEL, Split};
 
-/// Bytes that are turned and written at once.
+/// Number of bytes that are converted and written at a time.
 const PIECE_BYTES: usize = 4 << 20;
-/// Indices are signed numbers of 32 bits.
+/// Limit of vertices, because the arrays' indices are signed 32-bit numbers.
 const MAX_VERTICES: u64 = 1 << 31;
 
-/// A generated graph that has been built, with its labels and split.
+/// Generated graph that has been built, with its labels and split.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrays<'a> {
-    /// The name that `meta.json` gives it.
+    /// Name of the data set in `meta.json`.
     pub name: &'a str,
-    /// The generator of the graph, which supplies the features.
+    /// Generator of the graph, which supplies the features.
     pub made: &'a Generated,
-    /// The edges. Their in-neighbours are written.
+    /// Edges of the graph. The in-neighbours are written.
     pub graph: &'a Graph,
     /// Labels of all vertices.
     pub labels: &'a Labels,
@@ -33,13 +33,13 @@ pub struct Arrays<'a> {
     pub split: &'a Split,
 }
 
-/// Writes the arrays into an existing folder, piece by piece with `threads` threads. `wrote` hears of
-/// the bytes of each piece and stops the writing with an error. A single column of flags is read back as
-/// two classes.
+/// Writes the arrays into an existing folder, piece by piece with `threads` threads. Calls `wrote`
+/// with the number of bytes of each piece; an error of `wrote` stops the writing. A single column
+/// of flags is read back as two classes.
 ///
 /// # Errors
-/// [`Error::Write`]; [`Error::Limit`] above 2^31 vertices, which the arrays' indices cannot name; those
-/// of `wrote`.
+/// Returns [`Error::Write`] if a file cannot be written, [`Error::Limit`] for more than 2^31
+/// vertices, which 32-bit indices cannot address, and the errors of `wrote`.
 pub fn write_arrays(
     folder: &Path,
     arrays: &Arrays<'_>,
@@ -67,7 +67,7 @@ pub fn write_arrays(
     file("indices", "<i4", &[graph.edges()])?.all(graph.neighbours(), |id| id.to_le_bytes(), wrote)?;
     match labels {
         Labels::Classes { of, .. } => {
-            // None is -1, as readers of such arrays have it.
+            // Unlabelled vertices have -1, which readers of such arrays expect.
             let class = |&c: &u32| if c == NO_LABEL { -1 } else { i64::from(c) }.to_le_bytes();
             file("label", "<i8", &[vertices])?.all(of, class, wrote)?;
         }
@@ -112,7 +112,7 @@ fn meta(arrays: &Arrays<'_>) -> serde_json::Value {
     })
 }
 
-/// An array that is being written.
+/// `.npy` file that is being written.
 struct Npy {
     file: File,
     path: PathBuf,
@@ -120,7 +120,8 @@ struct Npy {
 }
 
 impl Npy {
-    /// A file with its header (version 1), which fills whole units of 64 bytes as NumPy's do.
+    /// Creates a file with an `.npy` header (version 1), which is padded to a multiple of 64 bytes
+    /// as NumPy does.
     fn create(path: PathBuf, element: &str, shape: &[u64]) -> Result<Self> {
         let extents = match shape {
             [one] => format!("({one},)"),
@@ -140,7 +141,7 @@ impl Npy {
         }
     }
 
-    /// Writes values that are at most a few pieces.
+    /// Writes values that fit in a few pieces.
     fn piece<T, const BYTES: usize>(
         &mut self,
         values: &[T],
@@ -157,7 +158,7 @@ impl Npy {
         wrote(self.bytes.len() as u64)
     }
 
-    /// Writes all values.
+    /// Writes all values of an array, and completes the file.
     fn all<T, const BYTES: usize>(
         mut self,
         values: &[T],

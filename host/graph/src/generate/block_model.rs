@@ -1,14 +1,15 @@
-//! The degree-corrected block model (Karrer and Newman 2011, equation 14's model) with power-law
+//! Degree-corrected block model (Karrer and Newman 2011, the model of equation 14) with power-law
 //! degrees.
 //!
-//! Each pair draws its first end by weight over all vertices; with probability `p_in` the second end
-//! is drawn by weight from the same class, else from all vertices. The expected degree of a vertex is
-//! proportional to its weight, whatever its class. Weights are the quantiles of a Pareto law of
-//! density exponent `exponent`, w(u) = min(u^(-1 / (exponent - 1)), cap) for u = (block + 1/2) /
-//! blocks: quantiles in place of draws give the same law with less noise, and every class the same
-//! weights. Weights are grouped into at most 1,024 levels (less than 0.5 % wide for a cap of 60), so
-//! that a draw is an alias table of 8 KiB and a uniform rank within a level: constant time, no memory
-//! access outside the first cache, for any number of vertices.
+//! The first end of each pair is drawn by weight from all vertices. With probability `p_in` the
+//! second end is drawn by weight from the same class, else from all vertices. The expected degree
+//! of a vertex is proportional to its weight, whatever its class. Weights are the quantiles of a
+//! Pareto distribution of density exponent `exponent`, w(u) = min(u^(-1 / (exponent - 1)), cap) for
+//! u = (block + 1/2) / blocks. Compared with random draws, quantiles have the same distribution
+//! with less noise, and every class has the same weights. Weights are grouped into at most 1,024
+//! levels (less than 0.5 % wide for a cap of 60). A draw is then an alias table of 8 KiB and a
+//! uniform rank within a level. It takes constant time and no memory access outside the first-level
+//! cache, for any number of vertices.
 
 use super::alias::Alias;
 use super::keyed::below;
@@ -18,9 +19,9 @@ use super::{Generated, Law, Shape, real};
 use crate::error::Result;
 use crate::random::SplitMix64;
 
-/// Levels of weight that are drawn from.
+/// Maximum number of levels of weight.
 const LEVELS: u32 = 1024;
-/// Low bits of a word that an alias table leaves unused.
+/// Number of low bits of a random word that an alias table leaves unused.
 const SPARE_BITS: u32 = 20;
 
 /// Specification of a degree-corrected block model.
@@ -28,9 +29,9 @@ const SPARE_BITS: u32 = 20;
 pub struct BlockModel {
     /// Size and planted task.
     pub shape: Shape,
-    /// The exponent of the degrees' density, above 1 and at most 100. Default: 2.2.
+    /// Exponent of the degrees' density, above 1 and at most 100. Default: 2.2.
     pub exponent: f64,
-    /// The highest weight in units of the lowest, at least 1. Default: 60.
+    /// Ratio of the highest weight to the lowest, at least 1. Default: 60.
     pub cap: f64,
 }
 
@@ -41,11 +42,11 @@ impl Default for BlockModel {
 }
 
 impl BlockModel {
-    /// The graph.
+    /// Returns the generated graph.
     ///
     /// # Errors
-    /// [`crate::error::Error::EmptyGraph`], [`crate::error::Error::Limit`] and
-    /// [`crate::error::Error::Parameter`] with what is outside its limits.
+    /// Returns [`crate::error::Error::EmptyGraph`], [`crate::error::Error::Limit`] or
+    /// [`crate::error::Error::Parameter`] with the parameter that is outside its limits.
     pub fn generate(&self) -> Result<Generated> {
         real("exponent", self.exponent, 1.01, 100.0)?;
         real("cap", self.cap, 1.0, 1e12)?;
@@ -55,7 +56,7 @@ impl BlockModel {
     }
 }
 
-/// Successive blocks of ranks of one weight.
+/// Level: consecutive blocks of ranks with (nearly) the same weight.
 #[derive(Debug, Clone, Copy)]
 struct Level {
     first: u32,
@@ -63,7 +64,7 @@ struct Level {
     weight: f64,
 }
 
-/// The levels of `blocks` quantiles, heaviest first, at most [`LEVELS`] of them.
+/// Groups the weights of `blocks` quantiles into at most [`LEVELS`] levels, heaviest first.
 fn levels(blocks: u32, exponent: f64, cap: f64) -> Vec<Level> {
     let weight = |at: f64| ((at / f64::from(blocks)).powf(-1.0 / (exponent - 1.0))).min(cap);
     let level = |first: u32, end: u32| Level {
@@ -74,7 +75,7 @@ fn levels(blocks: u32, exponent: f64, cap: f64) -> Vec<Level> {
     if blocks <= LEVELS {
         return (0..blocks).map(|block| level(block, block + 1)).collect();
     }
-    // Bounds at equal ratios of weight, from the heaviest down to 1.
+    // The bounds between levels have equal ratios of weight, from the heaviest down to 1.
     let heaviest = weight(0.5);
     let mut levels = Vec::with_capacity(LEVELS as usize);
     let mut first = 0;
@@ -90,14 +91,15 @@ fn levels(blocks: u32, exponent: f64, cap: f64) -> Vec<Level> {
     levels
 }
 
-/// The law of a pair's ends.
+/// Distribution of the two ends of a pair.
 #[derive(Debug, Clone)]
 pub(super) struct BlockLaw {
     pub(super) exponent: f64,
     pub(super) cap: f64,
     /// Alias table that draws a level with the total weight of its blocks.
     alias: Alias,
-    /// First block and number of blocks of each level, as many as the table has outcomes.
+    /// First block and number of blocks of each level, padded to the number of the table's
+    /// outcomes.
     ranges: Vec<(u32, u32)>,
     levels: Vec<Level>,
     /// Total weight of all blocks.
@@ -109,7 +111,7 @@ impl BlockLaw {
         let levels = levels(blocks, exponent, cap);
         let weights: Vec<f64> = levels.iter().map(|l| l.weight * f64::from(l.blocks)).collect();
         let mut ranges: Vec<(u32, u32)> = levels.iter().map(|l| (l.first, l.blocks)).collect();
-        // Outcomes of weight 0 that fill the table up are never drawn.
+        // The outcomes that pad the table have weight 0 and are never drawn.
         ranges.resize(ranges.len().next_power_of_two(), (0, 1));
         Self { exponent, cap, alias: Alias::new(&weights), ranges, levels, total: weights.iter().sum() }
     }
@@ -120,7 +122,7 @@ impl BlockLaw {
         first + below((within >> 32) as u32, blocks)
     }
 
-    /// Appends `count` pairs from a stream of random numbers, four words each.
+    /// Appends `count` pairs from a random stream. Each pair takes four words.
     pub(super) fn draw(
         &self,
         layout: &Layout,
@@ -142,7 +144,7 @@ impl BlockLaw {
         }));
     }
 
-    /// The chance that a draw is of these two ranks, in either order.
+    /// Returns the probability that a draw gives these two ranks, in either order.
     pub(super) fn chance(&self, layout: &Layout, p_in: f64, one: u32, two: u32) -> f64 {
         let classes = f64::from(layout.width());
         let same = layout.class(one) == layout.class(two);
@@ -150,14 +152,14 @@ impl BlockLaw {
         2.0 * self.share(layout, one) * self.share(layout, two) / classes * ((1.0 - p_in) / classes + within)
     }
 
-    /// The chance of a rank among those of its class.
+    /// Returns the probability of a rank among the ranks of its class.
     fn share(&self, layout: &Layout, rank: u32) -> f64 {
         let weight = |block: u32| {
             let next = self.levels.partition_point(|level| level.first <= block);
             self.levels.get(next.saturating_sub(1)).map_or(0.0, |level| level.weight)
         };
         let block = layout.block(rank);
-        // The last block's weight falls to the one before for classes that the last one lacks.
+        // For classes that the last block lacks, its weight is added to the block before it.
         let further = if layout.stands_in(rank) { weight(block + 1) } else { 0.0 };
         (weight(block) + further) / self.total
     }

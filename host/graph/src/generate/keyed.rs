@@ -1,26 +1,26 @@
-//! Random numbers by position: a stream for each (seed, purpose, position), so that any part of a
-//! generated graph can be made alone.
+//! Random streams addressed by (seed, purpose, position), so that any part of a generated data set
+//! can be generated separately.
 
 use crate::random::SplitMix64;
 
-/// Purpose of a stream of random numbers.
+/// Purpose of a random stream. Streams of different purposes are independent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Ends of a block of pairs.
+    /// Ends of the pairs of a block.
     Pairs = 1,
-    /// The bijection from ranks to ids.
+    /// Bijection from ranks to vertex ids.
     Scramble = 2,
-    /// Rotation of the classes within blocks of ranks.
+    /// Rotation of the classes within a block of ranks.
     Turn = 3,
     /// Mean features of a class.
     Mean = 4,
     /// Noise of a vertex's features.
     Noise = 5,
-    /// Choice of the labels that are drawn anew, and their new values.
+    /// Choice of the labels that are drawn again, and their new values.
     Flip = 6,
     /// Drawing of the split.
     Split = 7,
-    /// Sample of vertices or graphs whose accuracy from their own features is measured.
+    /// Sample of vertices or graphs on which the accuracy without the graph is measured.
     Sample = 8,
     /// Sample of pairs from which the number of repeats is estimated.
     Repeats = 9,
@@ -40,29 +40,29 @@ pub(crate) enum Purpose {
     Lines = 16,
 }
 
-/// The stream of `seed` for a purpose at a position.
+/// Returns the random stream of `seed` for a purpose and a position.
 #[inline]
 pub(crate) fn stream(seed: u64, purpose: Purpose, position: u64) -> SplitMix64 {
     let own = SplitMix64::new(seed ^ (purpose as u64) << 56).next_u64();
     SplitMix64::new(SplitMix64::new(own ^ position).next_u64())
 }
 
-/// 32 random bits as a number below `bound`; the bias is below bound / 2^32.
+/// Maps 32 random bits to a number below `bound`. The bias is below bound / 2^32.
 #[inline(always)]
 pub(crate) fn below(bits: u32, bound: u32) -> u32 {
     ((u64::from(bits) * u64::from(bound)) >> 32) as u32
 }
 
-/// A random word as a number in [0, 1) with 53 random bits.
+/// Maps a random word to a number in [0, 1) with 53 random bits.
 #[inline(always)]
 pub(crate) fn unit(word: u64) -> f64 {
     (word >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
 }
 
-/// Fills a row with numbers whose law is very nearly the standard normal one: the ones among 64 random
-/// bits (binomial, variance 16) plus the difference of two uniform numbers in [0, 1) (variance 1/6),
-/// scaled to variance 1. Its fourth moment is 2.97 in place of 3. There is no logarithm in it, so that
-/// every machine gets the same bits.
+/// Fills a row with numbers whose distribution is very nearly standard normal. Each is the number
+/// of ones among 64 random bits (binomial, variance 16) plus the difference of two uniform numbers
+/// in [0, 1) (variance 1/6), scaled to variance 1. The fourth moment is 2.97 instead of 3. No
+/// logarithm is used, so that every machine computes the same bits.
 pub(crate) fn fill_normal(mut random: SplitMix64, row: &mut [f32]) {
     const SCALE: f64 = 0.248_718_441_5; // 1 / sqrt(16 + 1/6)
     const FINE: f32 = (SCALE / 65_536.0) as f32;

@@ -1,28 +1,28 @@
-//! Arrangement of the vertices of a generated graph: ranks in blocks of one vertex of each class,
-//! and ids.
+//! Arrangement of the vertices of a generated graph: ranks in blocks with one vertex of each class,
+//! and vertex ids.
 //!
-//! A model draws ranks, because its law of degrees is a function of the rank. Each block of C
-//! successive ranks has one vertex of each of the C classes. A hash of the block rotates their
-//! order, so that a class does not depend on the low bits of a rank. "The vertex of class c in
-//! block b" is then a sum, and so is the class of a rank, without a table. Ids are ranks, scattered
-//! if requested.
+//! A model draws ranks, because its distribution of degrees is a function of the rank. Each block
+//! of C successive ranks has one vertex of each of the C classes. A hash of the block rotates their
+//! order, so that a class does not depend on the low bits of a rank. The rank of the vertex of
+//! class c in block b is then a sum, and so is the class of a rank; no table is needed. Ids are
+//! ranks, scattered if requested.
 
 use super::keyed::{Purpose, below, stream};
 use super::scramble::Scramble;
 use crate::random::SplitMix64;
 
-/// Ranks, classes and ids of a graph.
+/// Mapping between ranks, classes and vertex ids of a graph.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     vertices: u32,
-    /// Number of ranks of a block: the number of classes, or of all vertices if there are fewer.
+    /// Number of ranks per block: the number of classes, or of all vertices if there are fewer.
     width: u32,
     turn: u64,
     scramble: Option<Scramble>,
 }
 
 impl Layout {
-    /// `vertices` and `classes` are at least 1.
+    /// Creates the arrangement. `vertices` and `classes` are at least 1.
     pub(crate) fn new(vertices: u32, classes: u32, scramble: bool, seed: u64) -> Self {
         Self {
             vertices,
@@ -32,12 +32,12 @@ impl Layout {
         }
     }
 
-    /// The number of vertices.
+    /// Returns the number of vertices.
     pub(crate) fn vertices(&self) -> u32 {
         self.vertices
     }
 
-    /// Returns the number of ranks of a block, which is the number of classes that have a vertex.
+    /// Returns the number of ranks per block, which is the number of classes that have a vertex.
     pub(crate) fn width(&self) -> u32 {
         self.width
     }
@@ -53,8 +53,8 @@ impl Layout {
         below((SplitMix64::new(self.turn ^ u64::from(block)).next_u64() >> 32) as u32, self.width)
     }
 
-    /// The rank of the vertex of a class in a block, or in the block before where the last one
-    /// lacks it.
+    /// Returns the rank of the vertex of a class in a block. If the last block lacks the class,
+    /// returns the rank in the block before it.
     #[inline(always)]
     pub(crate) fn rank_of(&self, block: u32, class: u32) -> u32 {
         let within = |block: u32| {
@@ -66,20 +66,20 @@ impl Layout {
         if rank < u64::from(self.vertices) { rank as u32 } else { within(block.saturating_sub(1)) as u32 }
     }
 
-    /// Returns whether [`Layout::rank_of`] gives this rank for the last block too, which lacks its
-    /// class.
+    /// Returns whether [`Layout::rank_of`] also returns this rank for the last block, because that
+    /// block lacks the class.
     pub(crate) fn stands_in(&self, rank: u32) -> bool {
         let last = self.blocks() - 1;
         self.block(rank) + 1 == last && self.rank_of(last, self.class(rank)) == rank
     }
 
-    /// The block of a rank.
+    /// Returns the block of a rank.
     #[inline(always)]
     pub(crate) fn block(&self, rank: u32) -> u32 {
         rank / self.width
     }
 
-    /// The class of a rank.
+    /// Returns the class of a rank.
     #[inline(always)]
     pub(crate) fn class(&self, rank: u32) -> u32 {
         let block = self.block(rank);
@@ -88,13 +88,13 @@ impl Layout {
         if place >= turned { place - turned } else { place + (self.width - turned) }
     }
 
-    /// The vertex id of a rank.
+    /// Returns the vertex id of a rank.
     #[inline(always)]
     pub(crate) fn id(&self, rank: u32) -> u32 {
         self.scramble.as_ref().map_or(rank, |scramble| scramble.id(rank))
     }
 
-    /// The rank of a vertex id.
+    /// Returns the rank of a vertex id.
     #[inline]
     pub(crate) fn rank(&self, id: u32) -> u32 {
         self.scramble.as_ref().map_or(id, |scramble| scramble.rank(id))

@@ -1,10 +1,11 @@
-//! Lines in images, of which those of outlines are to be found: for networks that look at pixels
-//! and at a graph (Meng et al. 2020, "LGNN: a context-aware line segment detector").
+//! Data sets of images with lines, some of which are sides of outlines. The task needs both pixels
+//! and a graph (Meng et al. 2020, "LGNN: a context-aware line segment detector").
 //!
-//! A row is a proposed line: its crop, and where its ends are. An image has closed outlines, and
-//! single strokes that are drawn alike: a crop hardly tells a side from a stroke, but sides meet
-//! sides. Proposals are all lines that were drawn and random segments between corners. Edges join
-//! proposals of an image whose ends are near each other. Every image comes from streams of its own.
+//! A row is a proposed line: its crop of the image, and the coordinates of its ends. An image has
+//! closed outlines, and single strokes that are drawn in the same way. A crop alone hardly
+//! distinguishes a side from a stroke, but sides meet sides. Proposals are all lines that were
+//! drawn, and random segments between corners. Edges join proposals of an image whose ends are
+//! close together. Every image comes from its own random streams.
 
 pub mod scene;
 
@@ -19,26 +20,27 @@ use crate::features::Features;
 use crate::labels::Labels;
 use crate::split::Split;
 
-/// Most images: their rows are 4.2 GB.
+/// Maximum number of images. Their rows take 4.2 GB.
 const MAX_IMAGES: u64 = 100_000;
-/// Numbers of a row: the crop, and x and y of both ends.
+/// Number of values per row: the crop, and x and y of both ends.
 const COLUMNS: usize = ACROSS * ALONG + 4;
 
-/// Specification of a data set of images.
+/// Specification of a data set of images with lines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lines {
-    /// Images of 40 rows each: 60 % train, 20 % validate, 20 % test, as whole images.
+    /// Number of images, with 40 rows each. 60 % of the images are for training, 20 % for
+    /// validation and 20 % for test.
     pub images: u64,
-    /// Standard deviation of the pixels' noise; lines have contrasts of 0.5 to 1.
+    /// Standard deviation of the pixel noise. Lines have contrasts of 0.5 to 1.
     pub noise: f64,
-    /// True if proposals that are near each other are joined.
+    /// True if proposals that are close together are joined by edges.
     pub edges: bool,
-    /// Random seed.
+    /// Random seed of all images.
     pub seed: u64,
 }
 
 impl Default for Lines {
-    /// 400 images, noise of 0.35, with edges.
+    /// Returns a specification of 400 images with noise 0.35 and edges.
     fn default() -> Self {
         Self { images: 400, noise: 0.35, edges: true, seed: 0 }
     }
@@ -50,18 +52,18 @@ impl Lines {
         real("noise", self.noise, 0.0, 100.0)
     }
 
-    /// The image of a number and its proposals.
+    /// Returns the image with index `image`, with its proposals.
     #[must_use]
     pub fn scene(&self, image: u64) -> Scene {
         let noise = stream(self.seed, Purpose::Noise, image);
         Scene::draw(&mut stream(self.seed, Purpose::Lines, image), noise, self.noise as f32)
     }
 
-    /// The data set: rows of [`ACROSS`] x [`ALONG`] pixels and 4 coordinates in -1 to 1; class 1 is
-    /// a side of an outline.
+    /// Generates the data set. A row has [`ACROSS`] x [`ALONG`] pixels and 4 coordinates in -1 to
+    /// 1. Class 1 is a side of an outline.
     ///
     /// # Errors
-    /// [`crate::error::Error::Parameter`] for numbers out of bounds.
+    /// Returns [`crate::error::Error::Parameter`] if a parameter is outside its limits.
     pub fn dataset(&self, name: &str) -> Result<Dataset> {
         self.check()?;
         let rows = self.images * PROPOSALS as u64;

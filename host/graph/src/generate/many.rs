@@ -1,7 +1,8 @@
-//! Many small graphs, each of a class that shows in how it is linked, and a little in its vertices.
+//! Data sets of many small graphs. The class of a graph determines the structure of its links and,
+//! slightly, the features of its vertices.
 //!
-//! A graph of n vertices has 2 n links, whatever its class, so that neither its size nor its density
-//! tells. Its class says what it is linked like:
+//! A graph of n vertices has 2 n links in every class, so that neither size nor density reveals the
+//! class. The class determines the structure:
 //!
 //! | class | links |
 //! | --- | --- |
@@ -10,13 +11,14 @@
 //! | 2 | a ring in which each vertex is linked to the two next ones on either side (Watts and Strogatz 1998) |
 //! | 3 | a ring of cliques of five (Watts 1999) |
 //!
-//! Of each graph a share of links, drawn uniformly from `rewire`, is replaced by links at random, so that
-//! classes overlap; of class 2 that makes a small world. A vertex is of one of K kinds, with the chance
-//! `p_own` of its class's own one (class modulo K), else of any. The features are the kind in one-hot
-//! form; without kinds the constant 1. A share `flip` of the labels is drawn anew from all classes.
+//! In each graph a fraction of the links, drawn uniformly from `rewire`, is replaced by random
+//! links, so that classes overlap. Class 2 becomes a small-world graph in this way. A vertex has
+//! one of K kinds: with probability `p_own` the kind of its class (class modulo K), else a uniform
+//! one. The features are the kind in one-hot form, or the constant 1 without kinds. A fraction
+//! `flip` of the labels is drawn again from all classes.
 //!
-//! Sizes, links and kinds of a graph come from streams of its own, so any thread makes any graph at any
-//! time. The first vertex of a graph stands for it ([`crate::graphs`]).
+//! Size, links and kinds of a graph come from its own random streams, so any thread can generate
+//! any graph at any time. The first vertex of a graph represents it ([`crate::graphs`]).
 //!
 //! ```
 //! use eciton_graph::generate::ManyGraphs;
@@ -43,24 +45,24 @@ use crate::labels::Labels;
 use crate::random::SplitMix64;
 use crate::split::{NO_LABEL, Split};
 
-/// Links a vertex.
+/// Average number of links per vertex.
 const LINKS: u32 = 2;
-/// Vertices of a clique of class 3.
+/// Number of vertices of a clique of class 3.
 const CLIQUE: u32 = 5;
-/// The fewest vertices of a graph.
+/// Minimum number of vertices of a graph.
 const MIN_VERTICES: u32 = 8;
-/// The most vertices of a graph: its links are one chunk.
+/// Maximum number of vertices of a graph, whose links must fit in one chunk.
 const MAX_VERTICES: u32 = 1 << 20;
-/// The most vertices of all graphs.
+/// Maximum total number of vertices of all graphs.
 const MAX_ALL_VERTICES: u64 = 1 << 28;
-/// Vertices of a chunk, unless one graph has more.
+/// Number of vertices per chunk, unless a single graph has more.
 const CHUNK_VERTICES: u32 = 1 << 17;
-/// The most classes: one of each structure.
+/// Maximum number of classes, one for each structure.
 const MAX_CLASSES: u32 = 4;
-/// Graphs that [`GeneratedMany::own_accuracy`] looks at.
+/// Maximum number of graphs on which [`GeneratedMany::own_accuracy`] is measured.
 const SAMPLE: u64 = 8192;
 
-/// Specification of a data set of many graphs.
+/// Specification of a data set of many small graphs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ManyGraphs {
     /// Number of graphs, 1 to 2^25. `graphs` times the largest number of vertices is at most 2^28.
@@ -68,15 +70,15 @@ pub struct ManyGraphs {
     /// Smallest and largest number of vertices of a graph, 8 to 2^20. Sizes in between are equally
     /// likely.
     pub vertices: [u64; 2],
-    /// Number of classes, 2 to 4. Each class has equally many graphs.
+    /// Number of classes, 2 to 4. All classes have the same number of graphs.
     pub classes: u32,
-    /// Smallest and largest share of a graph's links that are replaced by random ones, 0 to 1.
+    /// Smallest and largest fraction of a graph's links that are replaced by random ones, 0 to 1.
     pub rewire: [f64; 2],
     /// Number of kinds of vertices, 0 to [`MAX_FEATURES`], which is the number of feature columns.
     pub features: u32,
     /// Probability, 0 to 1, that a vertex gets its class's own kind. Otherwise its kind is uniform.
     pub p_own: f64,
-    /// The share of labels that are drawn anew from all classes, 0 to 1.
+    /// Fraction of labels that are drawn again from all classes, 0 to 1.
     pub flip: f64,
     /// Random seed of all streams.
     pub seed: u64,
@@ -98,26 +100,26 @@ impl Default for ManyGraphs {
 }
 
 impl ManyGraphs {
-    /// The graphs.
+    /// Returns the generated graphs.
     ///
     /// # Errors
-    /// [`crate::error::Error::Parameter`] with what is outside its limits.
+    /// Returns [`crate::error::Error::Parameter`] with the parameter that is outside its limits.
     pub fn generate(&self) -> Result<GeneratedMany> {
         whole("graphs", self.graphs, 1, MAX_ALL_VERTICES / u64::from(MIN_VERTICES))?;
         let [least, most] = self.vertices;
-        whole("most vertices of a graph", most, MIN_VERTICES.into(), MAX_VERTICES.into())?;
-        whole("fewest vertices of a graph", least, MIN_VERTICES.into(), most)?;
+        whole("largest number of vertices of a graph", most, MIN_VERTICES.into(), MAX_VERTICES.into())?;
+        whole("smallest number of vertices of a graph", least, MIN_VERTICES.into(), most)?;
         let all = self.graphs.saturating_mul(most);
-        whole("graphs times most vertices of a graph", all, 0, MAX_ALL_VERTICES)?;
+        whole("graphs times largest number of vertices", all, 0, MAX_ALL_VERTICES)?;
         whole("classes", self.classes.into(), 2, MAX_CLASSES.into())?;
         whole("features", self.features.into(), 0, MAX_FEATURES.into())?;
-        real("most links rewired", self.rewire[1], 0.0, 1.0)?;
-        real("fewest links rewired", self.rewire[0], 0.0, self.rewire[1])?;
+        real("largest fraction of rewired links", self.rewire[1], 0.0, 1.0)?;
+        real("smallest fraction of rewired links", self.rewire[0], 0.0, self.rewire[1])?;
         real("p_own", self.p_own, 0.0, 1.0)?;
         real("flip", self.flip, 0.0, 1.0)?;
         let (mut firsts, mut end, mut chunks) = (vec![0], 0u32, vec![0]);
         for graph in 0..self.graphs {
-            // Below MAX_ALL_VERTICES all together.
+            // The total stays below MAX_ALL_VERTICES.
             let size = least + stream(self.seed, Purpose::Size, graph).below(most - least + 1);
             let begun = chunks.last().map_or(0, |&first: &u32| firsts[first as usize]);
             if end > begun && end - begun + size as u32 > CHUNK_VERTICES {
@@ -132,14 +134,15 @@ impl ManyGraphs {
     }
 }
 
-/// Many generated graphs: links in chunks, and all that is known of graphs and vertices.
+/// Many generated graphs: links in chunks, with the classes and labels of graphs and the kinds of
+/// vertices.
 #[derive(Debug, Clone)]
 pub struct GeneratedMany {
     shape: ManyGraphs,
     layout: Layout,
-    /// `[graphs + 1]`: the first vertex of each graph, then the number of vertices.
+    /// First vertex of each graph, then the number of vertices, `[graphs + 1]`.
     firsts: Vec<u32>,
-    /// `[chunks + 1]`: the first graph of each chunk, then the number of graphs.
+    /// First graph of each chunk, then the number of graphs, `[chunks + 1]`.
     chunks: Vec<u32>,
 }
 
@@ -160,12 +163,13 @@ impl GeneratedMany {
         self.firsts.get(at..at + 2).map_or(0..0, |bounds| bounds[0]..bounds[1])
     }
 
-    /// The class that a graph is linked like; 0 for a graph that does not exist.
+    /// Returns the class whose structure a graph has, or 0 if the graph does not exist.
     pub fn class(&self, graph: u32) -> u32 {
         if graph < self.graphs() { self.layout.class(self.layout.rank(graph)) } else { 0 }
     }
 
-    /// The label of a graph: its class, except for the share `flip`.
+    /// Returns the label of a graph, which is its class, or a random class for a fraction `flip` of
+    /// the graphs.
     pub fn label(&self, graph: u32) -> u32 {
         let mut random = stream(self.shape.seed, Purpose::Flip, graph.into());
         if unit(random.next_u64()) < self.shape.flip {
@@ -174,14 +178,16 @@ impl GeneratedMany {
         self.class(graph)
     }
 
-    /// The labels of all vertices: that of a graph at its first vertex, [`NO_LABEL`] at the others.
+    /// Returns the labels of all vertices. The first vertex of a graph has the graph's label, the
+    /// others have [`NO_LABEL`].
     pub fn labels(&self) -> Labels {
         let mut of = vec![NO_LABEL; self.vertices() as usize];
         (0..self.graphs()).for_each(|graph| of[self.members(graph).start as usize] = self.label(graph));
         Labels::classes(of, self.shape.classes)
     }
 
-    /// The split of `labels` (those of [`GeneratedMany::labels`]) that the seed names, by graph.
+    /// Draws the split of graphs that the seed determines. `labels` are those of
+    /// [`GeneratedMany::labels`].
     pub fn split(&self, labels: &Labels, division: Division) -> Split {
         let seed = stream(self.shape.seed, Purpose::Split, 0).next_u64();
         match (division, labels.as_classes()) {
@@ -193,7 +199,7 @@ impl GeneratedMany {
         }
     }
 
-    /// The kind of each vertex of a graph. There is at least one kind.
+    /// Returns the kind of each vertex of a graph. There is at least one kind.
     fn kinds(&self, graph: u32) -> impl Iterator<Item = u32> + '_ {
         let mut random = stream(self.shape.seed, Purpose::Kinds, graph.into());
         let kinds = self.shape.features.max(1);
@@ -204,7 +210,7 @@ impl GeneratedMany {
         })
     }
 
-    /// The features of all vertices.
+    /// Returns the features of all vertices.
     fn features(&self) -> Result<Features> {
         if self.shape.features == 0 {
             return Features::constant(self.vertices());
@@ -223,20 +229,22 @@ impl GeneratedMany {
         Graphs::from_standing(standing, VertexIds::Dense, "generated graphs")
     }
 
-    /// The data set, its links built by `threads` threads, split 60, 20 and 20 %. It is the same for any
-    /// number of threads.
+    /// Generates the data set with `threads` threads, split into 60 % training, 20 % validation and
+    /// 20 % test. The result does not depend on the number of threads.
     ///
     /// # Errors
-    /// [`crate::error::Error::Memory`].
+    /// Returns [`crate::error::Error::Memory`] if the features do not fit in memory.
     pub fn dataset(&self, name: &str, threads: usize) -> Result<Dataset> {
         let graph = build::in_memory(self, Options::default(), threads)?;
         self.dataset_with(name, graph, Division::Fractions([0.6, 0.2]))
     }
 
-    /// The data set of a graph that was built from these links, in memory: about 120 bytes a vertex.
+    /// Creates the data set for a graph that was built from these links. Takes about 120 bytes per
+    /// vertex.
     ///
     /// # Errors
-    /// [`crate::error::Error::Memory`]; those of [`Dataset::validate`] where the graph is another one.
+    /// Returns [`crate::error::Error::Memory`] if the features do not fit in memory, and the errors
+    /// of [`Dataset::validate`] if `graph` was built from other links.
     pub fn dataset_with(&self, name: &str, graph: Graph, division: Division) -> Result<Dataset> {
         let labels = self.labels();
         let split = self.split(&labels, division);
@@ -245,13 +253,13 @@ impl GeneratedMany {
         Dataset { graphs, ids, ..Dataset::new(name, graph, features, labels, split) }.checked()
     }
 
-    /// The accuracy of one who knows every class: 1 - flip (1 - 1 / classes).
+    /// Returns the accuracy of a perfect prediction of the classes: 1 - flip (1 - 1 / classes).
     pub fn ceiling(&self) -> f64 {
         1.0 - self.shape.flip * (1.0 - 1.0 / f64::from(self.shape.classes))
     }
 
-    /// The accuracy of the best guess from the kinds of a graph's vertices alone, the class most of whose own
-    /// kind are there, counted on up to 8,192 graphs: what no use of the links gets beyond.
+    /// Returns the best accuracy that is possible without the links, measured on up to 8,192
+    /// graphs. The guess is the class whose kind most of a graph's vertices have.
     pub fn own_accuracy(&self) -> f64 {
         let mut random = stream(self.shape.seed, Purpose::Sample, 0);
         let all = u64::from(self.graphs());
@@ -263,7 +271,8 @@ impl GeneratedMany {
         right.count() as f64 / sample as f64
     }
 
-    /// The class that the kinds of a graph's vertices tell best; the first of several.
+    /// Returns the class that is most likely given the kinds of a graph's vertices, the first of
+    /// several.
     fn likeliest(&self, graph: u32) -> u32 {
         let (classes, kinds) = (self.shape.classes, self.shape.features.max(1));
         let mut counts = [0u32; MAX_CLASSES as usize];
@@ -328,7 +337,8 @@ fn ordered(one: u32, other: u32) -> (u32, u32) {
     (one.min(other), one.max(other))
 }
 
-/// Two links from each new vertex to two others, each by the number of its links. `size` is at least 3.
+/// Links each new vertex to two earlier vertices, each drawn with a probability proportional to its
+/// number of links. `size` is at least 3.
 fn preferential(size: u32, random: &mut SplitMix64) -> Vec<(u32, u32)> {
     let (mut links, mut ends) = (vec![(0, 1)], vec![0, 1]);
     for vertex in 2..size {
@@ -344,13 +354,14 @@ fn preferential(size: u32, random: &mut SplitMix64) -> Vec<(u32, u32)> {
     links
 }
 
-/// A ring of links to the next two vertices. `size` is at least 5.
+/// Returns a ring in which each vertex is linked to the next two. `size` is at least 5.
 fn ring(size: u32) -> Vec<(u32, u32)> {
     let after = |vertex: u32| [1, 2].map(|step| ordered(vertex, (vertex + step) % size));
     (0..size).flat_map(after).collect()
 }
 
-/// Cliques of five, each linked to the next. The last one may be smaller; there are at least two.
+/// Returns a ring of cliques of five, each linked to the next. The last clique may be smaller.
+/// There are at least two cliques.
 fn cliques(size: u32) -> Vec<(u32, u32)> {
     let mut links = Vec::new();
     for first in (0..size).step_by(CLIQUE as usize) {

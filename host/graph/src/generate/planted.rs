@@ -1,15 +1,15 @@
 //! Learning task of a generated graph: classes, labels, features and splits, each a function of
 //! seed and vertex.
 //!
-//! Features of vertex v of class c are `mean[c] * scale + noise`, with mean and noise of standard
-//! normal law. A single vertex is ambiguous if `scale * sqrt(columns)` is about 1. The mean over k
-//! neighbours has a k-th of the noise's variance, and `p_in` of the neighbours share its mean. A
-//! share `flip` of the labels is drawn anew from all classes, so that no classifier exceeds
-//! [`Planted::ceiling`].
+//! Features of vertex v of class c are `mean[c] * scale + noise`. Mean and noise are standard
+//! normal. A single vertex is ambiguous if `scale * sqrt(columns)` is about 1. The mean over k
+//! neighbours has 1/k of the noise's variance, and a fraction `p_in` of the neighbours has the mean
+//! of the same class. A fraction `flip` of the labels is drawn again from all classes, so that no
+//! classifier exceeds [`Planted::ceiling`].
 //!
-//! The target may be flags or numbers in place of classes ([`Target`]), which a vertex has from its
-//! class. A model that learns the class from features and neighbours predicts them up to their
-//! noise.
+//! The target may be flags or numbers instead of classes ([`Target`]). They are a function of the
+//! vertex's class. A model that learns the class from features and neighbours predicts them up to
+//! their noise.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -21,37 +21,37 @@ use crate::error::Result;
 use crate::labels::{Labels, Values};
 use crate::split::Split;
 
-/// Products that [`Planted::own_accuracy`] may cost.
+/// Maximum number of multiplications that [`Planted::own_accuracy`] takes.
 const MAX_PRODUCTS: u64 = 1 << 28;
-/// Most vertices that [`Planted::own_accuracy`] looks at.
+/// Maximum number of vertices on which [`Planted::own_accuracy`] is measured.
 const MAX_SAMPLE: u64 = 8192;
 
-/// Bytes of features that a thread makes at once, about.
+/// Approximate number of bytes of features that a thread generates at once.
 const PIECE_BYTES: usize = 4 << 20;
 
 /// Division of the vertices into training, validation and test sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Division {
-    /// Shares of all vertices for training and validation. The rest is for test.
+    /// Fractions of all vertices for training and validation. The rest is for test.
     Fractions([f64; 2]),
     /// Number of vertices of each class for training and validation. The rest is for test. If
-    /// labels are flags or numbers, the classes are the planted ones.
+    /// labels are flags or numbers, the planted classes are used.
     PerClass([usize; 2]),
 }
 
 /// Prediction target of a generated graph's vertices.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Target {
-    /// Classes, of which a share `flip` is drawn anew.
+    /// Classes, of which a fraction `flip` is drawn again.
     Classes,
-    /// Flags. Each holds for a random half of the classes, and is inverted for a share `flip` of
-    /// the vertices.
+    /// Flags. Each flag holds for a random half of the classes, and is inverted for a fraction
+    /// `flip` of the vertices.
     Flags {
         /// Number of flags of a vertex, 1 to
         /// [`MAX_LABEL_COLUMNS`](crate::labels::MAX_LABEL_COLUMNS).
         columns: u32,
     },
-    /// Numbers. Each is a value of the vertex's class, of standard normal law, plus noise.
+    /// Numbers. Each number is a standard normal value of the vertex's class plus noise.
     Numbers {
         /// Number of values of a vertex, 1 to
         /// [`MAX_LABEL_COLUMNS`](crate::labels::MAX_LABEL_COLUMNS).
@@ -76,14 +76,14 @@ impl Target {
 pub struct Planted {
     shape: Shape,
     pub(super) layout: Layout,
-    /// `[classes, features]`, scaled.
+    /// Scaled mean features of the classes, `[classes, features]`.
     means: Vec<f32>,
-    /// `[classes, columns]`: flags or numbers of each class; empty where classes are the target.
+    /// Flags or numbers of each class, `[classes, columns]`. Empty if classes are the target.
     targets: Vec<f32>,
 }
 
 impl Planted {
-    /// The task of a checked shape.
+    /// Creates the task of a specification, which is checked first.
     pub(super) fn new(shape: &Shape) -> Result<Self> {
         let vertices = shape.check()?;
         let width = shape.features as usize;
@@ -98,27 +98,29 @@ impl Planted {
         Ok(Self { shape: *shape, layout, means, targets: targets(shape) })
     }
 
-    /// The number of vertices.
+    /// Returns the number of vertices.
     pub fn vertices(&self) -> u64 {
         self.shape.vertices
     }
 
-    /// The number of classes.
+    /// Returns the number of classes.
     pub fn classes(&self) -> u32 {
         self.shape.classes
     }
 
-    /// Columns of a vertex's features.
+    /// Returns the number of feature columns.
     pub fn columns(&self) -> u32 {
         self.shape.features
     }
 
-    /// The class whose features and edges a vertex has; 0 for a vertex that does not exist.
+    /// Returns the class that determines the features and edges of a vertex, or 0 if the vertex
+    /// does not exist.
     pub fn class(&self, vertex: u32) -> u32 {
         if u64::from(vertex) < self.shape.vertices { self.layout.class(self.layout.rank(vertex)) } else { 0 }
     }
 
-    /// The label of a vertex, where classes are the target: its class, except for the share `flip`.
+    /// Returns the label of a vertex if classes are the target. It is the vertex's class, or a
+    /// random class for a fraction `flip` of the vertices.
     pub fn label(&self, vertex: u32) -> u32 {
         let mut random = stream(self.shape.seed, Purpose::Flip, u64::from(vertex));
         if unit(random.next_u64()) < self.shape.flip {
@@ -127,7 +129,7 @@ impl Planted {
         self.class(vertex)
     }
 
-    /// The labels of all vertices.
+    /// Returns the labels of all vertices.
     pub fn labels(&self) -> Labels {
         let Some(columns) = self.shape.target.columns() else {
             let of = (0..self.layout.vertices()).map(|vertex| self.label(vertex)).collect();
@@ -145,14 +147,14 @@ impl Planted {
         }
     }
 
-    /// The flags or numbers of a class, without noise. Empty for a class that does not exist, and where
-    /// classes are the target.
+    /// Returns the flags or numbers of a class, without noise. Empty for a class that does not
+    /// exist, and if classes are the target.
     pub fn target(&self, class: u32) -> &[f32] {
         let width = self.shape.target.columns().unwrap_or(0) as usize;
         self.targets.get(class as usize * width..(class as usize + 1) * width).unwrap_or(&[])
     }
 
-    /// Writes the flags or numbers of a vertex.
+    /// Writes the flags or numbers of a vertex to `row`, with noise.
     fn noisy_target(&self, vertex: u32, row: &mut [f32]) {
         let mut random = stream(self.shape.seed, Purpose::TargetNoise, u64::from(vertex));
         let target = self.target(self.class(vertex));
@@ -166,8 +168,8 @@ impl Planted {
         }
     }
 
-    /// Writes the features of `rows` into `out [rows, columns]`, row-major; what lies beyond either is
-    /// left alone.
+    /// Writes the features of the vertices `rows` to `out` `[rows, columns]`, row-major. Rows
+    /// beyond the last vertex and values beyond `rows` are not written.
     pub fn features(&self, rows: Range<u64>, out: &mut [f32]) {
         let width = self.columns() as usize;
         if width == 0 {
@@ -183,7 +185,7 @@ impl Planted {
         }
     }
 
-    /// [`Planted::features`] with several threads; the same values.
+    /// Writes the same features as [`Planted::features`] with several threads.
     pub fn features_by(&self, threads: usize, rows: Range<u64>, out: &mut [f32]) {
         let width = self.columns() as usize;
         let count = rows.end.min(self.shape.vertices).saturating_sub(rows.start);
@@ -200,11 +202,11 @@ impl Planted {
         });
     }
 
-    /// All features from vertex 0 on, in pieces of whole rows: what a file is written from. The pieces
-    /// are made by `threads` threads and take about 4 MiB for each; `piece` gets one after the other.
+    /// Passes all features to `piece`, in pieces of whole rows from vertex 0 on, for instance to
+    /// write a file. `threads` threads generate the pieces, with about 4 MiB of memory per thread.
     ///
     /// # Errors
-    /// Those of `piece`.
+    /// Returns the errors of `piece`.
     pub fn feature_pieces(&self, threads: usize, piece: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
         let columns = self.columns() as usize;
         if columns == 0 {
@@ -222,13 +224,14 @@ impl Planted {
         Ok(())
     }
 
-    /// The mean features of a class: what the noise is added to. Empty for a class that does not exist.
+    /// Returns the mean features of a class, to which noise is added. Empty for a class that does
+    /// not exist.
     pub fn mean(&self, class: u32) -> &[f32] {
         let width = self.columns() as usize;
         self.means.get(class as usize * width..(class as usize + 1) * width).unwrap_or(&[])
     }
 
-    /// Returns the split of `labels`, those of [`Planted::labels`], that the seed determines.
+    /// Returns the split that the seed determines. `labels` are those of [`Planted::labels`].
     pub fn split(&self, labels: &Labels, division: Division) -> Split {
         let seed = stream(self.shape.seed, Purpose::Split, 0).next_u64();
         match division {
@@ -242,8 +245,8 @@ impl Planted {
         }
     }
 
-    /// Returns the best score that is reachable with knowledge of every class. For classes it is
-    /// the accuracy 1 - flip (1 - 1 / classes). For flags it is the accuracy 1 - flip or flip,
+    /// Returns the best score that is possible if every class is known. For classes it is the
+    /// accuracy 1 - flip (1 - 1 / classes). For flags it is the accuracy 1 - flip or flip,
     /// whichever is higher. For numbers it is the root mean squared error, which is the noise.
     pub fn ceiling(&self) -> f64 {
         let flip = self.shape.flip;
@@ -273,9 +276,9 @@ impl Planted {
         best.1
     }
 
-    /// The accuracy of [`Planted::nearest_mean`] on a vertex's own features, as a guess of the
-    /// [`Planted::label`], counted on up to 8,192
-    /// vertices (fewer where classes times features are many): what no use of the graph gets beyond.
+    /// Returns the best accuracy that is possible without the graph. It is the accuracy of
+    /// [`Planted::nearest_mean`] on a vertex's own features as a prediction of [`Planted::label`].
+    /// It is measured on up to 8,192 vertices, and on fewer if classes times features is large.
     pub fn own_accuracy(&self) -> f64 {
         let cells = u64::from(self.classes()) * u64::from(self.columns().max(1));
         let sample = (MAX_PRODUCTS / cells).clamp(64, MAX_SAMPLE);
@@ -291,7 +294,7 @@ impl Planted {
     }
 }
 
-/// Flags or numbers of each class, `[classes, columns]`.
+/// Returns the flags or numbers of each class, `[classes, columns]`.
 fn targets(shape: &Shape) -> Vec<f32> {
     let (classes, width) = (shape.classes as usize, shape.target.columns().unwrap_or(0) as usize);
     let mut targets = vec![0.0; classes * width];
@@ -302,7 +305,7 @@ fn targets(shape: &Shape) -> Vec<f32> {
             for column in 0..width {
                 let mut random = stream(shape.seed, Purpose::Target, column as u64);
                 random.shuffle(&mut order);
-                // Of an odd number of classes one half or the other.
+                // With an odd number of classes, the half is rounded up or down at random.
                 let half = (classes + random.below(2) as usize) / 2;
                 order[..half].iter().for_each(|class| targets[class * width + column] = 1.0);
                 order.sort_unstable();

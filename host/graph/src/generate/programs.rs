@@ -1,10 +1,10 @@
-//! Programs of a small language with the number that they end with: for networks that learn to run
-//! programs (Bieber et al. 2020).
+//! Data sets of programs in a small language, labelled with the number that each program ends with.
+//! They are for networks that learn to execute programs (Bieber et al. 2020).
 //!
-//! A row is a program, [`language::Program::encode`]d; its class is v0 after the last line. A set
-//! for training has programs of mostly the longest length; sets of longer programs show whether
-//! what was learnt carries over. All sets of a specification have rows of one width. Every program
-//! comes from a stream of its own.
+//! A row is a program in the form of [`language::Program::encode`]. Its class is the value of v0
+//! after the last line. Most programs of the training set have the maximum length. Sets of longer
+//! programs show whether a model generalises to them. All sets of a specification have rows of the
+//! same width. Every program comes from its own random stream.
 
 pub mod language;
 
@@ -23,21 +23,21 @@ use crate::split::Split;
 const MAX_PROGRAMS: u64 = 1 << 26;
 /// Maximum number of lines of a program.
 const MAX_LINES: u64 = 1000;
-/// Maximum number of values of v0, which is also the number of classes. All tokens are then exact
-/// as f32.
+/// Maximum modulus of v0, which is the number of classes. Up to this limit, f32 represents all
+/// tokens exactly.
 const MAX_MODULUS: u64 = 1 << 16;
-/// Maximum number of steps of a program, whatever its length.
+/// Maximum number of steps of a program, for any length.
 const MAX_STEPS: u32 = 1000;
 
-/// Specification of a data set of programs.
+/// Specification of data sets of programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
-    /// Number of lines of the longest training program. 9 of 10 programs have this number, the
-    /// others fewer, down to 2.
+    /// Number of lines of the longest training program. 9 of 10 programs have this length, the
+    /// others have fewer lines, down to 2.
     pub lines: u32,
-    /// Number of programs of these lengths: 90 % for training, 5 % for validation, 5 % for test.
+    /// Number of programs of the training set: 90 % for training, 5 % for validation, 5 % for test.
     pub programs: u64,
-    /// Lengths of further sets, all of whose programs are for test.
+    /// Lengths, in lines, of further sets, whose programs are all for test.
     pub lengths: Vec<u32>,
     /// Number of programs of each further set.
     pub each: u64,
@@ -46,12 +46,13 @@ pub struct Programs {
     /// True if one statement of each program is hidden. The label is still the result of the
     /// complete program.
     pub partial: bool,
-    /// Random seed.
+    /// Random seed of all programs.
     pub seed: u64,
 }
 
 impl Default for Programs {
-    /// 20,000 programs of up to 6 lines modulo 10, and 2,000 of 8, 12 and 20 lines each.
+    /// Returns a specification of 20,000 programs of up to 6 lines modulo 10, and of 2,000 programs
+    /// each with 8, 12 and 20 lines.
     fn default() -> Self {
         let (lines, programs, each) = (6, 20_000, 2_000);
         Self { lines, programs, lengths: vec![8, 12, 20], each, modulus: 10, partial: false, seed: 0 }
@@ -68,7 +69,7 @@ impl Programs {
         whole("values of a row", self.columns(), 1, MAX_FEATURES.into())
     }
 
-    /// Nodes of a row: the lines of the longest program and its exit.
+    /// Returns the number of nodes of a row: the lines of the longest program, and the exit.
     #[must_use]
     pub fn nodes(&self) -> u32 {
         1 + self.lengths.iter().copied().fold(self.lines, u32::max)
@@ -78,16 +79,16 @@ impl Programs {
         u64::from(self.nodes()) * language::NODE as u64
     }
 
-    /// Tokens that there are.
+    /// Returns the number of distinct tokens.
     #[must_use]
     pub fn entries(&self) -> u32 {
         Program::entries(self.modulus)
     }
 
-    /// The set for training.
+    /// Generates the training set.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for numbers out of bounds.
+    /// Returns [`Error::Parameter`] if a parameter is outside its limits.
     pub fn train(&self, name: &str) -> Result<Dataset> {
         let count = self.programs;
         let at = |twentieths: u64| (count * twentieths / 20) as u32;
@@ -100,10 +101,10 @@ impl Programs {
         self.set(name, None, count, split)
     }
 
-    /// The set of programs of exactly so many lines.
+    /// Generates the set of programs with exactly `lines` lines.
     ///
     /// # Errors
-    /// As [`Self::train`].
+    /// Returns the errors of [`Self::train`].
     pub fn test(&self, name: &str, lines: u32) -> Result<Dataset> {
         let test = (0..self.each as u32).collect();
         let split = Split { train: Vec::new(), validation: Vec::new(), test };
@@ -116,14 +117,15 @@ impl Programs {
         let mut values = Vec::new();
         let mut labels = Vec::new();
         for row in 0..count {
-            // Sets by length; lengths are above 0, which is the one for training.
+            // Sets have streams by length. Lengths are above 0, so that 0 is used for the training
+            // set.
             let position = u64::from(exactly.unwrap_or(0)) << 40 | row;
             let mut numbers = stream(self.seed, Purpose::Programs, position);
             let mut draw = |bound: u32| numbers.below(u64::from(bound)) as u32;
             let lines =
                 exactly.map_or_else(|| length(&mut draw, self.lines as usize), |lines| lines as usize);
             let program = Program::draw(&mut draw, lines, self.modulus);
-            // Loops nest no deeper than ends soon.
+            // Deeply nested loops may not end within the limit.
             let endless = || Error::Parameter {
                 name: "lines",
                 found: lines.to_string(),

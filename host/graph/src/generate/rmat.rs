@@ -1,14 +1,14 @@
-//! R-MAT (Chakrabarti, Zhan and Faloutsos 2004) with planted classes.
+//! R-MAT graphs (Chakrabarti, Zhan and Faloutsos 2004) with planted classes.
 //!
 //! A pair descends a square adjacency matrix level by level, each time into one of four quadrants
-//! with chances a, b, c, d; its ends are the row and the column where it arrives. Five levels are drawn
-//! at once from an alias table of 4^5 outcomes (Hübschle-Schneider and Sanders 2020): 8 KiB, and five
-//! draws a pair for 16 million vertices. Where the vertices are no power of two, a pair with an end
-//! beyond the last is drawn again.
+//! with probabilities a, b, c and d. Its ends are the row and the column that it reaches. Five
+//! levels are drawn at once from an alias table of 4^5 outcomes (Hübschle-Schneider and Sanders
+//! 2020). The table takes 8 KiB, and a pair takes five draws for 16 million vertices. If the number
+//! of vertices is not a power of two, a pair with an end beyond the last vertex is drawn again.
 //!
-//! Classes: with probability `p_in` the second end moves, within its block of C successive ranks, to
-//! the vertex of the first end's class. Its leading bits, which carry the skew, stay; what a block
-//! holds together stays too; only within a block of C ranks are the redirected ends spread evenly.
+//! With probability `p_in` the second end moves, within its block of C successive ranks, to the
+//! vertex of the first end's class. The leading bits, which determine the skew and the community
+//! structure, do not change. Only within a block of C ranks are the moved ends evenly distributed.
 use super::alias::Alias;
 use super::layout::Layout;
 use super::planted::Planted;
@@ -42,8 +42,8 @@ impl Rmat {
     /// Returns the generated graph.
     ///
     /// # Errors
-    /// The errors of [`super::BlockModel::generate`], and [`Error::Parameter`] if the quadrants do
-    /// not add up to 1 within 1e-6.
+    /// Returns the errors of [`super::BlockModel::generate`], and [`Error::Parameter`] if the
+    /// quadrants do not add up to 1 within 1e-6.
     pub fn generate(&self) -> Result<Generated> {
         for (name, chance) in ["a", "b", "c", "d"].into_iter().zip(self.quadrants) {
             real(name, chance, 0.0, 1.0)?;
@@ -62,15 +62,16 @@ impl Rmat {
     }
 }
 
-/// The law of a pair's ends.
+/// Distribution of the two ends of a pair.
 #[derive(Debug, Clone)]
 pub(super) struct RmatLaw {
     pub(super) quadrants: [f64; 4],
-    /// Bits of a rank.
+    /// Number of bits of a rank.
     bits: u32,
-    /// [`LEVELS`] bits of the row, then as many of the column.
+    /// Alias table whose outcomes are [`LEVELS`] bits of the row followed by [`LEVELS`] bits of the
+    /// column.
     alias: Alias,
-    /// The chance that both ends of a pair exist.
+    /// Probability that both ends of a pair exist.
     exists: f64,
 }
 
@@ -108,7 +109,8 @@ impl RmatLaw {
         while source >= vertices || target >= vertices {
             redraws += 1;
             if redraws > MAX_REDRAWS {
-                // More than half of the ids below the next power of two exist.
+                // More than half of the ids below the next power of two exist, so a halved id
+                // exists.
                 let exists = |rank: u64| if rank >= vertices { rank >> 1 } else { rank };
                 return (exists(source) as u32, exists(target) as u32);
             }
@@ -126,7 +128,7 @@ impl RmatLaw {
         count: usize,
         edges: &mut Vec<(u32, u32)>,
     ) {
-        // Of 2^32.
+        // Probability times 2^32.
         let alike = (p_in * 4_294_967_296.0).round() as u64;
         edges.extend((0..count).map(|_| {
             let (source, target) = self.ranks(layout.vertices(), &mut random);
@@ -136,7 +138,7 @@ impl RmatLaw {
         }));
     }
 
-    /// The chance that a draw is of these two ranks, in either order.
+    /// Returns the probability that a draw gives these two ranks, in either order.
     pub(super) fn chance(&self, layout: &Layout, p_in: f64, one: u32, two: u32) -> f64 {
         let end = u64::from(layout.vertices());
         let cell = |source, target: u32| {
@@ -144,7 +146,8 @@ impl RmatLaw {
         };
         let mut chance = (1.0 - p_in) * (cell(one, two) + cell(two, one));
         if layout.class(one) == layout.class(two) {
-            // Redirected pairs arrived anywhere in the block, or in the last one for classes it lacks.
+            // Moved pairs may have reached any rank of the block, or of the last block for classes
+            // that it lacks.
             let width = u64::from(layout.width());
             let block = |source, target: u32| {
                 let first = u64::from(layout.block(target)) * width;
@@ -156,11 +159,12 @@ impl RmatLaw {
         chance / self.exists
     }
 
-    /// The chance that a pair arrives in the row `source`, in a column below `end`: column bits follow
-    /// those of `end` down to a first one that is 0 where that is 1, and are free below.
+    /// Returns the probability that a pair reaches the row `source` and a column below `end`. The
+    /// column's bits equal those of `end` up to a bit that is 0 where that of `end` is 1; all
+    /// further bits are free.
     fn below(&self, source: u32, end: u64) -> f64 {
         let [a, b, c, d] = self.quadrants;
-        // The rest of the row below each level.
+        // Probability of the remaining bits of the row, for each level.
         let mut free = [1.0; 33];
         for level in 0..self.bits as usize {
             free[level + 1] = free[level] * if source >> level & 1 == 1 { c + d } else { a + b };
@@ -182,13 +186,13 @@ impl RmatLaw {
     }
 }
 
-/// The chance that both ends of a pair are below `end`, which has at most `bits` bits: level by level,
-/// with either end still equal to `end` so far or below it already.
+/// Returns the probability that both ends of a pair are below `end`, which has at most `bits` bits.
+/// It is computed level by level. Each end is either equal to `end` so far or already below it.
 fn exists(end: u64, bits: u32, quadrants: [f64; 4]) -> f64 {
     if end >> bits > 0 {
         return 1.0;
     }
-    // Both equal; the first equal, the second below; the other way round; both below.
+    // Probabilities: both equal; the first equal and the second below; the reverse; both below.
     let mut chances = [1.0, 0.0, 0.0, 0.0];
     for level in (0..bits).rev() {
         let [a, b, c, d] = quadrants;

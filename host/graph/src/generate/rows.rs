@@ -1,13 +1,15 @@
-//! Rows without a graph, with a class that can be learnt from them.
+//! Generated tabular data: rows without a graph, with a class that can be learned from their
+//! values.
 //!
-//! * [`LinearRows`]: X of standard normal numbers; the class of row x is the largest of x W, with W `[columns,
-//!   classes]` of standard normal numbers.
-//! * [`TowerRows`]: two ids a row, of a user u and an item i, and numbers d that are known beside. With vectors
-//!   p of users and q of items, of [`HIDDEN`] standard normal numbers each, and w of the numbers' length, the class
-//!   is 1 where p_u . q_i / sqrt([`HIDDEN`]) + w . d / sqrt(length) + noise is above 0: what recommenders
-//!   of two towers and embeddings are made for (Naumov et al. 2019, "Deep learning recommendation model").
+//! * [`LinearRows`]: X of standard normal numbers. The class of row x is the index of the largest
+//!   value of x W, with W `[columns, classes]` of standard normal numbers.
+//! * [`TowerRows`]: each row has the ids of a user u and an item i, and further numbers d. Users
+//!   have vectors p and items have vectors q of [`HIDDEN`] standard normal numbers, and w has the
+//!   length of d. The class is 1 if p_u . q_i / sqrt([`HIDDEN`]) + w . d / sqrt(length) + noise is
+//!   above 0. Recommender models with two towers and embeddings learn this (Naumov et al. 2019,
+//!   "Deep learning recommendation model").
 //!
-//! Every row comes from streams of its own.
+//! Every row comes from its own random streams.
 
 use super::keyed::{Purpose, fill_normal, stream};
 use super::{MAX_FEATURES, real, whole};
@@ -22,10 +24,10 @@ use crate::split::Split;
 const HIDDEN: usize = 8;
 /// Maximum number of rows.
 const MAX_ROWS: u64 = 1 << 26;
-/// Maximum number of ids of users or items. Each id is exact as f32.
+/// Maximum number of users or items. Up to this limit, f32 represents each id exactly.
 const MAX_IDS: u64 = 1 << 24;
 
-/// Rows whose class has the largest of their linear scores.
+/// Specification of rows whose class has the largest of several linear scores.
 #[derive(Debug, Clone, Copy)]
 pub struct LinearRows {
     /// Number of rows.
@@ -34,11 +36,11 @@ pub struct LinearRows {
     pub features: u32,
     /// Number of classes.
     pub classes: u32,
-    /// Random seed.
+    /// Random seed of all rows.
     pub seed: u64,
 }
 
-/// Rows of a user, an item and further numbers.
+/// Specification of rows with a user, an item and further numbers.
 #[derive(Debug, Clone, Copy)]
 pub struct TowerRows {
     /// Number of rows.
@@ -49,9 +51,9 @@ pub struct TowerRows {
     pub items: u64,
     /// Number of further columns.
     pub numbers: u32,
-    /// Standard deviation of the part of the score that no column contains.
+    /// Standard deviation of the part of the score that no column reveals.
     pub noise: f64,
-    /// Random seed.
+    /// Random seed of all rows.
     pub seed: u64,
 }
 
@@ -73,10 +75,10 @@ fn dataset(name: &str, columns: u32, values: &[f32], labels: Labels, seed: u64) 
 }
 
 impl LinearRows {
-    /// The data set.
+    /// Generates the data set.
     ///
     /// # Errors
-    /// [`crate::error::Error::Parameter`] for numbers out of bounds.
+    /// Returns [`crate::error::Error::Parameter`] if a parameter is outside its limits.
     pub fn dataset(&self, name: &str) -> Result<Dataset> {
         let &Self { rows, features, classes, seed } = self;
         whole("rows", rows, 3, MAX_ROWS)?;
@@ -99,10 +101,10 @@ impl LinearRows {
 }
 
 impl TowerRows {
-    /// The data set: columns user, item, numbers.
+    /// Generates the data set, with the columns user, item and numbers.
     ///
     /// # Errors
-    /// [`crate::error::Error::Parameter`] for numbers out of bounds.
+    /// Returns [`crate::error::Error::Parameter`] if a parameter is outside its limits.
     pub fn dataset(&self, name: &str) -> Result<Dataset> {
         let &Self { rows, users, items, numbers, noise, seed } = self;
         whole("rows", rows, 3, MAX_ROWS)?;
@@ -113,7 +115,7 @@ impl TowerRows {
         let (length, columns) = (numbers as usize, numbers as usize + 2);
         let mut weights = vec![0.0; length];
         fill_normal(stream(seed, Purpose::Mean, 0), &mut weights);
-        // Users have even positions, items odd ones.
+        // Streams of users have even positions, streams of items odd ones.
         let vector = |id: u64, of: u64| {
             let mut vector = [0.0; HIDDEN];
             fill_normal(stream(seed, Purpose::Target, 2 * id + of), &mut vector);

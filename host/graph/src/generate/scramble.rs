@@ -1,14 +1,16 @@
-//! A bijection of `0..n` that scatters neighbours: from ranks (hubs first) to vertex ids and back.
+//! Bijection of `0..n` that scatters adjacent numbers. It maps ranks (hubs first) to vertex ids and
+//! back.
 //!
-//! Three rounds of multiply and fold on the smallest power of two that holds n; a value that falls
-//! outside `0..n` goes round again until it is inside (cycle walking, Black and Rogaway 2002), fewer
-//! than twice on the average. No table, so that a graph's size costs no memory.
+//! It consists of three rounds of multiplication and folding on the smallest power of two that is
+//! at least n. A value outside `0..n` is mapped again until it is inside (cycle walking, Black and
+//! Rogaway 2002), on average fewer than twice. No table is needed, so the memory does not depend on
+//! the size of the graph.
 
 use super::keyed::{Purpose, stream};
 
 const ROUNDS: usize = 3;
 
-/// A seeded bijection of `0..n`.
+/// Seeded bijection of `0..n`.
 #[derive(Debug, Clone)]
 pub(crate) struct Scramble {
     n: u64,
@@ -20,7 +22,7 @@ pub(crate) struct Scramble {
 }
 
 impl Scramble {
-    /// The bijection of `0..n` that `seed` names; `n` is at most 2^32.
+    /// Creates the bijection of `0..n` that `seed` determines. `n` is at most 2^32.
     pub(crate) fn new(n: u64, seed: u64) -> Self {
         let bits = n.saturating_sub(1).checked_ilog2().map_or(0, |top| top + 1);
         let mask = (1u64 << bits) - 1;
@@ -36,7 +38,7 @@ impl Scramble {
         }
     }
 
-    /// The id of a rank below n.
+    /// Returns the id of a rank below n.
     #[inline(always)]
     pub(crate) fn id(&self, rank: u32) -> u32 {
         let mut x = u64::from(rank);
@@ -47,14 +49,14 @@ impl Scramble {
                 x = x.wrapping_mul(factor) & self.mask;
             }
             x ^= x >> self.fold;
-            // The walk ends: it follows a cycle that began inside.
+            // The loop ends, because it follows a cycle that started inside `0..n`.
             if x < self.n {
                 return x as u32;
             }
         }
     }
 
-    /// The rank of an id below n.
+    /// Returns the rank of an id below n.
     #[inline]
     pub(crate) fn rank(&self, id: u32) -> u32 {
         let mut x = u64::from(id);
@@ -72,8 +74,8 @@ impl Scramble {
     }
 }
 
-/// The inverse of an odd number modulo 2^64 (Newton's iteration: 5 bits are right after the first
-/// guess, and each step doubles them).
+/// Returns the inverse of an odd number modulo 2^64. Newton's iteration starts with 5 correct bits,
+/// and each step doubles their number.
 fn inverse(odd: u64) -> u64 {
     let mut guess = odd.wrapping_mul(3) ^ 2;
     for _ in 0..4 {

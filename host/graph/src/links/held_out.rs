@@ -10,75 +10,78 @@ use crate::error::{Error, Place, Result};
 use crate::random::SplitMix64;
 use eciton_input::threads::{on_threads, threads_for};
 
-/// Maximum number of pairs without a link of one split: 32 GiB.
+/// Maximum number of pairs without a link of one split. They take 32 GiB.
 pub const MAX_OTHERS: u64 = 1 << 32;
 
-/// Shares of links that are held out of training, and the number of pairs without a link that each
-/// is compared with.
+/// Fractions of the links that are held out of training, and the number of pairs without a link
+/// that are drawn for each held-out link.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shares {
-    /// Share of links for validation, which choose between models. At least 0, and below 1 together
-    /// with `test`.
+    /// Fraction of the links for validation, by which models are compared. At least 0, and below 1
+    /// together with `test`.
     pub validation: f64,
-    /// Share of links for test, whose metrics are reported.
+    /// Fraction of the links for test, on which metrics are reported.
     pub test: f64,
-    /// Seed from which the links and the pairs are drawn.
+    /// Random seed of the links and of the pairs without a link.
     pub seed: u64,
     /// Number of pairs without a link for each held-out link.
     pub each: u32,
-    /// Kind of these pairs.
+    /// Method of drawing the pairs without a link.
     pub draw: Draw,
 }
 
-/// Kinds of pairs without a link that a held-out link is compared with.
+/// Method of drawing pairs without a link, with which a held-out link is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Draw {
-    /// Any two vertices (Kipf and Welling 2016, "Variational graph auto-encoders").
+    /// Draws any two vertices (Kipf and Welling 2016, "Variational graph auto-encoders").
     Pairs,
-    /// One end of the link, drawn once for it, and any other vertex (Hu et al. 2020, ogbl-citation2).
+    /// Draws one end of the link, once per link, and any other vertex (Hu et al. 2020,
+    /// ogbl-citation2).
     Ends,
 }
 
-/// Held-out links of one split, and pairs that are not linked: those of link i are
-/// `others[i * each..(i + 1) * each]`.
+/// Held-out links of one split, and pairs without a link. The pairs for link i are `others[i *
+/// each..(i + 1) * each]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Candidates {
-    /// Links in ascending order, the smaller vertex of each first.
+    /// Links in ascending order. The smaller vertex of each comes first.
     pub links: Vec<Pair>,
-    /// Pairs without a link, in either order. With [`Draw::Ends`] the link's end comes first.
+    /// Pairs without a link, in either order. With [`Draw::Ends`], the link's end comes first.
     pub others: Vec<Pair>,
-    /// Number of pairs without a link per link.
+    /// Number of pairs without a link per held-out link.
     pub each: usize,
 }
 
-/// Result of [`hold_out`]: the links that were removed from the graph.
+/// Result of [`hold_out`]: the links that were removed from the graph, with pairs for comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeldOut {
-    /// Links for validation, which choose between models.
+    /// Links for validation, by which models are compared.
     pub validation: Candidates,
-    /// Links for test, whose metrics are reported.
+    /// Links for test, on which metrics are reported.
     pub test: Candidates,
 }
 
-/// Takes random links out of the data set's graph, rounded down to whole ones: all edges of each, in both
-/// directions, and the features of these edges. Self loops and all else stay. Pairs without a link have
-/// none in the whole graph, held-out links included. The result depends on the data set and `shares` alone.
+/// Removes random links from the data set's graph: all edges of each link, in both directions, and
+/// the features of these edges. The number of links is rounded down. Self-loops and all other parts
+/// of the data set do not change. Pairs without a link have no link in the original graph, which
+/// includes the held-out links. The result depends only on the data set and `shares`.
 ///
-/// Links are chosen in one pass over the graph (Knuth, "The art of computer programming", volume 2, section
-/// 3.4.2, algorithm S). Peak memory beside the result: the graph (and its features of edges) as it was, and
-/// 16 bytes a held-out link.
+/// Links are chosen in one pass over the graph (Knuth, "The art of computer programming", volume 2,
+/// section 3.4.2, algorithm S). Peak memory besides the result is the original graph with its edge
+/// features, and 16 bytes per held-out link.
 ///
 /// # Errors
-/// [`Error::Parameter`] for a share that is negative, 1 or more, or leaves no link to train with;
-/// [`Error::NoLinks`]; [`Error::Limit`] above [`MAX_OTHERS`]; [`Error::NoPair`] where nearly all pairs are
-/// linked; [`Error::Mismatch`] or [`Error::NotFinite`] for features of edges that do not fit the graph. The
-/// data set is then as it was.
+/// In case of an error the data set does not change. Returns [`Error::Parameter`] for a fraction
+/// that is negative or at least 1, or that leaves no link for training. Returns [`Error::NoLinks`]
+/// for a graph without links, [`Error::Limit`] for more than [`MAX_OTHERS`] pairs, and
+/// [`Error::NoPair`] if nearly all pairs are linked. Returns [`Error::Mismatch`] or
+/// [`Error::NotFinite`] for edge features that do not fit the graph.
 pub fn hold_out(dataset: &mut Dataset, shares: &Shares) -> Result<HeldOut> {
     let place = || format!("{} links", dataset.name);
     let graph = &dataset.graph;
     for (name, share) in [("the validation share", shares.validation), ("the test share", shares.test)] {
         if !(0.0..1.0).contains(&share) {
-            let (found, allowed) = (share.to_string(), "0 or more and below 1".to_owned());
+            let (found, allowed) = (share.to_string(), "at least 0 and below 1".to_owned());
             return Err(Error::Parameter { name, found, allowed });
         }
     }
@@ -94,7 +97,7 @@ pub fn hold_out(dataset: &mut Dataset, shares: &Shares) -> Result<HeldOut> {
         return Err(Error::Parameter {
             name: "the sum of the validation and the test share",
             found: (shares.validation + shares.test).to_string(),
-            allowed: "below 1, so that links are left to train with".to_owned(),
+            allowed: "below 1, so that links remain for training".to_owned(),
         });
     }
     let [validation, test] = choose(graph, links, [validation, test], shares.seed);
@@ -150,7 +153,7 @@ impl Others<'_> {
                 unit: "pairs without a link",
                 allowed: MAX_OTHERS,
                 found,
-                remedy: "hold out fewer links, or compare each with fewer pairs",
+                remedy: "hold out fewer links, or draw fewer pairs for each",
             });
         }
         let key = Key::new(self.shares.seed, Purpose::Negatives, u32::MAX, 0, stream);
@@ -170,16 +173,16 @@ impl Others<'_> {
         Ok(Candidates { links, others, each: each as usize })
     }
 
-    /// Pair `n` of any two vertices.
+    /// Draws pair `n` among all vertices.
     fn pair(&self, key: Key, n: u64) -> Result<Pair> {
         unlinked(self.graph, key.row(n), |v| v).ok_or_else(|| {
             let vertices = u64::from(self.graph.vertices());
             let possible = vertices * (vertices - 1) / 2;
-            self.none(n, None, (self.links, possible), "predict links of a graph that has fewer")
+            self.none(n, None, (self.links, possible), "use a graph with fewer links")
         })
     }
 
-    /// Pair `n` of an end of `link`.
+    /// Draws pair `n`, which contains an end of `link`.
     fn end(&self, key: Key, n: u64, link: Pair) -> Result<Pair> {
         let first = n - n % u64::from(self.shares.each);
         let kept = if bits32(key.row(first), 0) & 1 == 0 { link.0 } else { link.1 };
@@ -205,7 +208,7 @@ impl Others<'_> {
     }
 }
 
-/// The graph and its features of edges without the edges `gone`, which ascend.
+/// Returns the graph and its edge features without the edges `gone`, which are in ascending order.
 fn without(
     graph: &Graph,
     rows: Option<&EdgeFeatures>,
@@ -224,8 +227,8 @@ fn without(
     Ok((Graph::from_parts(incoming, outgoing)?, rows))
 }
 
-/// Lists without the entries `gone`, (vertex, neighbour), which ascend. Calls `kept` with the place of each
-/// entry that stays, in order.
+/// Returns lists without the entries `gone`, (vertex, neighbour), which are in ascending order.
+/// Calls `kept` with the old index of each remaining entry, in order.
 fn lists_without(lists: &Adjacency, mut gone: &[Pair], mut kept: impl FnMut(usize)) -> Adjacency {
     let mut offsets = Vec::with_capacity(lists.offsets().len());
     let mut neighbours = Vec::with_capacity(lists.neighbours().len());

@@ -1,5 +1,5 @@
-//! Metrics of how well scores separate links from pairs that are not linked. Every metric takes NaN
-//! as the lowest score.
+//! Metrics of link prediction, which measure how well scores separate links from pairs without a
+//! link. Every metric treats NaN as the lowest score.
 
 use eciton_tensor::View;
 
@@ -8,7 +8,8 @@ use crate::metrics::{area, precision, rank_key};
 use crate::pairs::inner_products;
 use eciton_input::threads::{on_threads, threads_for};
 
-/// The inner product of the two rows of `z` of each pair: its logit. NaN where there is no such row.
+/// Returns the logit of each pair: the inner product of its two rows of `z`. The result is NaN if a
+/// row does not exist.
 pub fn pair_scores(z: View<'_>, pairs: &[Pair]) -> Vec<f32> {
     let values = (pairs.len() as u64).saturating_mul(z.columns() as u64);
     scores_with(z, pairs, threads_for(values / 4))
@@ -26,14 +27,16 @@ fn key(score: f32) -> u64 {
     rank_key(f64::from(score))
 }
 
-/// The area under the ROC curve: the chance that a link scores higher than another pair, where equal scores
-/// count half. None without links or without others.
+/// Returns the area under the ROC curve: the probability that a link scores higher than a pair
+/// without a link, where equal scores count half. Returns `None` without links or without other
+/// pairs.
 pub fn pair_area(links: &[f32], others: &[f32]) -> Option<f64> {
     area(&mut ranked(links, others))
 }
 
-/// The average precision of links among other pairs, as
-/// [`average_precision`](crate::metrics::average_precision). None without links or without others.
+/// Returns the average precision of links among other pairs, as defined in
+/// [`average_precision`](crate::metrics::average_precision). Returns `None` without links or
+/// without other pairs.
 pub fn pair_precision(links: &[f32], others: &[f32]) -> Option<f64> {
     precision(&mut ranked(links, others))
 }
@@ -45,9 +48,9 @@ fn ranked(links: &[f32], others: &[f32]) -> Vec<(u64, bool)> {
     ranked
 }
 
-/// The share of links that score above the `k`-th highest of the other pairs; 1 where there are fewer than
-/// `k` of these. None without links, and for `k` = 0. This is `hits@K` of the Open Graph Benchmark's
-/// evaluators (Hu et al. 2020).
+/// Returns the fraction of links that score above the `k`-th highest of the other pairs. It is 1 if
+/// there are fewer than `k` other pairs. Returns `None` without links, and for `k` = 0. This is
+/// `hits@K` of the Open Graph Benchmark's evaluators (Hu et al. 2020).
 pub fn hits_at(k: usize, links: &[f32], others: &[f32]) -> Option<f64> {
     if links.is_empty() || k == 0 {
         return None;
@@ -61,12 +64,14 @@ pub fn hits_at(k: usize, links: &[f32], others: &[f32]) -> Option<f64> {
     Some(hits as f64 / links.len() as f64)
 }
 
-/// The mean of 1 / rank of each link among its own others, those of link i being
-/// `others[i * each..(i + 1) * each]`; None without links, and where there are not `each` others of each.
+/// Returns the mean of 1 / rank of each link among its own other pairs, which are `others[i *
+/// each..(i + 1) * each]` for link i. Returns `None` without links, and if the number of other
+/// pairs is not `each` per link.
 ///
-/// A rank is 1, and half of the others that score higher, and half of those that score at least as high:
-/// the middle of the best and the worst place among equals. This is `mrr` of the Open Graph Benchmark's
-/// evaluators (Hu et al. 2020), which call these the optimistic and the pessimistic rank.
+/// The rank is 1, plus half of the other pairs that score higher, plus half of those that score at
+/// least as high. It is the middle of the best and the worst rank among equal scores. This is `mrr`
+/// of the Open Graph Benchmark's evaluators (Hu et al. 2020), which call these two the optimistic
+/// and the pessimistic rank.
 pub fn mean_reciprocal_rank(links: &[f32], others: &[f32], each: usize) -> Option<f64> {
     if links.is_empty() || links.len().checked_mul(each) != Some(others.len()) {
         return None;

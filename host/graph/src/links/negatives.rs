@@ -1,4 +1,4 @@
-//! Pairs that an epoch takes as not linked.
+//! Negative pairs: pairs of vertices without a link, drawn anew in every epoch.
 
 use std::ops::Range;
 
@@ -9,28 +9,28 @@ use super::{Pair, linked};
 use crate::adjacency::Graph;
 use eciton_input::threads::{on_threads, shares, threads_for};
 
-/// Maximum number of draws for one pair without a link.
+/// Maximum number of attempts to draw one pair without a link.
 pub(super) const ATTEMPTS: u32 = 64;
 
-/// A vertex of `vertices`, from random bits.
+/// Maps 32 random bits to one of `vertices` vertices.
 pub(super) fn vertex(bits: u32, vertices: u32) -> u32 {
     ((u64::from(bits) * u64::from(vertices)) >> 32) as u32
 }
 
-/// The first of [`ATTEMPTS`] pairs of different vertices whose rows `row` are not linked, from the numbers
-/// of `key`: the vertices.
+/// Draws a pair of different vertices whose rows are not linked, with at most [`ATTEMPTS`]
+/// attempts. `row` maps a vertex to its row. Returns `None` if all attempts fail.
 pub(super) fn unlinked(graph: &Graph, key: (u32, u32), row: impl Fn(u32) -> u32) -> Option<Pair> {
     let mut pairs = (0..ATTEMPTS).map(|t| attempt(key, t, graph.vertices()));
     pairs.find(|&(a, b)| a != b && !linked(graph, row(a), row(b)))
 }
 
-/// The pair of two vertices that attempt `t` draws.
+/// Returns the two vertices that attempt `t` draws.
 fn attempt(key: (u32, u32), t: u32, vertices: u32) -> Pair {
     (vertex(bits32(key, 2 * t), vertices), vertex(bits32(key, 2 * t + 1), vertices))
 }
 
-/// Calls `take` with the rows of [`unlinked`] of the numbers `range`, in order: nearly always those of the first
-/// attempt, which are looked up side by side.
+/// Calls `take` with the rows of the pairs `range`, drawn as by [`unlinked`], in order. In nearly
+/// all cases the first attempt succeeds. First attempts of several pairs are looked up together.
 fn each_unlinked(
     graph: &Graph,
     key: Key,
@@ -67,11 +67,11 @@ fn each_unlinked(
     }
 }
 
-/// Pairs that an epoch takes as not linked, by row.
+/// Negative pairs of one epoch: pairs of vertices without a link, listed by row.
 ///
-/// Both vertices of a pair are drawn uniformly, again where they are one or linked, so that pairs are
-/// uniform among those that are not linked; one pair may be drawn twice. Each is in the lists of both its
-/// rows, in the order of drawing.
+/// Both vertices of a pair are drawn uniformly. If they are equal or linked, the pair is drawn
+/// again, so that pairs are uniform among those without a link. A pair may be drawn twice. Each
+/// pair is in the lists of both its rows, in the order of drawing.
 ///
 /// ```
 /// use eciton_graph::{adjacency::{Graph, Options}, links::Negatives};
@@ -84,19 +84,20 @@ fn each_unlinked(
 /// ```
 #[derive(Debug)]
 pub struct Negatives {
-    /// `[V + 1]`.
+    /// Start of each row's list in `others`, `[V + 1]`.
     offsets: Vec<u64>,
-    /// The other row of each pair.
+    /// Other row of each pair.
     others: Vec<u32>,
 }
 
 impl Negatives {
-    /// Draws `count` pairs with the numbers of `key`. `rows` has each vertex' row, `None`: they are the
-    /// same; `graph` is by row. A pair for which 64 draws found nothing is left out. The pairs of vertices
-    /// depend on the graph, `count` and `key` alone: not on `rows` or threads.
+    /// Draws `count` pairs with the random numbers of `key`. `rows` gives the row of each vertex;
+    /// `None` means that vertices and rows are equal. `graph` is indexed by row. A pair for which
+    /// 64 attempts fail is left out. The pairs of vertices depend only on the graph, `count` and
+    /// `key`, not on `rows` or the number of threads.
     ///
     /// # Panics
-    /// If there is another number of rows than of vertices; they come from one program.
+    /// Panics if `rows` does not have one value per vertex.
     pub fn draw(graph: &Graph, count: u64, key: Key, rows: Option<&[u32]>) -> Self {
         Self::draw_with(graph, count, key, rows, threads_for(count))
     }
@@ -113,7 +114,7 @@ impl Negatives {
         Self::of_pairs(vertices, &drawn, threads)
     }
 
-    /// Lists of the pairs, each thread those of its own range of rows.
+    /// Creates the lists of the pairs. Each thread fills the lists of its own range of rows.
     fn of_pairs(vertices: usize, drawn: &[Vec<Pair>], threads: usize) -> Self {
         let each = |own: &Range<usize>, visit: &mut dyn FnMut(usize, u32)| {
             for &(a, b) in drawn.iter().flatten() {
@@ -164,19 +165,20 @@ impl Negatives {
         }
     }
 
-    /// `[V + 1]` offsets are as many as rows and one more.
+    /// Returns the number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// The most bytes that drawing takes, and that the pairs take afterwards.
+    /// Returns an upper bound of the bytes that drawing takes, and that the pairs take afterwards.
     pub fn bytes(vertices: u64, count: u64) -> u64 {
-        // Pairs and lists; offsets and how far each list is filled.
+        // 16 bytes for a pair and its list entries, and 16 bytes per vertex for offsets and fill
+        // positions.
         count.saturating_mul(16).saturating_add(vertices.saturating_mul(16)).saturating_add(8)
     }
 }
 
-/// Parts of so many values, one after the other.
+/// Divides `values` into consecutive slices with the lengths `lens`.
 fn cut<T>(mut values: &mut [T], lens: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
     let mut parts = Vec::new();
     for len in lens {

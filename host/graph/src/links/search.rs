@@ -1,12 +1,13 @@
-//! Interleaved binary searches. A single search waits for memory at every step. Here the steps of
-//! several searches overlap.
+//! Interleaved binary searches. A single binary search waits for memory at every step. Here the
+//! steps of several searches overlap.
 
-/// Number of searches at once.
+/// Number of interleaved searches.
 pub(super) const LANES: usize = 16;
 
-/// Returns, for each value, true if its list contains it. Lists are in ascending order.
+/// Returns, for each value, whether its list contains it. Lists are in ascending order.
 pub(super) fn contained(lists: &[&[u32]; LANES], values: &[u32; LANES]) -> [bool; LANES] {
-    // The last that is not above the value lies among `left` from `from` on, if there is one.
+    // The last entry that is not above the value, if there is one, is among `left` entries starting
+    // at `from`.
     let (mut from, mut left) = ([0; LANES], lists.map(<[u32]>::len));
     let mut most = left.into_iter().max().unwrap_or(0);
     while most > 1 {

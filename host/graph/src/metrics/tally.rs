@@ -1,35 +1,35 @@
-//! A tally of labels and predictions, class by class: precision, recall, F1, and a confusion
-//! matrix.
+//! Counts of labels and predictions for each class, from which precision, recall, F1 and a
+//! confusion matrix follow.
 //!
 //! With TP, FP and FN of a class, its precision is `TP / (TP + FP)`, its recall `TP / (TP + FN)`
-//! and its F1 `2 TP / (2 TP + FP + FN)`; each is 0 where it has no denominator, as scikit-learn's
-//! are with `zero_division=0`. Of several labels each column of flags is a class; unknown flags are
+//! and its F1 `2 TP / (2 TP + FP + FN)`; each is 0 if its denominator is 0, as in scikit-learn with
+//! `zero_division=0`. If labels are flags, each column counts as a class, and unknown flags are
 //! left out.
 
 use super::{best, each_known};
 use crate::labels::Labels;
 use crate::split::NO_LABEL;
 
-/// The most classes of a confusion matrix.
+/// Maximum number of classes for which a confusion matrix is computed.
 pub const MAX_MATRIX_CLASSES: usize = 64;
 
-/// Counts of a part's rows.
+/// Counts of labels and predictions for the rows of one split, by class.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Rows whose class is known; of flags known values.
+    /// Number of rows whose class is known. For flags, number of known values.
     pub known: u64,
-    /// Rows of each class: TP + FN.
+    /// Number of rows of each class: TP + FN.
     pub support: Vec<u64>,
-    /// Rows that are told to be of each class: TP + FP.
+    /// Number of rows that are predicted as each class: TP + FP.
     pub predicted: Vec<u64>,
-    /// Rows of each class that are told so: TP.
+    /// Number of rows of each class that are predicted correctly: TP.
     pub right: Vec<u64>,
-    /// `[classes, classes]`, row-major: rows are labels, columns predictions. Empty of flags, and
-    /// above [`MAX_MATRIX_CLASSES`].
+    /// Confusion matrix `[classes, classes]`, row-major: rows are labels, columns are predictions.
+    /// Empty for flags, and for more than [`MAX_MATRIX_CLASSES`] classes.
     pub matrix: Vec<u64>,
-    /// True if labels exclude each other.
+    /// True if labels exclude each other, which is so for classes and not for flags.
     exclusive: bool,
-    /// Known values of each column of flags.
+    /// Number of known values of each column of flags.
     flags: Vec<u64>,
 }
 
@@ -48,8 +48,9 @@ impl Tally {
         }
     }
 
-    /// A tally of scores, row-major as for [`accuracy_of`](super::accuracy_of); `None` for numbers,
-    /// and where nothing is known of `ids`.
+    /// Counts the predictions that follow from `scores`, which is row-major as in
+    /// [`accuracy_of`](super::accuracy_of). Returns `None` for numbers, and if no label of `ids` is
+    /// known.
     #[must_use]
     pub fn of(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<Self> {
         match labels {
@@ -71,7 +72,8 @@ impl Tally {
         }
     }
 
-    /// A tally of classes that are told already; `None` where none of `ids` has a class.
+    /// Counts predicted classes, which `class` returns for each vertex. Returns `None` if no vertex
+    /// of `ids` has a class.
     #[must_use]
     pub fn of_classes(
         labels: &[u32],
@@ -112,7 +114,7 @@ impl Tally {
         }
     }
 
-    /// The number of classes.
+    /// Returns the number of classes.
     #[must_use]
     pub fn classes(&self) -> usize {
         self.support.len()
@@ -122,7 +124,7 @@ impl Tally {
         of.get(class).copied().unwrap_or(0) as f64
     }
 
-    /// Precision, recall and F1 of a class.
+    /// Returns precision, recall and F1 of a class.
     #[must_use]
     pub fn scores(&self, class: usize) -> [f64; 3] {
         let (right, told, all) =
@@ -131,8 +133,9 @@ impl Tally {
         [share(told, right), share(all, right), share(told + all, 2.0 * right)]
     }
 
-    /// The class with the most rows, the first of equal ones, and its share: the accuracy of always
-    /// telling it.
+    /// Returns the class with the most rows, the first of equal ones, and its fraction of the rows.
+    /// The fraction is the accuracy of a model that always predicts this class. Returns `None` for
+    /// flags.
     #[must_use]
     pub fn majority(&self) -> Option<(usize, f64)> {
         let most = self.support.iter().copied().max().filter(|_| self.exclusive && self.known > 0)?;
@@ -140,16 +143,17 @@ impl Tally {
         Some((class, most as f64 / self.known as f64))
     }
 
-    /// The share of rows whose class is told; of flags none.
+    /// Returns the fraction of rows whose class is predicted correctly. Returns `None` for flags.
     #[must_use]
     pub fn accuracy(&self) -> Option<f64> {
         let right: u64 = self.right.iter().sum();
         (self.exclusive && self.known > 0).then(|| right as f64 / self.known as f64)
     }
 
-    /// The mean F1 over the classes that a row has or is predicted to have (scikit-learn's
-    /// `f1_score(average="macro", zero_division=0)`). Of flags it is the mean over the columns with
-    /// a known value: a label that never holds and is never predicted counts 0, as in scikit-learn.
+    /// Returns the mean F1 over the classes that occur as a label or a prediction (scikit-learn's
+    /// `f1_score(average="macro", zero_division=0)`). For flags it is the mean over the columns
+    /// with a known value. A flag that never holds and is never predicted counts as 0, as in
+    /// scikit-learn.
     #[must_use]
     pub fn f1_macro(&self) -> Option<f64> {
         let counts = |class: &usize| match self.exclusive {
@@ -159,8 +163,8 @@ impl Tally {
         mean((0..self.classes()).filter(counts).map(|class| self.scores(class)[2]))
     }
 
-    /// The mean recall over the classes that a row has (scikit-learn's `balanced_accuracy_score`);
-    /// of flags none.
+    /// Returns the mean recall over the classes that occur as a label (scikit-learn's
+    /// `balanced_accuracy_score`). Returns `None` for flags.
     #[must_use]
     pub fn balanced_accuracy(&self) -> Option<f64> {
         let has = |class: &usize| Self::at(&self.support, *class) > 0.0;

@@ -1,10 +1,11 @@
-//! Terms of metrics that are sums over rows: what is left of scores once they were looked at.
+//! Terms of metrics that are sums over rows. They are computed from the scores of a row, which then
+//! need not be stored.
 //!
-//! A row's term takes 4 or 8 bytes, whatever its number of scores. Terms may come in any order of
-//! rows; sums are taken over them in the order of the ids, as [`accuracy_of`], [`f1_micro`] and
-//! [`cross_entropy`] take them over scores, and have the same bits. The area under a curve ranks
-//! scores, and is no sum. Errors of numbers are sums too, but their terms would take as much as the
-//! scores.
+//! A row's term takes 4 or 8 bytes for any number of scores. Terms may be computed in any order of
+//! rows. Sums are taken over them in the order of the ids, as [`accuracy_of`], [`f1_micro`] and
+//! [`cross_entropy`] do with scores, and give the same bits. The area under a curve ranks scores
+//! and is not a sum. Errors of numbers are sums too, but their terms would take the same memory as
+//! the scores.
 
 use std::ops::Range;
 
@@ -13,7 +14,7 @@ use super::{Tally, best, loss};
 use super::{accuracy_of, balanced_accuracy, cross_entropy, f1_macro, f1_micro};
 use crate::labels::{Labels, Values};
 
-/// Metrics whose terms are smaller than the scores.
+/// Metrics that can be computed from terms smaller than the scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Folded {
     /// The metric of [`accuracy_of`].
@@ -28,14 +29,14 @@ pub enum Folded {
     BalancedAccuracy,
 }
 
-/// Contribution of each row to a metric.
+/// Contribution of each row to a metric, as needed in place of the scores.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Terms {
     metric: Folded,
     of: Of,
 }
 
-/// Class of a row without a predicted class.
+/// Marker of a row without a predicted class.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -51,8 +52,8 @@ enum Of {
 }
 
 impl Terms {
-    /// Creates the terms of `rows` rows without any scores yet. Returns `None` if the labels have
-    /// no such metric.
+    /// Creates the terms of `rows` rows for which no scores are known yet. Returns `None` if the
+    /// labels have no such metric.
     #[must_use]
     pub fn new(metric: Folded, labels: &Labels, rows: usize) -> Option<Self> {
         let of = match (metric, labels) {
@@ -67,8 +68,8 @@ impl Terms {
         Some(Self { metric, of })
     }
 
-    /// Returns the tally of `ids`. Returns `None` if the metric's terms are not classes, or if none
-    /// of `ids` has a known label.
+    /// Returns the counts by class for `ids`. Returns `None` if the metric's terms are not classes,
+    /// or if no label of `ids` is known.
     #[must_use]
     pub fn tally(&self, labels: &Labels, ids: &[u32]) -> Option<Tally> {
         let (Of::Told(told), Labels::Classes { of, count }) = (&self.of, labels) else { return None };
@@ -77,7 +78,7 @@ impl Terms {
         Tally::of_classes(of, *count, ids, class)
     }
 
-    /// Bytes that a row's term takes.
+    /// Returns the size of a row's term in bytes.
     #[must_use]
     pub fn row_bytes(&self) -> u64 {
         match self.of {
@@ -86,8 +87,8 @@ impl Terms {
         }
     }
 
-    /// Takes the terms of some rows from their scores: row-major, the first row of `rows` at 0, the
-    /// next one at `stride`.
+    /// Computes the terms of the rows `rows` from their scores. `scores` is row-major; the first of
+    /// these rows begins at 0, and each next one `stride` values later.
     pub fn take(&mut self, labels: &Labels, rows: Range<usize>, scores: &[f32], stride: usize) {
         for (at, row) in rows.enumerate() {
             let own = scores.get(at.saturating_mul(stride)..).unwrap_or_default();
@@ -100,8 +101,8 @@ impl Terms {
         }
     }
 
-    /// The metric over `ids`; `None` where nothing is known of them. Rows that have not come count
-    /// as those beyond all scores do.
+    /// Returns the metric over `ids`, or `None` if no label of `ids` is known. Rows without terms
+    /// count in the same way as rows that are missing in `scores`.
     #[must_use]
     pub fn metric(&self, labels: &Labels, ids: &[u32]) -> Option<f64> {
         if let Of::Told(_) = &self.of {
@@ -163,26 +164,27 @@ pub(super) fn is_right(score: f32, flag: f32) -> bool {
     if flag == 1.0 { score > 0.0 } else { score <= 0.0 }
 }
 
-/// Twice whether a flag holds and is predicted, and how many of the two are so: terms of the F1
-/// score.
+/// Returns 2 TP and 2 TP + FP + FN of one flag, the terms of its F1 score.
 pub(super) fn overlap(score: f32, flag: f32) -> [u8; 2] {
     let (holds, predicted) = (flag == 1.0, score > 0.0);
     [2 * u8::from(holds && predicted), u8::from(holds) + u8::from(predicted)]
 }
 
-/// Returns the class that the scores of a row predict. The row's scores come first in `scores`.
+/// Returns the class that a row's scores predict. `scores` begins with the scores of the row.
 fn told(labels: &Labels, scores: &[f32]) -> u32 {
     let scores = scores.get(..labels.width() as usize).unwrap_or_default();
     best(scores).map_or(NONE, |class| class as u32)
 }
 
-/// Returns the number of correctly predicted flags of a row. Its scores come first in `scores`.
+/// Returns the number of correctly predicted flags of a row. `scores` begins with the scores of the
+/// row.
 fn right(labels: &Labels, row: usize, scores: &[f32]) -> u32 {
     let Labels::Flags(flags) = labels else { return 0 };
     each(flags, row, scores).map(|(s, flag)| u32::from(is_right(s, flag))).sum()
 }
 
-/// `2 TP` and `2 TP + FP + FN` of a row of flags; its scores come first.
+/// Returns `2 TP` and `2 TP + FP + FN` of a row's flags. `scores` begins with the scores of the
+/// row.
 fn overlaps(labels: &Labels, row: usize, scores: &[f32]) -> [u32; 2] {
     let Labels::Flags(flags) = labels else { return [0; 2] };
     each(flags, row, scores).fold([0; 2], |[both, either], (score, flag)| {
@@ -191,14 +193,14 @@ fn overlaps(labels: &Labels, row: usize, scores: &[f32]) -> [u32; 2] {
     })
 }
 
-/// The loss of a row's class; its scores come first.
+/// Returns the loss of a row's class. `scores` begins with the scores of the row.
 fn loss_of(labels: &Labels, row: usize, scores: &[f32]) -> f32 {
     let Labels::Classes { of, count } = labels else { return f32::NAN };
     let scores = scores.get(..*count as usize).unwrap_or_default();
     of.get(row).map_or(f32::NAN, |&label| loss(scores, label))
 }
 
-/// Score and flag of each known flag of a row.
+/// Returns score and value of each known flag of a row.
 fn each<'a>(flags: &'a Values, row: usize, scores: &'a [f32]) -> impl Iterator<Item = (f32, f32)> + 'a {
     let known = if row < flags.rows() { flags.row(row) } else { &[] };
     let score = |column: usize| scores.get(column).copied().unwrap_or(f32::NAN);

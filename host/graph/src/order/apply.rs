@@ -1,4 +1,4 @@
-//! Data sets in a new vertex order, and the way back for results.
+//! Reordering of data sets by a vertex order, and the return to the user's order for results.
 
 use std::ops::Range;
 
@@ -11,28 +11,29 @@ use crate::dataset::{Dataset, DenseRows, EdgeFeatures, Features, SparseRows, Spl
 use crate::error::{Error, Place, Result};
 use eciton_input::threads::{on_threads, threads_for};
 
-/// A data set in another vertex order, with the way back.
+/// Data set in another vertex order, with the permutation that leads back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reordered {
-    /// Every part by new ids; `ids` holds what the user calls each vertex.
+    /// Data set with new vertex ids. Its `ids` contain the user's id of each vertex.
     pub dataset: Dataset,
-    /// From the user's order (old) to the one of `dataset` (new): what [`rows_back`] asks for.
+    /// Permutation from the user's order (old) to the order of `dataset` (new). [`rows_back`] takes
+    /// it.
     pub permutation: Permutation,
 }
 
-/// The data set by new ids: graph, features of vertices and of edges, labels, split, graphs and ids.
-/// Columns of sparse features stay what they are. The vertex that stands for a graph stays the same, and
-/// need not be its first one any more. Where the user's ids are 0..V, `ids` has them as numbers
-/// afterwards.
+/// Reorders all parts of a data set: graph, features, edge features, labels, split, graphs and ids.
+/// Columns of sparse features do not change. The standing vertex of a graph stays the same vertex,
+/// and need not be the first one afterwards. If the user's ids are 0..V, `ids` contains them as
+/// numbers afterwards.
 ///
-/// One part after the other is moved and its old form let go of: at its peak it takes as much again as
-/// the largest of graph (with features of edges) and features. Features that lay in a file lie in memory
-/// afterwards.
+/// Parts are moved one after another, and the old form of each is freed. Peak additional memory is
+/// that of the largest part (graph with edge features, or features). Features that were in a mapped
+/// file are in memory afterwards.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where a part has another number of vertices than the permutation, or features of
-/// edges another number of rows than the graph has edges; [`Error::Memory`] where dense features do not
-/// fit twice; a split's vertex that does not exist is [`Error::Mismatch`] as well.
+/// Returns [`Error::Mismatch`] if a part has another number of vertices than the permutation, if
+/// edge features have another number of rows than the graph has edges, or if a vertex of the split
+/// does not exist. Returns [`Error::Memory`] if a copy of dense features does not fit in memory.
 pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reordered> {
     let old = permutation.old_of_new();
     let Dataset {
@@ -47,7 +48,7 @@ pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reo
         names,
         scaling,
         unscaled,
-        // The features are encoded, and nothing reads the columns in another order.
+        // The features are encoded already, and no code reads the table columns in another order.
         encoded: _,
     } = dataset;
     permutation.check(labels.rows(), "labels", "labels")?;
@@ -88,10 +89,11 @@ pub fn permute_dataset(dataset: Dataset, permutation: Permutation) -> Result<Reo
     Ok(Reordered { dataset, permutation })
 }
 
-/// Rows of `width` values by new ids, brought back to old ids: row `new_of_old[v]` becomes row v.
+/// Restores the user's order in results: of rows of `width` values each, row `new_of_old[v]`
+/// becomes row v.
 ///
 /// # Errors
-/// [`Error::Mismatch`] where there are not V rows of `width`.
+/// Returns [`Error::Mismatch`] if `rows` does not have V rows of `width` values.
 pub fn rows_back<T: Copy>(permutation: &Permutation, rows: &[T], width: usize) -> Result<Vec<T>> {
     let expected = permutation.len().saturating_mul(width);
     if rows.len() != expected {
@@ -130,7 +132,8 @@ fn permute_split(split: &Split, permutation: &Permutation) -> Result<Split> {
     .sorted())
 }
 
-/// Takes the features, so that they are gone with the last row moved.
+/// Reorders features. Takes them by value, so that their memory is freed once all rows have been
+/// copied.
 fn permute_features(features: Features, permutation: &Permutation) -> Result<Features> {
     permutation.check(features.rows(), "feature rows", "features")?;
     let (old, stored) = (permutation.old_of_new(), features.stored());
@@ -175,7 +178,8 @@ fn permute_features(features: Features, permutation: &Permutation) -> Result<Fea
     }
 }
 
-/// Rows of the edges of `from` in the order of `to`, the same lists by new ids.
+/// Returns the edge features of the graph `from` in the edge order of `to`, the same graph with new
+/// ids.
 fn permute_edge_features(
     rows: &EdgeFeatures,
     from: &Adjacency,
@@ -205,7 +209,7 @@ fn permute_edge_features(
             let (sources, first) = (from.of(old[target]), from.offsets()[old[target] as usize] as usize);
             list.clear();
             list.extend(sources.iter().map(|&u| new[u as usize]).zip(first..));
-            // By new source; parallel edges stay in their order.
+            // Sorts by new source. Parallel edges keep their order.
             list.sort_unstable();
             for (&(_, at), row) in list.iter().zip(into.by_ref()) {
                 row.copy_from_slice(&rows.values()[at * width..(at + 1) * width]);

@@ -1,20 +1,22 @@
-//! Reverse Cuthill-McKee: breadth first from the rim of each component, then backwards.
+//! Reverse Cuthill-McKee order: breadth-first search from the periphery of each component, in
+//! reverse.
 //!
-//! Cuthill and McKee (1969) number a component's vertices breadth first, the neighbours of a vertex
-//! by rising degree; George (1971) reverses the numbers, which keeps the bandwidth and lessens the
-//! profile. The walk starts at a pseudo-peripheral vertex (George and Liu 1979): from any vertex r,
-//! x is one of lowest degree among those farthest from r; while x sees farther than r did, it takes
-//! r's place.
+//! Cuthill and McKee (1969) number the vertices of a component in breadth-first order, the
+//! neighbours of a vertex by ascending degree. George (1971) reverses the numbers, which leaves the
+//! bandwidth unchanged and reduces the profile. The search starts at a pseudo-peripheral vertex
+//! (George and Liu 1979), which is found as follows. From any vertex r, choose x, a vertex of
+//! lowest degree among those farthest from r. As long as x has a larger maximum distance than r, x
+//! replaces r.
 
 use crate::adjacency::Graph;
 use crate::links::Links;
 
-/// Most walks that look for a better start of one component; a handful suffices nearly always, and
-/// the work stays linear where it does not.
+/// Maximum number of searches for a better start vertex of a component. A few suffice nearly
+/// always, and the limit keeps the time linear in all cases.
 const MAX_WALKS: usize = 8;
 
-/// The vertices in reverse Cuthill-McKee order: components by their lowest id, vertices without
-/// neighbours last.
+/// Returns the vertices in reverse Cuthill-McKee order. Components are ordered by their lowest id,
+/// and vertices without neighbours are last.
 pub(super) fn order(graph: &Graph) -> Vec<u32> {
     let view = Links::new(graph);
     let vertices = view.vertices();
@@ -39,13 +41,13 @@ pub(super) fn order(graph: &Graph) -> Vec<u32> {
     order
 }
 
-/// Walks through one graph. The end of `order` serves as queue.
+/// State of breadth-first searches through one graph. The end of `order` serves as the queue.
 struct Walk<'a> {
     view: Links<'a>,
     degrees: &'a [u32],
     reached: Bits,
     order: Vec<u32>,
-    /// Scratch: (degree, id) of one vertex's neighbours, as one number each.
+    /// Scratch memory: degree and id of one vertex's neighbours, combined to one number each.
     level: Vec<u64>,
 }
 
@@ -63,8 +65,8 @@ impl Walk<'_> {
         farthest
     }
 
-    /// Returns the distance from `start` to the farthest vertices, and the one of them with the
-    /// lowest degree, then the lowest id.
+    /// Returns the distance from `start` to the farthest vertices, and the vertex with the lowest
+    /// degree, then the lowest id, among those.
     fn depth(&mut self, start: u32) -> (u32, u32) {
         let first = self.order.len();
         self.reached.insert(start);
@@ -113,7 +115,7 @@ impl Walk<'_> {
     }
 }
 
-/// A set of vertices, one bit each.
+/// Set of vertices, with one bit per vertex.
 struct Bits(Vec<u64>);
 
 impl Bits {
@@ -126,7 +128,7 @@ impl Bits {
         self.0[vertex as usize / 64] >> (vertex % 64) & 1 == 1
     }
 
-    /// Returns whether it was not there before.
+    /// Adds a vertex. Returns true if the set did not contain it before.
     #[inline]
     fn insert(&mut self, vertex: u32) -> bool {
         let (word, bit) = (&mut self.0[vertex as usize / 64], 1 << (vertex % 64));

@@ -1,23 +1,24 @@
-//! Order by degree: hubs first.
+//! Order by degree: vertices with many neighbours (hubs) first.
 
 use crate::adjacency::Graph;
 use crate::links::Links;
 
-/// The vertices by falling number of neighbours, ties by id.
+/// Returns the vertices by descending number of neighbours, ties by id.
 pub(super) fn order(graph: &Graph) -> Vec<u32> {
     let degrees = Links::new(graph).degrees();
     let most = degrees.iter().copied().max().unwrap_or(0);
     counting_sort(&degrees, most, |degree| most - degree)
 }
 
-/// The vertices by rising number of neighbours, ties by id.
+/// Returns the vertices by ascending number of neighbours, ties by id.
 pub(super) fn ascending(degrees: &[u32]) -> Vec<u32> {
     let most = degrees.iter().copied().max().unwrap_or(0);
     counting_sort(degrees, most, |degree| degree)
 }
 
-/// The positions of `values` by `key`, which is at most `most`; ties by position. A degree is below
-/// the number of vertices, and so is the count array.
+/// Returns the indices of `values` sorted by `key`, whose values are at most `most`. Ties are in
+/// the order of indices. Degrees are below the number of vertices, and so is the length of the
+/// count array.
 fn counting_sort(values: &[u32], most: u32, key: impl Fn(u32) -> u32) -> Vec<u32> {
     let mut next = vec![0u32; most as usize + 2];
     for &value in values {

@@ -1,4 +1,4 @@
-//! Neighbour lists of a graph in a new vertex order.
+//! Reordering of adjacency lists by a vertex order.
 
 use std::ops::Range;
 
@@ -8,12 +8,12 @@ use super::Permutation;
 use crate::adjacency::{Adjacency, Graph, Repeats};
 use crate::error::Result;
 
-/// The same graph by new ids. Lists stay ascending, a symmetric graph stays symmetric. Peak memory
-/// is that of both graphs.
+/// Returns the graph with new vertex ids. Lists are sorted again, and a symmetric graph stays
+/// symmetric. Peak memory is that of both graphs.
 ///
 /// # Errors
-/// [`Error::Mismatch`](crate::error::Error::Mismatch) where the permutation has another number of
-/// vertices.
+/// Returns [`Error::Mismatch`](crate::error::Error::Mismatch) if the permutation has another number
+/// of vertices.
 pub fn permute_graph(graph: &Graph, permutation: &Permutation) -> Result<Graph> {
     permute_graph_with(graph, permutation, threads_for(graph.edges()))
 }
@@ -25,8 +25,8 @@ fn permute_graph_with(graph: &Graph, permutation: &Permutation, threads: usize) 
     Ok(Graph::from_parts(one(graph.incoming())?, graph.transpose().map(one).transpose()?)?)
 }
 
-/// The lists of the new vertices in `ranges` (ascending, apart), by new ids; all other lists are
-/// empty.
+/// Returns the lists of the new vertices in `ranges`, which are ascending and disjoint, with new
+/// ids. All other lists are empty.
 pub(super) fn permute_lists(
     lists: &Adjacency,
     permutation: &Permutation,
@@ -55,7 +55,7 @@ pub(super) fn permute_lists(
         let base = offsets[rows.start];
         for v in rows {
             let list = &mut part[(offsets[v] - base) as usize..(offsets[v + 1] - base) as usize];
-            // Those beyond the ranges are empty here, and take nothing.
+            // Vertices outside the ranges have an empty list here, so no entry is written.
             for (to, &u) in list.iter_mut().zip(lists.of(old[v])) {
                 *to = new[u as usize];
             }
@@ -66,7 +66,7 @@ pub(super) fn permute_lists(
     Ok(Adjacency::from_parts_with(offsets, neighbours, Repeats::Allowed)?)
 }
 
-/// `rows` in at most `count` pieces of about equally many edges.
+/// Divides `rows` into at most `count` ranges with about the same number of edges.
 pub(super) fn shares(offsets: &[u64], rows: Range<usize>, count: usize) -> Vec<Range<usize>> {
     let (from, to) = (offsets[rows.start], offsets[rows.end]);
     let count = count.max(1) as u64;

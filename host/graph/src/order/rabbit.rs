@@ -1,31 +1,32 @@
-//! Rabbit order: communities within communities become ranges of ids.
+//! Rabbit order: nested communities become nested ranges of vertex ids.
 //!
 //! Arai, Shiokawa, Yamamuro, Onizuka and Iwamura (2016), "Rabbit Order: just-in-time parallel
-//! reordering for fast graph analysis", algorithms 1 and 2, sequential and so deterministic. Vertices
-//! are visited by rising degree. Each joins the neighbouring community u of the highest gain in
-//! modularity,
+//! reordering for fast graph analysis", algorithms 1 and 2, implemented sequentially and therefore
+//! deterministic. Vertices are visited by ascending degree. Each joins the neighbouring community u
+//! with the highest gain in modularity,
 //!
 //! ```text
 //! dQ(u, v) = 2 (w_uv / 2m  -  d_u d_v / (2m)^2),
 //! ```
 //!
-//! if that is positive, with d the summed degree of a community, w_uv the edges between two and m all
-//! edges. Its edges are handed on only when u is visited itself, so an edge is read a few times in
-//! all. The tree of who joined whom is numbered depth first.
+//! if that is positive. Here d is the total degree of a community, w_uv the number of edges between
+//! two communities, and m the number of all edges. The edges of a community are passed on only when
+//! u itself is visited, so each edge is read only a few times. The tree of merges is numbered depth
+//! first.
 
 use super::degree::ascending;
 use crate::adjacency::Graph;
 use crate::links::Links;
 
-/// No vertex, no list.
+/// Marker for no vertex and for no list.
 const NONE: u32 = u32::MAX;
 /// Maximum number of reads of a vertex's or an edge's entry, on average. In practice there are two
-/// or three. Beyond the maximum, communities no longer hand on their edges, so that every graph
+/// or three. Beyond the maximum, communities no longer pass on their edges, so that every graph
 /// takes linear time.
 const MAX_READS: u64 = 24;
 
-/// The vertices in Rabbit order: communities in the order in which they were found complete,
-/// vertices without neighbours last.
+/// Returns the vertices in Rabbit order. Communities are in the order of their completion, and
+/// vertices without neighbours are last.
 pub(super) fn order(graph: &Graph) -> Vec<u32> {
     let view = Links::new(graph);
     let degrees = view.degrees();
@@ -44,10 +45,11 @@ pub(super) fn order(graph: &Graph) -> Vec<u32> {
     order
 }
 
-/// A community's edges to others: (a vertex of the other, how many). A count saturates.
+/// Edges of a community to others: a vertex of the other community, and the number of edges. The
+/// number saturates.
 type Edges = Box<[(u32, u32)]>;
 
-/// Communities as trees of vertices that joined each other.
+/// Communities as trees of vertices that have joined each other.
 struct Forest<'a> {
     view: Links<'a>,
     /// Twice the number of undirected edges.
@@ -56,17 +58,17 @@ struct Forest<'a> {
     /// Vertex towards the root of a vertex's community. The path is shortened whenever it is
     /// followed.
     parent: Vec<u32>,
-    /// The vertex that joined last, and the one that joined the same vertex before it.
+    /// Vertex that joined most recently, and the vertex that joined the same parent before it.
     child: Vec<u32>,
     sibling: Vec<u32>,
-    /// Summed degree of the community of each root.
+    /// Total degree of the community of each root.
     strength: Vec<u64>,
     visited: Vec<bool>,
-    /// Index in `lists` of the edges that a vertex with children hands on.
+    /// Index in `lists` of the edges that a vertex with children passes on.
     handed: Vec<u32>,
     lists: Vec<Edges>,
     free: Vec<u32>,
-    /// Scratch memory: number of edges to each root, and the roots that have any.
+    /// Scratch memory: number of edges to each root, and the roots with at least one edge.
     count: Vec<u32>,
     touched: Vec<u32>,
 }
@@ -93,16 +95,17 @@ impl<'a> Forest<'a> {
         }
     }
 
-    /// Lets the community of `vertex` join its best neighbour; false if none gains.
+    /// Merges the community of `vertex` into its best neighbour. Returns false if no merge has a
+    /// positive gain.
     fn visit(&mut self, vertex: u32) -> bool {
         self.collect(vertex);
         let own = self.strength[vertex as usize];
         let mut best: Option<(i128, u32)> = None;
         for &root in &self.touched {
-            // dQ, times (2m)^2 / 2: exact.
+            // Computes dQ times (2m)^2 / 2, which is exact in integers.
             let between = i128::from(self.count[root as usize]) * i128::from(self.total);
             let gain = between - i128::from(own) * i128::from(self.strength[root as usize]);
-            // Of equals the one with the lowest id.
+            // Of equal gains, the community with the lowest id is chosen.
             if gain > 0 && best.is_none_or(|(most, at)| (gain, at) > (most, root)) {
                 best = Some((gain, root));
             }
@@ -121,15 +124,15 @@ impl<'a> Forest<'a> {
         best.is_some()
     }
 
-    /// Counts the edges from the community of `vertex` to others, by their roots.
+    /// Counts the edges from the community of `vertex` to other communities, by root.
     fn collect(&mut self, vertex: u32) {
         self.read(vertex, vertex);
         let mut child = self.child[vertex as usize];
         while child != NONE {
             match std::mem::replace(&mut self.handed[child as usize], NONE) {
-                // One that nobody had joined: its edges are the graph's.
+                // No vertex has joined this one, so its edges are those of the graph.
                 NONE if self.child[child as usize] == NONE => self.read(child, vertex),
-                // Out of reads: without these edges.
+                // The maximum number of reads is reached, so these edges are ignored.
                 NONE => {}
                 list => {
                     let edges = std::mem::take(&mut self.lists[list as usize]);
@@ -154,7 +157,8 @@ impl<'a> Forest<'a> {
         self.reads_left = self.reads_left.saturating_sub(read);
     }
 
-    /// Keeps the counted edges of `vertex` for the visit of `root`, if there will be one.
+    /// Stores the counted edges of `vertex` for the visit of `root`, if `root` will still be
+    /// visited.
     fn hand_on(&mut self, vertex: u32, root: u32) {
         let alone = self.child[vertex as usize] == NONE;
         if alone || self.visited[root as usize] || self.reads_left == 0 {
@@ -174,7 +178,8 @@ impl<'a> Forest<'a> {
         };
     }
 
-    /// The vertices of the trees of `roots`, each before those that joined it, the latest first.
+    /// Returns the vertices of the trees of `roots` depth first: each vertex comes before those
+    /// that joined it, the latest first.
     fn depth_first(mut self, roots: &[u32]) -> Vec<u32> {
         let mut order = Vec::with_capacity(self.parent.len());
         let mut path = std::mem::take(&mut self.touched);
@@ -182,7 +187,7 @@ impl<'a> Forest<'a> {
             path.push(root);
             while let Some(vertex) = path.pop() {
                 order.push(vertex);
-                // The sibling waits while the children are numbered.
+                // The sibling is numbered after the children.
                 if vertex != root && self.sibling[vertex as usize] != NONE {
                     path.push(self.sibling[vertex as usize]);
                 }
@@ -195,7 +200,7 @@ impl<'a> Forest<'a> {
     }
 }
 
-/// Adds `edges` from the community of `root` to that of `neighbour`.
+/// Adds `edges` edges from the community of `root` to that of `neighbour`.
 #[inline]
 fn add(parent: &mut [u32], count: &mut [u32], touched: &mut Vec<u32>, root: u32, neighbour: u32, edges: u32) {
     let other = find(parent, neighbour);
@@ -208,7 +213,7 @@ fn add(parent: &mut [u32], count: &mut [u32], touched: &mut Vec<u32>, root: u32,
     }
 }
 
-/// The root of a vertex's community; halves the path on the way.
+/// Returns the root of a vertex's community, and halves the path to it.
 #[inline]
 fn find(parent: &mut [u32], mut vertex: u32) -> u32 {
     loop {

@@ -1,10 +1,10 @@
-//! A survey of vertex orders: what each of them would gain on one graph, measured.
+//! Measurement of vertex orders: the gain of each order on one graph.
 //!
 //! Each order is computed, then gathers ([`gather_symmetric`]) of two widths are timed under all
-//! orders in turns, so that whatever else the machine does meets them alike. On a large graph the
-//! survey is of samples: orders are computed from at most [`MAX_ORDERED`] edges drawn at random, and
-//! gathers read pieces of together about [`MAX_GATHERED`] edges, spread evenly over the edges as the
-//! order has them.
+//! orders in turn, so that other load on the machine affects all orders alike. On a large graph
+//! only samples are used. Orders are computed from at most [`MAX_ORDERED`] edges drawn at random.
+//! Gathers read ranges of rows with about [`MAX_GATHERED`] edges in total, spread evenly over the
+//! edges in the given order.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -20,61 +20,63 @@ use crate::random::SplitMix64;
 use eciton_gather::gather_symmetric;
 use eciton_input::threads::{on_threads, threads_for};
 
-/// Widths of the gathered rows.
+/// Widths of the gathered rows, in values.
 pub const SURVEY_WIDTHS: [usize; 2] = [16, 48];
-/// Maximum number of edges from which orders are computed. Of a larger graph a random share is
+/// Maximum number of edges from which orders are computed. For a larger graph a random sample is
 /// used.
 const MAX_ORDERED: u64 = 32 << 20;
-/// Approximate maximum number of edges that are gathered. Of a larger graph only a part is
-/// gathered.
+/// Approximate maximum number of edges that are gathered. For a larger graph only some ranges of
+/// rows are gathered.
 const MAX_GATHERED: u64 = 8 << 20;
-/// Number of pieces of adjacent rows in which the edges are gathered.
+/// Number of ranges of adjacent rows that are gathered.
 const PIECES: u64 = 8;
-/// Number of timed rounds, after one that is not timed. The minimum always runs, since one round
-/// says little on a busy machine. Further rounds run while they are short.
+/// Number of timed rounds, after one that is not timed. The minimum always runs, because one round
+/// is not reliable on a busy machine. Further rounds run while the time limit is not reached.
 const ROUNDS: std::ops::RangeInclusive<usize> = 5..=201;
-/// Time limit in seconds for the rounds of one width, if the minimum number takes less.
+/// Time limit in seconds for the rounds of one width. The minimum number of rounds runs in any
+/// case.
 const ROUNDS_SECONDS: f64 = 1.0;
 
-/// Effect of one order on a graph.
+/// Measured effect of one order on a graph.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain {
-    /// The order.
+    /// Order that was measured.
     pub order: Order,
-    /// Seconds to compute it, from [`Survey::edges_ordered`] edges.
+    /// Time in seconds to compute the order from [`Survey::edges_ordered`] edges.
     pub seconds: f64,
-    /// The mean of |u - v| over edges (u, v).
+    /// Mean of |u - v| over edges (u, v).
     pub mean_distance: f64,
-    /// The mean of log2(1 + d) over neighbours. Here d is the distance from the previous neighbour
-    /// in the list, and for the first one from the vertex. A compressed adjacency takes about this
-    /// number of bits per neighbour.
+    /// Mean of log2(1 + d) over neighbours. Here d is the distance from the previous neighbour in
+    /// the list, and for the first neighbour the distance from the vertex. A compressed adjacency
+    /// takes about this number of bits per neighbour.
     pub bits_per_gap: f64,
-    /// The median time in seconds of a gather, for each of [`SURVEY_WIDTHS`].
+    /// Median time in seconds of a gather, for each of [`SURVEY_WIDTHS`].
     pub gather_seconds: [f64; 2],
-    /// The median over rounds of the natural order's time divided by this order's time in the same
+    /// Median over rounds of the natural order's time divided by this order's time in the same
     /// round, for each width. A value above 1 is a gain.
     pub speedup: [f64; 2],
 }
 
-/// Effect of each order on one graph.
+/// Measured effect of each order on one graph.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survey {
-    /// Number of directed edges that orders were computed from: all, or a random share.
+    /// Number of directed edges from which orders were computed: all edges or a random sample.
     pub edges_ordered: u64,
     /// Number of directed edges that each gather read: all, or about 2^23 of them.
     pub edges_gathered: u64,
-    /// Number of threads that gathered. Orders are computed by one.
+    /// Number of threads of the gathers. Orders are computed by one thread.
     pub threads: usize,
-    /// One gain for each of [`Order::ALL`], the natural one first.
+    /// Results for each of [`Order::ALL`], the natural one first.
     pub gains: Vec<Gain>,
 }
 
 impl Survey {
-    /// Surveys all orders. Takes about 20 s on graphs of 50 M edges and more; memory: the orders'
-    /// own, 4 x 4 bytes for each gathered edge, and rows of 48 values for every vertex.
+    /// Measures all orders. Takes about 20 s on graphs with 50 million edges or more. Memory is
+    /// that of the orders, 4 x 4 bytes for each gathered edge, and rows of 48 values for every
+    /// vertex.
     ///
     /// # Errors
-    /// [`Error::Memory`] where the rows do not fit.
+    /// Returns [`Error::Memory`] if the rows do not fit in memory.
     pub fn of(graph: &Graph) -> Result<Self> {
         let sparse = (graph.edges() > MAX_ORDERED).then(|| thinned(graph, MAX_ORDERED)).transpose()?;
         let ordered = sparse.as_ref().unwrap_or(graph);
@@ -105,12 +107,12 @@ impl Survey {
     }
 }
 
-/// A random share of the edges of about `most`, without directions. Which edges stay is a function of
-/// their ends alone.
+/// Returns a random sample of about `most` edges, without directions. The choice of an edge depends
+/// only on its ends.
 fn thinned(graph: &Graph, most: u64) -> Result<Graph> {
     let view = Links::new(graph);
     let both = if graph.symmetric() { 1 } else { 2 };
-    // Below 1, for it is called above the limit only.
+    // The fraction is below 1, because this function is called only above the limit.
     let share = most as f64 / (graph.edges().max(1) * both) as f64;
     let limit = (share * u64::MAX as f64) as u64;
     let stays =
@@ -129,11 +131,11 @@ fn thinned(graph: &Graph, most: u64) -> Result<Graph> {
     Ok(Graph::from_parts(Adjacency::from_parts(offsets, neighbours)?, None)?)
 }
 
-/// The lists that are gathered under one order.
+/// Adjacency lists that are gathered under one order.
 struct Sample {
     lists: Adjacency,
     ranges: Vec<Range<usize>>,
-    /// All but the times of gathers.
+    /// Results of the order. The gather times are still missing.
     gain: Gain,
 }
 
@@ -147,7 +149,7 @@ impl Sample {
         Ok(Self { lists, ranges, gain })
     }
 
-    /// Gathers the sampled rows once; row 0 of `out` is each piece's first.
+    /// Gathers the sampled rows once. Row 0 of `out` is the first row of each range.
     fn gather(&self, scale: &[f32], input: &Buffer, out: &Buffer) -> Result<()> {
         let threads = threads_for(self.lists.neighbours().len() as u64);
         let failed = || Error::memory("rows of the survey");
@@ -166,7 +168,8 @@ impl Sample {
     }
 }
 
-/// All new vertices, or pieces of them of together about `most` edges, at equal distances in edges.
+/// Returns all new vertices, or ranges of them with about `most` edges in total, at equal distances
+/// in edges.
 fn pieces(graph: &Graph, permutation: &Permutation, most: u64) -> Vec<Range<usize>> {
     let old = permutation.old_of_new();
     if graph.edges() <= most {
@@ -177,7 +180,8 @@ fn pieces(graph: &Graph, permutation: &Permutation, most: u64) -> Vec<Range<usiz
     let piece = |edges: u64| edges as u128 * u128::from(PIECES);
     for (new, &v) in old.iter().enumerate() {
         let at = piece(seen) / u128::from(graph.edges());
-        // From the beginning of each piece's share of the edges until it has its part of `most`.
+        // A range extends from the start of its share of the edges until it has its part of `most`
+        // edges.
         let within = piece(seen) - at * u128::from(graph.edges()) < u128::from(most);
         match (within, start) {
             (true, None) => start = Some(new),
@@ -193,7 +197,7 @@ fn pieces(graph: &Graph, permutation: &Permutation, most: u64) -> Vec<Range<usiz
     ranges
 }
 
-/// The mean distance between ends, and the mean of log2(1 + gap).
+/// Returns the mean distance between ends, and the mean of log2(1 + gap).
 fn distances(lists: &Adjacency) -> (f64, f64) {
     let (mut sum, mut bits) = (0u64, 0.0);
     for v in 0..lists.vertices() {
@@ -208,15 +212,15 @@ fn distances(lists: &Adjacency) -> (f64, f64) {
     (sum as f64 / count, bits / count)
 }
 
-/// For each sample the median time of a gather of `width`, and the median of the first sample's time
-/// over it by rounds.
+/// Returns for each sample the median time of a gather of `width`, and the median over rounds of
+/// the first sample's time divided by this sample's time.
 fn gather_in_turns(samples: &[Sample], width: usize) -> Result<Vec<(f64, f64)>> {
     let failed = || Error::memory("rows of the survey");
     let vertices = samples.first().map_or(0, |s| s.lists.vertices() as usize);
     let longest = samples.iter().flat_map(|s| &s.ranges).map(|r| r.len()).max().unwrap_or(0);
     let input = Buffer::zeroed(vertices, width).map_err(failed())?;
     {
-        // Written, so that every row has memory of its own.
+        // The rows are written, so that every page has memory of its own.
         let mut lease = input.write(0..vertices).map_err(failed())?;
         lease.view_mut().data_mut().fill(0.5);
     }
@@ -226,7 +230,8 @@ fn gather_in_turns(samples: &[Sample], width: usize) -> Result<Vec<(f64, f64)>> 
         let timed = |sample: &Sample| {
             let began = Instant::now();
             sample.gather(&scale, &input, &out)?;
-            // No clock is so fine that a gather could take no time; 1 ns keeps ratios finite anyhow.
+            // No clock is fine enough for a time of 0. A minimum of 1 ns keeps ratios finite in any
+            // case.
             Ok(began.elapsed().as_secs_f64().max(1e-9))
         };
         samples.iter().map(timed).collect()

@@ -1,50 +1,50 @@
-//! A scene of the line task: outlines and strokes in an image, and lines that are proposed for it.
+//! Image of the line task: outlines and strokes, and the lines that are proposed for it.
 //!
-//! Lengths are in pixels; pixel (x, y) has its middle at (x, y). No function is called whose bits
-//! depend on the machine: directions come from a rational parametrisation of the circle.
+//! Lengths are in pixels, and the centre of pixel (x, y) is at (x, y). No function is called whose
+//! bits depend on the machine; directions use a rational parametrisation of the circle.
 
 use super::super::keyed::{fill_normal, unit};
 use crate::random::SplitMix64;
 
-/// Pixels of an image's side.
+/// Width and height of an image in pixels.
 pub const SIDE: usize = 64;
-/// Pixels of a crop across its line.
+/// Height of a crop in pixels, perpendicular to its line.
 pub const ACROSS: usize = 8;
-/// Samples of a crop along its line.
+/// Number of samples of a crop along its line.
 pub const ALONG: usize = 32;
-/// Lines that are proposed for an image.
+/// Number of proposed lines per image.
 pub const PROPOSALS: usize = 40;
-/// Greatest distance of two ends that makes neighbours of their lines.
+/// Maximum distance, in pixels, between ends of two lines that are joined by an edge.
 const NEAR: f64 = 3.0;
-/// Greatest displacement of a proposed end along each axis.
+/// Maximum displacement, in pixels, of a proposed end along each axis.
 const DISPLACED: f64 = 1.0;
-/// Least distance of two corners, and of a corner from the image's border.
+/// Minimum distance, in pixels, between two corners, and between a corner and the image border.
 const APART: f64 = 6.0;
-/// Draws of a figure before a scene does without it.
+/// Maximum number of attempts to draw a figure. After them, the image does without the figure.
 const TRIES: u32 = 60;
 
-/// A place in the image: x, y.
+/// Position in an image: x, y.
 pub type Point = [f64; 2];
 
-/// A line that is proposed.
+/// Proposed line of an image.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Proposal {
-    /// The ends, the one of smaller x first.
+    /// Ends of the line. The end with the smaller x comes first.
     pub ends: [Point; 2],
     /// True if the line is a side of an outline.
     pub is_side: bool,
 }
 
-/// An image and its proposals.
+/// Image and its proposed lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scene {
-    /// Grey values, `[SIDE, SIDE]` by y and x; the ground is 0.
+    /// Grey values, `[SIDE, SIDE]` indexed by y and x. The background is 0.
     pub pixels: Vec<f32>,
-    /// [`PROPOSALS`] lines in random order.
+    /// [`PROPOSALS`] proposed lines in random order.
     pub proposals: Vec<Proposal>,
 }
 
-/// Line drawing under construction: corners, and the pairs of corners that a line joins.
+/// Figures drawn so far: corners, and the pairs of corners that a line joins.
 #[derive(Debug, Default)]
 struct Drawing {
     corners: Vec<Point>,
@@ -53,7 +53,8 @@ struct Drawing {
 }
 
 impl Scene {
-    /// Draws a scene of two or three outlines and six to nine strokes from `numbers` and `noise`.
+    /// Draws an image with two or three outlines and six to nine strokes, from the random streams
+    /// `numbers` and `noise`.
     pub(super) fn draw(numbers: &mut SplitMix64, noise: SplitMix64, deviation: f32) -> Self {
         let mut pixels = vec![0.0; SIDE * SIDE];
         let mut drawing = Drawing::default();
@@ -69,9 +70,9 @@ impl Scene {
         Self { pixels, proposals: drawing.proposals(numbers) }
     }
 
-    /// Appends the crop of a line, `[ACROSS, ALONG]`: bilinear samples of the image, turned so that
-    /// the line runs along the middle. The eighth of the line at either end, where others begin, is
-    /// left out.
+    /// Appends the crop of a line, `[ACROSS, ALONG]`: bilinear samples of the image, rotated so
+    /// that the line runs along the middle. An eighth of the line at each end, where other lines
+    /// begin, is left out.
     pub fn crop(&self, line: &Proposal, values: &mut Vec<f32>) {
         let [[x, y], [to_x, to_y]] = line.ends;
         let (along_x, along_y) = (to_x - x, to_y - y);
@@ -87,7 +88,8 @@ impl Scene {
         }
     }
 
-    /// The image between its pixels; beyond its border the nearest ones.
+    /// Returns the bilinear interpolation of the image at a point. Points beyond the border have
+    /// the value of the nearest pixels.
     fn sample(&self, at: Point) -> f32 {
         let [x, y] = at.map(|c| c.clamp(0.0, SIDE as f64 - 1.001));
         let (left, top) = (x as usize, y as usize);
@@ -97,7 +99,7 @@ impl Scene {
         row(top) * (1.0 - below) + row(top + 1) * below
     }
 
-    /// Pairs of proposals with an end of one within three pixels of an end of the other.
+    /// Returns all pairs of proposals that have ends within three pixels of each other.
     pub fn neighbours(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         let all = self.proposals.iter().enumerate();
         all.flat_map(move |(one, line)| {
@@ -117,23 +119,23 @@ fn distance(a: Point, b: Point) -> f64 {
     (x * x + y * y).sqrt()
 }
 
-/// A number in `least..most`.
+/// Returns a random number in `least..most`.
 fn between(numbers: &mut SplitMix64, least: f64, most: f64) -> f64 {
     least + (most - least) * unit(numbers.next_u64())
 }
 
-/// The product of two directions, as complex numbers.
+/// Returns the product of two directions, as complex numbers.
 fn turned(a: Point, b: Point) -> Point {
     [a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]]
 }
 
-/// The direction of angle 2 arctan t.
+/// Returns the direction with the angle 2 arctan t.
 fn direction(t: f64) -> Point {
     let square = t * t;
     [(1.0 - square) / (1.0 + square), 2.0 * t / (1.0 + square)]
 }
 
-/// Any direction: of a quarter turn, and then of four quarters.
+/// Returns a random direction: an angle within an eighth turn, plus a multiple of an eighth turn.
 fn any_direction(numbers: &mut SplitMix64) -> Point {
     let within = direction(between(numbers, 0.0, 0.414_213_562_373_095_1));
     let quarter = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]][numbers.below(4) as usize];
@@ -141,8 +143,8 @@ fn any_direction(numbers: &mut SplitMix64) -> Point {
     turned(turned(within, quarter), eighth)
 }
 
-/// The corners of an outline: in one of two cases a rectangle, else a polygon of three to five
-/// corners.
+/// Returns the corners of a random outline: with probability 1/2 a rectangle, else a polygon of
+/// three to five corners.
 fn outline(numbers: &mut SplitMix64) -> Vec<Point> {
     let radius = between(numbers, 12.0, 24.0);
     let most = SIDE as f64 - 1.0 - APART - radius;
@@ -150,14 +152,14 @@ fn outline(numbers: &mut SplitMix64) -> Vec<Point> {
     let turn = any_direction(numbers);
     let corners: Vec<Point> = match numbers.below(2) {
         0 => {
-            // Half of the angle between diagonals is 30 to 60 degrees.
+            // Half of the angle between the diagonals is 30 to 60 degrees.
             let diagonal = direction(between(numbers, 0.27, 0.57));
             [[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]]
                 .map(|sign| [sign[0] * diagonal[0], sign[1] * diagonal[1]])
                 .to_vec()
         }
         _ => {
-            // One step around a regular polygon.
+            // Rotation by one step around a regular polygon.
             let step = [
                 [-0.5, 0.866_025_403_784_438_6],
                 [0.0, 1.0],
@@ -180,7 +182,7 @@ fn outline(numbers: &mut SplitMix64) -> Vec<Point> {
     corners.into_iter().map(place).collect()
 }
 
-/// The ends of a stroke, about as long as sides are.
+/// Returns the ends of a random stroke, which is about as long as sides are.
 fn stroke(numbers: &mut SplitMix64) -> Vec<Point> {
     let most = SIDE as f64 - 1.0 - APART;
     let from = [between(numbers, APART, most), between(numbers, APART, most)];
@@ -189,8 +191,8 @@ fn stroke(numbers: &mut SplitMix64) -> Vec<Point> {
 }
 
 impl Drawing {
-    /// Draws a figure where its corners keep their distance. The `first` one has no corners to keep
-    /// it from.
+    /// Draws a figure whose corners keep the minimum distance from other corners. The `first`
+    /// figure has no other corners.
     fn add(&mut self, numbers: &mut SplitMix64, pixels: &mut [f32], first: bool, closed: bool) {
         for _ in 0..TRIES {
             let corners = if closed { outline(numbers) } else { stroke(numbers) };
@@ -215,8 +217,8 @@ impl Drawing {
         }
     }
 
-    /// Every line that was drawn and, up to [`PROPOSALS`], random pairs of corners that no line
-    /// joins.
+    /// Returns every line that was drawn, and random pairs of corners without a line, [`PROPOSALS`]
+    /// in total.
     fn proposals(&self, numbers: &mut SplitMix64) -> Vec<Proposal> {
         let count = self.corners.len();
         let joined =
@@ -224,8 +226,8 @@ impl Drawing {
         let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| [a, b]));
         let mut others: Vec<([usize; 2], bool)> = pairs.filter(|&p| !joined(p)).map(|p| (p, false)).collect();
         numbers.shuffle(&mut others);
-        // At most 15 sides and 9 strokes. Where corners are few, pairs come again, displaced
-        // otherwise.
+        // There are at most 15 sides and 9 strokes. If there are few corners, pairs are repeated
+        // with another displacement.
         let again = others.iter().cycle();
         let mut chosen: Vec<_> = self.lines.iter().chain(again).copied().take(PROPOSALS).collect();
         numbers.shuffle(&mut chosen);
@@ -239,7 +241,8 @@ impl Drawing {
     }
 }
 
-/// Draws a line of some two pixels: full ink within half a pixel, none beyond one and a half.
+/// Draws a line about two pixels wide: full intensity within half a pixel of the line, none beyond
+/// one and a half.
 fn ink(pixels: &mut [f32], ends: [Point; 2], contrast: f32) {
     let [[x, y], [to_x, to_y]] = ends;
     let (along_x, along_y) = (to_x - x, to_y - y);

@@ -2,39 +2,40 @@
 //! and loops over v0.
 //!
 //! A [`Program`] is a list of [`Line`]s. A statement is a line; `else:` is a line too, which does
-//! nothing. v0 is kept modulo m, counters v1, v2, ... hold turns of loops:
+//! nothing. v0 is computed modulo m. The counters v1, v2, ... contain the remaining iterations of
+//! loops:
 //!
 //! ```text
 //! v0 = 7            the first line; 0 to m - 1
 //! v0 += 3           also -= and *=, by 1 to 9
 //! v1 = 4            a loop of 2 to 9 turns: three lines and a body
 //! while v1 > 0:
-//!   v1 -= 1
-//!   if v0 % 10 < 5: also <=, > and >=, with 0 to 9
+//! v1 -= 1
+//! if v0 % 10 < 5: also <=, > and >=, with 0 to 9
 //!     continue      or break; the last line of a branch within a loop
-//!   else:           optional
+//! else:           optional
 //!     pass
 //! ```
 //!
-//! Programs come by refinement from above: a block of so many lines takes statements until it is
-//! full, by the weights of Bieber et al. 2020 ("Learning to execute programs with instruction
+//! Programs are generated top-down: a block with a given number of lines is filled with statements,
+//! drawn with the weights of Bieber et al. 2020 ("Learning to execute programs with instruction
 //! pointer attention graph neural networks"): arithmetic 15, `while`, `if` and `if`-`else` 5 each,
 //! `pass` 1.
 //!
-//! This file uses nothing of the crate: `rustc --test` compiles it alone.
+//! This file does not depend on the rest of the crate, so `rustc --test` can compile it.
 
 use std::fmt;
 
-/// Number of tokens of a line: indentation, operation, variable and number.
+/// Number of tokens per line: indentation, operation, variable and number.
 pub const TOKENS: usize = 4;
-/// Number of values of a node in a row: its tokens, its successors if true and if false, the exit,
-/// and the steps.
+/// Number of values per node of a row: the tokens, the successor if the condition is true and if it
+/// is false, the exit, and the number of steps.
 pub const NODE: usize = TOKENS + 4;
 /// Maximum indentation of a line.
 const DEEPEST: u32 = 9;
-/// Maximum number of loops around a line, so that no program runs for long.
+/// Maximum number of nested loops, which limits the run time of programs.
 const LOOPS: u32 = 4;
-/// Maximum number of lines that a program runs.
+/// Maximum number of lines that are executed when a program runs.
 const RUN_MAX: u64 = 1 << 24;
 
 /// Kind of a line's statement.
@@ -72,7 +73,7 @@ pub enum Statement {
 
 use Statement as S;
 
-/// Statements by number; the order of their tokens.
+/// All statements, in the order of their tokens.
 const STATEMENTS: [Statement; 14] = [
     S::Assign,
     S::Add,
@@ -89,12 +90,13 @@ const STATEMENTS: [Statement; 14] = [
     S::Continue,
     S::Hidden,
 ];
-/// Token 0 stands for nothing; then come indentations, operations, variables, numbers.
+/// Token of the first operation. Token 0 stands for no token. Then follow the tokens of
+/// indentations, operations, variables and numbers.
 const FIRST_OPERATION: u32 = 1 + DEEPEST + 1;
 const FIRST_VARIABLE: u32 = FIRST_OPERATION + STATEMENTS.len() as u32;
 const FIRST_NUMBER: u32 = FIRST_VARIABLE + 1 + LOOPS;
 
-/// A line of a program.
+/// Line of a program, with its possible successors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
     /// Number of enclosing blocks.
@@ -114,7 +116,7 @@ pub struct Line {
     pub no: usize,
 }
 
-/// A program: its lines, and the modulus of v0.
+/// Program: its lines, and the modulus of v0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// Lines of the program, at least one.
@@ -123,9 +125,9 @@ pub struct Program {
     pub modulus: u32,
 }
 
-/// Source of random numbers from 0 below a bound that is above 0.
+/// Source of random numbers below a bound.
 pub trait Draw {
-    /// Returns a number from 0 to `bound - 1`.
+    /// Returns a random number from 0 to `bound - 1`. `bound` is above 0.
     fn below(&mut self, bound: u32) -> u32;
 }
 
@@ -135,7 +137,7 @@ impl<F: FnMut(u32) -> u32> Draw for F {
     }
 }
 
-/// A statement with what stands in its blocks.
+/// Statement with the blocks that it contains.
 #[derive(Debug, Clone)]
 enum Node {
     One { statement: Statement, variable: u32, number: u32 },
@@ -167,7 +169,7 @@ struct Place {
     branch: bool,
 }
 
-/// Draws a block of `left` lines.
+/// Draws a block with `left` lines.
 fn block(draw: &mut impl Draw, place: Place, mut left: usize) -> Vec<Node> {
     let mut nodes = Vec::new();
     while left > 0 {
@@ -178,7 +180,7 @@ fn block(draw: &mut impl Draw, place: Place, mut left: usize) -> Vec<Node> {
     nodes
 }
 
-/// Draws a statement of at least one line and at most `most` lines.
+/// Draws a statement with at least one and at most `most` lines.
 fn statement(draw: &mut impl Draw, place: Place, most: usize) -> Node {
     let Place { indent, loops, branch } = place;
     let deeper = indent < DEEPEST;
@@ -195,7 +197,7 @@ fn statement(draw: &mut impl Draw, place: Place, most: usize) -> Node {
         at -= weight;
         kind += 1;
     }
-    // Lines of a body: any number that fits is as likely.
+    // Every number of lines that fits is equally likely for a body.
     let mut share = |most: usize| 1 + draw.below(most.max(1) as u32) as usize;
     let inner = |loops: u32, branch: bool| Place { indent: indent + 1, loops, branch };
     let one = |statement| Node::One { statement, variable: 0, number: 0 };
@@ -237,12 +239,12 @@ fn statement(draw: &mut impl Draw, place: Place, most: usize) -> Node {
     }
 }
 
-/// Lines with their successors, from statements with blocks.
+/// Builder of lines with successors from nested statements.
 struct Flattened {
     lines: Vec<Line>,
 }
 
-/// Lines that `break` and `continue` of a loop lead to.
+/// Lines to which `break` and `continue` of a loop lead.
 #[derive(Debug, Clone, Copy, Default)]
 struct Loop {
     after: usize,
@@ -256,7 +258,7 @@ impl Flattened {
         self.lines.push(Line { indent, loops, statement, variable, number, yes, no });
     }
 
-    /// Appends a block after which line `after` runs.
+    /// Appends a block. Line `after` is executed after the block.
     fn block(&mut self, nodes: &[Node], place: Place, after: usize, inside: Loop) {
         for (at, node) in nodes.iter().enumerate() {
             let start = self.lines.len();
@@ -296,7 +298,7 @@ impl Flattened {
 }
 
 impl Program {
-    /// A program of `lines` lines, at least one; v0 modulo `modulus`, 2 or more.
+    /// Draws a program of `lines` lines, at least one, with v0 modulo `modulus`, at least 2.
     #[must_use]
     pub fn draw(draw: &mut impl Draw, lines: usize, modulus: u32) -> Self {
         let place = Place { indent: 0, loops: 0, branch: false };
@@ -309,7 +311,8 @@ impl Program {
         Self { lines: flat.lines, modulus }
     }
 
-    /// v0 after the last line. None: a program that does not end within 2^24 lines.
+    /// Runs the program and returns v0 after the last line. Returns `None` if the program does not
+    /// end within 2^24 lines.
     #[must_use]
     pub fn run(&self) -> Option<u32> {
         let (mut at, mut values) = (0, [0u32; 1 + LOOPS as usize]);
@@ -340,8 +343,8 @@ impl Program {
         None
     }
 
-    /// Steps that a network takes: 1, and for each line 2^l, l the loops around it, and 2^(l + 1)
-    /// more at a `while`.
+    /// Returns the number of steps that a network needs to execute the program: 1, plus 2^l for
+    /// each line within l loops, plus 2^(l + 1) for each `while`.
     #[must_use]
     pub fn steps(&self) -> u32 {
         let of =
@@ -349,7 +352,7 @@ impl Program {
         1 + self.lines.iter().map(of).sum::<u32>()
     }
 
-    /// The same with one statement about v0, drawn among all, replaced by `_ = 0`.
+    /// Replaces one random statement about v0 by `_ = 0`.
     #[must_use]
     pub fn with_hidden(mut self, draw: &mut impl Draw) -> Self {
         let shown = |line: &&mut Line| {
@@ -365,16 +368,17 @@ impl Program {
         self
     }
 
-    /// Tokens that there are, for v0 modulo `modulus`.
+    /// Returns the number of distinct tokens for v0 modulo `modulus`.
     #[must_use]
     pub fn entries(modulus: u32) -> u32 {
         FIRST_NUMBER + modulus.max(10)
     }
 
-    /// Appends the program as a row of `nodes` nodes of [`NODE`] values each: tokens, the
-    /// successors if true and if false, the exit, steps. The exit is the node behind the last line.
-    /// It and what pads the row have token 0 alone, and are their own successors. Steps are
-    /// `most_steps` at most. None: more lines than fit.
+    /// Appends the program as a row of `nodes` nodes with [`NODE`] values each: the tokens, the
+    /// successor if the condition is true and if it is false, the exit, and the number of steps.
+    /// The exit is the node after the last line. The exit and the padding nodes have only token 0
+    /// and are their own successors. The number of steps is at most `most_steps`. Returns `None` if
+    /// the program has too many lines.
     #[must_use]
     pub fn encode(&self, nodes: usize, most_steps: u32, row: &mut Vec<f32>) -> Option<()> {
         let exit = self.lines.len();
@@ -395,7 +399,8 @@ impl Program {
 }
 
 impl Line {
-    /// Its tokens: indentation, operation, variable, number; 0 where there is none.
+    /// Returns the tokens of the line: indentation, operation, variable and number. Tokens that the
+    /// line lacks are 0.
     #[must_use]
     pub fn tokens(&self) -> [u32; TOKENS] {
         let operation = STATEMENTS.iter().position(|&s| s == self.statement).unwrap_or(0) as u32;
@@ -442,8 +447,8 @@ impl fmt::Display for Program {
     }
 }
 
-/// A length from 2 to `most`: `most` nine times of ten, else the next shorter one half the time,
-/// and so on.
+/// Draws a length from 2 to `most`. The probability of `most` is 9/10, and each shorter length has
+/// half of the remaining probability.
 pub fn length(draw: &mut impl Draw, most: usize) -> usize {
     if draw.below(10) > 0 {
         return most;
