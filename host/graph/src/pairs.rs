@@ -1,16 +1,18 @@
-//! Pairs of rows: how well inner products tell links from pairs that are not linked.
+//! Loss of link prediction: the inner product of two rows predicts whether they are linked.
 //!
-//! A pair is a link with the probability `sigmoid(<z_u, z_v>)` (Kipf and Welling 2016, "Variational graph
-//! auto-encoders", eq. 2), and its loss is the binary cross-entropy of that, with y = 1 for a link:
+//! A pair is a link with probability `sigmoid(<z_u, z_v>)` (Kipf and Welling 2016, "Variational
+//! graph auto-encoders", eq. 2). The loss of a pair is the binary cross-entropy of this
+//! probability, with y = 1 for a link:
 //!
 //! ```text
 //! s = <z_u, z_v>        x = (1 - 2 y) s        loss = softplus(x) = max(x, 0) + ln(1 + exp(-|x|))
 //! dloss / ds = sigmoid(s) - y = (1 - 2 y) sigmoid(x)        dloss / dz_v = dloss / ds z_u
 //! ```
 //!
-//! A pair is in the lists of both its rows. Each row computes the score anew and keeps its own half: half of
-//! the loss, and the gradient of its own z. So one pass over rows in any order is all, and a row's bits
-//! depend on the graph, the pairs and z alone: sums are in the order of the lists, links first.
+//! A pair is in the lists of both its rows. Each row computes the score itself and contributes half
+//! of the loss, and the gradient of its own z. One pass over the rows in any order is therefore
+//! enough. The bits of a row depend only on the graph, the pairs and z, because sums are in the
+//! order of the lists, links first.
 
 use std::ops::Range;
 
@@ -23,30 +25,31 @@ use eciton_gather::{Sources, fetch};
 use crate::adjacency::Graph;
 use crate::links::{Links, Negatives, Pair};
 
-/// Number of pairs at once. Their rows and scores fit into the first-level cache.
+/// Number of pairs that are processed together. Their rows and scores fit the first-level cache.
 const CHUNK: usize = 32;
 
 /// Number of partial sums of an inner product.
 const LANES: usize = 16;
 
-/// The loss of pairs by the inner product of their rows, and its gradient.
+/// Loss of link prediction for linked and unlinked pairs, and its gradient.
 #[derive(Debug, Clone, Copy)]
 pub struct Pairs<'a> {
-    /// Graph whose links are the pairs with the label 1.
+    /// Graph whose links are the pairs with label 1.
     pub graph: &'a Graph,
-    /// Pairs with the label 0.
+    /// Pairs with label 0.
     pub negatives: &'a Negatives,
-    /// Weight of each pair's loss.
+    /// Factor of each pair's loss.
     pub weight: f32,
 }
 
 impl Pairs<'_> {
-    /// Writes rows `rows` of the gradient of `sum over pairs of weight * loss` to `gradient`
-    /// `[rows, columns]`, and each row's half of the loss of its pairs to `losses` `[rows]`. `input`
-    /// `[V, columns]` has all rows.
+    /// Computes `sum over pairs of weight * loss` and its gradient for the rows `rows`. Writes the
+    /// gradient to `gradient` `[rows, columns]`, and half of the loss of each row's pairs to
+    /// `losses` `[rows]`. `input` `[V, columns]` contains all rows.
     ///
     /// # Panics
-    /// If the extents of the arguments differ, or rows are not f32; they come from one program.
+    /// Panics if the dimensions of the arguments differ or if the rows are not f32. The arguments
+    /// come from one compiled program, so this is a fault of the caller.
     pub fn run<'x>(
         &self,
         input: impl Into<Sources<'x>>,
@@ -75,7 +78,7 @@ dispatch! {
 }
 
 dispatch! {
-    /// The inner products of pairs of rows; NaN where there is no such row.
+    /// Computes the inner products of pairs of rows. The result is NaN if a row does not exist.
     pub(crate) fn inner_products(z: View<'_>, pairs: &[Pair], into: &mut [f32]) = products
 }
 
@@ -105,7 +108,7 @@ fn sum<const C: usize, const FMA: bool>(
         let mut others = links.of(v as u32).map(|u| (u, -1.0)).chain(negatives);
         loop {
             let mut from: [&[f32]; CHUNK] = [&[]; CHUNK];
-            // 1 - 2 y, and x; what follows from padding counts nothing.
+            // Computes 1 - 2 y, and x. Padding values have no effect.
             let (mut signs, mut scores) = ([0.0f32; CHUNK], [0.0f32; CHUNK]);
             let mut count = 0;
             for ((from, sign), (u, of_pair)) in from.iter_mut().zip(&mut signs).zip(others.by_ref()) {
@@ -134,7 +137,7 @@ fn sum<const C: usize, const FMA: bool>(
     }
 }
 
-/// An inner product, of rows of a length that the compiler knows where C > 0.
+/// Returns an inner product. If C > 0, the rows have C values, which the compiler knows.
 #[inline(always)]
 fn dot<const C: usize, const FMA: bool>(a: &[f32], b: &[f32]) -> f32 {
     match (a.first_chunk::<C>(), b.first_chunk::<C>()) {
@@ -165,8 +168,9 @@ fn product<const FMA: bool>(a: &[f32], b: &[f32]) -> f32 {
     sums[0]
 }
 
-/// The sum of `max(x, 0) + ln(1 + exp(-|x|))` over at most [`CHUNK`] values, of which `small` has `exp(-|x|)`:
-/// one logarithm, of a product that is 2^32 at most.
+/// Returns the sum of `max(x, 0) + ln(1 + exp(-|x|))` over at most [`CHUNK`] values. `small`
+/// contains `exp(-|x|)` of each. One logarithm suffices, because it is taken of a product that is
+/// at most 2^32.
 #[inline(always)]
 fn softplus(scores: &[f32], small: &[f32]) -> f64 {
     let (mut sum, mut product) = (0.0, 1.0);
@@ -177,17 +181,18 @@ fn softplus(scores: &[f32], small: &[f32]) -> f64 {
     sum + f64::ln(product)
 }
 
-/// `1 / (1 + exp(-x))`, of which `small` is `exp(-|x|)`: without an overflow on either side.
+/// Returns `1 / (1 + exp(-x))`, where `small` is `exp(-|x|)`. This form does not overflow for any
+/// x.
 #[inline(always)]
 fn sigmoid(x: f32, small: f32) -> f32 {
     (if x >= 0.0 { 1.0 } else { small }) / (1.0 + small)
 }
 
-/// Adds `factor * row` of each row.
+/// Adds `factor * row` for each row to `to`.
 #[inline(always)]
 fn add<const C: usize, const FMA: bool>(rows: &[&[f32]], factors: &[f32], to: &mut [f32]) {
     if let (true, Some(to)) = (C > 0, to.first_chunk_mut::<C>()) {
-        // In registers.
+        // These sums stay in registers.
         let mut sums = *to;
         for (row, &factor) in rows.iter().zip(factors) {
             let Some(row) = row.first_chunk::<C>() else { continue };

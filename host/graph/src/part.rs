@@ -1,26 +1,28 @@
-//! Graph of a micro-batch: the lists of its first rows, and the same edges by source.
+//! Graph of a micro-batch (a part of a batch with its own rows): the adjacency lists of its first
+//! rows, and the same edges by source.
 
 use std::sync::Arc;
 
 use crate::adjacency::{Adjacency, Graph};
 use eciton_gather::Positions;
 
-/// A graph of local rows, and the position in its in-lists of each edge of its out-lists.
+/// Graph of a micro-batch in local rows, and for each edge of its out-lists the index in its
+/// in-lists.
 #[derive(Debug, Clone)]
 pub struct PartGraph {
-    /// The lists.
+    /// Adjacency lists in local rows.
     pub graph: Arc<Graph>,
-    /// Index in the in-lists of each edge of the out-lists.
+    /// For each edge of the out-lists, its index in the in-lists.
     pub reverse: Positions,
 }
 
 impl PartGraph {
-    /// Takes the lists of the first `targets` rows of `incoming`, among its first `rows` rows. The
-    /// lists of the other rows are empty. The caller guarantees that these lists have no source
-    /// past `rows`.
+    /// Creates a graph of `rows` local rows with the lists of the first `targets` rows of
+    /// `incoming`. The lists of the other rows are empty. The caller guarantees that these lists
+    /// contain no source from `rows` on.
     ///
     /// # Panics
-    /// If there are fewer rows than that, or a source is not among them.
+    /// Panics if `incoming` has fewer rows, or if a source is not below `rows`.
     #[must_use]
     pub fn of_first(incoming: &Adjacency, targets: usize, rows: usize) -> Self {
         let mut offsets = Vec::with_capacity(rows + 1);
@@ -28,7 +30,7 @@ impl PartGraph {
         let edges = offsets[targets];
         offsets.resize(rows + 1, edges);
         let neighbours = incoming.neighbours()[..edges as usize].to_vec();
-        // By source, in the order of targets: a count, then places.
+        // Sorts edges by source, in the order of targets: counts first, then positions.
         let mut starts = vec![0u64; rows + 1];
         neighbours.iter().for_each(|&source| starts[source as usize + 1] += 1);
         (0..rows).for_each(|row| starts[row + 1] += starts[row]);
@@ -39,7 +41,7 @@ impl PartGraph {
             for edge in offsets[target] as usize..offsets[target + 1] as usize {
                 let cursor = &mut cursors[neighbours[edge] as usize];
                 sorted[*cursor as usize] = target as u32;
-                // A part has fewer than 2^32 edges: a sampler has said so.
+                // A micro-batch has fewer than 2^32 edges, which the sampler guarantees.
                 reverse[*cursor as usize] = edge as u32;
                 *cursor += 1;
             }

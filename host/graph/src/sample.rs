@@ -1,11 +1,12 @@
-//! Samplers of subgraphs: what mini-batches of graph networks are trained on.
+//! Samplers of subgraphs, on which graph networks are trained in mini-batches.
 //!
-//! A [`Sampler`] draws a [`Subgraph`] from a graph by a [`Method`]; a [`SampleKey`] names all its
-//! random numbers, so that any thread at any time draws the same bits. A sampler is shared, and
-//! each thread has a [`Room`] of its own. No draw costs work by the size of the graph.
+//! A [`Sampler`] draws a [`Subgraph`] from a graph by a [`Method`]. A [`SampleKey`] determines all
+//! random numbers of the subgraph, so that any thread at any time draws the same bits. Threads
+//! share a sampler, and each thread has its own scratch memory, a [`Room`]. The cost of a draw does
+//! not depend on the size of the graph.
 //!
-//! [`normalise`] has GraphSAINT's weights, which make up for what samples leave out; [`parts`] has
-//! the fixed parts of CoFree-GNN.
+//! [`normalise`] computes GraphSAINT's weights, which correct the bias of sampling. [`parts`] has
+//! the fixed partition of CoFree-GNN.
 //!
 //! ```
 //! use eciton_graph::adjacency::{Graph, Options};
@@ -45,42 +46,44 @@ use crate::random::SplitMix64;
 use induced::Draws;
 use neighbours::FanOut;
 
-/// Methods of drawing a subgraph. The first four draw vertices of their own and take the edges
-/// between them (the *induced* methods). The last two follow incoming edges from given targets.
+/// Method of drawing a subgraph. The first four methods draw vertices and include all edges between
+/// them (*induced* methods). The last two follow incoming edges from given target vertices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Method {
-    /// GraphSAINT's vertex sampler (Zeng et al., ICLR 2020, section 3.3): as many vertices as the
-    /// budget has rows, with replacement, v with probability proportional to `||A~[:, v]||^2`. A~
-    /// is `(D + I)^-1 (A + I)`: a vertex that no list names has its own term.
+    /// GraphSAINT's vertex sampler (Zeng et al., ICLR 2020, section 3.3). It draws as many vertices
+    /// as the row budget allows, with replacement, v with probability proportional to `||A~[:,
+    /// v]||^2`. A~ is `(D + I)^-1 (A + I)`, so that a vertex in no list still has its own term.
     Vertex,
-    /// GraphSAINT's edge sampler: half as many edges as the budget has rows, with replacement, edge
-    /// {u, v} with probability proportional to `1/deg(u) + 1/deg(v)`. In a graph that is not
-    /// symmetric the edge from u to v has `1/deg_out(u) + 1/deg_in(v)`.
+    /// GraphSAINT's edge sampler. It draws half as many edges as the row budget, with replacement,
+    /// edge {u, v} with probability proportional to `1/deg(u) + 1/deg(v)`. In a graph that is not
+    /// symmetric, the edge from u to v has `1/deg_out(u) + 1/deg_in(v)`.
     Edge,
-    /// GraphSAINT's random walks: `rows / (length + 1)` uniform roots with replacement, and from
-    /// each a walk of `length` steps to uniform in-neighbours. A walk ends at a vertex that has
-    /// none.
+    /// GraphSAINT's random walks. It draws `rows / (length + 1)` uniform roots with replacement,
+    /// and from each a walk of `length` steps to uniform in-neighbours. A walk ends at a vertex
+    /// without in-neighbours.
     Walk {
         /// Number of steps of a walk, from 1.
         length: u32,
     },
-    /// The frontier sampler by a dashboard (Zeng et al., IPDPS 2019, algorithms 2 and 3):
-    /// `frontier` uniform roots with replacement; `rows - frontier` times a vertex of the frontier
-    /// is drawn with probability proportional to its in-degree, at least 1 and at most
-    /// [`DEGREE_CLIP`]. A uniform in-neighbour takes its place; a uniform root where it has none.
+    /// Frontier sampler with a dashboard (Zeng et al., IPDPS 2019, algorithms 2 and 3). It starts
+    /// with `frontier` uniform roots with replacement. Then `rows - frontier` times it draws a
+    /// vertex of the frontier with probability proportional to its in-degree, limited to 1 to
+    /// [`DEGREE_CLIP`]. A uniform in-neighbour replaces the drawn vertex, or a uniform root if it
+    /// has none.
     Frontier {
         /// Number of vertices of the frontier, from 1 to the budget.
         frontier: u32,
     },
-    /// GraphSAGE's neighbours (Hamilton et al. 2017): of each row within h hops of the targets,
-    /// `fan_out[h]` of its incoming edges without replacement, or all where it has no more.
+    /// GraphSAGE's neighbour sampler (Hamilton et al. 2017). For each row at distance h from the
+    /// targets, it draws `fan_out[h]` incoming edges without replacement, or all if there are no
+    /// more.
     Neighbours {
         /// Maximum number of edges per row for each hop, that of the targets first.
         fan_out: Vec<u32>,
     },
-    /// ShaDow-GNN's neighbourhoods (Zeng et al. 2021): for each target the rows that
-    /// [`Method::Neighbours`] finds and all edges between them, each target's apart from the
-    /// others'.
+    /// ShaDow k-hop sampler (Zeng et al. 2021). For each target it takes the rows that
+    /// [`Method::Neighbours`] finds and all edges between them. The subgraphs of different targets
+    /// are separate.
     Shadow {
         /// Maximum number of edges per row for each hop, that of the target first.
         fan_out: Vec<u32>,
@@ -103,23 +106,23 @@ impl SampleKey {
         Key::new(self.seed, Purpose::Sampling, self.round, self.interval, 0)
     }
 
-    /// Returns the random numbers of a sample as a whole.
+    /// Returns the random stream of the sample as a whole.
     fn stream(self) -> SplitMix64 {
         SplitMix64::new(self.key().0)
     }
 
-    /// Returns the random numbers of one row. They depend on no other row of the sample.
+    /// Returns the random stream of one row. It does not depend on the other rows of the sample.
     fn stream_of(self, row: u32) -> SplitMix64 {
         let (low, high) = self.key().row(u64::from(row));
         SplitMix64::new(u64::from(high) << 32 | u64::from(low))
     }
 }
 
-/// A method with what it draws from, for one graph.
+/// Sampler for one graph: a method with its precomputed tables.
 #[derive(Debug)]
 pub struct Sampler {
     draws: Kind,
-    /// Vertices and edges of the graph.
+    /// Numbers of vertices and edges of the graph.
     size: (u32, u64),
 }
 
@@ -131,12 +134,13 @@ enum Kind {
 }
 
 impl Sampler {
-    /// A sampler of `graph`. Walks and frontiers begin at `roots`, rows in training; an induced
-    /// method draws at most `rows` rows. The other two methods use neither.
+    /// Creates a sampler of `graph`. Walks and frontiers begin at `roots`, the training rows. An
+    /// induced method draws at most `rows` rows. The two methods that start at targets use neither.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what the method cannot draw from: no roots, roots that are no rows,
-    /// a budget or a fan-out of nothing, a walk or frontier beyond the budget, no edges to draw.
+    /// Returns [`Error::Parameter`] if the method cannot draw: for no roots, roots that are not
+    /// rows, a budget or fan-out of 0, a walk or frontier larger than the budget, or a graph
+    /// without edges.
     pub fn new(graph: &Graph, method: Method, roots: Arc<[u32]>, rows: u32) -> Result<Self> {
         let draws = match method {
             Method::Neighbours { fan_out } => Kind::Neighbours(FanOut::new(fan_out)?),
@@ -146,8 +150,9 @@ impl Sampler {
         Ok(Self { draws, size: (graph.vertices(), graph.edges()) })
     }
 
-    /// The most local rows that a sample of `targets` targets has; `u32::MAX` stands for that many
-    /// or more, which is more than local rows can number: take fewer targets.
+    /// Returns the maximum number of local rows of a sample with `targets` targets. `u32::MAX`
+    /// means that or more, which is too many for local row numbers, so that fewer targets must be
+    /// used.
     pub fn capacity(&self, targets: u32) -> u32 {
         let (vertices, _) = self.size;
         match &self.draws {
@@ -157,13 +162,12 @@ impl Sampler {
         }
     }
 
-    /// Draws a subgraph of the graph that the sampler was made for. [`Method::Neighbours`] and
-    /// [`Method::Shadow`] go from `targets`, of which those that are no vertices are passed over;
-    /// the others draw their own.
+    /// Draws a subgraph of the graph for which the sampler was created. [`Method::Neighbours`] and
+    /// [`Method::Shadow`] start at `targets`, and ignore targets that are not vertices. The other
+    /// methods draw their own vertices.
     ///
     /// # Panics
-    /// If `graph` has another number of vertices or edges than the sampler's; both come from one
-    /// program.
+    /// Panics if `graph` has another number of vertices or edges than the sampler's graph.
     pub fn sample(&self, graph: &Graph, key: SampleKey, targets: &[u32], room: &mut Room) -> Subgraph {
         assert_eq!((graph.vertices(), graph.edges()), self.size, "the graph that the sampler was made for");
         room.fit(graph);
@@ -175,7 +179,7 @@ impl Sampler {
     }
 }
 
-/// An [`Error::Parameter`] in these words.
+/// Returns an [`Error::Parameter`] with this name, value and allowed range.
 fn refused(name: &'static str, found: impl ToString, allowed: impl Into<String>) -> Error {
     Error::Parameter { name, found: found.to_string(), allowed: allowed.into() }
 }

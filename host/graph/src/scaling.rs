@@ -1,5 +1,5 @@
-//! Scaling of features before a run, and the moments of their columns. All of it is computed in
-//! f64.
+//! Scaling of features before a training run, and the mean and deviation of their columns. All
+//! computations are in f64.
 
 use std::sync::Arc;
 
@@ -9,32 +9,33 @@ use crate::corrections::{Correction, Corrections, Number};
 use crate::error::{Error, Result};
 use crate::features::{DenseRows, Features};
 
-/// The scaling that was applied to a data set's features.
+/// Scaling that was applied to a data set's features.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Scaling {
-    /// Nothing: they are as published.
+    /// No scaling: features have the values of the input.
     #[default]
     None,
-    /// Each row was divided by its sum.
+    /// Each row was divided by the sum of its values.
     Rows,
-    /// Each column had its mean taken away and was divided by its deviation.
+    /// The mean of each column was subtracted, and the result was divided by the column's standard
+    /// deviation.
     Columns(Arc<Moments>),
 }
 
-/// A whole number that f32 rounds.
+/// Whole number in the features that f32 cannot represent exactly.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rounded {
-    /// Its row.
+    /// Row of the number.
     pub row: u32,
-    /// Its column.
+    /// Column of the number.
     pub column: u32,
-    /// The number as it was read.
+    /// Number as it was read.
     pub exact: i128,
-    /// The number as it is stored.
+    /// Nearest f32, which is stored.
     pub stored: f32,
 }
 
-/// Means and deviations of columns.
+/// Mean and standard deviation of each feature column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moments {
     /// Mean of each column.
@@ -43,7 +44,7 @@ pub struct Moments {
     pub deviation: Vec<f64>,
 }
 
-/// Rows of features in f64, corrections included.
+/// Reader of feature rows in f64, corrections included.
 struct Exact<'a> {
     features: &'a Features,
     corrections: &'a Corrections,
@@ -58,8 +59,8 @@ impl<'a> Exact<'a> {
         Self { features, corrections, rounded: vec![0.0; columns], values: vec![0.0; columns] }
     }
 
-    /// The values of a row less `origin`. The large parts are subtracted before the correction is
-    /// added, so that whole numbers of 64 bits lose nothing.
+    /// Returns the values of a row minus `origin`. Large parts are subtracted before corrections
+    /// are added, so that whole 64-bit numbers lose no precision.
     fn row(&mut self, row: u32, origin: &[f64]) -> &[f64] {
         self.features.copy_row(row as usize, &mut self.rounded);
         less(&self.rounded, origin, self.corrections.of_row(row), &mut self.values);
@@ -79,8 +80,8 @@ fn less(rounded: &[f32], origin: &[f64], corrections: &[Correction], into: &mut 
 }
 
 impl Moments {
-    /// Computes the moments over some rows in f64: the means first, then the squares of the
-    /// differences. Sums run in the order of `rows`, and start from the first row's values.
+    /// Computes means and deviations over some rows in f64: the means first, then the squares of
+    /// the differences. Sums are in the order of `rows`, relative to the first row's values.
     #[must_use]
     pub fn of(features: &Features, rows: &[u32]) -> Self {
         let columns = features.columns() as usize;
@@ -123,13 +124,13 @@ impl Moments {
 }
 
 impl Features {
-    /// Columns less their means, divided by their deviations: computed in f64, with the
-    /// corrections, and then rounded to f32. Rows are dense afterwards, because zeros move, and
-    /// have no corrections.
+    /// Scales columns: subtracts the mean and divides by the deviation, in f64 with corrections,
+    /// and rounds to f32. The result is dense, because zeros become non-zero, and has no
+    /// corrections.
     ///
     /// # Errors
-    /// [`Error::Memory`] where the rows do not fit; [`Error::Mismatch`] for moments of other
-    /// columns.
+    /// Returns [`Error::Memory`] if the rows do not fit in memory, and [`Error::Mismatch`] if
+    /// `moments` has another number of columns.
     pub fn standardise(self, moments: &Moments) -> Result<Self> {
         let columns = self.columns();
         if moments.mean.len() != columns as usize || moments.deviation.len() != columns as usize {
@@ -165,8 +166,7 @@ impl Features {
         Ok(Self::Dense(dense))
     }
 
-    /// One value of each column that holds whole numbers that f32 rounds, with the row, the value
-    /// and the f32 that is stored for it.
+    /// Returns one example for each column with whole numbers that f32 cannot represent exactly.
     #[must_use]
     pub fn rounded_whole_numbers(&self) -> Vec<Rounded> {
         let mut found: Vec<Rounded> = Vec::new();
@@ -198,8 +198,8 @@ impl Features {
         found
     }
 
-    /// Returns whether these are counts, as bags of words are: kept as sparse rows, of whole
-    /// numbers that are not negative.
+    /// Returns whether the features are counts, such as bags of words: sparse rows of whole numbers
+    /// that are not negative.
     #[must_use]
     pub fn are_counts(&self) -> bool {
         match self {

@@ -6,7 +6,7 @@ use crate::edge_features::EdgeFeatures;
 use crate::error::{Error, Place, Result};
 use crate::features::{DenseRows, Features, SparseBuilder};
 
-/// Refuses a position that is no column.
+/// Checks that all column indices are below `count`.
 fn check(columns: &[u32], count: u32, what: &str) -> Result<()> {
     match columns.iter().find(|&&column| column >= count) {
         None => Ok(()),
@@ -18,10 +18,11 @@ fn check(columns: &[u32], count: u32, what: &str) -> Result<()> {
 }
 
 impl Features {
-    /// Returns the columns `columns`, in this order.
+    /// Returns the columns with the indices `columns`, in this order.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for a position that is no column, [`Error::Memory`] if the rows do not fit.
+    /// Returns [`Error::Malformed`] for an index that is too large, and [`Error::Memory`] if the
+    /// rows do not fit in memory.
     pub fn select_columns(&self, columns: &[u32]) -> Result<Self> {
         check(columns, self.columns(), "features")?;
         let width = u32::try_from(columns.len()).unwrap_or(u32::MAX);
@@ -66,10 +67,10 @@ impl Features {
 }
 
 impl EdgeFeatures {
-    /// Returns the columns `columns`, in this order.
+    /// Returns the columns with the indices `columns`, in this order.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for a position that is no column.
+    /// Returns [`Error::Malformed`] for an index that is too large.
     pub fn select_columns(&self, columns: &[u32]) -> Result<Self> {
         check(columns, self.columns(), "edge features")?;
         let width = u32::try_from(columns.len()).unwrap_or(u32::MAX);

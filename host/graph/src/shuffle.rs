@@ -1,15 +1,16 @@
-//! A keyed permutation: the numbers below a count in an order that a key decides, without a list of them.
+//! Keyed permutation: an order of the numbers below a count, computed from a key without storing a
+//! list.
 //!
-//! A Feistel network over the smallest even number of bits, at least 8, that holds the count (Luby and
-//! Rackoff 1988), of ten rounds: halves of few bits mix slowly. A number that falls outside of the count
-//! goes through it again (Black and Rogaway 2002, "cycle walking": fewer than four times on average from
-//! 64 numbers on).
+//! It is a Feistel network of ten rounds (Luby and Rackoff 1988), because halves of few bits mix
+//! slowly. It works on the smallest even number of bits, at least 8, that can represent the count.
+//! A number outside the count goes through the network again (Black and Rogaway 2002, "cycle
+//! walking"). From 64 numbers on, this takes fewer than four passes on average.
 
 use eciton_tensor::random::{Key, bits32};
 
 const ROUNDS: u64 = 10;
 
-/// An order of the numbers below a count.
+/// Pseudorandom order of the numbers below a count, computed from a key.
 ///
 /// ```
 /// use eciton_graph::shuffle::Shuffle;
@@ -22,20 +23,21 @@ const ROUNDS: u64 = 10;
 #[derive(Debug, Clone, Copy)]
 pub struct Shuffle {
     count: u32,
-    /// Bits of a half.
+    /// Number of bits of a half.
     half: u32,
     key: Key,
 }
 
 impl Shuffle {
-    /// The order of the numbers below `count` that `key` decides.
+    /// Creates the order of the numbers below `count` that `key` determines.
     #[must_use]
     pub fn new(count: u32, key: Key) -> Self {
         let bits = u64::BITS - u64::from(count.saturating_sub(1)).leading_zeros();
         Self { count, half: bits.div_ceil(2).max(4), key }
     }
 
-    /// The number at a place; a place that there is not stays as it is.
+    /// Returns the number at a position. A position that is not below the count is returned
+    /// unchanged.
     #[must_use]
     pub fn at(&self, place: u32) -> u32 {
         if place >= self.count {
@@ -44,7 +46,7 @@ impl Shuffle {
         let mut at = u64::from(place);
         loop {
             at = self.pass(at);
-            // At most 2^32 - 1.
+            // The value is at most 2^32 - 1.
             if at < u64::from(self.count) {
                 return at as u32;
             }

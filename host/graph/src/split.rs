@@ -1,5 +1,5 @@
-//! Splits of vertices into training, validation and test. A split is always by vertex id, never by
-//! chunk.
+//! Splits of vertices into training, validation and test sets. A split is always by vertex id,
+//! never by chunk.
 
 mod draw;
 
@@ -11,22 +11,22 @@ use crate::random::{NumpyRandomState, SplitMix64};
 pub use crate::labels::NO_LABEL;
 pub use draw::Draw;
 
-/// Three disjoint lists of vertex ids, each ascending.
+/// Split of the vertices: three disjoint lists of vertex ids, each in ascending order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Split {
-    /// Vertices whose labels the loss sees.
+    /// Vertices whose labels are used for training.
     pub train: Vec<u32>,
-    /// Vertices that choose between models.
+    /// Vertices for validation, by which models are compared.
     pub validation: Vec<u32>,
-    /// Vertices whose metrics are reported.
+    /// Vertices for test, on which metrics are reported.
     pub test: Vec<u32>,
 }
 
 impl Split {
-    /// Draws a split from `labels` `[V]`, in which [`NO_LABEL`] stands for none, with
-    /// [`SplitMix64`]. It takes `per_class_train` and `per_class_validation` labelled vertices of
-    /// each class. All other labelled vertices are for test. A class without more vertices than
-    /// both together is left to the test whole.
+    /// Draws a split with [`SplitMix64`] from `labels` `[V]`, in which [`NO_LABEL`] means no label.
+    /// Takes `per_class_train` training and `per_class_validation` validation vertices of each
+    /// class. All other labelled vertices are for test. A class with no more vertices than both
+    /// numbers together goes to the test set completely.
     pub fn stratified(
         labels: &[u32],
         per_class_train: usize,
@@ -37,8 +37,9 @@ impl Split {
         Self::by_class(labels, per_class_train, per_class_validation, |v| random.shuffle(v))
     }
 
-    /// [`Split::stratified`] with NumPy's legacy generator: the very split that Python code of the
-    /// form `RandomState(seed).permutation(np.where(y == k)[0])`, class after class, makes.
+    /// Draws a split like [`Split::stratified`] with NumPy's legacy generator. The result equals
+    /// that of Python code of the form `RandomState(seed).permutation(np.where(y == k)[0])`, class
+    /// after class.
     pub fn stratified_numpy(
         labels: &[u32],
         per_class_train: usize,
@@ -57,7 +58,7 @@ impl Split {
     ) -> Self {
         let mut order: Vec<u32> =
             (0..labels.len() as u32).filter(|&v| labels[v as usize] != NO_LABEL).collect();
-        // Stable: ascending ids within a class.
+        // The sort is stable, so ids ascend within a class.
         order.sort_by_key(|&v| labels[v as usize]);
         let mut split = Self::default();
         for class in order.chunk_by_mut(|&a, &b| labels[a as usize] == labels[b as usize]) {
@@ -74,20 +75,21 @@ impl Split {
         split.sorted()
     }
 
-    /// Labelled vertices drawn with [`SplitMix64`]: the first of `fractions` of them trains, the
-    /// second validates, the rest tests. Fractions outside 0..=1 are clamped.
+    /// Draws a split of the labelled vertices with [`SplitMix64`]. The first of `fractions` is the
+    /// fraction for training, the second for validation, and the rest is for test. Fractions
+    /// outside 0..=1 are clamped.
     pub fn random(labels: &Labels, fractions: [f64; 2], seed: u64) -> Self {
         Self::random_among(labelled(labels), fractions, seed)
     }
 
-    /// [`Split::random`] of the vertices `order`, which ascend.
+    /// Draws a split like [`Split::random`] of the vertices `order`, which are in ascending order.
     pub(crate) fn random_among(mut order: Vec<u32>, fractions: [f64; 2], seed: u64) -> Self {
         SplitMix64::new(seed).shuffle(&mut order);
         Self::cut(&order, fractions)
     }
 
-    /// [`Split::random`] with NumPy's legacy generator: `RandomState(seed).permutation(n)` over the
-    /// labelled vertices.
+    /// Draws a split like [`Split::random`] with NumPy's legacy generator:
+    /// `RandomState(seed).permutation(n)` over the labelled vertices.
     pub fn random_numpy(labels: &Labels, fractions: [f64; 2], seed: u32) -> Self {
         let mut order = labelled(labels);
         NumpyRandomState::new(seed).shuffle(&mut order);
@@ -95,7 +97,7 @@ impl Split {
     }
 
     fn cut(order: &[u32], [train, validation]: [f64; 2]) -> Self {
-        // Casts saturate and take NaN to 0.
+        // Casts saturate, and NaN becomes 0.
         let at = |share: f64| ((order.len() as f64 * share) as usize).min(order.len());
         let first = at(train);
         let second = at(train + validation).max(first);
@@ -107,8 +109,9 @@ impl Split {
         .sorted()
     }
 
-    /// Returns the rows that statistics of features are computed over: those that train; of many graphs the
-    /// vertices of graphs that do; all `rows` rows if none does, as for link prediction.
+    /// Returns the rows over which statistics of features are computed. These are the training
+    /// rows; in a data set of many graphs, all vertices of training graphs. Without training rows,
+    /// as in link prediction, all `rows` rows are returned.
     #[must_use]
     pub fn training_rows(&self, graphs: Option<&Graphs>, rows: usize) -> Vec<u32> {
         match graphs {
@@ -127,7 +130,7 @@ impl Split {
         }
     }
 
-    /// The split with each list ascending.
+    /// Returns the split with each list in ascending order.
     pub fn sorted(mut self) -> Self {
         for part in [&mut self.train, &mut self.validation, &mut self.test] {
             part.sort_unstable();
@@ -135,16 +138,17 @@ impl Split {
         self
     }
 
-    /// The three lists with their names.
+    /// Returns the three lists with their names.
     pub fn parts(&self) -> [(&'static str, &[u32]); 3] {
         [("train", &self.train), ("validation", &self.validation), ("test", &self.test)]
     }
 
-    /// Checks that every vertex exists, has a label and is in one list only, once. `labels` has one
-    /// row a vertex; `file` is named in errors.
+    /// Checks that every vertex exists, has a label and occurs only once in all lists. `labels` has
+    /// one row per vertex. Error messages name `file`.
     ///
     /// # Errors
-    /// [`Error::SplitVertex`], [`Error::SplitOverlap`].
+    /// Returns [`Error::SplitVertex`] for a vertex that does not exist or has no label, and
+    /// [`Error::SplitOverlap`] for a vertex that occurs twice.
     pub fn validate(&self, labels: &Labels, file: &str) -> Result<()> {
         let mut owner: Vec<u8> = vec![u8::MAX; labels.rows()];
         let names = ["train", "validation", "test"];

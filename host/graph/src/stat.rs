@@ -49,18 +49,19 @@ pub struct Statistics {
     pub homophily: Option<f64>,
 }
 
-/// The sizes of many graphs; a median is the lower one of two.
+/// Sizes of the graphs of a data set of many graphs. Of two middle values, the median is the lower
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraphStatistics {
-    /// Graphs.
+    /// Number of graphs.
     pub count: u32,
-    /// Vertices of the smallest graph.
+    /// Number of vertices of the smallest graph.
     pub vertices_min: u32,
-    /// The median of vertices.
+    /// Median number of vertices.
     pub vertices_median: u32,
-    /// Vertices of the largest graph.
+    /// Number of vertices of the largest graph.
     pub vertices_max: u32,
-    /// The median of directed edges.
+    /// Median number of directed edges.
     pub edges_median: u64,
 }
 
@@ -86,12 +87,12 @@ impl GraphStatistics {
     }
 }
 
-/// One column of labels that are flags.
+/// Statistics of one label column of flags.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlagStatistics {
-    /// Vertices of which it is known.
+    /// Number of vertices for which the flag is known.
     pub known: u64,
-    /// Vertices for which it holds.
+    /// Number of vertices for which the flag holds.
     pub holds: u64,
 }
 
@@ -108,31 +109,32 @@ impl FlagStatistics {
     }
 }
 
-/// One column of labels that are numbers, or of edge features; all but `known` are 0 where none is
-/// known.
+/// Statistics of one label column of numbers, or of one column of edge features. If no value is
+/// known, all fields are 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct NumberStatistics {
-    /// Vertices (or edges) of which it is known.
+    /// Number of vertices (or edges) for which the number is known.
     pub known: u64,
-    /// Their mean.
+    /// Mean of the known numbers.
     pub mean: f64,
-    /// The standard deviation from it: the root of the mean square.
+    /// Standard deviation of the known numbers (divided by n).
     pub deviation: f64,
-    /// The least number.
+    /// Smallest known number.
     pub least: f32,
-    /// The largest number.
+    /// Largest known number.
     pub largest: f32,
 }
 
 impl NumberStatistics {
-    /// Each column of rows of `columns` values (at least one).
+    /// Computes the statistics of each column of rows of `columns` values (at least one).
     fn of(values: &[f32], columns: u32) -> Vec<Self> {
         let mut columns = vec![Self::default(); columns as usize];
         for row in values.chunks_exact(columns.len()) {
             for (column, &value) in columns.iter_mut().zip(row).filter(|(_, value)| !value.is_nan()) {
                 let first = column.known == 0;
                 column.known += 1;
-                // Welford's update: the mean so far, and in `deviation` the sum of squares.
+                // Welford's update: `mean` is the mean so far, and `deviation` is the sum of
+                // squares so far.
                 let from = f64::from(value) - column.mean;
                 column.mean += from / column.known as f64;
                 column.deviation += from * (f64::from(value) - column.mean);
@@ -148,7 +150,7 @@ impl NumberStatistics {
 }
 
 impl Statistics {
-    /// Counts a data set, which should be valid.
+    /// Computes the statistics of a data set, which should be valid.
     pub fn of(data: &Dataset) -> Self {
         let graph = &data.graph;
         let vertices = graph.vertices();

@@ -1,10 +1,10 @@
-//! Eciton's own format on disk: a folder of plain arrays that are read by mapping them.
+//! Store: Eciton's own data set format, a folder of plain arrays that are memory-mapped.
 //!
-//! `store.json` names version, extents and each array's file, length and checksum; the arrays are
-//! little-endian numbers without a header (`docs/reference/store-format.md` has the details). [`Writer`] streams a
-//! store, so that it may be larger than memory; [`open`] maps one, features included, after it has
-//! checked every length, checksum and id. A store appears complete or not at all: it is written
-//! under another name and renamed.
+//! `store.json` contains the version, the dimensions, and the file, length and checksum of each
+//! array. The arrays are little-endian numbers without a header (`docs/reference/store-format.md`
+//! has the details). [`Writer`] streams a store, so that it may be larger than memory. [`open`]
+//! maps a store, features included, after it has checked every length, checksum and id. A store is
+//! written under another name and renamed when it is complete, so that no incomplete store appears.
 //!
 //! ```
 //! use eciton_graph::generate::ManyGraphs;
@@ -34,10 +34,11 @@ pub use reader::{has_no_edges, open};
 pub use section::Section;
 pub use writer::{RowsWriter, Writer};
 
-/// Writes a whole data set as a store at `path`, where nothing may lie yet.
+/// Writes a whole data set as a store at `path`, which must not exist.
 ///
 /// # Errors
-/// As [`Writer`]; [`Dataset::validate`]'s for a data set that could not be read back.
+/// Returns the errors of [`Writer`], and those of [`Dataset::validate`] for a data set that could
+/// not be read back.
 pub fn write(path: &Path, data: &Dataset) -> Result<()> {
     data.validate()?;
     let mut writer = Writer::create(path)?;

@@ -1,18 +1,18 @@
-//! Ids of vertices as the user's data has them.
+//! Ids of vertices or graphs in the user's data.
 
-/// Ids of the vertices in the user's data.
+/// Ids of vertices (or graphs) in the user's data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VertexIds {
-    /// The ids are 0..V, the dense ids that this crate uses.
+    /// The user's ids are 0..V, like the dense ids of this crate.
     Dense,
-    /// One number per vertex.
+    /// Ids that are numbers, one per vertex.
     Numbers(Vec<u64>),
-    /// One word per vertex.
+    /// Ids that are words, one per vertex.
     Words(Vec<String>),
 }
 
 impl VertexIds {
-    /// Returns the user's id of `vertex`, or its dense id if no other is known.
+    /// Returns the user's id of `vertex`. If no id is known, returns the dense id.
     pub fn name(&self, vertex: u32) -> String {
         let found = match self {
             Self::Dense => None,

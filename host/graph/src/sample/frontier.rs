@@ -1,10 +1,10 @@
-//! The frontier sampler's dashboard (Zeng et al., IPDPS 2019, algorithm 3).
+//! Dashboard of the frontier sampler (Zeng et al., IPDPS 2019, algorithm 3).
 
 use crate::adjacency::Graph;
 use crate::random::SplitMix64;
 
-/// Maximum number of slots of a vertex. A vertex of a higher degree is drawn as often as one of
-/// this degree.
+/// Maximum number of dashboard slots of a vertex. A vertex of a higher degree is drawn as often as
+/// one of this degree.
 pub const DEGREE_CLIP: u32 = 3_000;
 
 /// Returns the number of slots of a vertex: its in-degree, limited to 1 to [`DEGREE_CLIP`].
@@ -12,22 +12,23 @@ pub(super) fn slots_of(graph: &Graph, vertex: u32) -> u32 {
     graph.in_degree(vertex).clamp(1, DEGREE_CLIP)
 }
 
-/// A vertex that is or was in the frontier.
+/// Vertex that is or was in the frontier, with its slots.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     vertex: u32,
-    /// Number of the vertex's slots. It is 0 once the vertex was drawn.
+    /// Number of the vertex's slots. It is 0 after the vertex was drawn.
     slots: u32,
 }
 
-/// Slots of the frontier's vertices, each vertex as many as its weight: a uniform slot is a vertex
-/// by weight. Slots of drawn vertices stay, void, until they are as many as the others.
+/// Slots of the frontier's vertices. Each vertex has a number of slots proportional to its weight,
+/// so that a uniform slot gives a vertex by weight. Slots of drawn vertices stay as void slots
+/// until they are as many as the valid ones.
 #[derive(Debug, Default)]
 pub(super) struct Dashboard {
-    /// The entry of each slot: 4 bytes.
+    /// Index of the entry of each slot, 4 bytes per slot.
     slots: Vec<u32>,
     entries: Vec<Entry>,
-    /// Slots that are not void.
+    /// Number of slots that are not void.
     valid: usize,
 }
 
@@ -40,8 +41,8 @@ impl Dashboard {
 
     fn push(&mut self, vertex: u32, slots: u32) {
         self.valid += slots as usize;
-        // At least half of the slots are valid, so that a draw takes two trials on the average at
-        // most.
+        // At least half of the slots are valid, so that a draw takes at most two attempts on
+        // average.
         if self.slots.len() + slots as usize > 2 * self.valid {
             self.compact();
         }
@@ -50,8 +51,8 @@ impl Dashboard {
         self.entries.push(Entry { vertex, slots });
     }
 
-    /// Drops what was drawn. The work is that of the slots written since the last time, so each is
-    /// paid once.
+    /// Removes void slots. The cost is proportional to the number of slots written since the last
+    /// call.
     fn compact(&mut self) {
         self.entries.retain(|entry| entry.slots > 0);
         self.slots.clear();
@@ -60,8 +61,8 @@ impl Dashboard {
         }
     }
 
-    /// Takes a vertex out, each with probability proportional to its slots; none of an empty
-    /// frontier.
+    /// Removes a vertex, drawn with probability proportional to its slots, and returns it. Returns
+    /// `None` if the frontier is empty.
     fn pop(&mut self, random: &mut SplitMix64) -> Option<u32> {
         if self.valid == 0 {
             return None;
@@ -77,9 +78,9 @@ impl Dashboard {
         }
     }
 
-    /// Draws a frontier of `size` roots and moves it `steps` times. `slots` is a vertex' number of
-    /// slots, from 1. `seen` is told the vertex that a step draws, `None` for the first frontier,
-    /// and the vertex that enters.
+    /// Draws a frontier of `size` roots and moves it `steps` times. `slots` returns a vertex's
+    /// number of slots, at least 1. `seen` is called with the vertex that a step draws (`None` for
+    /// the first frontier) and the vertex that enters.
     pub(super) fn run(
         &mut self,
         graph: &Graph,

@@ -1,4 +1,4 @@
-//! The induced methods: vertices are drawn, and the edges between them come along.
+//! Induced sampling methods, which draw vertices and include all edges between them.
 
 use std::sync::Arc;
 
@@ -9,14 +9,15 @@ use super::{Method, SampleKey, Subgraph, refused};
 use crate::adjacency::{Adjacency, Graph};
 use crate::error::Result;
 
-/// Maximum number of draws for each vertex of the graph. Vertices are drawn with replacement, so that at this
-/// number each micro-batch has all but e^-16 of the vertices, and more draws take time only.
+/// Maximum number of draws per vertex of the graph. Vertices are drawn with replacement, so with
+/// this number a micro-batch has all but a fraction e^-16 of the vertices. More draws only take
+/// time.
 const MAX_DRAWS: u64 = 16;
 
-/// Number of draws that a micro-batch may have in any case.
+/// Number of draws that a micro-batch may always have, whatever the size of the graph.
 const FREE_DRAWS: u64 = 1 << 16;
 
-/// Source of the drawn vertices, with their maximum number.
+/// Distribution from which vertices are drawn, and their maximum number.
 #[derive(Debug)]
 pub(super) struct Draws {
     from: From,
@@ -32,7 +33,7 @@ enum From {
     Frontier { roots: Arc<[u32]>, size: u32 },
 }
 
-/// Rows with a list that is not empty; `None` where all have one.
+/// Rows whose list is not empty. `None` if all rows have a non-empty list.
 #[derive(Debug)]
 struct Listed {
     rows: Option<Vec<u32>>,
@@ -52,19 +53,21 @@ impl Listed {
     }
 }
 
-/// Edges by `1/deg(u) + 1/deg(v)`: a uniform end among the rows that have a list, and of its list a
-/// uniform entry. The two ends of an edge give it the two terms, so no table by edge is needed.
+/// Distribution of edges by `1/deg(u) + 1/deg(v)`: a uniform end among the rows with a list, and a
+/// uniform entry of its list. The two ends of an edge contribute the two terms, so no table by edge
+/// is needed.
 #[derive(Debug)]
 struct Ends {
     targets: Listed,
-    /// `None` where every edge has its reverse: its source is a target as well.
+    /// Rows with outgoing edges. `None` if every edge has its reverse, because then each source is
+    /// a target as well.
     sources: Option<Listed>,
 }
 
 impl Draws {
     pub(super) fn new(graph: &Graph, method: &Method, roots: Arc<[u32]>, rows: u32) -> Result<Self> {
         if rows == 0 {
-            return Err(refused("a subgraph's budget of rows", rows, "at least 1"));
+            return Err(refused("row budget of a subgraph", rows, "at least 1"));
         }
         let draws = u64::from(graph.vertices()).saturating_mul(MAX_DRAWS).max(FREE_DRAWS);
         if u64::from(rows) > draws {
@@ -72,25 +75,25 @@ impl Draws {
                 "at most {draws}: {MAX_DRAWS} draws for each of {} vertices, or {FREE_DRAWS}",
                 graph.vertices()
             );
-            return Err(refused("the rows that a micro-batch draws", rows, allowed));
+            return Err(refused("number of rows that a micro-batch draws", rows, allowed));
         }
         if roots.is_empty() {
-            return Err(refused("the number of training rows to sample from", 0, "at least 1"));
+            return Err(refused("number of training rows to sample from", 0, "at least 1"));
         }
         if let Some(root) = roots.iter().find(|&&root| root >= graph.vertices()) {
             let allowed = format!("below {}, the number of vertices", graph.vertices());
-            return Err(refused("a training row to sample from", root, allowed));
+            return Err(refused("training row to sample from", root, allowed));
         }
         let from = match *method {
             Method::Vertex => From::Vertices(Law::new(column_norms(graph))),
             Method::Edge if graph.edges() == 0 => {
-                return Err(refused("the number of edges to sample", 0, "at least 1"));
+                return Err(refused("number of edges to sample", 0, "at least 1"));
             }
             Method::Edge if rows < 2 => {
                 return Err(refused(
-                    "the budget of rows of sampled edges",
+                    "row budget of sampled edges",
                     rows,
-                    "at least 2, an edge's ends",
+                    "at least 2, the two ends of an edge",
                 ));
             }
             Method::Edge => From::Edges(Ends {
@@ -99,25 +102,25 @@ impl Draws {
             }),
             Method::Walk { length } => {
                 if length == 0 || length >= rows {
-                    let allowed = format!("1 to {}, one less than the budget of rows", rows - 1);
-                    return Err(refused("a walk's length", length, allowed));
+                    let allowed = format!("1 to {}, one less than the row budget", rows - 1);
+                    return Err(refused("walk length", length, allowed));
                 }
                 From::Walks { roots, length }
             }
             Method::Frontier { frontier: size } => {
                 if size == 0 || size > rows {
-                    return Err(refused("the frontier", size, format!("1 to {rows}, the budget of rows")));
+                    return Err(refused("frontier size", size, format!("1 to {rows}, the row budget")));
                 }
                 From::Frontier { roots, size }
             }
             Method::Neighbours { .. } | Method::Shadow { .. } => {
-                return Err(refused("the method", "one that goes from targets", "an induced one"));
+                return Err(refused("sampling method", "one that starts at targets", "an induced one"));
             }
         };
         Ok(Self { from, rows })
     }
 
-    /// The most vertices of a sample.
+    /// Returns the maximum number of vertices of a sample.
     pub(super) fn most(&self) -> u32 {
         match self.from {
             From::Walks { length, .. } => self.rows / (length + 1) * (length + 1),
@@ -129,7 +132,7 @@ impl Draws {
     pub(super) fn sample(&self, graph: &Graph, key: SampleKey, room: &mut Room) -> Subgraph {
         let mut ids = Vec::with_capacity(self.rows.min(graph.vertices()) as usize);
         let mut random = key.stream();
-        // The dashboard tells of vertices while it is borrowed.
+        // The dashboard reports vertices while it is borrowed.
         let mut dashboard = std::mem::take(&mut room.dashboard);
         let mut enter = |row: u32| {
             if room.enter(row) {
@@ -177,8 +180,8 @@ impl Draws {
     }
 }
 
-/// `||A~[:, v]||^2` of each v, A~ = `(D + I)^-1 (A + I)`: the sum over the lists that name v, and
-/// its own, of `1 / (deg + 1)^2`.
+/// Returns `||A~[:, v]||^2` of each v, with A~ = `(D + I)^-1 (A + I)`. It is the sum of `1 / (deg +
+/// 1)^2` over the lists that contain v and v's own list.
 fn column_norms(graph: &Graph) -> Vec<f64> {
     let mut norms = vec![0.0; graph.vertices() as usize];
     for row in 0..graph.vertices() {

@@ -1,27 +1,28 @@
-//! A law over many rows: a draw in constant time by an alias table (Walker 1977, built as by Vose
-//! 1991).
+//! Discrete distribution over many rows, drawn in constant time with an alias table (Walker 1977,
+//! built as by Vose 1991).
 
-/// One of n cells of equal probability. The outcome is its own row below the threshold, else the
-/// other.
+/// One of n cells of equal probability. The outcome is the cell's own row if the random bits are
+/// below the threshold, else the other row.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
-    /// Probability of the cell's own row, times 2^32. A whole cell has itself as its other row.
+    /// Probability of the cell's own row, times 2^32. A cell with only one outcome has itself as
+    /// the other row.
     threshold: u32,
     other: u32,
 }
 
-/// A law over `0..n`, 8 bytes a row.
+/// Distribution over `0..n`, with 8 bytes per row.
 #[derive(Debug)]
 pub(super) struct Law {
     cells: Vec<Cell>,
 }
 
 impl Law {
-    /// The law with these weights, finite and above 0.
+    /// Creates the distribution with these weights, which are finite and above 0.
     pub(super) fn new(mut weights: Vec<f64>) -> Self {
         let total: f64 = weights.iter().sum();
         let scale = weights.len() as f64 / total;
-        // Each cell's mass is 1 on the average.
+        // The average mass of a cell is 1.
         weights.iter_mut().for_each(|weight| *weight *= scale);
         let whole = |own| Cell { threshold: u32::MAX, other: own };
         let mut cells: Vec<Cell> = (0..weights.len() as u32).map(whole).collect();
@@ -36,11 +37,12 @@ impl Law {
                 poor.push(high);
             }
         }
-        // What is left missed 1 by rounding and stays whole.
+        // The remaining cells differ from 1 only by rounding, and have only one outcome.
         Self { cells }
     }
 
-    /// The row of a random word: the product's high half is the cell, its low half chooses within.
+    /// Draws a row from a random word. The high half of the product chooses the cell, and the low
+    /// half chooses the outcome.
     #[inline(always)]
     pub(super) fn draw(&self, word: u64) -> u32 {
         let product = u128::from(word) * self.cells.len() as u128;

@@ -1,5 +1,5 @@
-//! The methods that go from targets: GraphSAGE's sampled neighbours and ShaDow-GNN's
-//! neighbourhoods.
+//! Sampling methods that start at target vertices: GraphSAGE's sampled neighbours and the ShaDow
+//! k-hop sampler.
 
 use super::room::{Lists, Room, ask_ahead};
 use super::{SampleKey, Subgraph, refused};
@@ -14,10 +14,10 @@ pub(super) struct FanOut(Vec<u32>);
 impl FanOut {
     pub(super) fn new(fan_out: Vec<u32>) -> Result<Self> {
         if fan_out.is_empty() {
-            return Err(refused("the number of fan-outs", 0, "at least 1, one a hop"));
+            return Err(refused("number of fan-outs", 0, "at least 1, one per hop"));
         }
         if fan_out.contains(&0) {
-            return Err(refused("a fan-out", 0, "at least 1"));
+            return Err(refused("fan-out", 0, "at least 1"));
         }
         Ok(Self(fan_out))
     }

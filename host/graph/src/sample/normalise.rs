@@ -1,22 +1,23 @@
-//! GraphSAINT's normalisation (Zeng et al., ICLR 2020, section 3.2): how often samples hold a row
-//! or an edge, counted beforehand, and the weights that make up for it.
+//! GraphSAINT's normalisation (Zeng et al., ICLR 2020, section 3.2). It counts beforehand how often
+//! samples contain each row and edge, and computes weights that correct the sampling bias.
 //!
-//! With C_v and C_e of N subgraphs, an edge e of v's list weighs `C_v / C_e`, so that v's aggregate
-//! has the full graph's mean wherever v is drawn; v's loss weighs `N / (C_v R)`, R the number of
-//! training rows, so that the loss has the mean over all of them.
+//! C_v and C_e are the numbers of N subgraphs that contain row v and edge e. An edge e of v's list
+//! has the weight `C_v / C_e`, so that the expected aggregate of v is that of the full graph. The
+//! loss of v has the weight `N / (C_v R)`, with R the number of training rows, so that the expected
+//! loss is the mean over all training rows.
 
 use super::{Room, SampleKey, Sampler, Subgraph};
 use crate::adjacency::Graph;
 
-/// Maximum weight of an edge, as published.
+/// Maximum weight of an edge, as in the publication.
 pub const MOST: f32 = 1e4;
-/// Weight of an edge that no counted subgraph held, and count of a row that none held, as
-/// published.
+/// Weight of an edge that is in no counted subgraph, and count of a row that is in none, as in the
+/// publication.
 pub const UNSEEN: f32 = 0.1;
-/// The round of the keys of counted subgraphs: no round of training has it.
+/// Round number in the keys of counted subgraphs. No round of training has this number.
 pub const COUNTED_ROUND: u32 = u32::MAX;
 
-/// Number of counted subgraphs that hold each row and each edge of a graph.
+/// Number of counted subgraphs that contain each row and each edge of a graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
     /// Counts of the rows, `[V]`.
@@ -30,14 +31,15 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts of no subgraph: 4 bytes a vertex and 4 an edge.
+    /// Creates counts of no subgraph. They take 4 bytes per vertex and 4 bytes per edge.
     pub fn new(graph: &Graph) -> Self {
         let (vertices, edges) = (graph.vertices() as usize, graph.edges() as usize);
         Self { vertices: vec![0; vertices], edges: vec![0; edges], subgraphs: 0, rows: 0 }
     }
 
-    /// The counts of the subgraphs 0, 1, ... of round [`COUNTED_ROUND`], as many as have more rows
-    /// together than `coverage` times `roots`, the number of training rows; at most `most`.
+    /// Counts the subgraphs 0, 1, ... of round [`COUNTED_ROUND`], until they have more rows in
+    /// total than `coverage` times `roots`, the number of training rows. Counts at most `most`
+    /// subgraphs.
     pub fn of(
         sampler: &Sampler,
         graph: &Graph,
@@ -55,15 +57,15 @@ impl Counts {
         counts
     }
 
-    /// Returns whether the subgraphs have more rows together than `coverage` times `roots`.
+    /// Returns whether the counted subgraphs have more rows in total than `coverage` times `roots`.
     pub fn covers(&self, coverage: u32, roots: u32) -> bool {
         self.rows > u64::from(coverage) * u64::from(roots)
     }
 
-    /// Counts a subgraph of the graph.
+    /// Adds a subgraph of the graph to the counts.
     ///
     /// # Panics
-    /// If it has rows or edges that the graph has not; both come from one program.
+    /// Panics if the subgraph has rows or edges that the graph does not have.
     pub fn add(&mut self, subgraph: &Subgraph) {
         subgraph.ids.iter().for_each(|&id| self.vertices[id as usize] += 1);
         subgraph.edges.iter().for_each(|&edge| self.edges[edge as usize] += 1);
@@ -71,8 +73,8 @@ impl Counts {
         self.rows += subgraph.ids.len() as u64;
     }
 
-    /// Adds what another thread counted, of the same graph. In whichever order, the sums are the
-    /// same.
+    /// Adds the counts of another thread for the same graph. The sums do not depend on the order of
+    /// calls.
     pub fn merge(&mut self, other: &Self) {
         self.vertices.iter_mut().zip(&other.vertices).for_each(|(own, count)| *own += count);
         self.edges.iter_mut().zip(&other.edges).for_each(|(own, count)| *own += count);
@@ -80,11 +82,11 @@ impl Counts {
         self.rows += other.rows;
     }
 
-    /// `[edges]` of the subgraph: what each entry of its lists weighs, `C_v / C_e` up to [`MOST`],
-    /// or [`UNSEEN`] where C_e is 0.
+    /// Returns the weight of each entry of the subgraph's lists, `[edges]`: `C_v / C_e`, at most
+    /// [`MOST`], or [`UNSEEN`] if C_e is 0.
     ///
     /// # Panics
-    /// As [`Counts::add`].
+    /// Panics under the conditions of [`Counts::add`].
     pub fn edge_factors(&self, subgraph: &Subgraph) -> Vec<f32> {
         let mut factors = Vec::with_capacity(subgraph.edges.len());
         for (&id, list) in subgraph.ids.iter().zip(subgraph.incoming.offsets().windows(2)) {
@@ -99,11 +101,11 @@ impl Counts {
         factors
     }
 
-    /// `[rows]` of the subgraph: what the loss of each row weighs, `N / (C_v roots)`; a row that
-    /// was never counted is counted as [`UNSEEN`].
+    /// Returns the loss weight of each row of the subgraph, `[rows]`: `N / (C_v roots)`. A row that
+    /// was never counted has the count [`UNSEEN`].
     ///
     /// # Panics
-    /// As [`Counts::add`].
+    /// Panics under the conditions of [`Counts::add`].
     pub fn loss_weights(&self, subgraph: &Subgraph, roots: u32) -> Vec<f32> {
         let scale = f64::from(self.subgraphs) / f64::from(roots.max(1));
         let weight = |&id: &u32| match self.vertices[id as usize] {

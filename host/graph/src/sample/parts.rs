@@ -1,11 +1,11 @@
-//! Fixed parts of a graph by a vertex cut, for training without messages between parts (CoFree-GNN:
-//! Cao et al., "Communication-Free Distributed GNN Training with Vertex Cut", 2023).
+//! Fixed partition of a graph by a vertex cut, for training without messages between parts
+//! (CoFree-GNN: Cao et al., "Communication-Free Distributed GNN Training with Vertex Cut", 2023).
 //!
-//! Each edge is in one part, and a vertex in every part that has an edge of it. The part is a hash
-//! of the edge's end of the lower degree (degree-based hashing: Xie et al., NeurIPS 2014), so that
-//! hubs are cut. The loss of a vertex weighs, in each part, its local degree by its degree: its
-//! weights sum to 1. DropEdge-K: each part has K masks of dropped edges, drawn once, of which a
-//! round takes one.
+//! Each edge is in one part, and a vertex is in every part that has one of its edges. The part is a
+//! hash of the edge's end with the lower degree (degree-based hashing: Xie et al., NeurIPS 2014),
+//! so that hubs are cut. In each part, the loss of a vertex is weighted by its local degree divided
+//! by its degree, so that its weights sum to 1. With DropEdge-K, each part has K masks of dropped
+//! edges, drawn once, and each round uses one of them.
 
 #[cfg(test)]
 mod tests;
@@ -17,16 +17,17 @@ use super::{SampleKey, Subgraph, refused};
 use crate::adjacency::Graph;
 use crate::error::Result;
 
-/// The most parts of a graph, and the most masks of a part.
+/// Maximum number of parts of a graph, and of masks of a part.
 pub const MOST_PARTS: u32 = 1 << 16;
-/// The rounds of the keys by which edges find their parts and masks; no round of training has them.
+/// Round numbers in the keys by which edges are assigned to parts and masks. No round of training
+/// has these numbers.
 const PART_ROUND: u32 = u32::MAX - 1;
 const MASK_ROUND: u32 = u32::MAX - 2;
 
-/// One part of a graph.
+/// One part of a partitioned graph.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// Subgraph of the part, with ascending rows. The loss counts all training rows.
+    /// Subgraph of the part, with rows in ascending order. The loss counts all training rows.
     pub subgraph: Subgraph,
     /// Loss weight of each row, `[rows]`: its local degree divided by its degree, or 1 for a vertex
     /// without edges.
@@ -35,7 +36,7 @@ pub struct Part {
     masks: Vec<Vec<u64>>,
 }
 
-/// All parts of a graph.
+/// All parts of a partitioned graph.
 #[derive(Debug, Clone)]
 pub struct Parts {
     parts: Vec<Part>,
@@ -43,15 +44,15 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Cuts a graph into `count` parts by hashes of `seed`, without masks. An edge and its reverse
-    /// are in one part. A vertex without edges is in one part.
+    /// Divides a graph into `count` parts by hashes with `seed`, without masks. An edge and its
+    /// reverse are in the same part. A vertex without edges is in one part.
     ///
     /// # Errors
-    /// [`Error::Parameter`](crate::error::Error::Parameter) for no parts, or more than
+    /// Returns [`Error::Parameter`](crate::error::Error::Parameter) if `count` is 0 or above
     /// [`MOST_PARTS`].
     pub fn new(graph: &Graph, count: u32, seed: u64) -> Result<Self> {
         if !(1..=MOST_PARTS).contains(&count) {
-            return Err(refused("the number of parts", count, format!("1 to {MOST_PARTS}")));
+            return Err(refused("number of parts", count, format!("1 to {MOST_PARTS}")));
         }
         let key = Key::new(seed, Purpose::Sampling, PART_ROUND, 0, 0);
         let part_of = |vertex: u32| {
@@ -78,22 +79,22 @@ impl Parts {
         Ok(Self { parts, vertices: graph.vertices() })
     }
 
-    /// Gives each part `count` masks, each without the share `rate` of the part's edges on the
-    /// average. An edge and its reverse are dropped together. The masks of before are replaced.
+    /// Draws `count` masks for each part, replacing earlier masks. Each mask drops a fraction
+    /// `rate` of the part's edges on average. An edge and its reverse are dropped together.
     ///
     /// # Errors
-    /// [`Error::Parameter`](crate::error::Error::Parameter) for no masks or more than
-    /// [`MOST_PARTS`], and for a rate outside 0 to 1, 1 not included.
+    /// Returns [`Error::Parameter`](crate::error::Error::Parameter) if `count` is 0 or above
+    /// [`MOST_PARTS`], or if `rate` is not at least 0 and below 1.
     pub fn drop_edges(&mut self, count: u32, rate: f32, seed: u64) -> Result<()> {
         if !(1..=MOST_PARTS).contains(&count) {
-            return Err(refused("the number of masks of dropped edges", count, format!("1 to {MOST_PARTS}")));
+            return Err(refused("number of masks of dropped edges", count, format!("1 to {MOST_PARTS}")));
         }
         for (part, number) in self.parts.iter_mut().zip(0..) {
             let mut masks = Vec::with_capacity(count as usize);
             for mask in 0..count {
                 let key = Key::new(seed, Purpose::Sampling, MASK_ROUND, number, mask);
                 let Some(dropout) = Dropout::new(key, rate) else {
-                    return Err(refused("the share of edges to drop", rate, "from 0 to below 1"));
+                    return Err(refused("fraction of edges to drop", rate, "at least 0 and below 1"));
                 };
                 masks.push(mask_of(&part.subgraph, dropout));
             }
@@ -102,12 +103,12 @@ impl Parts {
         Ok(())
     }
 
-    /// The parts, in the order of their numbers.
+    /// Returns the parts in the order of their numbers.
     pub fn as_slice(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Returns the average number of parts that a vertex is in, from 1.
+    /// Returns the average number of parts that contain a vertex, at least 1.
     pub fn replication(&self) -> f64 {
         let rows: usize = self.parts.iter().map(|part| part.subgraph.ids.len()).sum();
         rows as f64 / f64::from(self.vertices)
@@ -120,14 +121,14 @@ impl Part {
         self.masks.len() as u32
     }
 
-    /// Returns the mask that a round takes, uniform by `key`, whose interval is the part's number.
-    /// Without masks it is 0.
+    /// Returns the index of the mask for a round, drawn uniformly with `key`, whose interval is the
+    /// number of the part. Without masks it is 0.
     pub fn mask(&self, key: SampleKey) -> u32 {
         key.stream().below(self.masks.len() as u64) as u32
     }
 
-    /// The part without the edges that a mask drops. All its rows stay. A mask that does not exist
-    /// drops nothing.
+    /// Returns the part without the edges that a mask drops. All rows stay. A mask that does not
+    /// exist drops nothing.
     pub fn dropped(&self, mask: u32) -> Subgraph {
         let Some(mask) = self.masks.get(mask as usize) else { return self.subgraph.clone() };
         let Subgraph { ids, hops, incoming, edges, .. } = &self.subgraph;
@@ -150,8 +151,8 @@ impl Part {
     }
 }
 
-/// A bit an entry: whether it is kept. Its numbers are those of its two vertices, the smaller one's
-/// row.
+/// Returns one bit per list entry, set if the entry is kept. The random number of an entry is
+/// addressed by its two vertices, the smaller one as the row.
 fn mask_of(subgraph: &Subgraph, dropout: Dropout) -> Vec<u64> {
     let mut mask = vec![0; subgraph.edges.len().div_ceil(64)];
     let mut at = 0;
@@ -178,10 +179,10 @@ impl Degrees<'_> {
     }
 }
 
-/// A part that takes entries by ascending target.
+/// Part under construction, which receives entries by ascending target.
 #[derive(Default)]
 struct Building {
-    /// Targets and how many entries each has; vertices without edges as well.
+    /// Targets with their numbers of entries, including vertices without edges.
     rows: Vec<(u32, u64)>,
     sources: Vec<u32>,
     edges: Vec<u64>,

@@ -1,4 +1,4 @@
-//! A thread's working memory for drawing subgraphs, which every draw uses again.
+//! Scratch memory of a thread for drawing subgraphs, reused by every draw.
 
 use super::frontier::Dashboard;
 use crate::adjacency::{Adjacency, Graph};
@@ -12,17 +12,18 @@ const AHEAD: usize = 4;
 const LINES: usize = 16;
 /// Number of list entries in a cache line.
 const LINE: usize = 16;
-/// Number of entries of a list that are scanned in the time of one row lookup.
+/// Number of list entries that are scanned in the time of one row lookup.
 const SCANNED: usize = 16;
 
-/// Memory of one thread for drawing: 4 1/8 bytes per vertex of the largest graph, plus the memory
-/// of the method. It carries no data from one sample to the next.
+/// Scratch memory of one thread for drawing subgraphs: 4 1/8 bytes per vertex of the largest graph,
+/// plus the memory of the method. It carries no data from one sample to the next.
 #[derive(Debug, Default)]
 pub struct Room {
     /// One bit per row, set if the row is in the subgraph. Between samples no bit is set.
     bits: Vec<u64>,
     /// Local row of each row whose bit is set. Most rows that are looked up are not in the
-    /// subgraph. The bits of a large graph fit into a cache that is too small for its local rows.
+    /// subgraph, so the bits are read first. The bits of a large graph fit a cache that is too
+    /// small for local rows.
     local: Vec<u32>,
     /// Positions within a list: of sources in the subgraph (`hits`) and of drawn sources
     /// (`chosen`).
@@ -31,12 +32,12 @@ pub struct Room {
     /// One number per position of a list. It equals `now` if the position is taken.
     taken: Vec<u32>,
     now: u32,
-    /// The keys by which a list is sorted.
+    /// Keys by which a list is sorted.
     pub(super) keys: Vec<u64>,
     pub(super) dashboard: Dashboard,
 }
 
-/// In-lists that grow row by row.
+/// Lists of in-neighbours under construction, row by row.
 pub(super) struct Lists {
     offsets: Vec<u64>,
     neighbours: Vec<u32>,
@@ -56,7 +57,7 @@ impl Lists {
         self.edges.push(edge);
     }
 
-    /// Ends a row's list; a second call in a row makes an empty list.
+    /// Ends a row's list. A row without entries has an empty list.
     pub(super) fn end(&mut self) {
         self.offsets.push(self.neighbours.len() as u64);
     }
@@ -67,7 +68,7 @@ impl Lists {
 }
 
 /// Prefetches the list of the row at `at` + [`AHEAD`], and the offset of the row at twice this
-/// distance. Rows are spread over the graph, so that their lists are in no cache.
+/// distance. Rows are spread over the graph, so their lists are in no cache.
 #[inline(always)]
 pub(super) fn ask_ahead(graph: &Graph, rows: &[u32], at: usize) {
     if let Some(&row) = rows.get(at + 2 * AHEAD) {
@@ -114,8 +115,8 @@ impl Room {
         }
     }
 
-    /// Adds to `lists` those of `ids` with the sources that are among them; `ids` ascend, and the
-    /// first has the local row `first`. No row is in afterwards.
+    /// Appends to `lists` the lists of `ids`, limited to sources that are in `ids`. `ids` ascend,
+    /// and the first has the local row `first`. Afterwards the subgraph is empty again.
     pub(super) fn induce(&mut self, graph: &Graph, ids: &[u32], first: u32, lists: &mut Lists) {
         for (&id, local) in ids.iter().zip(first..) {
             self.enter(id);
@@ -126,7 +127,8 @@ impl Room {
             let list = graph.in_neighbours(id);
             let from = graph.offsets()[id as usize];
             if list.len() / SCANNED > ids.len() {
-                // A hub's list is much longer than the subgraph, whose rows are looked up in it.
+                // A hub's list is much longer than the subgraph, so the subgraph's rows are looked
+                // up in the list.
                 let mut at = 0;
                 for (&source, local) in ids.iter().zip(first..) {
                     at += list[at..].partition_point(|&other| other < source);
@@ -144,8 +146,8 @@ impl Room {
             let (bits, hits) = (&self.bits[..], &mut self.hits[..list.len()]);
             let mut found = 0;
             for (&source, at) in list.iter().zip(0..) {
-                // Written in any case, for who is in is not to be predicted; the next one takes its
-                // place.
+                // The position is always written, because membership is unpredictable for a branch.
+                // The next position overwrites it if it is not a member.
                 if let Some(to) = hits.get_mut(found) {
                     *to = at;
                 }
@@ -159,8 +161,8 @@ impl Room {
         self.leave(ids);
     }
 
-    /// Fills `chosen` with `count` of the positions `0..of`, each once, or with all where there are
-    /// no more. Every set of so many is as likely (Floyd's method: Bentley and Floyd 1987).
+    /// Fills `chosen` with `count` distinct positions of `0..of`, or with all positions if there
+    /// are no more. All sets are equally likely (Floyd's method: Bentley and Floyd 1987).
     pub(super) fn choose(&mut self, random: &mut SplitMix64, count: u32, of: u32, chosen: &mut Vec<u32>) {
         chosen.clear();
         if of <= count {

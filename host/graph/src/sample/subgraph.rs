@@ -1,33 +1,34 @@
-//! A part of a graph by rows of its own.
+//! Subgraph of a graph, with its own local row numbers.
 
 use super::room::{Lists, Room};
 use crate::adjacency::{Adjacency, Graph};
 use crate::error::{Error, Place, Result};
 
-/// One sampled subgraph, in local rows.
+/// Sampled subgraph in local rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subgraph {
-    /// `[rows]`: the graph's row of each local row. Of an induced method: ascending, each once. Of
-    /// [`Method::Neighbours`](super::Method::Neighbours): the targets, then what is one hop away,
-    /// and so on, each once. Of [`Method::Shadow`](super::Method::Shadow): one ascending run a
-    /// target.
+    /// Row of the graph for each local row, `[rows]`. With an induced method, rows ascend, each
+    /// once. With [`Method::Neighbours`](super::Method::Neighbours), the targets come first, then
+    /// the rows at one hop, and so on, each once. With [`Method::Shadow`](super::Method::Shadow),
+    /// there is one ascending run per target.
     pub ids: Vec<u32>,
-    /// `hops[h]`: how many local rows, the first ones, are within h hops of the targets; the last
-    /// is all of them. One value where every layer computes all rows.
+    /// Number of local rows within h hops of the targets, for each h. These rows come first. The
+    /// last value is the number of all rows. There is only one value if every layer computes all
+    /// rows.
     pub hops: Vec<u32>,
-    /// In-lists by local row, sources ascending. Where there are several hops, those of the last
-    /// have empty lists.
+    /// Lists of in-neighbours in local rows, sources ascending. If there are several hops, the rows
+    /// of the last hop have empty lists.
     pub incoming: Adjacency,
-    /// `[edges]`: where each entry of `incoming` lies among the graph's incoming entries, and so
-    /// its weight and features.
+    /// Index of each entry of `incoming` among the graph's incoming entries, `[edges]`, by which
+    /// its weight and features are found.
     pub edges: Vec<u64>,
-    /// Local rows that the loss counts, in the order of the targets; `None`: every local row in
-    /// training.
+    /// Local rows that the loss counts, in the order of the targets. If `None`, every local
+    /// training row counts.
     pub targets: Option<Vec<u32>>,
 }
 
 impl Subgraph {
-    /// All rows of a graph, with the graph's own lists.
+    /// Returns all rows of a graph, with the graph's own lists.
     pub fn whole(graph: &Graph) -> Self {
         Self {
             ids: (0..graph.vertices()).collect(),
@@ -38,18 +39,18 @@ impl Subgraph {
         }
     }
 
-    /// The rows `ids`, ascending, and all edges between them.
+    /// Returns the subgraph of the rows `ids`, which ascend, with all edges between them.
     ///
     /// # Errors
-    /// [`Error::Malformed`] where they do not ascend, [`Error::UnknownVertex`] for one that is no
-    /// row.
+    /// Returns [`Error::Malformed`] if `ids` does not ascend, and [`Error::UnknownVertex`] for an
+    /// id that is not a row of the graph.
     pub fn induced(graph: &Graph, ids: Vec<u32>, room: &mut Room) -> Result<Self> {
         if let Some(at) = ids.windows(2).position(|pair| pair[0] >= pair[1]) {
             return Err(Error::Malformed {
                 place: Place::row("rows of a subgraph", at as u64 + 1),
                 expected: "ascending rows, each once".to_owned(),
-                found: "one that descends or repeats".to_owned(),
-                remedy: "sort them and drop repeats",
+                found: "a row that descends or repeats".to_owned(),
+                remedy: "sort the rows and remove repeats",
             });
         }
         if let Some(last) = ids.last().filter(|&&last| last >= graph.vertices()) {
@@ -63,7 +64,8 @@ impl Subgraph {
         Ok(Self::of_checked(graph, ids, room))
     }
 
-    /// [`Subgraph::induced`] of rows that are known to ascend within the graph.
+    /// Returns the subgraph of rows that are known to ascend and to exist, as in
+    /// [`Subgraph::induced`].
     pub(super) fn of_checked(graph: &Graph, ids: Vec<u32>, room: &mut Room) -> Self {
         let mut lists = Lists::new(ids.len());
         room.induce(graph, &ids, 0, &mut lists);

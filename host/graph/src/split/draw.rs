@@ -1,21 +1,22 @@
-//! Splits drawn from labels and a seed: shares, numbers per class, folds. Rows without a label are
-//! in no part; of many graphs the rows are those that stand for one.
+//! Splits drawn from labels and a random seed: by fractions, by numbers per class, or as folds.
+//! Rows without a label are in no part. In a data set of many graphs, the rows are the standing
+//! vertices, which represent their graphs.
 
 use super::{NO_LABEL, Split, labelled};
 use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::random::SplitMix64;
 
-/// Methods of drawing a split.
+/// Rule by which a split is drawn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Draw {
-    /// Shares for training, validation and test, of all rows or of each class. A boundary lies at
-    /// the sum of the shares before it, in whole rows. Within a class it is rounded to the nearest
-    /// row.
+    /// Fractions for training, validation and test, of all rows or of each class. The boundary
+    /// between two parts is at the sum of the fractions before it, rounded down to whole rows.
+    /// Within a class it is rounded to the nearest row.
     Shares {
-        /// Shares in [0, 1], with a sum of at most 1.
+        /// Fractions in [0, 1], with a sum of at most 1.
         shares: [f64; 3],
-        /// True if the shares apply to each class.
+        /// True if the fractions apply to each class.
         stratified: bool,
     },
     /// Training rows of each class, then validation and test rows out of the rest.
@@ -27,24 +28,26 @@ pub enum Draw {
         /// Total number of test rows. If `None`, all remaining rows are for test.
         test: Option<u32>,
     },
-    /// Rows are dealt out to folds in turns. `fold` is for test, and the next fold for validation.
+    /// Rows are assigned to folds in turn. The fold `fold` is for test, and the next fold for
+    /// validation.
     Folds {
         /// Number of folds, at least 3.
         folds: u32,
         /// Index of the test fold, below `folds`.
         fold: u32,
-        /// True if classes are dealt out one after the other. The number of rows of a class then
-        /// differs by at most one between folds.
+        /// True if classes are assigned to folds one after the other. The number of rows of a class
+        /// then differs by at most one between folds.
         stratified: bool,
     },
 }
 
 impl Draw {
-    /// Draws the split with [`SplitMix64`]: a function of labels, rule and seed.
+    /// Draws the split with [`SplitMix64`]. The result depends only on the labels, the rule and the
+    /// seed.
     ///
     /// # Errors
-    /// [`Error::DrawnSplit`] for classes where labels are none, for more rows than there are, and
-    /// for a split without a row that trains.
+    /// Returns [`Error::DrawnSplit`] if the rule needs classes and labels are flags or numbers, if
+    /// it needs more rows than there are, and if no row is left for training.
     pub fn draw(&self, labels: &Labels, seed: u64) -> Result<Split> {
         let rows = labelled(labels);
         let count = rows.len();
@@ -68,14 +71,16 @@ impl Draw {
             Self::Folds { folds, fold, stratified } => {
                 let classes = if stratified { by_class(labels, rows)? } else { vec![rows] };
                 if (count as u64) < u64::from(folds) {
-                    return refuse(format!("{folds} folds of {count} labelled rows; take fewer folds"));
+                    return refuse(format!("{folds} folds, but only {count} labelled rows; use fewer folds"));
                 }
                 let dealt = classes.into_iter().flat_map(|class| shuffled(class, &mut random));
                 deal(dealt, folds.max(1), fold)
             }
         };
         if split.train.is_empty() {
-            return refuse(format!("no row trains of {count} with labels; give training a larger share"));
+            return refuse(format!(
+                "none of the {count} labelled rows is for training; use a larger training fraction"
+            ));
         }
         Ok(split.sorted())
     }
@@ -90,10 +95,10 @@ fn shuffled(mut rows: Vec<u32>, random: &mut SplitMix64) -> Vec<u32> {
     rows
 }
 
-/// The labelled rows of each class, classes and rows ascending.
+/// Returns the labelled rows of each class. Classes and rows are in ascending order.
 fn by_class(labels: &Labels, rows: Vec<u32>) -> Result<Vec<Vec<u32>>> {
     let Some(of) = labels.as_classes() else {
-        let reason = "it goes by classes, and these labels are flags or numbers; take random or folds";
+        let reason = "it needs classes, but these labels are flags or numbers; use random or folds";
         return refuse(reason.to_owned());
     };
     let mut classes = vec![Vec::new(); labels.width() as usize];
@@ -107,7 +112,7 @@ fn by_class(labels: &Labels, rows: Vec<u32>) -> Result<Vec<Vec<u32>>> {
     Ok(classes)
 }
 
-/// Adds shares of shuffled rows; a boundary is rounded down after `rounding` is added to it.
+/// Divides shuffled rows by fractions. A boundary is rounded down after `rounding` is added to it.
 fn share(split: &mut Split, rows: Vec<u32>, shares: [f64; 3], rounding: f64) {
     let mut rows = rows.into_iter();
     let (all, mut until, mut taken) = (rows.len(), 0.0, 0);
@@ -129,7 +134,7 @@ fn per_class(
     for (number, class) in classes.into_iter().enumerate() {
         if class.len() < train {
             return refuse(format!(
-                "{train} rows of each class were asked for, and class {number} (of those with rows, from 0) has {}",
+                "{train} training rows per class were requested, but class {number} (of those with rows, from 0) has only {}",
                 class.len()
             ));
         }
@@ -140,7 +145,9 @@ fn per_class(
     let left = rest.len() as u64;
     let wanted = [validation, test].into_iter().flatten().map(u64::from).sum::<u64>();
     if wanted > left {
-        return refuse(format!("{wanted} rows to validate and test were asked for, and {left} are left"));
+        return refuse(format!(
+            "{wanted} rows for validation and test were requested, but only {left} remain after training"
+        ));
     }
     let mut rest = shuffled(rest, random).into_iter();
     split.validation.extend(rest.by_ref().take(validation.unwrap_or_default() as usize));

@@ -1,4 +1,4 @@
-//! `store.json`: what a store says of itself.
+//! Reading and writing of `store.json`, the description of a store.
 
 use std::path::Path;
 
@@ -10,15 +10,15 @@ use crate::error::{Error, Place, Result};
 use crate::labels::MAX_LABEL_COLUMNS;
 use crate::names::Names;
 
-/// Name of the file that makes a folder a store.
+/// File name of the description, by which a folder is recognised as a store.
 pub const DESCRIPTION: &str = "store.json";
 /// Name of the format in `store.json`.
 pub const FORMAT: &str = "eciton-store";
-/// The latest version that is read. A store is written as the first version that can hold it, which
-/// programs that know no later one read as well: 1 for classes, 2 for other labels, 3 for features of
-/// edges, 4 for many graphs, 5 for corrections of features.
+/// Latest store version that this program reads. A store is written in the first version that
+/// supports its content, so that older programs can read it as well. Version 1 has classes, 2 other
+/// labels, 3 edge features, 4 many graphs, 5 corrections of features.
 pub const VERSION: u64 = 5;
-/// Maximum number of bytes of the names of classes and columns that a store holds, as JSON.
+/// Maximum total length of the names of classes and columns in a store, in bytes of JSON.
 pub const MAX_NAMES_BYTES: usize = 1 << 19;
 
 /// Maximum length of a `store.json` that is read, in bytes.
@@ -44,18 +44,18 @@ pub(super) enum Kind {
     Sparse,
 }
 
-/// Kind of labels.
+/// Kind of labels in a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LabelKind {
-    /// One of this number of classes per vertex.
+    /// Classes. The value is their number.
     Classes(u32),
-    /// Flags, 0 or 1, in this number of columns.
+    /// Flags, 0 or 1. The value is the number of columns.
     Flags(u32),
-    /// Numbers in this number of columns.
+    /// Numbers. The value is the number of columns.
     Numbers(u32),
 }
 
-/// Kind of the user's ids.
+/// Storage form of the user's ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ids {
     Dense,
@@ -84,9 +84,9 @@ pub(super) struct Description {
     pub(super) features: (Kind, u32),
     /// Number of corrections of features.
     pub(super) corrections: u64,
-    /// Number of columns of edge features, if edges have any.
+    /// Number of columns of edge features. `None` if edges have no features.
     pub(super) edge_features: Option<u32>,
-    /// Kind of the user's ids of graphs, if the data set has many.
+    /// Storage form of the user's ids of graphs. `None` if the data set is one graph.
     pub(super) graphs: Option<Ids>,
     pub(super) ids: Ids,
     pub(super) names: Names,
@@ -94,7 +94,7 @@ pub(super) struct Description {
 }
 
 impl Description {
-    /// Returns the first version that can hold such a store.
+    /// Returns the first version that supports the content of this store.
     fn version(&self) -> u64 {
         match (self.graphs, self.edge_features, self.labels) {
             _ if self.corrections > 0 => CORRECTIONS_VERSION,
@@ -105,7 +105,7 @@ impl Description {
         }
     }
 
-    /// Returns the sections that such a store has, and the number of values of each, if it is
+    /// Returns the sections that this store must have, with the number of values of each if it is
     /// known.
     pub(super) fn expected(&self) -> Vec<(Section, Option<u64>)> {
         let (v, e) = (self.vertices, self.edges);
@@ -159,7 +159,7 @@ impl Description {
         all
     }
 
-    /// The text of `store.json`.
+    /// Returns the text of `store.json`.
     pub(super) fn to_text(&self) -> String {
         let sections: Vec<Value> = self
             .sections
@@ -203,7 +203,7 @@ impl Description {
         format!("{all:#}\n")
     }
 
-    /// Reads `store.json` of a folder.
+    /// Reads the `store.json` of a folder.
     pub(super) fn open(folder: &Path) -> Result<Self> {
         let path = folder.join(DESCRIPTION);
         let refused = |source| Error::Read { path: path.clone(), source };
@@ -226,22 +226,22 @@ impl Description {
         if fields.text("format")? != FORMAT {
             return Err(wrong(path, format!("the format {FORMAT:?}"), fields.text("format")?));
         }
-        // Before anything else that a later version might call otherwise.
+        // The version is checked first, because later versions may rename other keys.
         let version = fields.number("version")?;
         if !(CLASSES_VERSION..=VERSION).contains(&version) {
             return Err(Error::StoreVersion { path: path.to_owned(), found: version, known: VERSION });
         }
         let expected = fields.small("crc32")?;
         json.remove("crc32");
-        // Keys are sorted, so the text is a function of what was read.
+        // Keys are sorted, so the text is a function of the content.
         let found = crc32fast::hash(Value::Object(json.clone()).to_string().as_bytes());
         if found != expected {
             return Err(Error::Checksum { path: path.to_owned(), expected, found });
         }
-        Self::of(&Fields { json: &json, path })
+        Self::from_fields(&Fields { json: &json, path })
     }
 
-    fn of(fields: &Fields<'_>) -> Result<Self> {
+    fn from_fields(fields: &Fields<'_>) -> Result<Self> {
         let features = fields.object("features")?;
         let kind = match features.text("kind")? {
             "identity" => Kind::Identity,
@@ -317,7 +317,8 @@ impl Description {
     }
 }
 
-/// Names as they are written: each list that still fits into [`MAX_NAMES_BYTES`].
+/// Returns the names as JSON. A list that does not fit into the rest of [`MAX_NAMES_BYTES`] is left
+/// out.
 fn names(names: &Names) -> Option<Value> {
     let mut room = MAX_NAMES_BYTES;
     let mut all = Map::new();
@@ -345,7 +346,7 @@ fn wrong(path: &Path, expected: impl Into<String>, found: impl Into<String>) -> 
     Error::malformed(Place::whole(path.display().to_string()), expected, found)
 }
 
-/// An object of the file.
+/// Fields of a JSON object in the file.
 struct Fields<'a> {
     json: &'a Map<String, Value>,
     path: &'a Path,
@@ -383,7 +384,7 @@ impl<'a> Fields<'a> {
         ids.ok_or_else(|| wrong(self.path, "ids that are dense, numbers or words", found))
     }
 
-    /// Names of classes and columns, where there are any.
+    /// Returns the names of classes and columns, if there are any.
     fn names(&self) -> Result<Names> {
         if !self.json.contains_key("names") {
             return Ok(Names::default());

@@ -1,27 +1,28 @@
-//! The folder that a store is written in before it gets its name.
+//! Temporary folder of a store that is being written, before it is renamed.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// The file that shows that somebody still writes.
+/// Name of the lock file that shows that a process is writing the store.
 const LOCK: &str = "writing";
 
-/// A folder `.NAME.partial-store` beside the place of a result; removed with all that is in it unless
-/// [`Partial::rename`] has given it its name.
+/// Temporary folder `.NAME.partial-store` next to the final path. It is removed with its content
+/// when this value is dropped, unless [`Partial::rename`] has renamed it.
 pub(super) struct Partial {
     out: PathBuf,
     folder: PathBuf,
-    /// Held while somebody writes; none once the folder has been renamed or removed.
+    /// Lock file, held while the store is written. `None` after the folder has been renamed or
+    /// removed.
     lock: Option<File>,
 }
 
 impl Partial {
-    /// Makes the folder. One that a killed writer has left is taken over.
+    /// Creates the folder, or reuses one that a killed process has left.
     pub(super) fn create(out: &Path) -> Result<Self> {
         let Some(name) = out.file_name() else {
-            let problem = "is no name of a folder; give the folder to write";
+            let problem = "is not the name of a folder; give the name of the folder to write";
             return Err(Error::Exists { path: out.to_owned(), problem });
         };
         vacant(out)?;
@@ -34,19 +35,20 @@ impl Partial {
         fs::create_dir_all(&folder).map_err(refused(&folder))?;
         let path = folder.join(LOCK);
         let new = !path.exists();
-        // Only a folder that is empty or has our lock is ours to clear.
+        // Only a folder that is empty or has the lock file may be cleared.
         if new && fs::read_dir(&folder).map_err(refused(&folder))?.next().is_some() {
-            let problem = "is in the way: what is being written goes there first; move it away";
+            let problem = "exists, but is needed as a temporary folder; move or remove it";
             return Err(Error::Exists { path: folder, problem });
         }
         let lock = File::create(&path).map_err(refused(&path))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let problem = "another process is writing here; wait for it or choose another name";
+                let problem =
+                    "another process is writing this store; wait until it ends, or choose another name";
                 return Err(Error::Exists { path: folder, problem });
             }
-            // A file system without locks: the last writer wins.
+            // If the file system has no locks, the last writer wins.
             Err(TryLockError::Error(_)) => {}
         }
         let made = Self { out: out.to_owned(), folder, lock: Some(lock) };
@@ -59,12 +61,12 @@ impl Partial {
         Ok(made)
     }
 
-    /// The folder.
+    /// Returns the path of the temporary folder.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Gives the folder its name.
+    /// Renames the folder to its final path.
     pub(super) fn rename(mut self) -> Result<()> {
         vacant(&self.out)?;
         let path = self.folder.join(LOCK);
@@ -80,7 +82,7 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if self.lock.take().is_some() {
-            // Nobody is left to tell if this fails; the next writer clears the folder.
+            // The error is ignored. The next writer clears the folder.
             let _ = fs::remove_dir_all(&self.folder);
         }
     }

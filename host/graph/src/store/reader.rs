@@ -1,4 +1,4 @@
-//! Opening a store: mapped, and checked before anything is handed out.
+//! Reader of stores: files are mapped, and checked before the data set is returned.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,22 +20,24 @@ use crate::mapping;
 use crate::split::Split;
 use eciton_input::threads::{on_threads, shares, threads_for};
 
-/// Returns whether a store's description says that it is rows without a graph.
+/// Returns whether a store contains rows without a graph, according to its description.
 #[must_use]
 pub fn has_no_edges(path: &Path) -> bool {
     Description::open(path).is_ok_and(|described| described.edges == 0 && described.graphs.is_none())
 }
 
-/// Opens a store. Adjacency and features, also of edges, stay in the mapped files and are read when
-/// they are touched; labels, split, graphs and ids are copied into memory. The files must not be
-/// changed or shortened while the data set lives (a store is never changed in place by this crate).
+/// Opens a store. Adjacency lists, features and edge features stay in the mapped files. Labels,
+/// split, graphs and ids are copied into memory. The files must not be changed or truncated while
+/// the data set exists; this crate never changes a store in place.
 ///
-/// All bytes are read once: lengths and checksums are compared, and all offsets, ids, columns and
-/// features are checked as those of any other reader, by as many threads as there are processors.
+/// All bytes are read once, in parallel. Lengths and checksums are compared, and all offsets, ids,
+/// columns and features are checked as in any other reader.
 ///
 /// # Errors
-/// [`Error::Read`]; [`Error::StoreVersion`]; [`Error::Malformed`] for another format or length;
-/// [`Error::Checksum`]; those of [`Adjacency::from_parts`] and [`Dataset::validate`].
+/// Returns [`Error::Read`] if a file cannot be read, [`Error::StoreVersion`] for an unknown
+/// version, [`Error::Malformed`] for another format or length, and [`Error::Checksum`] for changed
+/// bytes. Returns the errors of [`Adjacency::from_parts`] and [`Dataset::validate`] for invalid
+/// content.
 pub fn open(path: &Path) -> Result<Dataset> {
     let described = Description::open(path)?;
     let files = Files::map(path, &described.sections)?;
@@ -69,7 +71,7 @@ pub fn open(path: &Path) -> Result<Dataset> {
     .checked()
 }
 
-/// The mapped sections.
+/// Mapped sections of a store.
 struct Files<'a> {
     path: &'a Path,
     sections: Vec<(Written, Arc<dyn SlabOwner>)>,
@@ -91,7 +93,7 @@ impl<'a> Files<'a> {
         Ok(Self { path, sections: sections.iter().map(map).collect::<Result<_>>()? })
     }
 
-    /// Compares all checksums.
+    /// Compares the checksums of all sections.
     fn check(&self) -> Result<()> {
         let found = checksum::crc32s(self.sections.iter().map(|(_, owner)| owner.bytes()).collect());
         for (found, (written, _)) in found.into_iter().zip(&self.sections) {
@@ -199,7 +201,7 @@ impl<'a> Files<'a> {
                     words.push(word.to_owned());
                     from = end;
                 }
-                // Two vertices of one id: what is asked of it would be answered of either.
+                // If two vertices had the same id, results for this id would be ambiguous.
                 let mut known = HashMap::with_capacity(words.len());
                 for (row, word) in (0..).zip(&words) {
                     if let Some(first) = known.insert(word, row) {

@@ -1,4 +1,4 @@
-//! The arrays of a store, and the writer of one.
+//! Arrays of a store, and their writer.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -9,61 +9,61 @@ use eciton_tensor::{Plain, bytes_of};
 
 use crate::error::{Error, Result};
 
-/// An array of a store.
+/// Array of a store, in a file of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
-    /// `[V + 1]` u64: where each vertex's in-neighbours begin.
+    /// `[V + 1]` u64: start of each vertex's in-neighbours.
     Offsets,
-    /// `[E]` u32: in-neighbours, ascending within a vertex.
+    /// `[E]` u32: in-neighbours, ascending for each vertex.
     Neighbours,
-    /// `[V + 1]` u64: the same for out-neighbours, where not every edge has its reverse.
+    /// `[V + 1]` u64: start of each vertex's out-neighbours, if not every edge has its reverse.
     OutOffsets,
-    /// `[E]` u32.
+    /// `[E]` u32: out-neighbours, ascending for each vertex, if not every edge has its reverse.
     OutNeighbours,
-    /// `[V, stride]` f32: dense rows, padded with zeros.
+    /// `[V, stride]` f32: dense feature rows, padded with zeros.
     Features,
-    /// `[V + 1]` u64: where each vertex's stored features begin.
+    /// `[V + 1]` u64: start of each vertex's stored features in sparse rows.
     FeatureOffsets,
-    /// `[stored]` u32: their columns, ascending within a vertex.
+    /// `[stored]` u32: columns of the stored features, ascending for each vertex.
     FeatureColumns,
-    /// `[stored]` f32: their values.
+    /// `[stored]` f32: values of the stored features.
     FeatureValues,
-    /// u32, ascending: row of each correction of a feature.
+    /// u32, ascending: row of each correction of a feature value.
     CorrectionRows,
-    /// u32: column of each correction.
+    /// u32: column of each correction of a feature value.
     CorrectionColumns,
-    /// f64: exact value less the stored feature.
+    /// f64: exact feature value minus the stored f32.
     CorrectionValues,
-    /// `[E, columns]` f32, without padding: features of edges, in the order of `neighbours`.
+    /// `[E, columns]` f32, without padding: edge features, in the order of `neighbours`.
     EdgeFeatures,
-    /// `[V]` u32, the largest number for none: classes.
+    /// `[V]` u32: class of each vertex. The largest u32 means no label.
     Labels,
-    /// `[V, columns]` f32, NaN for unknown: flags or numbers, in place of classes.
+    /// `[V, columns]` f32: flags or numbers of each vertex, instead of classes. NaN is unknown.
     LabelValues,
-    /// u32: ascending vertices.
+    /// u32, ascending: vertices for training.
     Train,
-    /// u32: ascending vertices.
+    /// u32, ascending: vertices for validation.
     Validation,
-    /// u32: ascending vertices.
+    /// u32, ascending: vertices for test.
     Test,
-    /// `[V]` u32: of many graphs the vertex that stands for the one of each vertex.
+    /// `[V]` u32: for a data set of many graphs, the standing vertex of each vertex's graph.
     Graphs,
-    /// `[graphs]` u64: the user's ids of graphs, where these are numbers.
+    /// `[graphs]` u64: the user's ids of graphs, if they are numbers.
     GraphIds,
-    /// `[graphs]` u64: where each word of `graph-id-text` ends.
+    /// `[graphs]` u64: end of each word of `graph-id-text`.
     GraphIdEnds,
-    /// Bytes: the user's ids of graphs as UTF-8, one after the other.
+    /// Bytes: the user's ids of graphs as concatenated UTF-8, if they are words.
     GraphIdText,
-    /// `[V]` u64: the user's ids, where these are numbers.
+    /// `[V]` u64: the user's ids of vertices, if they are numbers.
     Ids,
-    /// `[V]` u64: where each word of `id-text` ends.
+    /// `[V]` u64: end of each word of `id-text`.
     IdEnds,
-    /// Bytes: the user's ids as UTF-8, one after the other.
+    /// Bytes: the user's ids of vertices as concatenated UTF-8, if they are words.
     IdText,
 }
 
 impl Section {
-    /// All there are.
+    /// All sections that a store can have.
     pub const ALL: [Self; 24] = [
         Self::Offsets,
         Self::Neighbours,
@@ -91,12 +91,12 @@ impl Section {
         Self::IdText,
     ];
 
-    /// Ids of vertices: numbers, or where words end and their text.
+    /// Sections of vertex ids: numbers, or the ends of words and their text.
     pub(super) const VERTEX_IDS: [Self; 3] = [Self::Ids, Self::IdEnds, Self::IdText];
-    /// The same of graphs.
+    /// Sections of graph ids: numbers, or the ends of words and their text.
     pub(super) const GRAPH_IDS: [Self; 3] = [Self::GraphIds, Self::GraphIdEnds, Self::GraphIdText];
 
-    /// The file; its ending is the type of the numbers.
+    /// Returns the file name of the section. Its extension is the type of the values.
     pub fn file(self) -> &'static str {
         match self {
             Self::Offsets => "offsets.u64",
@@ -126,7 +126,7 @@ impl Section {
         }
     }
 
-    /// Bytes of a number.
+    /// Returns the size of one value in bytes.
     pub fn width(self) -> u64 {
         match self.file().rsplit_once('.').map(|(_, element)| element) {
             Some("u64" | "f64") => 8,
@@ -136,19 +136,19 @@ impl Section {
     }
 }
 
-/// An array as it was written.
+/// Section that has been written: its length and checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) section: Section,
-    /// Numbers, not bytes.
+    /// Number of values (not bytes).
     pub(crate) values: u64,
     pub(crate) crc32: u32,
 }
 
-/// Bytes that are collected before they are written.
+/// Number of bytes that are buffered before they are written.
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// A section that is being written.
+/// Writer of one section.
 pub(crate) struct SectionWriter<T> {
     section: Section,
     path: PathBuf,
@@ -159,7 +159,7 @@ pub(crate) struct SectionWriter<T> {
 }
 
 impl<T: Plain> SectionWriter<T> {
-    /// `path` is the section's file; what lies there is lost.
+    /// Creates the file of a section. An existing file at `path` is overwritten.
     pub(super) fn create(section: Section, path: PathBuf) -> Result<Self> {
         debug_assert_eq!(section.file().rsplit_once('.').map(|f| f.1), Some(T::NAME));
         let file = File::create(&path).map_err(|source| Error::Write { path: path.clone(), source })?;

@@ -1,4 +1,4 @@
-//! Writing a store, section after section.
+//! Writer of stores, section by section.
 
 use std::io::Read;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::names::Names;
 use crate::split::Split;
 use crate::vertex_ids::VertexIds;
 
-/// Bytes of two sections that are compared at a time.
+/// Number of bytes of two sections that are compared at a time.
 const COMPARED_BYTES: u64 = 1 << 18;
 
-/// Vertices, edges, and whether every edge has its reverse.
+/// Number of vertices and edges, and true if every edge has its reverse.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GraphSize {
     pub(crate) vertices: u64,
@@ -30,11 +30,12 @@ pub(crate) struct GraphSize {
     pub(crate) symmetric: bool,
 }
 
-/// A store that is being written: the graph first ([`Writer::graph`] or
-/// [`build::external`](crate::build::external)), then the other parts in any order, each once, then
-/// [`Writer::finish`]. Features and ids may be left out: each vertex then has a feature of its own, and
-/// is called by its number. Nothing appears at its path before that, and a writer that is dropped leaves
-/// nothing behind. It holds a buffer of 256 KiB, whatever is written.
+/// Writer of a store. Write the graph first ([`Writer::graph`] or
+/// [`build::external`](crate::build::external)), then the other parts in any order, each once, and
+/// then call [`Writer::finish`]. Without features, each vertex has its own one-hot feature. Without
+/// ids, each vertex is identified by its number. Nothing appears at the store's path before
+/// `finish`, and a writer that is dropped removes its files. It holds a buffer of 256 KiB for any
+/// content.
 pub struct Writer {
     partial: Partial,
     graph: Option<GraphSize>,
@@ -49,12 +50,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A store that will appear at `path`; it is written to the folder `.NAME.partial-store`
-    /// beside it.
+    /// Creates a store that will appear at `path`. Until then it is written to the folder
+    /// `.NAME.partial-store` next to it.
     ///
     /// # Errors
-    /// [`Error::Exists`] where something lies at `path` or another process writes there;
-    /// [`Error::Write`].
+    /// Returns [`Error::Exists`] if `path` exists or another process writes the same store, and
+    /// [`Error::Write`] if the folder cannot be created.
     pub fn create(path: &Path) -> Result<Self> {
         let partial = Partial::create(path)?;
         Ok(Self {
@@ -81,7 +82,7 @@ impl Writer {
         SectionWriter::create(section, self.folder().join(section.file()))
     }
 
-    /// Makes a finished section a part of the store.
+    /// Adds a finished section to the store.
     pub(crate) fn keep(&mut self, written: Written) {
         self.sections.retain(|s| s.section != written.section);
         self.sections.push(written);
@@ -93,7 +94,7 @@ impl Writer {
         std::fs::remove_file(&path).map_err(|source| Error::Write { path, source })
     }
 
-    /// Returns true if two finished sections hold the same bytes.
+    /// Returns true if two finished sections contain the same bytes.
     pub(crate) fn same(&self, a: Written, b: Written) -> Result<bool> {
         if (a.values, a.crc32) != (b.values, b.crc32) {
             return Ok(false);
@@ -125,15 +126,15 @@ impl Writer {
         Ok(())
     }
 
-    /// The size of the graph whose sections have been written.
+    /// Records the size of the graph whose sections have been written.
     pub(crate) fn set_graph(&mut self, size: GraphSize) {
         self.graph = Some(size);
     }
 
-    /// The graph.
+    /// Writes the graph.
     ///
     /// # Errors
-    /// [`Error::Write`].
+    /// Returns [`Error::Write`] if a file cannot be written.
     pub fn graph(&mut self, graph: &Graph) -> Result<()> {
         let mut lists = |lists: &Adjacency, [offsets, neighbours]: [Section; 2]| {
             self.whole(offsets, lists.offsets())?;
@@ -148,10 +149,10 @@ impl Writer {
         Ok(())
     }
 
-    /// The features of all vertices.
+    /// Writes the features of all vertices.
     ///
     /// # Errors
-    /// [`Error::Write`].
+    /// Returns [`Error::Write`] if a file cannot be written.
     pub fn features(&mut self, features: &Features) -> Result<()> {
         self.corrections(features.corrections())?;
         match features {
@@ -192,10 +193,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Dense features of at least one column, row after row from vertex 0 on.
+    /// Starts writing dense features of at least one column, row after row from vertex 0 on.
     ///
     /// # Errors
-    /// [`Error::Write`]; [`Error::Malformed`] without columns.
+    /// Returns [`Error::Malformed`] if `columns` is 0, and [`Error::Write`] if the file cannot be
+    /// created.
     pub fn rows(&mut self, columns: u32) -> Result<RowsWriter<'_>> {
         if columns == 0 {
             return Err(Error::malformed(Place::whole("features"), "at least one column", "none"));
@@ -205,25 +207,26 @@ impl Writer {
         Ok(RowsWriter { columns, padding: vec![0.0; padding], section, writer: self })
     }
 
-    /// The features of all edges, in the order of the graph's in-lists; none where this is left out.
+    /// Writes the features of all edges, in the order of the graph's in-lists. Without this call
+    /// edges have no features.
     ///
     /// # Errors
-    /// [`Error::Write`].
+    /// Returns [`Error::Write`] if a file cannot be written.
     pub fn edge_features(&mut self, rows: &EdgeFeatures) -> Result<()> {
         self.edge_features = Some(rows.columns());
         self.whole(Section::EdgeFeatures, rows.values())
     }
 
-    /// Features of all edges that have been written.
+    /// Adds edge features whose section has been written.
     pub(crate) fn keep_edge_features(&mut self, columns: u32, rows: Written) {
         self.edge_features = Some(columns);
         self.keep(rows);
     }
 
-    /// The labels of all vertices, once.
+    /// Writes the labels of all vertices. Must be called exactly once.
     ///
     /// # Errors
-    /// [`Error::Write`].
+    /// Returns [`Error::Write`] if a file cannot be written.
     pub fn labels(&mut self, labels: &Labels) -> Result<()> {
         self.labels = match labels {
             Labels::Classes { count, .. } => LabelKind::Classes(*count),
@@ -238,20 +241,21 @@ impl Writer {
         }
     }
 
-    /// The split.
+    /// Writes the split.
     ///
     /// # Errors
-    /// [`Error::Write`].
+    /// Returns [`Error::Write`] if a file cannot be written.
     pub fn split(&mut self, split: &Split) -> Result<()> {
         self.whole(Section::Train, &split.train)?;
         self.whole(Section::Validation, &split.validation)?;
         self.whole(Section::Test, &split.test)
     }
 
-    /// Writes the graphs of a data set of many. Without this call the data set is one graph.
+    /// Writes the assignment of vertices to graphs, for a data set of many graphs. Without this
+    /// call the data set is one graph.
     ///
     /// # Errors
-    /// [`Error::Write`].
+    /// Returns [`Error::Write`] if a file cannot be written.
     pub fn graphs(&mut self, graphs: &Graphs) -> Result<()> {
         self.whole(Section::Graphs, graphs.of())?;
         self.graphs = Some(self.ids_of(graphs.ids(), Section::GRAPH_IDS)?);
@@ -263,10 +267,10 @@ impl Writer {
         self.graph.map(|graph| graph.edges)
     }
 
-    /// Writes the user's ids of the vertices. Without this call they are 0..V.
+    /// Writes the user's ids of the vertices. Without this call the ids are 0..V.
     ///
     /// # Errors
-    /// [`Error::Write`].
+    /// Returns [`Error::Write`] if a file cannot be written.
     pub fn ids(&mut self, ids: &VertexIds) -> Result<()> {
         self.ids = self.ids_of(ids, Section::VERTEX_IDS)?;
         Ok(())
@@ -299,11 +303,12 @@ impl Writer {
         }
     }
 
-    /// Checks that all parts are there and of one size, and gives the store its name and place.
+    /// Checks that all parts have been written with matching sizes, and renames the store to its
+    /// final path.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] where parts do not fit together or are missing; [`Error::Exists`] where
-    /// something has appeared at the path meanwhile; [`Error::Write`].
+    /// Returns [`Error::Mismatch`] if parts are absent or do not fit together, [`Error::Exists`] if
+    /// the path exists by now, and [`Error::Write`] if a file cannot be written or renamed.
     pub fn finish(mut self, name: &str) -> Result<()> {
         let mismatch = |section: Section, found, expected| Error::Mismatch {
             place: Place::whole(section.file()),
@@ -345,7 +350,7 @@ impl Writer {
     }
 }
 
-/// Dense features of a [`Writer`], row after row.
+/// Writer of dense features, row after row, for a [`Writer`].
 pub struct RowsWriter<'a> {
     columns: u32,
     padding: Vec<f32>,
@@ -354,10 +359,11 @@ pub struct RowsWriter<'a> {
 }
 
 impl RowsWriter<'_> {
-    /// Appends whole rows, row-major without padding.
+    /// Appends complete rows, row-major without padding.
     ///
     /// # Errors
-    /// [`Error::Malformed`] where the last row is not whole; [`Error::Write`].
+    /// Returns [`Error::Malformed`] if the last row is incomplete, and [`Error::Write`] if the file
+    /// cannot be written.
     pub fn write(&mut self, rows: &[f32]) -> Result<()> {
         let columns = self.columns as usize;
         if !rows.len().is_multiple_of(columns) {
@@ -374,10 +380,10 @@ impl RowsWriter<'_> {
         Ok(())
     }
 
-    /// Ends the features.
+    /// Completes the features.
     ///
     /// # Errors
-    /// [`Error::Write`].
+    /// Returns [`Error::Write`] if the file cannot be written.
     pub fn finish(self) -> Result<()> {
         self.writer.features = (Kind::Dense, self.columns);
         self.writer.keep(self.section.finish()?);
