@@ -1,30 +1,30 @@
-//! A NumPy array as it lies in a file: element type, byte order, extents and bytes, turned into
-//! numbers on demand.
+//! NumPy array in the form in which a file stores it: element type, byte order, shape and bytes.
+//! Values are converted on demand.
 
 use std::borrow::Cow;
 
 use eciton_graph::corrections::{Collector, Corrections, Number};
 use eciton_graph::error::{Error, Place, Result};
 
-/// The element types that are read as numbers, and two that are only carried.
+/// Element type of an array. All types but `Object` and `Text` can be read as numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Element {
-    /// One byte, 0 or 1.
+    /// Boolean of one byte, 0 or 1.
     Bool,
-    /// Signed, of 1, 2, 4 or 8 bytes.
+    /// Signed integer of 1, 2, 4 or 8 bytes.
     Int(u8),
-    /// Unsigned, of 1, 2, 4 or 8 bytes.
+    /// Unsigned integer of 1, 2, 4 or 8 bytes.
     Uint(u8),
-    /// IEEE, of 4 or 8 bytes.
+    /// IEEE floating-point number of 4 or 8 bytes.
     Float(u8),
-    /// Pickled Python objects; their bytes are a pickle or a list, not cells.
+    /// Pickled Python objects. The bytes of the array are a pickle or a list, not cells.
     Object,
-    /// Text cells of this many bytes: carried, not read.
+    /// Text cells of this number of bytes. They cannot be read as numbers.
     Text(u32),
 }
 
 impl Element {
-    /// Reads a type code without byte order, for instance `f4`.
+    /// Parses a type code without byte order, for instance `f4`. Returns `None` for unknown codes.
     pub fn parse(code: &str) -> Option<Self> {
         if matches!(code, "O" | "O4" | "O8") {
             return Some(Self::Object);
@@ -43,7 +43,7 @@ impl Element {
         }
     }
 
-    /// Bytes of a cell.
+    /// Returns the size of a cell in bytes.
     pub fn bytes(self) -> usize {
         match self {
             Self::Bool => 1,
@@ -54,24 +54,24 @@ impl Element {
     }
 }
 
-/// An array of a file.
+/// Array of at most two axes in a file, as stored bytes with their type and shape.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array<'a> {
-    /// The type of a cell.
+    /// Type of the cells.
     pub element: Element,
-    /// True if cells have their highest byte first.
+    /// True if the most significant byte of a cell comes first.
     pub big_endian: bool,
-    /// True if the first extent runs fastest.
+    /// True if the first axis varies fastest (Fortran order).
     pub fortran: bool,
-    /// None, one or two extents.
+    /// Length of each axis: none, one or two values.
     pub shape: Vec<usize>,
-    /// Exactly the cells.
+    /// Bytes of the cells, without header or padding.
     pub data: Cow<'a, [u8]>,
-    /// File (and entry), for errors.
+    /// File (and archive entry) that error messages name.
     pub file: String,
 }
 
-/// A cell as it was written.
+/// Value of a cell as it was stored.
 enum Cell {
     Int(i128),
     Float(f64),
@@ -87,15 +87,15 @@ impl Cell {
 }
 
 impl<'a> Array<'a> {
-    /// The number of cells; none where it does not fit.
+    /// Returns the number of cells of a shape, or `None` if it overflows.
     pub fn cells_of(shape: &[usize]) -> Option<usize> {
         shape.iter().try_fold(1usize, |cells, &extent| cells.checked_mul(extent))
     }
 
-    /// An array over `data`, which must hold exactly the cells that `shape` asks for.
+    /// Creates an array over `data`, whose length must be exactly that of the cells of `shape`.
     ///
     /// # Errors
-    /// [`Error::Malformed`] where it does not, or with more than two extents.
+    /// Returns [`Error::Malformed`] if the length differs, or if there are more than two axes.
     pub fn new(
         element: Element,
         big_endian: bool,
@@ -108,11 +108,11 @@ impl<'a> Array<'a> {
             return Err(Error::Malformed {
                 place: place.clone(),
                 expected: "an array of at most two axes".to_owned(),
-                found: format!("shape {shape:?}{}", if fortran { " in Fortran's order" } else { "" }),
+                found: format!("shape {shape:?}{}", if fortran { " in Fortran order" } else { "" }),
                 remedy: "write the array with two axes, for instance array.reshape(len(array), -1)",
             });
         }
-        // Rows that no byte stands for could be claimed in any number.
+        // Rows of no bytes are refused, because a header could claim any number of them.
         if shape.len() == 2 && shape[0] > 0 && shape[1] == 0 {
             return Err(Error::malformed(place.clone(), "at least one column", format!("shape {shape:?}")));
         }
@@ -130,18 +130,18 @@ impl<'a> Array<'a> {
         Ok(Self { element, big_endian, fortran, shape, data, file: place.file.clone() })
     }
 
-    /// The first extent; 1 for a single cell.
+    /// Returns the length of the first axis, or 1 for a single cell.
     pub fn rows(&self) -> usize {
         self.shape.first().copied().unwrap_or(1)
     }
 
-    /// The second extent; 1 for a list or a single cell.
+    /// Returns the length of the second axis, or 1 for a list or a single cell.
     pub fn columns(&self) -> usize {
         self.shape.get(1).copied().unwrap_or(1)
     }
 
-    /// Fails unless the array has this many axes. `what` names the array and its axes, for instance
-    /// `offsets [V + 1]`.
+    /// Checks that the array has `axes` axes. `what` describes the expected array in the error
+    /// message, for instance `offsets [V + 1]`.
     pub fn expect_axes(&self, axes: usize, what: &str) -> Result<()> {
         if self.shape.len() == axes {
             return Ok(());
@@ -161,7 +161,7 @@ impl<'a> Array<'a> {
         self.read_at(expected, |_, cell| each(cell))
     }
 
-    /// Calls `each` with the row-major position of every cell.
+    /// Calls `each` with the row-major index and the value of every cell.
     fn read_at<T>(
         &self,
         expected: &'static str,
@@ -214,7 +214,7 @@ impl<'a> Array<'a> {
         }
     }
 
-    /// All cells as f32, row-major; f64 are rounded.
+    /// Returns all cells as f32, row-major. Values of f64 are rounded.
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         if self.element == Element::Float(4) && !self.big_endian && !self.fortran {
             let cells = self.data.as_chunks::<4>().0;
@@ -227,7 +227,7 @@ impl<'a> Array<'a> {
         })
     }
 
-    /// Returns whether f32 holds every value that a cell of this type can have.
+    /// Returns whether f32 represents every value of this element type exactly.
     fn fits_f32(&self) -> bool {
         match self.element {
             Element::Float(width) => width <= 4,
@@ -236,7 +236,8 @@ impl<'a> Array<'a> {
         }
     }
 
-    /// All cells as f32, row-major, with what f32 cannot hold of them.
+    /// Returns all cells as f32, row-major, with corrections for values that f32 cannot represent
+    /// exactly.
     pub fn to_f32_exact(&self) -> Result<(Vec<f32>, Corrections)> {
         if self.fits_f32() {
             return Ok((self.to_f32()?, Corrections::NONE));
@@ -244,15 +245,15 @@ impl<'a> Array<'a> {
         let columns = self.columns().max(1);
         let mut corrections = Collector::dense(&self.file);
         let values = self.read_at("numbers", |at, cell| {
-            // Rows and columns of features are counted in 32 bits; more are refused later.
+            // Features have at most 2^32 rows and columns. Larger arrays are refused later.
             let (row, column) = ((at / columns) as u32, (at % columns) as u32);
             Some(corrections.push(row, column, cell.number()))
         })?;
         Ok((values, corrections.finish()))
     }
 
-    /// Returns the difference between each cell and its f32, row-major. `None` if f32 holds all
-    /// values of the type.
+    /// Returns the difference between each cell and its f32, row-major. Returns `None` if f32
+    /// represents all values of the element type exactly.
     pub fn residuals(&self) -> Result<Option<Vec<f64>>> {
         match self.fits_f32() {
             true => Ok(None),
@@ -260,7 +261,7 @@ impl<'a> Array<'a> {
         }
     }
 
-    /// All cells as whole numbers, row-major; floats only where they are whole.
+    /// Returns all cells as whole numbers, row-major. Floating-point cells must have whole values.
     pub fn to_i64(&self) -> Result<Vec<i64>> {
         self.read("whole numbers of 64 bits", |cell| match cell {
             Cell::Int(value) => i64::try_from(value).ok(),
@@ -268,7 +269,7 @@ impl<'a> Array<'a> {
         })
     }
 
-    /// All cells as ids, row-major.
+    /// Returns all cells as 32-bit ids, row-major.
     pub fn to_u32(&self) -> Result<Vec<u32>> {
         if matches!(self.element, Element::Int(4) | Element::Uint(4)) && !self.big_endian && !self.fortran {
             let most = if self.element == Element::Int(4) { i32::MAX as u32 } else { u32::MAX };
@@ -286,7 +287,7 @@ impl<'a> Array<'a> {
         })
     }
 
-    /// All cells as offsets, row-major.
+    /// Returns all cells as offsets, row-major.
     pub fn to_u64(&self) -> Result<Vec<u64>> {
         self.read("offsets, not negative", |cell| match cell {
             Cell::Int(value) => u64::try_from(value).ok(),
@@ -294,7 +295,7 @@ impl<'a> Array<'a> {
         })
     }
 
-    /// All cells as flags, row-major: 0 or 1.
+    /// Returns all cells as booleans, row-major. Numeric cells must be 0 or 1.
     pub fn to_bool(&self) -> Result<Vec<bool>> {
         self.read("flags (b1, or 0 and 1)", |cell| match cell {
             Cell::Int(value @ 0..=1) => Some(value == 1),

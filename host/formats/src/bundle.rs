@@ -1,21 +1,22 @@
-//! Whole data sets in one `.npz`, told apart by the names of their arrays.
+//! Data sets in a single `.npz` archive. The layout is recognised by the names of the arrays.
 //!
 //! | layout | arrays | split |
 //! | --- | --- | --- |
-//! | gnn-benchmark (Shchur et al. 2018) | `adj_{data,indices,indptr,shape}`, `attr_*` the same, `labels` | 20 / 30 a class, seed 0 |
-//! | GraphData | `adj_matrix`, `node_attr`: pickled SciPy rows; `node_label` | 20 / 30 a class, seed 0 |
+//! | gnn-benchmark (Shchur et al. 2018) | `adj_{data,indices,indptr,shape}`, likewise `attr_*`, `labels` | 20 / 30 per class, seed 0 |
+//! | GraphData | `adj_matrix`, `node_attr`: pickled SciPy rows; `node_label` | 20 / 30 per class, seed 0 |
 //! | [rows](super::rows) without a graph | `x`, `y`, or `data`, `target` | `train_mask`, `val_mask`, `test_mask`, else 60 / 20 / 20 %, seed 0 |
 //! | heterophilous (Platonov et al. 2023) | `edges [E, 2]`, `node_features`, `node_labels`, `{train,val,test}_masks [splits, V]` | published split 0 |
 //!
-//! Where no split is published, Shchur's is made: 20 training and 30 validation vertices of each
-//! class, the rest tests, drawn with NumPy's legacy generator from seed 0, so that it equals the one
-//! that Python scripts make by that rule. All graphs are made symmetric.
+//! Without a published split, the split of Shchur et al. is drawn: 20 training and 30 validation
+//! vertices of each class, and the rest for test. It is drawn with NumPy's legacy generator from
+//! seed 0, so that it equals the split of Python scripts that follow this rule. All graphs are made
+//! symmetric.
 //!
-//! Values of the adjacency that are not all 1 are a column of edge features, the diagonal aside. Repeated
-//! entries and stored zeros follow the rule of [`eciton_graph::edge_rule`].
+//! If the values of the adjacency are not all 1, they become a column of edge features, except on
+//! the diagonal. Repeated entries and stored zeros follow the rule of [`eciton_graph::edge_rule`].
 //!
-//! Labels of several columns `[V, labels]` are flags where all are 0, 1 or NaN, else numbers; without a
-//! published split 60 / 20 / 20 % of the labelled vertices are then drawn from seed 0.
+//! Labels with several columns `[V, labels]` are flags if all values are 0, 1 or NaN, else numbers.
+//! Without a published split, 60 / 20 / 20 % of the labelled vertices are then drawn from seed 0.
 
 use std::io::{Read, Seek};
 use std::path::Path;
@@ -40,22 +41,23 @@ use super::npz::Npz;
 use super::pickle::Pickle;
 use super::{csr, file, labels, rows};
 
-/// The layouts, for errors.
+/// Known layouts, for the error message.
 pub(crate) const KNOWN: &str = "adj_data, adj_indices, adj_indptr, adj_shape, attr_*, labels \
      (gnn-benchmark); adj_matrix, node_attr, node_label (GraphData); edges, node_features, \
      node_labels, train_masks, val_masks, test_masks (heterophilous); x, y, or data, target (rows without \
      a graph)";
 
-/// Reads a `.npz` in any of the layouts.
+/// Reads a `.npz` archive in any of the layouts above.
 ///
 /// # Errors
-/// [`Error::UnknownLayout`] with the arrays found; those of the array and pickle readers;
-/// [`Error::Mismatch`] where arrays do not fit together.
+/// Returns [`Error::UnknownLayout`] with the arrays that were found if no layout matches, and
+/// [`Error::Mismatch`] if arrays do not fit together. Returns the errors of the array and pickle
+/// readers.
 pub fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     Bundle { npz: Npz::open(path)?, name: file::stem(path) }.read(path, expected)
 }
 
-/// An archive and the name of its data set.
+/// Open archive, and the name of its data set.
 pub(crate) struct Bundle<R> {
     pub(crate) npz: Npz<R>,
     pub(crate) name: String,
@@ -105,7 +107,7 @@ impl<R: Read + Seek> Bundle<R> {
         )
     }
 
-    /// gnn-benchmark.
+    /// Reads the gnn-benchmark layout.
     fn plain(&mut self, attributed: bool) -> Result<Dataset> {
         let adjacency = self.sparse("adj")?;
         let (graph, edge_features) = self.graph_of(&adjacency, "adj_shape", "adj_data")?;
@@ -117,7 +119,7 @@ impl<R: Read + Seek> Bundle<R> {
         self.unsplit(graph, features, edge_features, "labels")
     }
 
-    /// GraphData.
+    /// Reads the GraphData layout.
     fn pickled(&mut self) -> Result<Dataset> {
         let adjacency = self.pickled_rows("adj_matrix")?;
         let (graph, edge_features) = self.graph_of(&adjacency, "adj_matrix", "adj_matrix")?;
@@ -152,7 +154,7 @@ impl<R: Read + Seek> Bundle<R> {
         Ok(made)
     }
 
-    /// The vertices of the first row of a mask [splits, V] or [V].
+    /// Returns the vertices for which the first row of a mask `[splits, V]` or `[V]` is true.
     fn mask(&mut self, key: &str, vertices: usize) -> Result<Vec<u32>> {
         let (flags, columns, place) = self.with(key, |a| {
             let columns = if a.shape.len() == 2 { a.columns() } else { a.rows() };
@@ -192,8 +194,8 @@ impl<R: Read + Seek> Bundle<R> {
         }
     }
 
-    /// The graph of an adjacency, and the values at its edges unless all of them are 1. `shape` and `data`
-    /// are the arrays that errors name.
+    /// Returns the graph of an adjacency matrix, and its values as edge features unless all of them
+    /// are 1. Errors name the arrays `shape` and `data`.
     fn graph_of(&self, adjacency: &Stored, shape: &str, data: &str) -> Result<(Graph, Option<EdgeFeatures>)> {
         let vertices = adjacency.rows();
         if vertices != u64::from(adjacency.columns) {
@@ -240,7 +242,7 @@ impl<R: Read + Seek> Bundle<R> {
         let (split, drawn) = match labels.as_classes() {
             Some(classes) => (
                 Split::stratified_numpy(classes, 20, 30, 0),
-                "20 / 30 of each class, the others test, drawn from seed 0",
+                "20 / 30 of each class, the others for test, drawn from seed 0",
             ),
             None => (Split::random(&labels, [0.6, 0.2], 0), DRAWN),
         };
@@ -263,7 +265,7 @@ impl<R: Read + Seek> Bundle<R> {
     }
 }
 
-/// Features from a dense array [V, columns].
+/// Creates features from a dense array `[V, columns]`.
 pub(crate) fn dense(array: Array<'_>) -> Result<Features> {
     array.expect_axes(2, "features [V, columns]")?;
     let Ok(columns) = u32::try_from(array.columns()) else {

@@ -1,8 +1,8 @@
-//! Names of columns that have a known meaning in tables of rows, nodes and edges.
+//! Column names with a known meaning in tables of rows, nodes and edges.
 
-/// Names of the labels' column.
+/// Names of the column that contains labels.
 pub(crate) const LABELS: [&str; 4] = ["label", "target", "class", "y"];
-/// Names of the first column of a table of edges.
+/// Names of the column that contains the sources of edges.
 pub(crate) const SOURCES: [&str; 7] = ["source", "src", "from", "u", "id_1", "node_1", "head"];
-/// Names of its second column.
+/// Names of the column that contains the targets of edges.
 pub(crate) const TARGETS: [&str; 8] = ["target", "dst", "dest", "to", "v", "id_2", "node_2", "tail"];

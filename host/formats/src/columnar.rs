@@ -1,28 +1,31 @@
-//! Tables in columns: Parquet and Arrow (files of the IPC format, which Feather is).
+//! Columnar tables: Parquet, and Arrow IPC files (also called Feather).
 //!
-//! A file becomes the text of a CSV table with a header, which [`Table`](crate::table::Table) reads as any other.
-//! So the content decides the kinds of columns as it does in a text, and the same data gives the same data set.
-//! Missing values are empty fields, dates and times have the form of ISO 8601. Columns of an index that pandas
-//! stores without a name are left out. Columns of lists and of records are refused. Memory is the text and a batch.
+//! A file is converted to the text of a CSV table with a header, which
+//! [`Table`](crate::table::Table) reads like any other. So the content decides the kinds of columns
+//! as it does in text files, and the same data gives the same data set in all formats. Missing
+//! values become empty fields, and dates and times are written as in ISO 8601. Index columns that
+//! pandas stores without a name are left out. Columns of lists and of records are refused. Memory
+//! is the text and one batch.
 //!
-//! Feature `parquet` compiles the readers. Without it each file is an error that names the remedy.
+//! The feature `parquet` compiles these readers. Without it, opening such a file fails with an
+//! error that names the remedy.
 
 use std::path::Path;
 
-/// Endings of names, in the order in which a folder is searched.
+/// File name extensions of columnar tables, in the order in which a folder is searched.
 pub(crate) const ENDINGS: [&str; 5] = ["parquet", "pq", "feather", "arrow", "ipc"];
 
-/// Returns whether a file has such an ending.
+/// Returns whether a file has the extension of a columnar table.
 pub(crate) fn is_columnar(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
     ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
 }
 
-/// Returns the text of a file.
+/// Returns the content of a columnar table as CSV text.
 ///
 /// # Errors
-/// [`Error::Malformed`](eciton_graph::error::Error::Malformed) for a file that is damaged or has columns of lists, and
-/// without feature `parquet`.
+/// Returns [`Error::Malformed`](eciton_graph::error::Error::Malformed) for a damaged file, for
+/// columns of lists, and without the feature `parquet`.
 #[cfg(not(feature = "parquet"))]
 pub(crate) fn text(path: &Path) -> eciton_graph::error::Result<std::sync::Arc<[u8]>> {
     use eciton_graph::error::{Error, Place};
@@ -54,9 +57,9 @@ mod readers {
     const PARQUET: &[u8] = b"PAR1";
 
     pub(crate) fn text(path: &Path) -> Result<Arc<[u8]>> {
-        // The crates check most sizes that a damaged file has, and panic at others.
+        // The libraries check most sizes of a damaged file, but panic for others.
         std::panic::catch_unwind(|| read(path)).unwrap_or_else(|_| {
-            let error = ArrowError::ParseError("sizes that no whole file has".to_owned());
+            let error = ArrowError::ParseError("sizes that a complete file cannot have".to_owned());
             Err(damaged(&file::name(path), &error))
         })
     }
@@ -92,8 +95,8 @@ mod readers {
         }
     }
 
-    /// Refuses an Arrow file whose packed buffers claim sizes that they cannot have: the reader would ask for as
-    /// much memory.
+    /// Refuses an Arrow file whose compressed buffers claim impossible sizes. The library would
+    /// allocate as much memory.
     fn check_sizes(file: &mut std::fs::File) -> std::result::Result<(), ArrowError> {
         let wrong = |what: &str| ArrowError::ParseError(what.to_owned());
         let length = file.metadata()?.len();
@@ -103,10 +106,10 @@ mod readers {
             file.seek(SeekFrom::Start(from))?;
             match file.take(bytes.min(length)).read_to_end(&mut part)? as u64 == bytes {
                 true => Ok(part),
-                false => Err(wrong("a part beyond the end of the file")),
+                false => Err(wrong("a section beyond the end of the file")),
             }
         };
-        // The footer, its length and the first bytes once more are at the end.
+        // The footer, its length and the magic bytes are at the end of the file.
         let end = length.checked_sub(10).ok_or_else(|| wrong("no footer"))?;
         let footer_bytes = i32::from_le_bytes(part(end, 4)?.try_into().unwrap_or_default());
         let start = end.checked_sub(u64::try_from(footer_bytes).unwrap_or(u64::MAX));
@@ -117,7 +120,7 @@ mod readers {
             let at = u64::try_from(block.offset()).unwrap_or(u64::MAX);
             let head_bytes = u64::try_from(block.metaDataLength()).unwrap_or(u64::MAX);
             let head = part(at, head_bytes)?;
-            // A marker and the length of the message go before it; old files have no marker.
+            // A marker and the length of the message precede it. Old files have no marker.
             let from = if head.starts_with(&[0xff; 4]) { 8 } else { 4 };
             let message = arrow_ipc::root_as_message(head.get(from..).unwrap_or_default())
                 .map_err(|error| wrong(&error.to_string()))?;
@@ -129,16 +132,16 @@ mod readers {
                 let offset = u64::try_from(buffer.offset()).unwrap_or(u64::MAX);
                 let from = at.saturating_add(head_bytes).saturating_add(offset);
                 let size = i64::from_le_bytes(part(from, 8)?.try_into().unwrap_or_default());
-                // -1 stands for a buffer that is not packed.
+                // -1 marks an uncompressed buffer.
                 if size < -1 || size.unsigned_abs() > allowed {
-                    return Err(wrong("a buffer that unpacks to more than the file can hold"));
+                    return Err(wrong("a buffer whose uncompressed size is impossible for this file"));
                 }
             }
         }
         Ok(())
     }
 
-    /// Writes batches as text.
+    /// Writes record batches as CSV text.
     fn write(
         name: &str,
         schema: &Schema,
@@ -154,9 +157,9 @@ mod readers {
             } else if is_nested(field.data_type()) {
                 return Err(Error::Malformed {
                     place: Place::whole(name),
-                    expected: "one value a row in each column".to_owned(),
+                    expected: "one value per row in each column".to_owned(),
                     found: format!("column {:.40} of the type {}", field.name(), field.data_type()),
-                    remedy: "write a column for each value, or leave the column out",
+                    remedy: "write one column for each value, or remove the column",
                 });
             } else {
                 columns.push(at);
@@ -189,7 +192,7 @@ mod readers {
     fn damaged(name: &str, error: &ArrowError) -> Error {
         Error::Malformed {
             place: Place::whole(name),
-            expected: "a whole Parquet or Arrow file".to_owned(),
+            expected: "a complete Parquet or Arrow file".to_owned(),
             found: eciton_input::text::cut(&error.to_string(), 200),
             remedy: "the file is damaged or of another kind; fetch or write it again",
         }

@@ -1,13 +1,14 @@
-//! Columns of a table, chosen by the names that a trained model expects.
+//! Selection of table columns by the names that a trained model expects.
 
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::names::column;
 use eciton_input::text::listed;
 
-/// Positions of the columns `wanted` among `found`: a name as it is written, else in any case.
+/// Returns the positions of the columns `wanted` among the names `found`: an exact match, else a
+/// match without regard to case.
 ///
 /// # Errors
-/// [`Error::Malformed`] that lists missing and found columns.
+/// Returns [`Error::Malformed`] that lists missing and found columns.
 pub(crate) fn matched(file: &str, kind: &str, wanted: &[String], found: &[String]) -> Result<Vec<usize>> {
     let at: Vec<Option<u32>> = wanted.iter().map(|name| column(found, name)).collect();
     let missing: Vec<&String> =
@@ -21,13 +22,13 @@ pub(crate) fn matched(file: &str, kind: &str, wanted: &[String], found: &[String
                 listed(&missing),
                 if found.is_empty() { "(none)".to_owned() } else { listed(found) }
             ),
-            remedy: "add the missing columns, or rename the columns that hold them",
+            remedy: "add the missing columns, or rename the columns that contain them",
         });
     }
     Ok(at.into_iter().flatten().map(|at| at as usize).collect())
 }
 
-/// Line of the reading report about columns that were not read.
+/// Returns a line of the reading report about columns that were not read.
 pub(crate) fn unused(file: &str, why: &str, names: &[String]) -> String {
     let columns = if names.len() == 1 { "column" } else { "columns" };
     format!("{file}: {columns} not used ({why}): {}", listed(names))

@@ -1,4 +1,5 @@
-//! Formats that Python reads: each has the lines of Python that convert a file.
+//! File formats that Python programs read. Error messages contain the lines of Python that convert
+//! such a file.
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use eciton_graph::error::{Error, Place};
 
 use crate::file;
 
-/// Endings, the name of the format, and the lines that convert a file.
+/// File name extensions, the name of the format, and the Python lines that convert a file.
 const FORMATS: [(&[&str], &str, &str); 5] = [
     (
         &["mat"],
@@ -47,7 +48,7 @@ const FORMATS: [(&[&str], &str, &str); 5] = [
     ),
 ];
 
-/// Returns the error of a file in a format that Python reads, by the ending of its name.
+/// Returns the error for a file whose extension belongs to one of these formats, or `None`.
 pub(crate) fn error(path: &Path) -> Option<Error> {
     let ending = path.extension()?.to_str()?.to_ascii_lowercase();
     let (_, found, remedy) = FORMATS.iter().find(|(endings, ..)| endings.contains(&ending.as_str()))?;

@@ -1,8 +1,8 @@
-//! The Cora that the crate carries (`data/cora.bin`), in Planetoid's order of vertices and with its
-//! public split.
+//! Built-in data set Cora (`data/cora.bin`), with Planetoid's order of vertices and its public
+//! split.
 //!
-//! The format, after the eight bytes `ECITCOR1`, is a run of varints (seven bits a byte, lowest
-//! first, the high bit set on all but the last):
+//! After the eight bytes `ECITCOR1`, the file is a sequence of varints (seven bits per byte, lowest
+//! first, the high bit set in all bytes but the last):
 //!
 //! ```text
 //! vertices, columns, classes
@@ -11,8 +11,8 @@
 //! three times (train, validation, test): count, then the gaps between ascending ids
 //! ```
 //!
-//! The first gap of a list is counted from -1 (from the vertex itself for neighbours), so a gap is
-//! at least 1 and 1 less is stored.
+//! The first gap of a list is counted from -1 (for neighbours from the vertex itself). A gap is at
+//! least 1, and 1 less than the gap is stored.
 
 use eciton_graph::adjacency::{Graph, check_vertices};
 use eciton_graph::corrections::Corrections;
@@ -26,7 +26,8 @@ static BYTES: &[u8] = include_bytes!("../data/cora.bin");
 const MAGIC: &[u8] = b"ECITCOR1";
 const FILE: &str = "cora.bin";
 
-/// Fields of the papers, as McCallum et al. (2000) name them, in the order of Planetoid's classes.
+/// Research fields of the papers, as named by McCallum et al. (2000), in the order of Planetoid's
+/// classes.
 const FIELDS: [&str; 7] = [
     "Theory",
     "Reinforcement_Learning",
@@ -37,7 +38,7 @@ const FIELDS: [&str; 7] = [
     "Rule_Learning",
 ];
 
-/// Reads the carried file.
+/// Reads the built-in file.
 pub(super) fn load() -> Result<Dataset> {
     parse(BYTES)
 }
@@ -51,7 +52,7 @@ fn parse(bytes: &[u8]) -> Result<Dataset> {
     check_vertices(u64::from(vertices), || Place::whole(FILE))?;
     // Each vertex takes at least three bytes.
     if vertices as usize > bytes.len() / 3 {
-        return Err(cursor.wrong("as many vertices as the file has room for"));
+        return Err(cursor.wrong("a number of vertices that fits the length of the file"));
     }
     let mut labels = Vec::with_capacity(vertices as usize);
     let (mut offsets, mut indices) = (vec![0], Vec::with_capacity(bytes.len()));
@@ -120,7 +121,7 @@ impl Cursor<'_> {
         Err(self.wrong("a number of 32 bits"))
     }
 
-    /// A count and that many ascending numbers above `last`.
+    /// Reads a count and then that many ascending numbers above `last`.
     fn list(&mut self, mut last: i64, into: &mut Vec<u32>) -> Result<()> {
         for _ in 0..self.varint()? {
             last += 1 + i64::from(self.varint()?);

@@ -1,6 +1,6 @@
-//! Line items of an AWS Cost and Usage Report: CSV, plain or packed with gzip.
+//! Reader of line items of an AWS Cost and Usage Report: CSV, plain or compressed with gzip.
 //!
-//! The names of columns are those of a legacy report (`lineItem/UsageType`) or of CUR 2.0
+//! Column names are those of a legacy report (`lineItem/UsageType`) or of CUR 2.0
 //! (`line_item_usage_type`). A report of a whole account may have gigabytes, so line items are read
 //! one by one.
 
@@ -12,41 +12,41 @@ use eciton_graph::error::{Error, Place, Result};
 
 use crate::gzip::Source;
 
-/// Maximum length of a line item, bytes.
+/// Maximum length of a line item, in bytes.
 const MAX_ITEM_BYTES: usize = 1 << 20;
-/// Bytes that are read at once.
+/// Number of bytes that are read at a time.
 const BLOCK_BYTES: u64 = 1 << 18;
-/// Tag of CloudFormation with the name of the stack, as [`normal`] returns it.
+/// CloudFormation tag with the name of the stack, in the form that [`normal`] returns.
 const STACK_TAG: &str = "awscloudformationstackname";
 
-/// A line item.
+/// Line item of a cost report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Item {
-    /// Type of the line: `Usage`, `Credit`, `Tax` and others. `Usage` if the report has no such
+    /// Type of the line, such as `Usage`, `Credit` or `Tax`. `Usage` if the report has no such
     /// column.
     pub kind: String,
-    /// Usage type, with the region's prefix.
+    /// Usage type, with the prefix of the region.
     pub usage: String,
-    /// Operation; empty if the report has no such column.
+    /// Operation. Empty if the report has no such column.
     pub operation: String,
-    /// Resource: an ARN, or the name of a bucket. Empty for lines without a resource.
+    /// Resource, which is an ARN or the name of a bucket. Empty for lines without a resource.
     pub resource: String,
-    /// Quantity.
+    /// Quantity that was used, in [`Self::unit`].
     pub quantity: f64,
-    /// Unit of the quantity; empty if the report has no such column.
+    /// Unit of the quantity. Empty if the report has no such column.
     pub unit: String,
     /// Unblended cost, in [`Self::currency`].
     pub cost: f64,
-    /// Currency; `USD` if the report has no such column.
+    /// Currency of the cost. `USD` if the report has no such column.
     pub currency: String,
-    /// Begin and end of the usage as `YYYY-MM-DDTHH:MM:SS`; empty if the report has no such
+    /// Start and end of the usage as `YYYY-MM-DDTHH:MM:SS`. Empty if the report has no such
     /// columns.
     pub interval: [String; 2],
-    /// Value of the tag `aws:cloudformation:stack-name`; empty if the report does not have it.
+    /// Value of the tag `aws:cloudformation:stack-name`. Empty if the line has no such tag.
     pub stack: String,
 }
 
-/// Columns of a report that are read, by position.
+/// Positions of the columns that are read.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     usage: usize,
@@ -63,12 +63,12 @@ struct Columns {
     tags: Option<usize>,
 }
 
-/// Returns a column's name without case and punctuation.
+/// Returns a column name in lower case without punctuation, for comparisons.
 fn normal(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// A report that is open for reading.
+/// Cost report that is open for reading.
 pub struct Report {
     reader: csv::Reader<Blocks>,
     columns: Columns,
@@ -80,8 +80,9 @@ pub struct Report {
 impl Report {
     /// Opens a report and reads its header.
     ///
-    /// # Errors A file that cannot be read, that is no CSV or has not the needed columns. The
-    /// message names it.
+    /// # Errors
+    /// Returns an error that names the file if it cannot be read, is not CSV, or lacks a required
+    /// column.
     pub fn open(path: &Path) -> Result<Self> {
         let mut source = Source::open(path)?;
         let file = source.file().to_owned();
@@ -95,16 +96,16 @@ impl Report {
             return Err(other("Parquet", "choose text/csv as the format of the report at AWS"));
         }
         if first.starts_with(b"PK\x03\x04") {
-            return Err(other("a zip archive", "unpack it, and give the CSV in it"));
+            return Err(other("a zip archive", "unpack it, and give the CSV file in it"));
         }
-        // A byte order mark.
+        // Skips a byte order mark.
         let given = if first.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
         let blocks = Blocks { source, out: first, given, since: 0 };
         let mut reader = ReaderBuilder::new().has_headers(false).from_reader(blocks);
         let mut record = StringRecord::new();
         let found = reader.read_record(&mut record).map_err(|error| refused(error, path, &file, 1))?;
         if !found {
-            return Err(other("an empty file", "download the report anew"));
+            return Err(other("an empty file", "download the report again"));
         }
         let names: Vec<String> = record.iter().map(normal).collect();
         let at = |name: &str| names.iter().position(|own| own == name);
@@ -116,9 +117,9 @@ impl Report {
                     expected: format!("a column {name}"),
                     found: format!("{} columns: {}, ...", record.len(), shown.join(", ")),
                     remedy: if name == "lineItem/ResourceId" {
-                        "make the report with resource IDs: without them nothing tells one stack from another"
+                        "create the report with resource IDs: without them, the costs of different stacks cannot be separated"
                     } else {
-                        "give a Cost and Usage Report of AWS, with the line items' columns"
+                        "give an AWS Cost and Usage Report with the columns of line items"
                     },
                 }
             })
@@ -143,7 +144,8 @@ impl Report {
     /// Returns the next line item, or `None` at the end.
     ///
     /// # Errors
-    /// A file that is damaged: the message names the line, and the column of a wrong number.
+    /// Returns an error for a damaged file. The message has the line, and the column of an invalid
+    /// number.
     pub fn next_item(&mut self) -> Result<Option<Item>> {
         self.reader.get_mut().since = 0;
         let line = self.reader.position().line();
@@ -179,12 +181,13 @@ impl Report {
     }
 }
 
-/// Returns `2026-11-27 17:00:00.000` or `2026-11-27T17:00:00Z` as `2026-11-27T17:00:00`.
+/// Converts a time such as `2026-11-27 17:00:00.000` or `2026-11-27T17:00:00Z` to
+/// `2026-11-27T17:00:00`.
 fn moment(text: &str) -> String {
     text.chars().take(19).map(|c| if c == ' ' { 'T' } else { c }).collect()
 }
 
-/// Returns the stack's name of a CUR 2.0 map of tags, a JSON object.
+/// Returns the name of the stack in a CUR 2.0 map of tags, which is a JSON object.
 fn stack(tags: &str) -> String {
     let found: std::collections::BTreeMap<String, serde_json::Value> =
         serde_json::from_str(tags).unwrap_or_default();
@@ -192,7 +195,7 @@ fn stack(tags: &str) -> String {
     own.and_then(|(_, value)| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// Returns the error of a record that could not be read.
+/// Returns the error for a record that could not be read.
 fn refused(error: csv::Error, path: &Path, file: &str, line: u64) -> Error {
     let line = error.position().map_or(line, csv::Position::line);
     let place = Place::line(file, line);
@@ -202,7 +205,7 @@ fn refused(error: csv::Error, path: &Path, file: &str, line: u64) -> Error {
             place,
             expected: format!("{expected_len} fields, as in the header"),
             found: format!("{len} fields"),
-            remedy: "the report is damaged or was cut off: download it anew",
+            remedy: "the report is damaged or incomplete: download it again",
         },
         ErrorKind::Io(error) => match error.downcast::<Error>() {
             Ok(own) => own,
@@ -212,12 +215,12 @@ fn refused(error: csv::Error, path: &Path, file: &str, line: u64) -> Error {
     }
 }
 
-/// A source as crate csv reads it, with a limit on the bytes of one record.
+/// Byte source for the csv crate, with a limit on the bytes of one record.
 struct Blocks {
     source: Source,
     out: Vec<u8>,
     given: usize,
-    /// Bytes since the last record.
+    /// Number of bytes read since the last record.
     since: usize,
 }
 
@@ -237,7 +240,7 @@ impl Read for Blocks {
         self.since += count;
         if self.since > MAX_ITEM_BYTES {
             let expected = format!("a line item of at most {MAX_ITEM_BYTES} bytes");
-            let found = "a longer one, or a quote that is never closed";
+            let found = "a longer line item, or a quote that is never closed";
             let place = Place::whole(self.source.file());
             return Err(io::Error::other(Error::malformed(place, expected, found)));
         }

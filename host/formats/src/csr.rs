@@ -1,4 +1,4 @@
-//! SciPy's compressed rows: three arrays and a shape, as several layouts store them.
+//! SciPy's compressed sparse rows (CSR): three arrays and a shape, which several layouts contain.
 
 use eciton_graph::adjacency::offsets_fault;
 use eciton_graph::error::{Error, Place, Result};
@@ -6,26 +6,27 @@ use eciton_graph::features::SparseRows;
 
 use super::array::Array;
 
-/// Compressed rows as a file has them: columns in any order, with repeats and zeros.
+/// Compressed sparse rows as stored in a file. Columns may be in any order, with repeats and zeros.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) columns: u32,
     pub(crate) offsets: Vec<u64>,
     pub(crate) indices: Vec<u32>,
     pub(crate) values: Vec<f32>,
-    /// Difference between each number and its f32, if the file has wider numbers.
+    /// Difference between each number and its f32. `None` if the file has numbers that f32
+    /// represents exactly.
     residuals: Option<Vec<f64>>,
-    /// Name of the file in messages.
+    /// Name of the file in error messages.
     file: String,
 }
 
 impl Stored {
-    /// The number of rows.
+    /// Returns the number of rows.
     pub(crate) fn rows(&self) -> u64 {
         self.offsets.len() as u64 - 1
     }
 
-    /// Row and column of every stored entry, in the order of the values.
+    /// Returns row and column of every stored entry, in the order of the values.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
         let rows = (0u32..).zip(self.offsets.windows(2));
         rows.flat_map(|(row, span)| {
@@ -34,7 +35,7 @@ impl Stored {
         })
     }
 
-    /// Sorted rows without zeros, in which repeated entries are added up.
+    /// Returns the rows with sorted columns and without zeros. Repeated entries are added up.
     pub(crate) fn sorted(self) -> SparseRows {
         let Self { columns, offsets, indices, values, residuals, file } = &self;
         match residuals {
@@ -46,11 +47,11 @@ impl Stored {
     }
 }
 
-/// Checks the parts of compressed rows against each other.
+/// Checks the arrays of compressed rows against each other.
 ///
 /// # Errors
-/// [`Error::Malformed`] where offsets do not ascend to the number of stored values or a column lies
-/// beyond the shape.
+/// Returns [`Error::Malformed`] if the offsets do not ascend to the number of stored values, or if
+/// a column is outside the shape.
 pub(crate) fn stored(
     file: &str,
     shape: &[i64],

@@ -1,39 +1,39 @@
-//! Dictionary of the 64-bit ids of a file, and the dense id of each, which is its rank.
+//! Dictionary of the 64-bit ids in a file. The dense id of an id is its rank among all ids.
 //!
-//! Low ids are kept as a bitmap with a running count every 512 bits (1.06 bit a number), others as
-//! a sorted list (8 bytes each). The bitmap takes at most 2 bytes for each byte of the file and 512
-//! MiB (ids below 2^32).
+//! Low ids are stored as a bitmap with a running count every 512 bits (1.06 bits per number). Other
+//! ids are stored as a sorted list (8 bytes each). The bitmap takes at most 2 bytes for each byte
+//! of the file, and at most 512 MiB (ids below 2^32).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// Codes of words.
+/// Map from words to codes.
 pub(crate) type Codes<W> = HashMap<W, u32, foldhash::fast::RandomState>;
 
-/// The ids of a bitmap lie below this.
+/// Upper bound of the ids in a bitmap.
 const MAX_BITS: u64 = 1 << 32;
 const BLOCK_WORDS: usize = 8;
 
-/// Collects ids, from several threads perhaps.
+/// Collects ids, optionally from several threads.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    /// Ids below are bits.
+    /// Ids below this bound are stored as bits.
     bits: u64,
     words: RwLock<Vec<AtomicU64>>,
     others: Mutex<Others>,
 }
 
-/// Ids that are no bits.
+/// Ids that are not stored as bits.
 #[derive(Debug)]
 struct Others {
     ids: Vec<u64>,
-    /// Maximum length of `ids` before repeats are removed.
+    /// Length of `ids` at which repeats are removed.
     room: usize,
 }
 
 impl Collector {
-    /// For a text of this many bytes.
+    /// Creates a collector for the ids of a text with `text_bytes` bytes.
     pub(crate) fn new(text_bytes: u64) -> Self {
         let bits = text_bytes.saturating_mul(16).clamp(64, MAX_BITS).next_multiple_of(64);
         let others = Others { ids: Vec::new(), room: 1 << 16 };
@@ -47,15 +47,15 @@ impl Collector {
         others.add(words, self.bits, ids);
     }
 
-    /// [`Collector::add`] for any thread. Threads wait for each other where ids are higher than all
-    /// before.
+    /// Adds ids like [`Collector::add`], from any thread. Threads wait for each other only for ids
+    /// that are higher than all before.
     pub(crate) fn share(&self, ids: impl Iterator<Item = u64>) {
         let mut higher = Vec::new();
         {
             let words = self.words.read().unwrap_or_else(PoisonError::into_inner);
             for id in ids {
                 match words.get((id / 64) as usize) {
-                    // Most ids occur often: reading does not take the cache line from other
+                    // Most ids occur often. Reading first leaves the cache line shared between
                     // threads.
                     Some(word) if word.load(Relaxed) >> (id % 64) & 1 == 0 => {
                         word.fetch_or(1 << (id % 64), Relaxed);
@@ -72,7 +72,7 @@ impl Collector {
         }
     }
 
-    /// The dictionary of all ids that were added.
+    /// Returns the dictionary of all ids that were added.
     pub(crate) fn finish(self) -> Dictionary {
         let mut others = self.others.into_inner().unwrap_or_else(PoisonError::into_inner);
         others.compact();
@@ -94,13 +94,13 @@ impl Collector {
 }
 
 impl Others {
-    /// Adds ids below `bits` to `words`, and all others to these.
+    /// Adds ids below `bits` to `words`, and all other ids to this list.
     fn add(&mut self, words: &mut Vec<AtomicU64>, bits: u64, ids: impl Iterator<Item = u64>) {
         for id in ids {
             if id < bits {
                 let word = (id / 64) as usize;
                 if word >= words.len() {
-                    // Growth by halves keeps what is held near what is needed.
+                    // Growth by half limits the memory beyond what is needed.
                     let most = (bits / 64) as usize;
                     words.resize_with((word + 1 + word / 2).min(most.max(word + 1)), AtomicU64::default);
                 }
@@ -123,7 +123,7 @@ impl Others {
     }
 }
 
-/// The ids of a file, ascending; the dense id of one is how many are below it.
+/// Ids of a file in ascending order. The dense id of an id is the number of smaller ids.
 #[derive(Debug)]
 pub(crate) struct Dictionary {
     words: Vec<u64>,
@@ -134,7 +134,7 @@ pub(crate) struct Dictionary {
 }
 
 impl Dictionary {
-    /// The number of ids.
+    /// Returns the number of ids.
     pub(crate) fn len(&self) -> u64 {
         self.low + self.others.len() as u64
     }
@@ -145,7 +145,7 @@ impl Dictionary {
         self.others.is_empty() && (self.words.len() as u64 * 64 + last).saturating_sub(64) == self.low
     }
 
-    /// The dense id of `id`; none if it is not known, or if there are 2^32 and more.
+    /// Returns the dense id of `id`, or `None` if `id` is unknown or if there are 2^32 ids or more.
     pub(crate) fn find(&self, id: u64) -> Option<u32> {
         let at = (id / 64) as usize;
         let rank = match self.words.get(at) {
@@ -164,7 +164,7 @@ impl Dictionary {
         u32::try_from(rank).ok()
     }
 
-    /// All ids, ascending: 8 bytes each.
+    /// Returns all ids in ascending order, 8 bytes each.
     pub(crate) fn ids(&self) -> Vec<u64> {
         let mut ids = Vec::with_capacity(self.len() as usize);
         for (at, &word) in (0u64..).zip(&self.words) {

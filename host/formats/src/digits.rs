@@ -1,5 +1,5 @@
-//! The handwritten digits that the crate carries (`data/digits.bin.gz`): images of 8 x 8 grey
-//! values, which are divided by 16. Every fifth image tests, all others train.
+//! Built-in data set of handwritten digits (`data/digits.bin.gz`): images of 8 x 8 grey values,
+//! which are divided by 16. Every fifth image is for test, all others are for training.
 
 use std::io::Read;
 
@@ -13,16 +13,16 @@ use crate::rows;
 
 static BYTES: &[u8] = include_bytes!("../data/digits.bin.gz");
 const FILE: &str = "digits.bin.gz";
-/// Values of an image.
+/// Number of pixels of an image.
 const PIXELS: usize = 64;
-/// The largest value of a pixel.
+/// Largest value of a pixel in the file.
 const WHITE: f32 = 16.0;
-/// Kinds of digits.
+/// Number of classes, the digits 0 to 9.
 const DIGITS: u32 = 10;
 /// One of this number of images is in the test split.
 const TESTS: u32 = 5;
 
-/// Reads the carried file.
+/// Reads the built-in file.
 pub(super) fn load() -> Result<Dataset> {
     let mut bytes = Vec::new();
     let unpacked = flate2::read::GzDecoder::new(BYTES).read_to_end(&mut bytes);
@@ -30,7 +30,7 @@ pub(super) fn load() -> Result<Dataset> {
     let (images, rest) = bytes.as_chunks::<{ PIXELS + 1 }>();
     if !rest.is_empty() {
         let found = format!("{} bytes", bytes.len());
-        return Err(Error::malformed(Place::whole(FILE), "65 bytes an image", found));
+        return Err(Error::malformed(Place::whole(FILE), "65 bytes per image", found));
     }
     let values: Vec<f32> =
         images.iter().flat_map(|[_, pixels @ ..]| pixels).map(|&pixel| f32::from(pixel) / WHITE).collect();

@@ -1,12 +1,14 @@
-//! Graph documents: GML, GraphML and node-link JSON, as networkx, igraph, Gephi and d3 write them.
+//! Graph documents: GML, GraphML and node-link JSON, in the form in which networkx, igraph, Gephi
+//! and d3 write them.
 //!
-//! A reader of a document collects [`records::Records`] of nodes and of edges. They become a table
-//! of nodes and a table of edges, which are read as those of a folder: attributes of nodes are
-//! columns with kinds, or labels, and numbers of edges are edge features. Files beside the document
-//! hold what its nodes do not: `features`, `labels` and `split`, as [`super::folder`] reads them.
+//! The reader of a document collects [`records::Records`] of nodes and of edges. They become a
+//! table of nodes and a table of edges, which are read like those of a folder. Node attributes are
+//! columns with kinds, or labels. Numeric edge attributes are edge features. Files next to the
+//! document contain what its nodes lack: `features`, `labels` and `split`, as [`super::folder`]
+//! reads them.
 //!
-//! Nested attributes are columns of their own (`pos.x`, `pos.0`). Every edge counts in both
-//! directions. Memory is the file, the attributes as text, and the two tables, beside the data set.
+//! Nested attributes become separate columns (`pos.x`, `pos.0`). Every edge is used in both
+//! directions. Memory besides the data set is the file, the attributes as text, and the two tables.
 
 mod gml;
 mod graphml;
@@ -23,10 +25,10 @@ use super::file;
 use super::folder::{self, roles::Roles};
 use super::request::Request;
 
-/// Multiple of a document's bytes that reading it takes.
+/// Memory that reading a document takes, per byte of the file.
 const MEMORY_PER_BYTE: u64 = 8;
 
-/// Format of a document.
+/// Format of a graph document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Gml,
@@ -35,7 +37,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Returns the format of a file by the ending of its name.
+    /// Returns the format for a file name extension, or `None`.
     pub(crate) fn by_ending(ending: &str) -> Option<Self> {
         match ending {
             "gml" => Some(Self::Gml),
@@ -46,10 +48,11 @@ impl Format {
     }
 }
 
-/// Reads a document, and what lies beside it.
+/// Reads a graph document, and the tables next to it.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the line for text that is not of the format; as [`super::folder::open`].
+/// Returns [`Error::Malformed`] with the line if the text does not follow the format, and the
+/// errors of [`super::folder::open`].
 pub(crate) fn open(path: &Path, format: Format, request: Request<'_>) -> Result<Dataset> {
     let name = file::name(path);
     let bytes = file::read(path)?;
@@ -70,14 +73,14 @@ pub(crate) fn open(path: &Path, format: Format, request: Request<'_>) -> Result<
             place: Place::whole(name),
             expected: "at least one edge".to_owned(),
             found: format!("{} nodes and no edge", document.nodes.ids.len()),
-            remedy: "write the table of nodes as a .csv with a column for labels: rows need no graph",
+            remedy: "add edges, or write the nodes as a .csv table with a label column, which needs no graph",
         });
     }
     let edges =
         document.edges.table((path, &format!("{name}, edges")), &["source", "target"], &["id", "key"])?;
     edges.set_edges();
     let folder = file::parent(path);
-    // Files beside the document hold what its nodes do not.
+    // Files next to the document contain what its nodes lack.
     let bare = document.nodes.keys.iter().all(|key| key == "id") && folder::has_parts(folder);
     let nodes = match document.nodes.ids.is_empty() || bare {
         true => None,

@@ -1,6 +1,6 @@
-//! Graphs of the edges that a file lists, with the values of these edges.
+//! Construction of graphs from the edges that a file lists, with edge values.
 //!
-//! Readers of graph formats call these functions once they have the pairs of a file.
+//! The readers of graph formats call these functions with the edges of a file.
 
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::dataset::EdgeFeatures;
@@ -11,12 +11,12 @@ use eciton_input::threads::processors;
 
 use crate::edge_rows::EdgeRows;
 
-/// Options of readers: each edge in both directions, with the self-loops, which [`crate::open`]
-/// drops unless they are to be kept.
+/// Options of readers: each edge is added in both directions, and self-loops are included.
+/// [`crate::open`] drops self-loops later, unless they are to be kept.
 pub(crate) const AS_LISTED: Options = Options { symmetric: true, keep_self_loops: true };
 
-/// The graph of edges of `file`, each in both directions, and their rows, if there are any.
-/// `published`: the layout is one of published data sets.
+/// Builds the graph of the edges of `file`, each in both directions, with their rows of values if
+/// there are any. `published` is true for layouts of published data sets.
 pub(crate) fn graph_of(
     file: &str,
     vertices: u64,
@@ -33,7 +33,8 @@ pub(crate) fn graph_of(
     Ok((graph, None))
 }
 
-/// The graph of a source of `file`, each edge in both directions, and the source's values.
+/// Builds the graph of an edge source of `file`, each edge in both directions, with the source's
+/// values.
 pub(crate) fn graph_and_values(file: &str, source: &dyn EdgeSource) -> Result<(Graph, Option<EdgeFeatures>)> {
     if source.columns() == 0 {
         let (graph, found) = EdgeRule::new(file, AS_LISTED).merged(source, processors())?;
@@ -48,7 +49,7 @@ pub(crate) fn graph_and_values(file: &str, source: &dyn EdgeSource) -> Result<(G
     all.graph(file, source.vertices())
 }
 
-/// Edges in the order of a file, and the values of each.
+/// Edges in the order of a file, with the values of each.
 #[derive(Debug, Default)]
 pub(crate) struct ValuedEdges {
     pub(crate) edges: Vec<(u32, u32)>,

@@ -1,4 +1,4 @@
-//! Rows of edges as a file has them, in its order, before they are placed at the edges of a graph.
+//! Rows of edge values in the order of a file, before they are assigned to the edges of a graph.
 
 use std::path::Path;
 
@@ -18,20 +18,20 @@ use super::numbers::number;
 use super::table::{Row, Table};
 use super::{columns, file, npy};
 
-/// A row an edge of a file, finite.
+/// Finite values of each edge of a file, one row per edge.
 pub(crate) struct EdgeRows {
     columns: u32,
     values: Vec<f32>,
-    /// Names of the columns, if the file has some.
+    /// Names of the columns. Empty if the file has none.
     pub(crate) names: Vec<String>,
-    /// Meaning of a value of 0.
+    /// Treatment of edges whose value is 0.
     zeros: Zeros,
-    /// File that the rows are in.
+    /// File that contains the rows.
     file: String,
 }
 
 impl EdgeRows {
-    /// Rows of `columns` values; `file` is named in errors.
+    /// Creates rows of `columns` values. Error messages name `file`.
     pub(crate) fn new(columns: usize, values: Vec<f32>, file: &str) -> Result<Self> {
         check_columns(columns as u64, || Place::whole(file))?;
         check_finite(&values, columns, file)?;
@@ -39,7 +39,8 @@ impl EdgeRows {
         Ok(Self { columns: columns as u32, values, names: Vec::new(), zeros: Zeros::Kept, file })
     }
 
-    /// An array `[E, columns]`, or `[E]` of weights; `other` is the file that has the `edges` edges.
+    /// Creates rows from an array `[E, columns]`, or `[E]` of weights. `other` is the file with the
+    /// `edges` edges.
     pub(crate) fn of_array(array: &Array<'_>, edges: usize, other: &str) -> Result<Self> {
         let (found, expected) = (array.rows() as u64, edges as u64);
         if found != expected {
@@ -51,7 +52,7 @@ impl EdgeRows {
         Ok(Self { zeros, ..rows })
     }
 
-    /// The array at `path`, if there is any.
+    /// Reads the array at `path`, or returns `None` if the file does not exist.
     pub(crate) fn beside(path: &Path, edges: usize, other: &str) -> Result<Option<Self>> {
         if !present(path) {
             return Ok(None);
@@ -60,7 +61,7 @@ impl EdgeRows {
         Self::of_array(&npy::parse(&bytes, &file::name(path))?, edges, other).map(Some)
     }
 
-    /// The rows of a folder's edges: the columns of the table of `edges` edges, or
+    /// Returns the edge values of a folder: the columns of the table of `edges` edges, or
     /// `edge_features.npy`.
     pub(crate) fn of_folder(
         folder: &Path,
@@ -75,16 +76,16 @@ impl EdgeRows {
         if !columns.of.is_empty() {
             return Err(Error::Malformed {
                 place: Place::whole(file::name(array)),
-                expected: "features of edges in one place".to_owned(),
-                found: format!("columns of numbers in {} as well", table.file),
-                remedy: "remove the columns, or put them into the array and remove them from the table",
+                expected: "edge features in a single file".to_owned(),
+                found: format!("edge_features.npy, and columns of numbers in {} as well", table.file),
+                remedy: "remove the columns from the table, or add them to the array first",
             });
         }
         Self::beside(array, edges, &table.file)
     }
 
-    /// The graph of `edges` by `options`, and these rows at its edges. `published` is as in
-    /// [`Findings::report`](eciton_graph::edge_rule::Findings::report).
+    /// Builds the graph of `edges` with `options`, and assigns these rows to its edges. `published`
+    /// is as in [`Findings::report`](eciton_graph::edge_rule::Findings::report).
     pub(crate) fn graph(
         &self,
         vertices: u64,
@@ -98,39 +99,41 @@ impl EdgeRows {
         Ok((graph, rows))
     }
 
-    /// Returns whether a row means that its edge is none.
+    /// Returns whether some row drops its edge, because its weight is 0.
     pub(crate) fn has_zeros(&self) -> bool {
         self.zeros == Zeros::NoEdges && self.columns == 1 && self.values.contains(&0.0)
     }
 
-    /// The rows as they are: they are in the order of the graph's lists.
+    /// Returns the rows unchanged. They must be in the order of the graph's lists.
     pub(crate) fn in_place(self) -> Result<EdgeFeatures> {
         EdgeFeatures::new(self.columns, self.values)
     }
 }
 
-/// The columns of a table of edges that are features: those after the ids that hold a number in every record.
+/// Columns of an edge table that are features: those after the ids that contain a number in every
+/// record.
 pub(crate) struct Columns {
     of: Vec<usize>,
     names: Vec<String>,
     values: Grown<f32>,
     file: String,
-    /// Lines for the reading report, added once the table has been read for good.
+    /// Lines for the reading report, which are added after the table has been read completely.
     report: Vec<(Level, String)>,
 }
 
-/// Contents of a column of a table of edges.
+/// Counts of the fields in a column of an edge table.
 #[derive(Clone, Default)]
 struct Contents {
     numbers: u64,
-    /// Fields that are neither numbers nor missing.
+    /// Number of fields that are neither numbers nor missing.
     words: u64,
     /// Line of the first missing field.
     missing: Option<u64>,
 }
 
 impl Columns {
-    /// Finds the columns; with `expected` those that a model was trained on, by their names.
+    /// Finds the feature columns. With `expected`, these are the columns that a model was trained
+    /// on, by their names.
     pub(crate) fn of(table: &Table, expected: Option<&Expected>) -> Result<Self> {
         let all = table.names(0)?;
         let wanted = expected.map(|expected| &expected.edge_features[..]).unwrap_or_default();
@@ -157,7 +160,8 @@ impl Columns {
         Ok(Self { of, names, values, file: table.file.clone(), report })
     }
 
-    /// Columns of numbers: those with a number in the first record, if it has one in each column.
+    /// Returns the numeric columns: those with a number in the first record, if every field after
+    /// the ids is a number there.
     fn found(table: &Table, report: &mut Vec<(Level, String)>) -> Result<Vec<usize>> {
         let mut rows = table.rows(2)?;
         let Some(first) = rows.next()? else { return Ok(Vec::new()) };
@@ -190,7 +194,7 @@ impl Columns {
                         place: Place::line(&table.file, line),
                         expected: format!("a finite number in column {}, as in other records", at + 1),
                         found: "an empty field or a word for a missing value".to_owned(),
-                        remedy: "give each edge a number there, or remove the column",
+                        remedy: "write a number in this column for each edge, or remove the column",
                     });
                 }
                 Contents { numbers, words, .. } if numbers > words => {
@@ -215,7 +219,7 @@ impl Columns {
         Ok(of)
     }
 
-    /// Returns the number of columns.
+    /// Returns the number of feature columns.
     pub(crate) fn count(&self) -> usize {
         self.of.len()
     }
@@ -229,7 +233,7 @@ impl Columns {
                 place: Place::line(&self.file, row.line()),
                 expected: format!("a finite number in column {}, as in other records", at + 1),
                 found: format!("{field:.60?}"),
-                remedy: "give each edge a number there, or remove the column",
+                remedy: "write a number in this column for each edge, or remove the column",
             })?);
         }
         Ok(())

@@ -1,8 +1,8 @@
-//! Edges as text, one a line: two whole numbers, and whatever follows them; and a file of them cut
-//! into byte ranges that any thread may read at any time.
+//! Edge lists as text, with one edge per line: two whole numbers, then optional further fields. A
+//! file is divided into byte ranges, and any thread may read any range at any time.
 //!
 //! Fields are separated by blanks, tabs or commas. Lines that start with `#` or `%` are comments. A
-//! range holds the lines that start in it, so that ranges of any size give the same edges.
+//! range contains the lines that start in it, so that ranges of any size give the same edges.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -16,28 +16,28 @@ use super::dictionary::Dictionary;
 use super::lines::{MAX_LINE_BYTES, count};
 use super::{file, gzip};
 
-/// Bytes of a range. The shortest line has four (`0 1` and its end), so a range has at most
-/// [`MAX_CHUNK_EDGES`] edges.
+/// Number of bytes of a range. The shortest line has four bytes (`0 1` and its end), so a range has
+/// at most [`MAX_CHUNK_EDGES`] edges.
 const RANGE_BYTES: u64 = 8 << 20;
 const _: () = assert!(RANGE_BYTES / 4 < MAX_CHUNK_EDGES as u64);
 
-/// Bytes with which some programs begin a text in UTF-8.
+/// Byte order mark, with which some programs start a UTF-8 text.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Fault of a line.
+/// Fault of a line in a block of text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// The line's first byte, within the block.
+    /// Position of the line's first byte within the block.
     pub(crate) at: usize,
     pub(crate) expected: String,
     pub(crate) found: String,
 }
 
 impl Fault {
-    /// The error of this fault at a place.
+    /// Returns the error of this fault at a location.
     pub(crate) fn at(self, place: Place) -> Error {
         let remedy = if self.expected.contains("as the first edge") {
-            "write one edge a line with the same columns (a vertex and its neighbours in one line is an adjacency \
+            "write one edge per line with the same columns (a vertex and all its neighbours in one line is an adjacency \
              list), and remove a first line of counts"
         } else if self.expected.contains("vertex ids") {
             "write ids as whole numbers without a header; a table with words, a header or ids like 1.0 is read as \
@@ -50,8 +50,8 @@ impl Fault {
     }
 }
 
-/// Calls `each` with the two numbers of every line of `block`; `fields` is how many fields a line
-/// has to have. What `each` refuses, with what it expected, is a fault of the line.
+/// Calls `each` with the two numbers of every line of `block`. A line must have at least `fields`
+/// fields. If `each` returns an error, its text is what was expected, and the line is at fault.
 pub(crate) fn pairs(
     block: &[u8],
     fields: usize,
@@ -60,7 +60,7 @@ pub(crate) fn pairs(
     records(block, fields, |source, target, _| each(source, target))
 }
 
-/// [`pairs`] with what follows the two numbers on their line.
+/// Calls `each` with the two numbers of every line, like [`pairs`], and with the rest of the line.
 pub(crate) fn records(
     block: &[u8],
     fields: usize,
@@ -89,7 +89,7 @@ pub(crate) fn records(
             return Err(fault(format!("{fields} fields")));
         }
         let end = if block.get(at) == Some(&b'\n') { at } else { line_end(block, at) };
-        // One line of a file whose lines end with CR alone would hide all others.
+        // In a file whose lines end with CR alone, the first line would contain all others.
         let inner = block.get(start..end.saturating_sub(1)).unwrap_or_default();
         if returns && memchr::memchr(b'\r', inner).is_some() {
             return Err(fault("lines that end with LF or CR LF, not CR alone".to_owned()));
@@ -100,7 +100,8 @@ pub(crate) fn records(
     Ok(())
 }
 
-/// Number of comment lines of a block; at the start of a file without those before the first edge.
+/// Returns the number of comment lines of a block. At the start of a file, comments before the
+/// first edge are not counted.
 pub(crate) fn comments(block: &[u8], start: bool) -> u64 {
     if memchr::memchr2(b'#', b'%', block).is_none() {
         return 0;
@@ -123,7 +124,7 @@ pub(crate) fn report_comments(file: &str, count: u64) {
     }
 }
 
-/// Returns whether a byte stands between the fields of a line.
+/// Returns whether a byte separates the fields of a line.
 pub(crate) fn separates(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b',')
 }
@@ -133,7 +134,7 @@ fn line_end(block: &[u8], at: usize) -> usize {
     memchr::memchr(b'\n', block.get(at..).unwrap_or_default()).map_or(block.len(), |end| at + end)
 }
 
-/// The number at `at`, which is moved to the next field or the line's end.
+/// Parses the number at `at`, and moves `at` to the next field or the end of the line.
 fn number(block: &[u8], at: &mut usize) -> Option<u64> {
     let start = *at;
     let mut value = 0u64;
@@ -155,23 +156,23 @@ fn number(block: &[u8], at: &mut usize) -> Option<u64> {
     (end > start).then_some(value)
 }
 
-/// The start of a line, for errors.
+/// Returns the start of a line, for error messages.
 pub(crate) fn excerpt(line: &[u8]) -> String {
     let start = line.get(..line.len().min(60)).unwrap_or_default();
     format!("{:?}", String::from_utf8_lossy(start).trim_end())
 }
 
-/// Expectation of an error about a file that changes while it is read.
-const CHANGED: &str = "ids that were there when the file was opened";
+/// Expected content, in the error about a file that changes while it is read.
+const CHANGED: &str = "the ids that the file had when it was opened";
 
-/// Meaning of the numbers of a file.
+/// Mapping of the numbers in a file to vertices.
 #[derive(Debug)]
 pub(crate) enum Numbering {
-    /// 0 to V - 1.
+    /// Vertices are numbered from 0 to V - 1. The value is V.
     Dense(u64),
-    /// 1 to V.
+    /// Vertices are numbered from 1 to V. The value is V.
     FromOne(u64),
-    /// Ids of the dictionary.
+    /// Vertices have arbitrary ids, listed in the dictionary.
     Listed(Dictionary),
 }
 
@@ -194,21 +195,22 @@ impl Numbering {
     }
 }
 
-/// Fields after the two ids of a line that are values of the edge.
+/// Selection of the fields after the two ids of a line that are edge values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ValueFields {
-    /// Ascending, from 0.
+    /// Positions of the value fields, ascending, counted from 0 after the ids.
     fields: Vec<usize>,
-    /// Fields that are words in the first edge, ascending, from 0. They are not read.
+    /// Positions of fields that are words in the first edge, ascending, counted from 0 after the
+    /// ids. They are not read.
     words: Vec<usize>,
     /// Number of all fields after the two ids.
     count: usize,
-    /// Why each edge has them.
+    /// Reason why each edge must have the fields, as a clause of the error message.
     reason: &'static str,
 }
 
 impl Default for ValueFields {
-    /// No field.
+    /// Returns the selection without fields.
     fn default() -> Self {
         let (fields, words) = (Vec::new(), Vec::new());
         Self { fields, words, count: 0, reason: "as each entry of the matrix has" }
@@ -216,12 +218,13 @@ impl Default for ValueFields {
 }
 
 impl ValueFields {
-    /// The first field alone.
+    /// Returns the selection of the first field only.
     pub(crate) fn first() -> Self {
         Self { fields: vec![0], words: Vec::new(), count: 1, reason: "as each entry of the matrix has" }
     }
 
-    /// Fields that are numbers after the ids of the first edge; every other edge has the same.
+    /// Returns the selection of the fields that are numbers in the first edge. Every other edge
+    /// must have the same fields.
     pub(crate) fn of_first_edge(rest: &[u8]) -> Self {
         let (mut values, mut words) = (Vec::new(), Vec::new());
         for (at, word) in fields(rest).enumerate() {
@@ -239,13 +242,13 @@ impl ValueFields {
         !self.words.is_empty()
     }
 
-    /// Returns whether a field that is a word in the first edge is a number here.
+    /// Returns whether a field that is a word in the first edge is a number in this edge.
     pub(crate) fn finds_number(&self, rest: &[u8]) -> bool {
         fields(rest).enumerate().any(|(at, word)| self.words.contains(&at) && finite(word).is_some())
     }
 
-    /// Refuses a first edge with a word for a missing number, and adds a note about words to the
-    /// reading report: `numbers` is the number of edges that have a number in their place.
+    /// Refuses a first edge with a word for a missing number, and adds a note about word fields to
+    /// the reading report. `numbers` is the number of edges that have a number in such a field.
     pub(crate) fn report_words(&self, file: &str, first: &str, numbers: u64) {
         use eciton_input::notes::{add, warn};
         if self.words.is_empty() {
@@ -270,8 +273,8 @@ impl ValueFields {
         self.fields.len()
     }
 
-    /// Hands out the values of an edge, from what follows its ids; what was expected where there
-    /// are others.
+    /// Passes the values of an edge to `each`. `rest` is the text after the ids. Returns the
+    /// expected content as an error if a value is absent or not a number.
     pub(crate) fn read(&self, rest: &[u8], mut each: impl FnMut(f32)) -> std::result::Result<(), String> {
         let (mut words, mut next) = (fields(rest), 0);
         for &field in &self.fields {
@@ -287,10 +290,10 @@ impl ValueFields {
     }
 }
 
-/// The first edge of an edge list, which decides about the fields of all.
+/// First edge of an edge list, which determines the fields of all edges.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FirstEdge {
-    /// The two ids, if there is an edge.
+    /// Ids of the edge. `None` if the list has no edge.
     pub(crate) ids: Option<(u64, u64)>,
     pub(crate) values: ValueFields,
     /// Text after the two ids.
@@ -298,13 +301,13 @@ pub(crate) struct FirstEdge {
 }
 
 impl FirstEdge {
-    pub(crate) fn of(source: u64, target: u64, rest: &[u8]) -> Self {
+    pub(crate) fn new(source: u64, target: u64, rest: &[u8]) -> Self {
         let values = ValueFields::of_first_edge(rest);
         let rest = rest.get(..rest.len().min(60)).unwrap_or_default();
         Self { ids: Some((source, target)), values, rest: String::from_utf8_lossy(rest).into_owned() }
     }
 
-    /// Adds warnings to the reading report if the first edge may be no edge.
+    /// Adds warnings to the reading report if the first line may not be an edge.
     pub(crate) fn report_doubts(&self, file: &str, others: &OtherEdges) {
         let (Some(ids), 0) = (self.ids, self.values.count) else { return };
         let OtherEdges { vertices, edges, .. } = *others;
@@ -322,11 +325,11 @@ impl FirstEdge {
     }
 }
 
-/// Adds a warning to the reading report if the first edge has the numbers of vertices and edges
-/// that follow; returns whether it has.
+/// Adds a warning to the reading report if the first line has the numbers of vertices and edges
+/// that follow. Returns whether it has.
 pub(crate) fn report_counts(file: &str, (a, b): (u64, u64), others: &OtherEdges) -> bool {
     let OtherEdges { vertices, edges, .. } = *others;
-    // Of few edges the order edges, vertices is met by chance: `1 2` before `2 3`.
+    // With few edges, the order edges, vertices occurs by chance: `1 2` before `2 3`.
     let counts = (a, b) == (vertices, edges) || (edges >= 3 && (b, a) == (vertices, edges));
     if edges == 0 || a == b || !counts {
         return false;
@@ -339,10 +342,10 @@ pub(crate) fn report_counts(file: &str, (a, b): (u64, u64), others: &OtherEdges)
     true
 }
 
-/// Edges after the first one.
+/// Counts of the edges after the first one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OtherEdges {
-    /// Distinct ids.
+    /// Number of distinct ids.
     pub(crate) vertices: u64,
     pub(crate) edges: u64,
     /// True if an end of the first edge occurs again.
@@ -357,8 +360,8 @@ fn finite(word: &[u8]) -> Option<f32> {
     std::str::from_utf8(word).ok()?.parse().ok().filter(|value: &f32| value.is_finite())
 }
 
-/// An edge list in a plain file, as an [`EdgeSource`]: an edge for each line, as it stands there,
-/// in chunks of 8 MiB of text. Nothing of the text is kept in memory.
+/// Edge list in a plain file, as an [`EdgeSource`]. Each line is one edge, read in chunks of 8 MiB
+/// of text. The text is not stored in memory.
 #[derive(Debug)]
 pub struct EdgeText {
     text: Ranges,
@@ -412,11 +415,11 @@ impl EdgeSource for EdgeText {
     }
 }
 
-/// A part of a text file, in ranges of lines.
+/// Plain text file, divided into ranges of lines.
 #[derive(Debug)]
 pub(crate) struct Ranges {
     path: PathBuf,
-    /// The first byte of the first line, after a byte order mark.
+    /// Position of the first byte of the first line, after a byte order mark.
     start: u64,
     end: u64,
     range_bytes: u64,
@@ -424,7 +427,8 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    /// The lines of a plain file from byte `start` on, each of at least `fields` fields.
+    /// Opens the lines of a plain file from byte `start` on. Each line must have at least `fields`
+    /// fields.
     pub(crate) fn open(path: &Path, start: u64, fields: usize) -> Result<Self> {
         let refused = |source| Error::Read { path: path.to_owned(), source };
         let end = std::fs::metadata(path).map_err(refused)?.len();
@@ -437,12 +441,12 @@ impl Ranges {
         Ok(Self { path: path.to_owned(), start, end, range_bytes: RANGE_BYTES, fields })
     }
 
-    /// Bytes of the text.
+    /// Returns the number of bytes of the text.
     pub(crate) fn bytes(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 
-    /// The number of ranges.
+    /// Returns the number of ranges.
     pub(crate) fn count(&self) -> u64 {
         self.bytes().div_ceil(self.range_bytes)
     }
@@ -453,7 +457,7 @@ impl Ranges {
         self
     }
 
-    /// Calls `each` with the two numbers of every line of a range, and with the text after them.
+    /// Calls `each` with the two numbers of every line of a range, and with the rest of the line.
     pub(crate) fn records(
         &self,
         range: u64,
@@ -462,8 +466,8 @@ impl Ranges {
         self.block(range, each).map(drop)
     }
 
-    /// [`Ranges::records`] that returns the number of comment lines of the range, without those
-    /// before the first edge of the file.
+    /// Calls `each` like [`Ranges::records`], and returns the number of comment lines of the range.
+    /// Comments before the first edge of the file are not counted.
     pub(crate) fn records_and_comments(
         &self,
         range: u64,
@@ -472,7 +476,7 @@ impl Ranges {
         self.block(range, each).map(|block| comments(&block, range == 0))
     }
 
-    /// [`Ranges::records`] that returns the text of the range.
+    /// Calls `each` like [`Ranges::records`], and returns the text of the range.
     fn block(
         &self,
         range: u64,
@@ -486,13 +490,13 @@ impl Ranges {
         Ok(block)
     }
 
-    /// The first edge.
+    /// Returns the first edge of the file.
     pub(crate) fn value_fields(&self) -> Result<FirstEdge> {
         for range in 0..self.count() {
             let mut found = None;
-            // The first edge ends it. Other faults are for who reads all.
+            // The first edge ends the loop. Other faults are reported when the whole file is read.
             let _ = records(&self.lines(range)?.1, self.fields, |source, target, rest| {
-                found = Some(FirstEdge::of(source, target, rest));
+                found = Some(FirstEdge::new(source, target, rest));
                 Err(String::new())
             });
             if let Some(found) = found {
@@ -502,7 +506,7 @@ impl Ranges {
         Ok(FirstEdge::default())
     }
 
-    /// The lines that start in a range, and the first one's byte.
+    /// Returns the lines that start in a range, and the position of the first one's first byte.
     fn lines(&self, range: u64) -> Result<(u64, Vec<u8>)> {
         let refused = |source| Error::Read { path: self.path.clone(), source };
         let from = self.start.saturating_add(range.saturating_mul(self.range_bytes));
@@ -510,7 +514,8 @@ impl Ranges {
         if from >= to {
             return Ok((from, Vec::new()));
         }
-        // One byte earlier: if it ends a line, the range starts with a whole one.
+        // Reads from one byte earlier. If that byte ends a line, the range starts with a complete
+        // line.
         let early = if range == 0 { from } else { from - 1 };
         let mut file = eciton_input::file::open(&self.path).map_err(refused)?;
         file.seek(SeekFrom::Start(early)).map_err(refused)?;
@@ -527,7 +532,7 @@ impl Ranges {
                     unit: "bytes",
                     allowed: MAX_LINE_BYTES,
                     found: beyond,
-                    remedy: "write one edge a line",
+                    remedy: "write one edge per line",
                 });
             }
             let before = block.len();
@@ -545,7 +550,7 @@ impl Ranges {
         if range == 0 {
             return Ok((from, block));
         }
-        // What belongs to the range before: up to the first line end.
+        // Text up to the first line end belongs to the range before.
         let skipped = line_end(&block, 0) + 1;
         if skipped as u64 > to - early {
             return Ok((to, Vec::new()));
@@ -553,7 +558,7 @@ impl Ranges {
         Ok((early + skipped as u64, block.split_off(skipped.min(block.len()))))
     }
 
-    /// The line of a byte: counted only for an error.
+    /// Returns the line number of a byte. It is counted only for an error.
     fn place(&self, byte: u64) -> Place {
         let name = file::name(&self.path);
         let lines_before = || {
@@ -572,8 +577,8 @@ impl Ranges {
         }
     }
 
-    /// Calls `visit` once for every range, from `threads` threads (at least one), and returns the
-    /// error of the lowest range that has one.
+    /// Calls `visit` once for every range, from `threads` threads (at least one). Returns the error
+    /// of the lowest range that has one.
     pub(crate) fn visit(&self, threads: usize, visit: impl Fn(u64) -> Result<()> + Sync) -> Result<()> {
         let (next, fault) = (AtomicU64::new(0), Mutex::new(None::<(u64, Error)>));
         let work = || {
@@ -587,7 +592,7 @@ impl Ranges {
                     if fault.as_ref().is_none_or(|(at, _)| range < *at) {
                         *fault = Some((range, error));
                     }
-                    // Ranges are handed out in order: all lower ones are being read already.
+                    // Ranges are assigned in order, so all lower ones are being read already.
                     next.store(self.count(), Ordering::Relaxed);
                     return;
                 }
@@ -607,16 +612,16 @@ impl Ranges {
     }
 }
 
-/// Refuses a packed file, whose edges cannot be streamed.
+/// Refuses a compressed file, whose edges cannot be streamed.
 pub(crate) fn refuse_packed(path: &Path) -> Result<()> {
     if !gzip::Source::open(path)?.packed() {
         return Ok(());
     }
     Err(Error::Malformed {
         place: Place::whole(file::name(path)),
-        expected: "a plain text file: a packed one can only be read from its start".to_owned(),
+        expected: "a plain text file, because a compressed file cannot be streamed".to_owned(),
         found: "a gzip file".to_owned(),
-        remedy: "unpack it with gunzip to stream it, or let it be read into memory",
+        remedy: "uncompress it with gunzip, or read it into memory without streaming",
     })
 }
 

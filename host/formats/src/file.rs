@@ -1,4 +1,4 @@
-//! Reading whole files within a limit.
+//! Reading of whole files within a size limit.
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -8,10 +8,10 @@ use eciton_input::budget::{Charge, Exceeded};
 
 use super::gzip;
 
-/// The longest file that is read.
+/// Maximum size, in bytes, of a file that is read into memory.
 pub const MAX_FILE_BYTES: u64 = 16 << 30;
 
-/// Bytes of a file, which are taken from the budget of reading.
+/// Bytes of a file, charged to the memory budget of reading.
 #[derive(Debug)]
 pub struct Bytes {
     bytes: Vec<u8>,
@@ -38,11 +38,11 @@ impl AsRef<[u8]> for Bytes {
     }
 }
 
-/// A list that grows within the budget of reading.
+/// List that grows within the memory budget of reading.
 pub(crate) struct Grown<T> {
     items: Vec<T>,
     charge: Charge,
-    /// The name in errors of the file that it is made of.
+    /// File whose content the list stores, for error messages.
     file: String,
 }
 
@@ -56,10 +56,10 @@ impl<T> Grown<T> {
         Ok(())
     }
 
-    /// The list, with room for `more` items.
+    /// Returns the list, with capacity for `more` further items.
     pub(crate) fn room(&mut self, more: usize) -> Result<&mut Vec<T>> {
         if self.items.capacity() - self.items.len() < more {
-            // By half: most of what is reserved gets used.
+            // Growth by half, because most of the reserved memory is used.
             let more = more.max(self.items.len() / 2).max(1024);
             let bytes = (self.items.len() + more).saturating_mul(size_of::<T>()) as u64;
             self.charge.grow_to(bytes).map_err(|exceeded| self::exceeded(&self.file, exceeded))?;
@@ -68,7 +68,7 @@ impl<T> Grown<T> {
         Ok(&mut self.items)
     }
 
-    /// The items with their charge.
+    /// Returns the items as bytes, with their memory charge.
     pub(crate) fn into_bytes(self) -> Bytes
     where
         Vec<T>: Into<Vec<u8>>,
@@ -76,7 +76,7 @@ impl<T> Grown<T> {
         Bytes::new(self.items.into(), self.charge)
     }
 
-    /// The items, which stay charged until the reading ends.
+    /// Returns the items, which remain charged to the memory budget until the reading ends.
     pub(crate) fn finish(self) -> Vec<T> {
         self.charge.keep();
         self.items
@@ -97,12 +97,12 @@ impl<T> DerefMut for Grown<T> {
     }
 }
 
-/// Takes `bytes` from the budget of reading for what `file` asks for.
+/// Charges `bytes` to the memory budget of reading on behalf of `file`.
 pub(crate) fn charge(file: &str, bytes: u64) -> Result<Charge> {
     Charge::take(bytes).map_err(|exceeded| self::exceeded(file, exceeded))
 }
 
-/// The error of a file for which the budget of reading does not suffice.
+/// Returns the error for a file that exceeds the memory budget of reading.
 pub(crate) fn exceeded(file: &str, Exceeded { found, allowed }: Exceeded) -> Error {
     Error::Limit {
         place: Place::whole(file),
@@ -110,11 +110,11 @@ pub(crate) fn exceeded(file: &str, Exceeded { found, allowed }: Exceeded) -> Err
         unit: "bytes",
         allowed,
         found,
-        remedy: "raise it with --input-memory, or convert the data set where there is more memory",
+        remedy: "raise the limit with --input-memory, or convert the data set on a machine with more memory",
     }
 }
 
-/// All bytes of a file; those of a gzip file unpacked.
+/// Reads all bytes of a file. A gzip file is uncompressed.
 pub(crate) fn read(path: &Path) -> Result<Bytes> {
     let refused = |source| Error::Read { path: path.to_owned(), source };
     let name = name(path);
@@ -125,7 +125,7 @@ pub(crate) fn read(path: &Path) -> Result<Bytes> {
         unit: "bytes",
         allowed: MAX_FILE_BYTES,
         found,
-        remedy: "split or shrink the file",
+        remedy: "split the file or reduce its size",
     };
     if length > MAX_FILE_BYTES {
         return Err(too_large(length));
@@ -141,25 +141,25 @@ pub(crate) fn read(path: &Path) -> Result<Bytes> {
     }
 }
 
-/// Returns the name of a file in errors: the path as the user gave it.
+/// Returns the name of a file in error messages, which is the path as the user gave it.
 pub(crate) fn name(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The file's name without folders, `.gz` and its last extension.
+/// Returns the name of a file without folders, `.gz` and the last extension.
 pub(crate) fn stem(path: &Path) -> String {
     let name = path.file_name().map_or_else(|| "data".into(), |name| name.to_string_lossy());
     let plain = name.strip_suffix(".gz").unwrap_or(&name);
     Path::new(plain).file_stem().map_or_else(|| "data".to_owned(), |s| s.to_string_lossy().into_owned())
 }
 
-/// A file's name without folders and `.gz`.
+/// Returns the name of a file without folders and `.gz`.
 pub(crate) fn plain_name(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_string_lossy().into_owned();
     Some(name.strip_suffix(".gz").map_or(name.clone(), str::to_owned))
 }
 
-/// The folder of a file.
+/// Returns the folder of a file.
 pub(crate) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -167,7 +167,7 @@ pub(crate) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// The names in a folder, sorted; a name that is not Unicode is left out.
+/// Returns the names in a folder, sorted. Names that are not Unicode are left out.
 pub(crate) fn list(folder: &Path) -> Result<Vec<String>> {
     let refused = |source| Error::Read { path: folder.to_owned(), source };
     let mut names = Vec::new();
@@ -180,7 +180,7 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The folder's own name.
+/// Returns the name of a folder without its parents.
 pub(crate) fn folder_name(folder: &Path) -> String {
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     real.file_name().map_or_else(|| "data".to_owned(), |n| n.to_string_lossy().into_owned())

@@ -1,43 +1,47 @@
-//! A plain folder of one's own: a table of edges and optionally features, labels and a split.
+//! Reader of a folder of tables: a table of edges, and optionally features, labels and a split.
 //!
-//! `roles.rs` finds the tables by their names, by `data.toml` ([`crate::settings`]), or by their headers and
-//! contents. A table of nodes (`nodes.rs`) is split into tables of features, labels and parts, which are
-//! views of its columns.
+//! `roles.rs` finds the tables by their names, by `data.toml` ([`crate::settings`]), or by their
+//! headers and contents. A table of nodes (`nodes.rs`) is divided into tables of features, labels
+//! and the split, which are views of its columns.
 //!
-//! Each file may be packed with gzip, as `edges.csv.gz` or under its plain name.
+//! Each file may be compressed with gzip, as `edges.csv.gz` or under its plain name.
 //!
-//! * `edges.csv`: source, target, and perhaps features of the edge: each further column that holds a finite
-//!   number in every record; other columns are ignored with a note. Ids are any words or whole numbers. Every
-//!   edge counts in both directions, with the same features; repeats follow the rule of
-//!   [`eciton_graph::edge_rule`]. In place of such columns there may be
-//!   `edge_features.npy [records of edges.csv, columns]`, or `[records]` of weights.
-//! * `features.csv`: id, then one column a feature; or `features.npy [V, columns]` for ids 0..V.
-//!   Without either, each vertex gets a feature of its own (identity). Finite numbers are read in one pass. If a
-//!   field is another one, contents decide the kind of each column ([`crate::kinds`]), and features are encoded.
-//! * `nodes.csv`: id, features, and perhaps columns for labels and the split.
-//! * `labels.csv`: id, class (a whole number from 0, or a word; empty or -1 is none), or id, number
-//!   (where a number has a fraction or an exponent, or is negative and not -1; empty is none). Labels that are
-//!   all -1 or 1 are two classes, and words for a missing value (`nan`, `None`, `NA`) are none. With
-//!   several columns of numbers: flags where all are 0, 1 or empty, else numbers. Or `labels.npy [V]`
-//!   (floats with a fraction, or negative and not -1, are numbers) or `[V, labels]`, NaN is none.
-//!   Without either the data can be loaded but nothing can be trained.
+//! * `edges.csv`: source, target, and optionally edge features: each further column with a finite
+//!   number in every record. Other columns are ignored with a note. Ids are words or whole numbers.
+//!   Every edge is used in both directions, with the same features. Repeated edges follow the rule
+//!   of [`eciton_graph::edge_rule`]. Instead of such columns there may be `edge_features.npy
+//!   [records of edges.csv, columns]`, or `[records]` of weights.
+//! * `features.csv`: id, then one column per feature; or `features.npy [V, columns]` for ids 0..V.
+//!   Without either, each vertex gets its own one-hot feature. If all fields are finite numbers,
+//!   they are read in one pass. Otherwise the content decides the kind of each column
+//!   ([`crate::kinds`]), and features are encoded.
+//! * `nodes.csv`: id, features, and optionally columns for labels and the split.
+//! * `labels.csv`: id, class (a whole number from 0, or a word; empty or -1 means no label); or id,
+//!   number. Labels are numbers if one of them has a fraction or an exponent, or is negative and
+//!   not -1; an empty field then means no label. Labels that are all -1 or 1 are two classes. Words
+//!   for a missing value (`nan`, `None`, `NA`) mean no label. Several columns of numbers are flags
+//!   if all are 0, 1 or empty, else numbers. The labels may also be in `labels.npy [V]` (floats
+//!   with a fraction, or negative and not -1, are numbers) or `[V, labels]`, in which NaN means no
+//!   label. Without labels the data can be loaded, but nothing can be trained.
 //! * `split.csv`: id, `train`, `val` or `test`. Without it 60 / 20 / 20 % of the labelled vertices
 //!   are drawn from seed 0 ([`Split::random`]).
-//! * `graphs.csv`: id, graph (a word or whole number): which graph each vertex belongs to, of all vertices.
-//!   Then labels and split are of graphs: their ids are those of graphs, and `labels.npy` has a row a graph
-//!   where these are 0 to the last. Without features each vertex has the constant 1.
+//! * `graphs.csv`: id, graph (a word or whole number): the graph of every vertex. In this case
+//!   labels and split belong to graphs. Their ids are ids of graphs, and `labels.npy` has one row
+//!   per graph if graph ids are consecutive from 0. Without features each vertex has the constant
+//!   1.
 //!
-//! Lines that start with `#` before the first record are comments. The first line is a header if its id field
-//! is one of `id, node, vertex, source, src, from, u, id_1, target...`, if it is the only line whose id is not a
-//! number, or by what the tables show together (`headers.rs`). `.tsv` files are separated by tabs, `.txt` by
-//! blanks, tabs or commas.
+//! Lines before the first record that start with `#` are comments. The first line is a header if
+//! its id field is one of `id, node, vertex, source, src, from, u, id_1, target...`, if it is the
+//! only line whose id is not a number, or if a comparison of the tables shows it (`headers.rs`).
+//! `.tsv` files are separated by tabs, `.txt` by blanks, tabs or commas.
 //!
-//! Vertices are the ids of `features.*` if there is one (an edge or label of another id is an error),
-//! else those of `graphs.csv`, else all ids of labels and edges: then one id of labels at least must be in an
-//! edge. Numbers are sorted, words keep the order of first appearance.
+//! Vertices are the ids of `features.*` if there is such a file; an edge or label with another id
+//! is then an error. Otherwise vertices are the ids of `graphs.csv`, else all ids of labels and
+//! edges; in the latter case at least one id of the labels must occur in an edge. Numeric ids are
+//! sorted, and words keep the order of first appearance.
 //!
-//! For a trained model, columns of features, labels and edge features are chosen by the names that it
-//! [expects](Expected).
+//! For a trained model, columns of features, labels and edge features are chosen by the names that
+//! it [expects](Expected).
 
 mod attributes;
 mod describe;
@@ -79,11 +83,12 @@ pub use attributes::Attributes;
 pub use describe::describe;
 pub(super) use graphs::graphs_beside;
 
-/// Reads such a folder. Memory: 8 bytes an edge beside the graph, and the columns of edges.
+/// Reads a folder of tables. Memory besides the graph is 8 bytes per edge, and the columns of the
+/// edges.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the line, [`Error::UnknownVertex`], [`Error::EmptyGraph`], and those of
-/// [`Dataset::validate`].
+/// Returns [`Error::Malformed`] with the line for invalid tables, [`Error::UnknownVertex`] for an
+/// unknown id, [`Error::EmptyGraph`] without vertices, and the errors of [`Dataset::validate`].
 pub fn open(folder: &Path, request: Request<'_>) -> Result<Dataset> {
     let roles = match Roles::named(folder)? {
         roles @ Roles { edges: Some(_), nodes: Some(_), .. } => roles,
@@ -102,11 +107,11 @@ pub fn open(folder: &Path, request: Request<'_>) -> Result<Dataset> {
     Ok(made)
 }
 
-/// Reads a table of edges, and features, labels and split from a folder. `nodes` is a table of nodes that goes
-/// before that of the folder.
+/// Reads a table of edges, and features, labels and split from a folder. A table `nodes` has
+/// precedence over that of the folder.
 ///
 /// # Errors
-/// As [`open`].
+/// Returns the errors of [`open`].
 pub(crate) fn open_tables(
     folder: &Path,
     roles: &Roles,
@@ -202,7 +207,8 @@ pub(crate) fn open_tables(
     known.dataset(file::stem(edges.path()), graph, placed)
 }
 
-/// Returns `graphs.csv` of a folder, in any spelling unless the graph has a file of its own.
+/// Returns the path of a folder's table of graphs. `own` is true if the graph has a file of its
+/// own; in this case only the name `graphs.csv` counts.
 fn graphs_of(folder: &Path, own: bool) -> Option<PathBuf> {
     match own {
         true => graphs_beside(folder),
@@ -210,7 +216,8 @@ fn graphs_of(folder: &Path, own: bool) -> Option<PathBuf> {
     }
 }
 
-/// Returns whether a folder has features and labels, and no edges. A trained model needs no labels.
+/// Returns whether a folder has features and labels, but no edges. For a trained model, no labels
+/// are needed.
 pub(crate) fn has_rows(folder: &Path, expected: Option<&eciton_graph::expected::Expected>) -> bool {
     let Ok(roles) = Roles::named(folder) else { return false };
     let array = |name: &str| ["npy", "npy.gz"].iter().any(|e| present(&folder.join(format!("{name}.{e}"))));
@@ -218,7 +225,8 @@ pub(crate) fn has_rows(folder: &Path, expected: Option<&eciton_graph::expected::
     features && (roles.labels.is_some() || array("labels") || expected.is_some()) && roles.edges.is_none()
 }
 
-/// Returns whether a folder has features, labels or a table of nodes, by their names or `data.toml`.
+/// Returns whether a folder has features, labels or a table of nodes, according to file names or
+/// `data.toml`.
 pub(crate) fn has_parts(folder: &Path) -> bool {
     let Ok(roles) = Roles::named(folder) else { return true };
     let arrays =
@@ -228,7 +236,7 @@ pub(crate) fn has_parts(folder: &Path) -> bool {
         || arrays.into_iter().any(|name| present(&folder.join(name)))
 }
 
-/// Reports the files of a folder that are not read beside a graph file.
+/// Adds the files of a folder that are not read next to a graph file to the reading report.
 pub(crate) fn report_unused(folder: &Path, graph: &str) {
     let Ok(roles) = Roles::named(folder) else { return };
     let mut used: Vec<String> = roles.files().iter().filter_map(|path| plain_name(path)).collect();
@@ -241,24 +249,25 @@ pub(crate) fn report_unused(folder: &Path, graph: &str) {
     unused::report(folder, &used, &format!("{graph} is read"));
 }
 
-/// Returns whether a folder has a table of edges, by its name or `data.toml`. A `data.toml` that cannot be read
-/// is an error of reading the folder.
+/// Returns whether a folder has a table of edges, according to file names or `data.toml`. If
+/// `data.toml` cannot be read, returns true, so that reading the folder reports the error.
 pub(crate) fn has_edges(folder: &Path) -> bool {
     Roles::named(folder).map_or(true, |roles| roles.edges.is_some())
 }
 
-/// Returns whether tables with other names are a table of edges.
+/// Returns whether a table with another name is recognised as a table of edges by its content.
 ///
 /// # Errors
-/// Those of [`Roles::found`].
+/// Returns the errors of [`Roles::found`].
 pub(crate) fn finds_edges(folder: &Path) -> Result<bool> {
     Ok(Roles::found(folder)?.edges.is_some())
 }
 
-/// Reads a folder of features and labels, and perhaps a split, without edges: no vertex has a neighbour.
+/// Reads a folder of features and labels, and optionally a split, without edges. No vertex has a
+/// neighbour.
 ///
 /// # Errors
-/// As [`open`].
+/// Returns the errors of [`open`].
 pub(crate) fn open_rows(folder: &Path, request: Request<'_>) -> Result<Dataset> {
     let roles = Roles::named(folder)?;
     let parts = Parts::open(folder, &roles, (None, None), None, request)?;

@@ -1,10 +1,11 @@
-//! Gzip (RFC 1952): recognised by its first bytes, whatever the file is called, and unpacked within
-//! limits.
+//! Gzip (RFC 1952): recognised by its first bytes, whatever the name of the file, and uncompressed
+//! within limits.
 //!
-//! A text that is worth training on packs to a third or a tenth of its size, and rows of rare words
-//! to about 1/140. Zeros pack to 1/228 at zlib's fastest level and to 1/1,032 at its best one. So a
-//! file may unpack to [`FREE_BYTES`] in any case, and beyond that to [`MAX_RATIO`] times its own
-//! size, and never to more than [`MAX_UNPACKED_BYTES`]. The same limits hold for entries of a zip.
+//! Real text compresses to a third or a tenth of its size, and rows of rare words to about 1/140.
+//! Zeros compress to 1/228 at zlib's fastest level and to 1/1,032 at its best one. A file may
+//! therefore always uncompress to [`FREE_BYTES`], beyond that to [`MAX_RATIO`] times its own size,
+//! and never to more than [`MAX_UNPACKED_BYTES`]. The same limits apply to entries of a zip
+//! archive.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
@@ -16,22 +17,22 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::file::{self, Bytes, Grown};
 
-/// Number of bytes that any file may unpack to.
+/// Uncompressed size, in bytes, that is allowed for any file.
 pub const FREE_BYTES: u64 = 64 << 20;
-/// Maximum ratio of unpacked to packed bytes, beyond [`FREE_BYTES`].
+/// Maximum ratio of uncompressed to compressed size, beyond [`FREE_BYTES`].
 pub const MAX_RATIO: u64 = 192;
-/// Maximum number of bytes that a file is unpacked to.
+/// Maximum uncompressed size of a file, in bytes.
 pub const MAX_UNPACKED_BYTES: u64 = 64 << 30;
 
-/// Bytes that are unpacked into memory at once.
+/// Number of bytes that are uncompressed into memory at a time.
 const UNPACKED_AT_ONCE: usize = 1 << 20;
 
-/// Returns whether these first bytes are gzip's.
+/// Returns whether `bytes` begin with the gzip magic number.
 pub(crate) fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
 
-/// Returns the number of bytes that `packed` bytes may unpack to.
+/// Returns the maximum uncompressed size of `packed` compressed bytes.
 pub(super) fn allowed(packed: u64) -> u64 {
     packed.saturating_mul(MAX_RATIO).clamp(FREE_BYTES, MAX_UNPACKED_BYTES)
 }
@@ -43,16 +44,16 @@ fn too_large(file: &str, allowed: u64, found: u64) -> Error {
         unit: "bytes",
         allowed,
         found,
-        remedy: "if you trust the file, unpack it with gunzip and give the plain one",
+        remedy: "if you trust the file, uncompress it with gunzip and give the plain file",
     }
 }
 
 fn damaged(file: &str, at: u64, error: &std::io::Error) -> Error {
     let place = Place::byte(file, at);
-    Error::malformed(place, "a whole gzip file (the byte counts what was unpacked)", error.to_string())
+    Error::malformed(place, "a complete gzip file (the byte position is that of the uncompressed content)", error.to_string())
 }
 
-/// All of a packed file in memory, at most [`file::MAX_FILE_BYTES`].
+/// Uncompresses a whole file in memory, up to [`file::MAX_FILE_BYTES`].
 pub(crate) fn unpack(packed: &[u8], file: &str) -> Result<Bytes> {
     let allowed = allowed(packed.len() as u64).min(file::MAX_FILE_BYTES);
     let mut bytes = Grown::new(file);
@@ -60,7 +61,8 @@ pub(crate) fn unpack(packed: &[u8], file: &str) -> Result<Bytes> {
     loop {
         let before = bytes.len();
         let into = bytes.room(UNPACKED_AT_ONCE)?;
-        // One less than there is room for: the list never grows beyond what is charged.
+        // Reads one byte less than the capacity, so that the list never grows beyond what is
+        // charged.
         let outcome = decoder.by_ref().take(UNPACKED_AT_ONCE as u64 - 1).read_to_end(into);
         let found = into.len() as u64;
         match outcome {
@@ -72,7 +74,7 @@ pub(crate) fn unpack(packed: &[u8], file: &str) -> Result<Bytes> {
     }
 }
 
-/// The bytes of a file from its start, unpacked where they are packed.
+/// Reader of a file from its start. Gzip files are uncompressed.
 pub(crate) struct Source {
     reader: Reader,
     path: PathBuf,
@@ -105,23 +107,23 @@ impl Source {
         Ok(Self { reader, path: path.to_owned(), file: file::name(path), given: 0, allowed })
     }
 
-    /// Returns a source of bytes in memory, which are called `file` in errors.
+    /// Creates a reader of bytes in memory. Error messages call them `file`.
     pub(crate) fn memory(bytes: Arc<[u8]>, file: &str) -> Self {
         let reader = Reader::Memory(std::io::Cursor::new(bytes));
         Self { reader, path: PathBuf::from(file), file: file.to_owned(), given: 0, allowed: u64::MAX }
     }
 
-    /// Returns whether the file is packed.
+    /// Returns whether the file is compressed.
     pub(crate) fn packed(&self) -> bool {
         matches!(self.reader, Reader::Gzip(_))
     }
 
-    /// The file's name in errors.
+    /// Returns the name of the file in error messages.
     pub(crate) fn file(&self) -> &str {
         &self.file
     }
 
-    /// Appends up to `most` further bytes; how many, 0 at the end.
+    /// Appends up to `most` further bytes. Returns their number, which is 0 at the end.
     pub(crate) fn read(&mut self, into: &mut Vec<u8>, most: u64) -> Result<u64> {
         let before = into.len();
         let outcome = match &mut self.reader {

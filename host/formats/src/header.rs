@@ -1,12 +1,12 @@
-//! Headers whose names are numbers, as pandas writes them for an array: `0,1,2`, or years.
+//! Headers whose names are numbers, which pandas writes for an array: `0,1,2`, or years.
 
 use eciton_graph::error::Result;
 
 use crate::numbers::{canonical, number};
 use crate::table::Table;
 
-/// Number of fields that count upwards from 0, from 1 or from a year, if all numbers among the fields do.
-/// Words and empty fields are passed over.
+/// Returns the number of fields that count upwards from 0, from 1 or from a year. Returns `None`
+/// unless all numbers among the fields do so. Words and empty fields are ignored.
 pub(crate) fn counting<'a>(fields: impl Iterator<Item = &'a str>) -> Option<usize> {
     let mut last = None;
     let mut count = 0;
@@ -25,15 +25,16 @@ pub(crate) fn counting<'a>(fields: impl Iterator<Item = &'a str>) -> Option<usiz
     (count > 0).then_some(count)
 }
 
-/// Contents of the columns of a table below its first record.
+/// Content of the columns of a table after its first record.
 pub(crate) struct Below {
     /// Number of records.
     pub(crate) rows: u64,
-    /// True if every field is a number.
+    /// For each column, true if every field is a number.
     pub(crate) numbers: Vec<bool>,
-    /// True if every field is a number that is written with a point or an exponent.
+    /// For each column, true if every field is a number that is written with a point or an
+    /// exponent.
     pub(crate) fractions: Vec<bool>,
-    /// True if the field of the first record occurs again.
+    /// For each column, true if the field of the first record occurs again.
     pub(crate) again: Vec<bool>,
 }
 
@@ -58,7 +59,7 @@ impl Below {
     }
 }
 
-/// Adds a warning to the reading report: a first record of counting numbers was read as data.
+/// Adds a warning to the reading report that a first record of counting numbers was read as data.
 pub(crate) fn doubt(table: &Table) {
     let Ok(first) = table.first(0) else { return };
     let words: Vec<&str> = first.fields().collect();

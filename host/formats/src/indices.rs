@@ -1,13 +1,15 @@
-//! Lists of row numbers in arrays: a part of a split, as numbers or as a mask of booleans.
+//! Row numbers in arrays, for one part of a split: as numbers or as a mask of booleans.
 
 use eciton_graph::error::{Error, Place, Result};
 
 use crate::array::{Array, Element};
 
-/// Row numbers of a part of a split: an array of whole numbers, or a mask of booleans `[rows]`.
+/// Returns the row numbers of one part of a split from an array of whole numbers, or from a boolean
+/// mask `[rows]`.
 ///
 /// # Errors
-/// [`Error::Malformed`] for a mask of 0 and 1 in another type; [`Error::Mismatch`] for a mask of another length.
+/// Returns [`Error::Malformed`] for a mask of 0 and 1 in another type, and [`Error::Mismatch`] for
+/// a mask of another length.
 pub(crate) fn rows_of(array: &Array<'_>, rows: usize) -> Result<Vec<u32>> {
     array.expect_axes(1, "row numbers, or a mask of booleans [rows]")?;
     if array.element != Element::Bool {
@@ -34,10 +36,11 @@ pub(crate) fn rows_of(array: &Array<'_>, rows: usize) -> Result<Vec<u32>> {
     Ok((0..).zip(flags).filter_map(|(row, holds)| holds.then_some(row)).collect())
 }
 
-/// Refuses row numbers that are a mask of 0 and 1.
+/// Refuses row numbers that are in fact a mask of 0 and 1.
 ///
 /// # Errors
-/// [`Error::Malformed`] for numbers that are all 0 or 1 and cannot be rows, because one of them repeats.
+/// Returns [`Error::Malformed`] if all numbers are 0 or 1 and one of them repeats, because row
+/// numbers do not repeat.
 pub(crate) fn refuse_mask(numbers: &[u32], rows: usize, file: &str) -> Result<()> {
     let ones = numbers.iter().filter(|&&number| number == 1).count();
     let zeros = numbers.iter().filter(|&&number| number == 0).count();

@@ -1,21 +1,22 @@
-//! Kinds of the columns of a table, found by their content, and the typed columns that they become.
+//! Kinds of the columns of a table, which follow from their content, and the typed columns.
 //!
-//! [`Columns`] reads a table in blocks on all cores, and fills the cells of an
-//! [`eciton_graph::encoding::Table`] while it finds the kind of each column. A column that has numbers and other
-//! words is read again, once it is known to be of words. Memory is 16 bytes per number, 4 bytes per word, and
-//! the distinct words.
+//! [`Columns`] reads a table in blocks on all processors. It fills the cells of an
+//! [`eciton_graph::encoding::Table`] while it determines the kind of each column. A column with
+//! numbers and other words is read again if it turns out to contain words. Memory is 16 bytes per
+//! number, 4 bytes per word, and the distinct words.
 //!
 //! | every known field is | kind |
 //! | --- | --- |
 //! | a finite number | number |
 //! | `true` or `false`, `yes` or `no`, in any case | boolean |
-//! | a date `YYYY-MM-DD`, `YYYY/MM/DD` or `DD.MM.YYYY`, perhaps with a time | date |
-//! | a word; at most [`MAX_CATEGORIES`] distinct ones | category |
-//! | a word; at most half of the rows have distinct ones | hashed |
-//! | a word; more distinct ones, as names and texts have | ignored, with a note |
+//! | a date `YYYY-MM-DD`, `YYYY/MM/DD` or `DD.MM.YYYY`, optionally with a time | date |
+//! | a word; at most [`MAX_CATEGORIES`] distinct words | category |
+//! | a word; at most half as many distinct words as rows | hashed |
+//! | a word; more distinct words, as in names and texts | ignored, with a note |
 //!
-//! Empty fields and words for a missing value are missing in every kind. If half of the known fields or more
-//! are numbers, or dates, the others are taken for mistakes: the first one is an error with its line.
+//! Empty fields and words for a missing value are missing values in every kind. If at least half of
+//! the known fields are numbers, or dates, the other fields count as mistakes. The first of them is
+//! reported as an error with its line.
 
 mod cells;
 mod date;
@@ -40,17 +41,17 @@ use crate::{columns, file};
 /// Maximum number of columns whose kind the reading report lists one by one.
 const MAX_REPORTED: usize = 40;
 
-/// One column of a table that is to be read.
+/// Column of a table that is to be read.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
-    /// Field of the record.
+    /// Position of the column in a record.
     pub(crate) at: usize,
     pub(crate) name: String,
-    /// Kind that the user or a trained model has set. `None`: the content decides.
+    /// Kind that the user or a trained model has set. If `None`, the content decides.
     pub(crate) kind: Option<Kind>,
 }
 
-/// Columns of a table that are features, with their kinds.
+/// Feature columns of a table, with their kinds.
 pub(crate) struct Columns<'a> {
     table: &'a Table,
     wanted: Vec<Wanted>,
@@ -59,7 +60,7 @@ pub(crate) struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// Returns columns, of which `wanted` may set the kinds.
+    /// Creates the selection of columns `wanted`, each of which may set a kind.
     pub(crate) fn of(table: &'a Table, wanted: Vec<Wanted>) -> Self {
         Self { table, wanted, given: false }
     }
@@ -67,7 +68,7 @@ impl<'a> Columns<'a> {
     /// Finds the columns that the encoders of a trained model read, by their names in any case.
     ///
     /// # Errors
-    /// [`Error::Malformed`] that lists missing columns.
+    /// Returns [`Error::Malformed`] that lists missing columns.
     pub(crate) fn expected(
         table: &'a Table,
         encoders: &[Encoder],
@@ -94,11 +95,13 @@ impl<'a> Columns<'a> {
         Ok(Self { given: true, ..Self::of(table, wanted.collect()) })
     }
 
-    /// Reads the cells, of `rows` rows if their number is known. `see` collects what the caller needs of a block's
-    /// records, and `place` returns the rows of as many records, each row once.
+    /// Reads the cells of `rows` rows, or of all rows if the number is unknown. `see` collects what
+    /// the caller needs of the records of a block. `place` returns the rows of the records, each
+    /// row once.
     ///
     /// # Errors
-    /// Those of `see` and `place`, and [`Error::Malformed`] with the line of a field that does not fit its column.
+    /// Returns the errors of `see` and `place`, and [`Error::Malformed`] with the line of a field
+    /// that does not fit its column.
     pub(crate) fn read<S: Default + Send>(
         self,
         rows: Option<usize>,
@@ -126,14 +129,14 @@ impl<'a> Columns<'a> {
             let to = place(seen, count)?;
             columns.iter_mut().zip(of).for_each(|(column, of)| column.put(&to, of));
             places.extend(to);
-            // The cells, and what is encoded of them.
+            // Memory for the cells, and for the encoded features.
             let encoded = 8 * (columns.len() * places.len()) as u64;
             let bytes = encoded + columns.iter().map(Column::bytes).sum::<u64>();
             charge.grow_to(bytes).map_err(|exceeded| file::exceeded(&table.file, exceeded)).map(|()| true)
         })?;
         charge.keep();
         if places.is_empty() {
-            return Err(table.empty("a row of features at least"));
+            return Err(table.empty("at least one row of features"));
         }
         let rows = rows.unwrap_or(places.len());
         for (wanted, column) in wanted.iter().zip(&columns).filter(|(wanted, _)| wanted.kind.is_none()) {
@@ -156,7 +159,7 @@ impl<'a> Columns<'a> {
             refuse_too_many(table, &wanted, kind, &cells)?;
             doubt_header(table, &wanted.name, &cells);
             report.push(line(&wanted.name, kind, &cells, why));
-            // Cells of a column that is no feature are of no use.
+            // The cells of a column that is not a feature are not needed.
             let cells = if kind == Kind::Ignored { Cells::Numbers(Vec::new()) } else { cells };
             read.columns.push(encoding::Column { name: wanted.name, kind, cells });
         }
@@ -208,12 +211,12 @@ fn read_again(
     Ok(())
 }
 
-/// Returns a finite number in digits.
+/// Parses a finite number in digits.
 fn finite(field: &str) -> Option<Number> {
     exact(field).filter(|number| number.rounded.is_finite())
 }
 
-/// The number that a field of a numeric kind stands for.
+/// Returns the number that represents a field of a numeric kind.
 fn parse(kind: Kind, field: &str) -> Option<Number> {
     match kind {
         Kind::Boolean => boolean(field).map(|value| f64::from(u8::from(value)).into()),
@@ -222,7 +225,7 @@ fn parse(kind: Kind, field: &str) -> Option<Number> {
     }
 }
 
-/// Returns the truth value of a field.
+/// Returns the boolean value of a field, or `None`.
 pub(crate) fn boolean(field: &str) -> Option<bool> {
     let is = |words: [&str; 3]| words.iter().any(|word| field.eq_ignore_ascii_case(word));
     match () {
@@ -232,7 +235,7 @@ pub(crate) fn boolean(field: &str) -> Option<bool> {
     }
 }
 
-/// The error of a field that does not fit a kind that was set.
+/// Returns the error for a field that does not fit a kind that was set.
 fn unlike(table: &Table, line: u64, wanted: &Wanted, field: &str) -> Error {
     let (expected, remedy) = match wanted.kind {
         Some(Kind::Boolean) => {
@@ -242,7 +245,7 @@ fn unlike(table: &Table, line: u64, wanted: &Wanted, field: &str) -> Error {
             "a date",
             "write dates as YYYY-MM-DD, perhaps with a time (YYYY-MM-DDTHH:MM:SS), or leave the field empty",
         ),
-        _ => ("a finite number", "write a number, or leave the field empty where it is unknown"),
+        _ => ("a finite number", "write a number, or leave the field empty if it is unknown"),
     };
     Error::Malformed {
         place: Place::line(&table.file, line),
@@ -252,7 +255,8 @@ fn unlike(table: &Table, line: u64, wanted: &Wanted, field: &str) -> Error {
     }
 }
 
-/// Returns the kind of a column of words by the number of distinct ones, and why it is no feature.
+/// Returns the kind of a word column by the number of distinct words, and the reason if it is not a
+/// feature.
 fn settled(wanted: &Wanted, kind: Kind, cells: &Cells, rows: usize) -> (Kind, &'static str) {
     let Cells::Words { words, .. } = cells else { return (kind, "") };
     let known = rows - cells.missing();
@@ -261,11 +265,11 @@ fn settled(wanted: &Wanted, kind: Kind, cells: &Cells, rows: usize) -> (Kind, &'
         None if kind == Kind::Ignored => (kind, "all its fields are missing"),
         None if words.len() <= MAX_CATEGORIES => (Kind::Category, ""),
         None if words.len() * 2 <= known => (Kind::Hashed, ""),
-        None => (Kind::Ignored, "most rows have a value of their own, as names and texts have"),
+        None => (Kind::Ignored, "most rows have a distinct value, as in names and texts"),
     }
 }
 
-/// Refuses a category with too many values, which only a set kind can have.
+/// Refuses a category column with too many values. This can only happen if the kind was set.
 fn refuse_too_many(table: &Table, wanted: &Wanted, kind: Kind, cells: &Cells) -> Result<()> {
     match cells {
         Cells::Words { words, .. } if kind == Kind::Category && words.len() > MAX_SET_CATEGORIES => {
@@ -282,7 +286,8 @@ fn refuse_too_many(table: &Table, wanted: &Wanted, kind: Kind, cells: &Cells) ->
     }
 }
 
-/// Warns of a column whose name is one of its values: then the first record is probably data.
+/// Adds a warning if the name of a column is also one of its values, because the first record is
+/// then probably data.
 fn doubt_header(table: &Table, name: &str, cells: &Cells) {
     let Cells::Words { words, .. } = cells else { return };
     if table.header.get() && words.iter().any(|word| word == name) {
@@ -294,7 +299,7 @@ fn doubt_header(table: &Table, name: &str, cells: &Cells) {
     }
 }
 
-/// One line of the reading report.
+/// Returns the line of the reading report about one column.
 fn line(name: &str, kind: Kind, cells: &Cells, why: &str) -> (Kind, String) {
     let mut text = format!("column {}: {}", cut(name, 40), kind.name());
     match (kind, cells) {
@@ -314,7 +319,8 @@ fn line(name: &str, kind: Kind, cells: &Cells, why: &str) -> (Kind, String) {
     (kind, text)
 }
 
-/// Adds the kinds of all columns to the reading report: columns that are no features as notes.
+/// Adds the kinds of all columns to the reading report. Columns that are not features are reported
+/// as notes.
 fn report_kinds(file: &str, report: Vec<(Kind, String)>) {
     let (mut shown, total) = (0, report.len());
     for (kind, text) in report {
@@ -334,10 +340,10 @@ fn report_kinds(file: &str, report: Vec<(Kind, String)>) {
     }
 }
 
-/// Returns the kind of each of some columns, as `data.toml` writes it.
+/// Returns the kind of each of some columns, as the word for `data.toml`.
 ///
 /// # Errors
-/// As [`Columns::read`].
+/// Returns the errors of [`Columns::read`].
 pub(crate) fn uses(
     table: &Table,
     names: &[String],
@@ -351,13 +357,13 @@ pub(crate) fn uses(
     Ok(read.columns.into_iter().map(|column| (column.name, column.kind.name())).collect())
 }
 
-/// The error of a table in which every column is [`Kind::Ignored`].
+/// Returns the error for a table in which every column is [`Kind::Ignored`].
 pub(crate) fn no_feature(table: &Table, read: &encoding::Table) -> Error {
     let names: Vec<String> = read.columns.iter().map(|column| cut(&column.name, 40)).collect();
     Error::Malformed {
         place: Place::whole(&table.file),
         expected:
-            "a column that is a feature: numbers, dates, truth values, or words that occur in several rows"
+            "a column that can be a feature: numbers, dates, booleans, or words that occur in several rows"
                 .to_owned(),
         found: format!("only {}, whose fields are missing, or different in most rows", listed(&names)),
         remedy: "set the kind of a column to \"category\" or \"hashed\" in a data.toml (`eciton data init`), or remove \
@@ -365,18 +371,18 @@ pub(crate) fn no_feature(table: &Table, read: &encoding::Table) -> Error {
     }
 }
 
-/// Returns the next `count` rows after the first `rows`.
+/// Returns the indices of the `count` rows after the first `rows` rows.
 pub(crate) fn following(rows: &mut u32, count: usize) -> Vec<u32> {
     let first = *rows;
     *rows = rows.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
     (first..*rows).collect()
 }
 
-/// Returns whether every record has a word of its own in a column, and none is a number, a date or a truth
-/// value.
+/// Returns whether every record has a distinct word in a column, and none of the words is a number,
+/// a date or a boolean.
 ///
 /// # Errors
-/// Those of reading the table, and of memory for the words.
+/// Returns the errors of reading the table, and of memory for the words.
 pub(crate) fn are_distinct_words(table: &Table, at: usize) -> Result<bool> {
     let _charge = file::charge(&table.file, 2 * table.bytes()?)?;
     let mut seen = HashSet::new();
@@ -397,16 +403,16 @@ pub(crate) fn are_distinct_words(table: &Table, at: usize) -> Result<bool> {
 /// Returns the fields of the first record, which are names if it is a header.
 ///
 /// # Errors
-/// Those of reading the first record.
+/// Returns the errors of reading the first record.
 pub(crate) fn names_of_header(table: &Table) -> Result<Vec<String>> {
     Ok(table.first(0)?.fields().map(named).collect())
 }
 
-/// Returns a name for each column of a table: that of the header, or `column N` where the header has none or
-/// gives it to a column before.
+/// Returns a name for each column of a table: the name in the header, or `column N` if the header
+/// has none or repeats an earlier one.
 ///
 /// # Errors
-/// Those of reading the first record.
+/// Returns the errors of reading the first record.
 pub(crate) fn names(table: &Table) -> Result<Vec<String>> {
     let first = table.first(0)?;
     let (mut names, mut seen) = (Vec::new(), HashSet::new());

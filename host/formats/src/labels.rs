@@ -1,4 +1,4 @@
-//! Labels as files write them: classes, flags or numbers.
+//! Conversion of label values in files to classes, flags or numbers.
 
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
@@ -7,18 +7,18 @@ use eciton_graph::split::NO_LABEL;
 
 use super::array::{Array, Element};
 
-/// Stands for a missing label among whole numbers.
+/// Marker of a missing label among whole numbers.
 pub(crate) const MISSING: i64 = i64::MIN;
 
-/// Labels, and names of their classes where there are any.
+/// Labels, and the names of their classes (empty if they have none).
 pub(crate) type Named = (Labels, Vec<String>);
 
-/// Labels from whole numbers. If all are -1 or 1, these are two classes. Otherwise -1 is no label,
-/// and the number of classes is one more than the highest. Numbers of [`MAX_CLASSES`] or more are
-/// no classes but numbers to predict.
+/// Converts whole numbers to labels. If all are -1 or 1, they are two classes. Otherwise -1 means
+/// no label, and the number of classes is one more than the highest number. If a number is
+/// [`MAX_CLASSES`] or more, the labels are numbers to predict, not classes.
 ///
 /// # Errors
-/// [`Error::LabelRange`] with the row for any other negative number.
+/// Returns [`Error::LabelRange`] with the row for any other negative number.
 pub(crate) fn from_numbers(numbers: &[i64], file: &str) -> Result<Named> {
     if let Some(signs) = signs(numbers, file) {
         return Ok(signs);
@@ -35,10 +35,11 @@ pub(crate) fn from_numbers(numbers: &[i64], file: &str) -> Result<Named> {
     Ok((numbered(numbers, file)?, Vec::new()))
 }
 
-/// Classes that keep their numbers; -1 is no label.
+/// Converts whole numbers to classes with the same numbers. -1 means no label.
 ///
 /// # Errors
-/// [`Error::LabelRange`] with the row for other negative numbers and for [`MAX_CLASSES`] or more.
+/// Returns [`Error::LabelRange`] with the row for other negative numbers, and for [`MAX_CLASSES`]
+/// or more.
 pub(crate) fn numbered(numbers: &[i64], file: &str) -> Result<Labels> {
     let mut labels = Vec::with_capacity(numbers.len());
     for (row, &number) in numbers.iter().enumerate() {
@@ -67,7 +68,7 @@ fn report_minus_one(numbers: &[i64], file: &str) {
     }
 }
 
-/// The classes `-1` and `1`, if all labels are one of the two numbers.
+/// Returns the classes `-1` and `1` if all labels are one of these two numbers.
 fn signs(numbers: &[i64], file: &str) -> Option<Named> {
     let known = numbers.iter().map(|&number| (number != MISSING).then_some(number));
     let labels = Labels::from_signs(known)?;
@@ -78,16 +79,16 @@ fn signs(numbers: &[i64], file: &str) -> Option<Named> {
     Some((labels, SIGN_CLASSES.map(str::to_owned).to_vec()))
 }
 
-/// Labels from an array: of whole numbers as [`from_numbers`], of floats as [`from_floats`]; of
-/// several columns as [`from_columns`].
+/// Converts an array to labels: whole numbers by [`from_numbers`], floats by [`from_floats`], and
+/// several columns by [`from_columns`].
 ///
 /// # Errors
-/// [`Error::Malformed`] and [`Error::LabelRange`] with the row.
+/// Returns [`Error::Malformed`] or [`Error::LabelRange`] with the row of an invalid label.
 pub(crate) fn from_array(array: &Array<'_>) -> Result<Named> {
     match (array.columns(), array.element) {
         (1, Element::Float(_)) => from_floats(array.to_f32()?, &array.file),
         (1, _) => from_numbers(&array.to_i64()?, &array.file),
-        // More columns than fit are too many in any case.
+        // A number of columns that does not fit u32 is too large in any case.
         (columns, _) => {
             let columns = u32::try_from(columns).unwrap_or(u32::MAX);
             Ok((from_columns(columns, array.to_f32()?, &array.file)?, Vec::new()))
@@ -95,11 +96,11 @@ pub(crate) fn from_array(array: &Array<'_>) -> Result<Named> {
     }
 }
 
-/// [`from_array`] for a trained model: its classes keep their numbers, and its numbers stay
-/// numbers.
+/// Converts an array to labels like [`from_array`], for a trained model. Its classes keep their
+/// numbers, and its numbers stay numbers.
 ///
 /// # Errors
-/// As [`from_array`].
+/// Returns the errors of [`from_array`].
 pub(crate) fn from_array_expecting(array: &Array<'_>, expected: Option<&Expected>) -> Result<Named> {
     match expected {
         Some(expected) if expected.classification && array.columns() == 1 => {
@@ -127,8 +128,8 @@ pub(crate) fn from_array_expecting(array: &Array<'_>, expected: Option<&Expected
     }
 }
 
-/// Whole numbers as labels of a trained model: of one whose classes have names the numbers are
-/// names.
+/// Converts whole numbers to labels of a trained model. If the model's classes have names, the
+/// numbers are names.
 pub(crate) fn expected_classes(numbers: &[i64], expected: &Expected, file: &str) -> Result<Named> {
     if expected.numbered_classes() {
         return Ok((numbered(numbers, file)?, Vec::new()));
@@ -147,8 +148,8 @@ pub(crate) fn expected_classes(numbers: &[i64], expected: &Expected, file: &str)
     Ok((labels, distinct.iter().map(i64::to_string).collect()))
 }
 
-/// Labels from one column of floats: classes as [`from_numbers`] has them where all are whole and
-/// none is negative but -1, else numbers. NaN is unknown.
+/// Converts one column of floats to labels. If all are whole and none is negative except -1, they
+/// are classes by [`from_numbers`], else numbers. NaN is unknown.
 pub(crate) fn from_floats(values: Vec<f32>, file: &str) -> Result<Named> {
     if values.iter().any(|&value| is_measured(value) || value.is_infinite()) {
         return Ok((Labels::Numbers(Values::named(1, values, file)?), Vec::new()));
@@ -157,18 +158,19 @@ pub(crate) fn from_floats(values: Vec<f32>, file: &str) -> Result<Named> {
     from_numbers(&values.iter().map(class).collect::<Vec<_>>(), file)
 }
 
-/// Labels from several columns: flags where all are 0, 1 or NaN, else numbers.
+/// Converts several columns to labels: flags if all values are 0, 1 or NaN, else numbers.
 pub(crate) fn from_columns(columns: u32, values: Vec<f32>, file: &str) -> Result<Labels> {
     Ok(Labels::of_values(Values::named(columns, values, file)?))
 }
 
-/// Returns whether a number can be no class: it has a fraction, or is negative and not -1.
+/// Returns whether a number cannot be a class, because it has a fraction, or is negative and not
+/// -1.
 pub(crate) fn is_measured(value: f32) -> bool {
     value.is_finite() && (value.fract() != 0.0 || (value < 0.0 && value != -1.0))
 }
 
-/// Labels from whole numbers whose values are names only: classes are the distinct numbers in
-/// ascending order. -1 is no label, unless all labels are -1 or 1.
+/// Converts whole numbers that are only names to classes: the distinct numbers in ascending order.
+/// -1 means no label, unless all labels are -1 or 1.
 pub(crate) fn from_distinct(numbers: &[i64], file: &str) -> Result<Named> {
     if let Some(signs) = signs(numbers, file) {
         return Ok(signs);
@@ -182,7 +184,7 @@ pub(crate) fn from_distinct(numbers: &[i64], file: &str) -> Result<Named> {
     Ok((Labels::classes(numbers.iter().map(label).collect(), known.len() as u32), Vec::new()))
 }
 
-/// Refuses more than [`MAX_CLASSES`] classes.
+/// Checks that there are at most [`MAX_CLASSES`] classes.
 fn check_count(classes: usize, file: &str) -> Result<()> {
     if classes as u64 <= u64::from(MAX_CLASSES) {
         return Ok(());
@@ -197,8 +199,8 @@ fn check_count(classes: usize, file: &str) -> Result<()> {
     })
 }
 
-/// The class of each row of `columns` scores: the first highest, as NumPy's argmax; a row of zeros
-/// is class 0, as the published loaders have it.
+/// Returns the class of each row of `columns` scores: the index of the first highest score, as in
+/// NumPy's argmax. A row of zeros is class 0, as in the loaders that the publications provide.
 pub(crate) fn from_one_hot(rows: &[f32], columns: usize) -> Vec<u32> {
     let class = |row: &[f32]| eciton_graph::metrics::best(row).unwrap_or(0) as u32;
     rows.chunks_exact(columns.max(1)).map(class).collect()

@@ -1,9 +1,9 @@
-//! Readers of published and plain formats, and the one door to them: [`open`] recognises what lies
-//! at a path, [`builtin`] knows what the crate carries itself.
+//! Readers of data sets in common file formats. [`open`] recognises the format of a path, and
+//! [`builtin`] returns the data sets that are part of this crate.
 //!
-//! A reader makes an [`eciton_graph::dataset::Dataset`] and checks it before it is handed out: no
-//! reader panics or runs code on bad input, and each error names file and place. Errors are those
-//! of [`eciton_graph::error`].
+//! A reader creates an [`eciton_graph::dataset::Dataset`] and checks it before it returns it. No
+//! reader panics or runs code on bad input, and each error names the file and the position in it.
+//! Errors are those of [`eciton_graph::error`].
 //!
 //! ```
 //! let cora = eciton_formats::builtin("cora")?;
@@ -83,21 +83,21 @@ const KNOWN: &str = "a .npz of a known layout; a MatrixMarket file (.mtx), a MET
      and NAME_target.csv (MUSAE), with NAME_A.txt and NAME_graph_indicator.txt (TU), with .npz files, or with one of the files above; without a graph: a table with a column for labels (.csv, .parquet, .feather), a .npz with \
      x and y, a folder with features and labels, or with x.npy and y.npy";
 
-/// Reads one of several data sets of a folder by its name.
+/// Reader of one of several data sets of a folder, which is chosen by name.
 type Reader = fn(&Path, &str, Request<'_>) -> Result<Dataset>;
 
-/// A data set that the crate carries.
+/// Built-in data set, which is part of this crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Builtin {
-    /// Name, as [`builtin`] takes it.
+    /// Name for [`builtin`].
     pub name: &'static str,
     /// Description in one line.
     pub description: &'static str,
-    /// True if it is rows without a graph.
+    /// True if the data set consists of rows without a graph.
     pub rows: bool,
 }
 
-/// The data sets that the crate carries.
+/// Returns all built-in data sets.
 pub fn builtins() -> &'static [Builtin] {
     &[
         Builtin {
@@ -108,16 +108,17 @@ pub fn builtins() -> &'static [Builtin] {
         },
         Builtin {
             name: "digits",
-            description: "1,797 handwritten digits of 8 x 8 grey values, without a graph; every fifth tests",
+            description: "1,797 handwritten digits of 8 x 8 grey values, without a graph; every fifth is for test",
             rows: true,
         },
     ]
 }
 
-/// A data set that the crate carries, by name, whatever its case.
+/// Returns a built-in data set by its name in any case.
 ///
 /// # Errors
-/// [`Error::UnknownDataset`] with the most similar name.
+/// Returns [`Error::UnknownDataset`] with the most similar name if there is no data set of this
+/// name.
 pub fn builtin(name: &str) -> Result<Dataset> {
     let data = match name.to_lowercase().as_str() {
         "cora" => cora::load()?,
@@ -132,36 +133,36 @@ pub fn builtin(name: &str) -> Result<Dataset> {
     Ok(data)
 }
 
-/// Reads the data set at `path` for a model that exists: columns are matched by the names that the
-/// model was trained with, other columns are reported and left out, and labels are optional.
+/// Reads the data set at `path` for a trained model. Columns are matched by the names of the
+/// training data, other columns are reported and left out, and labels are optional.
 ///
 /// # Errors
-/// The errors of [`open`], and [`Error::Malformed`] for a feature column that is missing.
+/// Returns the errors of [`open`], and [`Error::Malformed`] for a missing feature column.
 pub fn open_expecting(path: &Path, name: Option<&str>, expected: &Expected) -> Result<Dataset> {
     open_with(path, name, Some(expected).into())
 }
 
-/// Reads the data set at `path`; `name` chooses among several data sets of a folder. Self-loops are
+/// Reads the data set at `path`. `name` chooses among several data sets of a folder. Self-loops are
 /// dropped, except those of a store.
 ///
 /// # Errors
-/// [`Error::ChooseName`] if a name is missing or unknown, [`Error::UnknownLayout`] with the files
-/// that were found, and those of the reader.
+/// Returns [`Error::ChooseName`] if a name is needed or unknown, [`Error::UnknownLayout`] with the
+/// files that were found if no layout matches, and the errors of the reader.
 pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
     open_with(path, name, Request::default())
 }
 
-/// [`open`] with the wishes of a [`Request`].
+/// Reads a data set like [`open`], with the options of a [`Request`].
 ///
 /// # Errors
-/// As [`open`] and [`open_expecting`].
+/// Returns the errors of [`open`] and [`open_expecting`].
 pub fn open_with(path: &Path, name: Option<&str>, request: Request<'_>) -> Result<Dataset> {
     let data = settled(path, read(path, name, request)?, request.self_loops)?;
     eciton_graph::label_report::report(&data.labels);
     Ok(data)
 }
 
-/// The data set of a path with the self-loops that are asked for: readers keep all of them.
+/// Applies the requested treatment of self-loops to a data set. Readers return all self-loops.
 fn settled(path: &Path, data: Dataset, self_loops: Option<SelfLoops>) -> Result<Dataset> {
     let has = |name: &str| path.join(name).exists();
     if has(store::DESCRIPTION) {
@@ -176,7 +177,7 @@ fn settled(path: &Path, data: Dataset, self_loops: Option<SelfLoops>) -> Result<
     }
     let own = match path.is_dir() {
         true => has("indptr.npy") || folder::has_edges(path),
-        false => data.edge_features.is_some() || !matches!(Kind::of(path), Ok(Some(Kind::Bundle))),
+        false => data.edge_features.is_some() || !matches!(Kind::detect(path), Ok(Some(Kind::Bundle))),
     };
     edge_rule::settle(data, self_loops.unwrap_or_default(), own)
 }
@@ -196,11 +197,11 @@ fn read(path: &Path, name: Option<&str>, request: Request<'_>) -> Result<Dataset
             return Err(Error::Malformed {
                 place: Place::whole(path.display().to_string()),
                 expected: format!("a data set: the folder `{}`", parent(path).display()),
-                found: "a table of edges alone".to_owned(),
-                remedy: "give the folder, where features, labels and split lie too",
+                found: "only a table of edges".to_owned(),
+                remedy: "give the folder, which also contains features, labels and split",
             });
         }
-        return match Kind::of(path)? {
+        return match Kind::detect(path)? {
             Some(Kind::Bundle) => bundle::open(path, expected),
             Some(Kind::MatrixMarket) => matrix_market::open(path, request),
             Some(Kind::Metis) => metis::open(path, request),
@@ -302,7 +303,8 @@ fn bundle_names(files: &[String]) -> Vec<String> {
     files.iter().filter_map(|f| f.strip_suffix(".npz")).map(str::to_owned).collect()
 }
 
-/// Returns whether rows without a graph lie at `path`, as far as names tell.
+/// Returns whether the data set at `path` consists of rows without a graph, according to file
+/// names.
 #[must_use]
 pub fn is_rows(path: &Path) -> bool {
     if path.is_dir() {
@@ -316,7 +318,7 @@ pub fn is_rows(path: &Path) -> bool {
             && !graphs()
             && (folder::has_rows(path, None) || rows::files(path, None).is_some());
     }
-    match path.is_file().then(|| Kind::of(path)) {
+    match path.is_file().then(|| Kind::detect(path)) {
         Some(Ok(Some(Kind::Rows))) => true,
         Some(Ok(Some(Kind::Bundle))) => {
             npz::Npz::open(path).is_ok_and(|npz| rows::names(&npz.keys(), None).is_some())
@@ -325,8 +327,8 @@ pub fn is_rows(path: &Path) -> bool {
     }
 }
 
-/// Graph files that are known by their names. An edge list may be any other text, and node-link
-/// JSON any other JSON.
+/// Returns the names of files that are graph files according to their names. Edge lists and
+/// node-link JSON are not included, because other files have the same extensions.
 fn graph_names(files: &[String]) -> Vec<String> {
     let graph = |name: &&String| {
         let document = |format| format != document::Format::Json;
@@ -340,8 +342,8 @@ fn graph_names(files: &[String]) -> Vec<String> {
     files.iter().filter(graph).cloned().collect()
 }
 
-/// Graph files of a folder that has features or labels beside them: those of [`graph_names`], else
-/// edge lists.
+/// Returns the names of graph files in a folder with features or labels: those of [`graph_names`],
+/// else edge lists.
 fn graphs_with_parts(folder: &Path, files: &[String]) -> Vec<String> {
     let known = graph_names(files);
     if !known.is_empty() {
@@ -349,7 +351,7 @@ fn graphs_with_parts(folder: &Path, files: &[String]) -> Vec<String> {
     }
     let list = |name: &&String| {
         let path = folder.join(name);
-        // A .tsv may be any table.
+        // A .tsv file may be any table.
         matches!(Kind::by_name(&path), Some(Kind::EdgeList))
             && !name.contains(".tsv")
             && path.is_file()
@@ -359,7 +361,7 @@ fn graphs_with_parts(folder: &Path, files: &[String]) -> Vec<String> {
     files.iter().filter(list).cloned().collect()
 }
 
-/// Kind of a file.
+/// Kind of a data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Bundle,
@@ -367,15 +369,15 @@ enum Kind {
     Metis,
     EdgeList,
     Rows,
-    /// GML, GraphML or node-link JSON.
+    /// Graph document in GML, GraphML or node-link JSON.
     Document(document::Format),
 }
 
 impl Kind {
-    /// Returns the kind of a file, by its first bytes or else by its name.
-    fn of(path: &Path) -> Result<Option<Self>> {
+    /// Returns the kind of a file by its first bytes, else by its name.
+    fn detect(path: &Path) -> Result<Option<Self>> {
         let mut start = Vec::new();
-        // A file that cannot be unpacked says so when it is read.
+        // A file that cannot be uncompressed reports the error when it is read.
         let read = gzip::Source::open(path)?.read(&mut start, matrix_market::BANNER.len() as u64);
         match read.is_ok() && start.eq_ignore_ascii_case(matrix_market::BANNER) {
             true => Ok(Some(Self::MatrixMarket)),
@@ -404,11 +406,12 @@ impl Kind {
     }
 }
 
-/// A graph file whose edges can be read piece by piece, however large it is.
+/// Graph file whose edges can be read chunk by chunk, for any file size.
 pub struct Streamed {
-    /// A short name, the file's.
+    /// Short name, derived from the file name.
     pub name: String,
-    /// The edges as they stand in the file: made symmetric only by who builds a graph of them.
+    /// Edges as they are listed in the file, in one direction each. A builder adds the other
+    /// direction.
     pub edges: Box<dyn EdgeSource + Send>,
     /// Ids of the vertices in the file. Numbers ascend.
     pub ids: VertexIds,
@@ -416,28 +419,28 @@ pub struct Streamed {
 }
 
 impl Streamed {
-    /// Reads the attributes in the same folder: features, labels and split, as [`folder`] reads
-    /// them.
+    /// Reads the attributes in the same folder: features, labels and split, as [`folder`] does.
     ///
     /// # Errors
-    /// As [`folder::open`].
+    /// Returns the errors of [`folder::open`].
     pub fn attributes(&self) -> Result<folder::Attributes> {
         folder::Attributes::beside(&self.folder, &self.ids, self.edges.vertices(), Request::default())
     }
 }
 
-/// The edges of a plain MatrixMarket file or edge list, to be streamed, with their values; none for
-/// all else, which [`open`] reads, also for many graphs (`graphs.csv` beside the file). The file is
-/// read once, by as many threads as there are processors, to check it and to learn its ids.
+/// Returns the edges of a plain MatrixMarket file or edge list for streaming, with their values.
+/// Returns `None` for all other data, including data sets of many graphs (`graphs.csv` next to the
+/// file), which [`open`] reads. The file is read once, on all processors, to check it and to
+/// collect its ids.
 ///
 /// # Errors
-/// As [`snap::edges`] and [`matrix_market::edges`].
+/// Returns the errors of [`snap::edges`] and [`matrix_market::edges`].
 pub fn stream(path: &Path) -> Result<Option<Streamed>> {
     let many = folder::graphs_beside(parent(path)).is_some();
     if many || !path.is_file() || gzip::Source::open(path)?.packed() {
         return Ok(None);
     }
-    let (edges, ids) = match Kind::of(path)? {
+    let (edges, ids) = match Kind::detect(path)? {
         Some(Kind::MatrixMarket) => matrix_market::edges(path, processors())?,
         Some(Kind::EdgeList) => snap::edges(path, processors())?,
         _ => return Ok(None),

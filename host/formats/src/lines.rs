@@ -1,4 +1,4 @@
-//! A text as blocks of whole lines, from a plain or packed file of any size.
+//! Text of a plain or compressed file of any size, in blocks of complete lines.
 
 use std::path::Path;
 
@@ -6,18 +6,19 @@ use eciton_graph::error::{Error, Place, Result};
 
 use super::gzip::Source;
 
-/// The longest line that is read.
+/// Maximum length of a line, in bytes.
 pub const MAX_LINE_BYTES: u64 = 16 << 20;
-/// Bytes of a block, if no line is longer.
+/// Number of bytes of a block, if no line is longer.
 const BLOCK_BYTES: u64 = 4 << 20;
 
-/// Reads a text block by block; memory is a block, or the longest line and a block.
+/// Reader of a text in blocks of complete lines. Memory is one block, plus the longest line if that
+/// is longer.
 pub(crate) struct Lines {
     source: Source,
     block: Vec<u8>,
-    /// Bytes of `block` that were handed out.
+    /// Number of bytes of `block` that have been returned.
     used: usize,
-    /// The number of the next block's first line, from 1.
+    /// Number of the next block's first line, from 1.
     line: u64,
     done: bool,
 }
@@ -27,13 +28,13 @@ impl Lines {
         Ok(Self { source: Source::open(path)?, block: Vec::new(), used: 0, line: 1, done: false })
     }
 
-    /// The file's name in errors.
+    /// Returns the name of the file in error messages.
     pub(crate) fn file(&self) -> &str {
         self.source.file()
     }
 
-    /// Whole lines, the last one perhaps without its end, and the number of the first; none at the
-    /// end.
+    /// Returns a block of complete lines and the number of the first line, or `None` at the end of
+    /// the file. The last line of the file may lack its line end.
     pub(crate) fn next(&mut self) -> Result<Option<(u64, &[u8])>> {
         let handed = self.block.get(..self.used).unwrap_or_default();
         self.line += count(handed);
@@ -55,7 +56,7 @@ impl Lines {
                     unit: "bytes",
                     allowed: MAX_LINE_BYTES,
                     found: searched as u64,
-                    remedy: "write one record a line",
+                    remedy: "write one record per line",
                 });
             }
         }
@@ -68,7 +69,7 @@ impl Lines {
         }
     }
 
-    /// Calls `each` with every line, without its end, and its number from 1.
+    /// Calls `each` with the number, from 1, and the text of every line without its line end.
     pub(crate) fn each(mut self, mut each: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         let file = self.file().to_owned();
         while let Some((first, block)) = self.next()? {
@@ -85,20 +86,21 @@ impl Lines {
     }
 }
 
-/// The line ends in `bytes`.
+/// Returns the number of line ends in `bytes`.
 pub(crate) fn count(bytes: &[u8]) -> u64 {
-    // By pieces whose count fits a byte lane, so that it is vectorised.
+    // Counts in pieces whose count fits into a byte, so that the loop is vectorised.
     let piece = |piece: &[u8]| u64::from(piece.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>());
     bytes.chunks(255).map(piece).sum()
 }
 
-/// An error about line ends of old Macs, which would make one line of the file.
+/// Returns the error for line ends of CR alone (old Macs), with which the whole file would be one
+/// line.
 pub(crate) fn lone_cr(file: &str, line: u64) -> Error {
     Error::Malformed {
         place: Place::line(file, line),
         expected: "lines that end with LF or CR LF".to_owned(),
         found: "a carriage return (CR) alone".to_owned(),
-        remedy: "write the file with other line ends, for instance: tr '\\r' '\\n' < OLD > NEW",
+        remedy: "convert the line ends, for instance: tr '\\r' '\\n' < OLD > NEW",
     }
 }
 

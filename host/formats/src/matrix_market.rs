@@ -1,5 +1,5 @@
 //! MatrixMarket coordinate files (Boisvert, Pozo and Remington 1996, NISTIR 5935): a square sparse
-//! matrix whose stored entries are edges; plain or packed with gzip.
+//! matrix whose stored entries are edges. The file is plain or compressed with gzip.
 //!
 //! ```text
 //! %%MatrixMarket matrix coordinate pattern symmetric
@@ -10,10 +10,10 @@
 //! ```
 //!
 //! The field is `pattern`, `real` or `integer`, the symmetry `general` or `symmetric`. Values of
-//! `real` and `integer` are the edges' weights. Vertices are the rows, and are called 1 to V as in
-//! the file. Every edge counts in both directions, also in a general matrix. Repeated entries and
-//! zeros follow the rule of [`eciton_graph::edge_rule`]. Files beside it hold features, labels and
-//! the split of the vertices, as [`super::folder`] reads them.
+//! `real` and `integer` are the edges' weights. Vertices are the rows, with the ids 1 to V as in
+//! the file. Every edge is used in both directions, also in a general matrix. Repeated entries and
+//! zeros follow the rule of [`eciton_graph::edge_rule`]. Files next to it contain features, labels
+//! and the split of the vertices, as [`super::folder`] reads them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,34 +33,36 @@ use super::lines::{Lines, count};
 use super::request::Request;
 use super::snap::at_line;
 
-/// First bytes of a file, in upper or lower case.
+/// First bytes of a MatrixMarket file, in upper or lower case.
 pub(crate) const BANNER: &[u8] = b"%%MatrixMarket";
-/// Bytes within which the size line has to come: comments in front of it are short.
+/// Number of bytes within which the size line must occur. Comments before it are short.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
-/// Vertices that a file may have beyond one a byte: a size line alone must not ask for memory.
+/// Number of vertices that a file may have in addition to one per byte. A size line alone must not
+/// cause a large allocation.
 pub const FREE_VERTICES: u64 = 1 << 16;
 
-/// Content of the first lines.
+/// Content of the first lines, up to the size line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Header {
     vertices: u64,
     entries: u64,
-    /// Fields of an entry: two ids, and a value unless the field is `pattern`.
+    /// Number of fields of an entry: two ids, and a value unless the field is `pattern`.
     fields: usize,
-    /// Bytes of the lines up to the size line.
+    /// Length of the first lines, up to and including the size line, in bytes.
     bytes: usize,
-    /// The number of these lines.
+    /// Number of these lines.
     lines: u64,
 }
 
-/// Reads a file into memory, and what lies beside it. Memory beside the data set: 8 bytes an entry
-/// of a packed file, 12 where entries have values.
+/// Reads a file into memory, and the tables next to it. Memory besides the data set is 8 bytes per
+/// entry of a compressed file, or 12 if entries have values.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the line, also for values that are not finite, for dense matrices,
-/// rectangular ones, complex values and further symmetries; [`Error::Mismatch`] where there are
-/// more or fewer entries than the size line says; [`Error::EmptyGraph`]; [`Error::Limit`]; those of
-/// [`super::folder::open`] for the files beside.
+/// Returns [`Error::Malformed`] with the line for invalid text, and for values that are not finite,
+/// dense matrices, rectangular matrices, complex values and other symmetries. Returns
+/// [`Error::Mismatch`] if the number of entries differs from the size line, [`Error::EmptyGraph`]
+/// without vertices, and [`Error::Limit`] for too many vertices. Returns the errors of
+/// [`super::folder::open`] for the tables.
 pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let header = Header::read(path)?;
     let ((graph, edge_features), ids) = if Source::open(path)?.packed() {
@@ -73,12 +75,12 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     known.dataset(file::stem(path), graph, edge_features)
 }
 
-/// The edges of a plain file, to be streamed, with their values, and what the file calls the
-/// vertices (1 to V: 8 bytes each). The file is read once, by `threads` threads, to check its
-/// entries; memory is 8 MiB of text a thread.
+/// Returns the edges of a plain file for streaming, with their values, and the ids of the vertices
+/// in the file (1 to V, 8 bytes each). The file is read once, by `threads` threads, to check its
+/// entries. Memory is 8 MiB of text per thread.
 ///
 /// # Errors
-/// As [`open`]; [`Error::Malformed`] for a packed file.
+/// Returns the errors of [`open`], and [`Error::Malformed`] for a compressed file.
 pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
     edge_text::refuse_packed(path)?;
     let name = file::name(path);
@@ -87,7 +89,7 @@ pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
     header.check_vertices(text.bytes(), &name)?;
     let source = EdgeText::new(text, Numbering::FromOne(header.vertices), header.value_fields());
     let values = header.value_fields();
-    // A pass of its own, so that a fault is told before anything is built.
+    // A separate pass, so that a fault is reported before anything is built.
     let found = AtomicU64::new(0);
     source.text().visit(threads, |range| {
         let mut entries = 0;
@@ -107,7 +109,7 @@ fn names(vertices: u64) -> VertexIds {
     VertexIds::Numbers((1..=vertices).collect())
 }
 
-/// The entries of a plain or packed file.
+/// Returns the entries of a plain or compressed file.
 fn entries(path: &Path, header: Header) -> Result<ValuedEdges> {
     let mut lines = Lines::open(path)?;
     let name = lines.file().to_owned();
@@ -141,7 +143,7 @@ impl Header {
         Self::parse(&start, &file::name(path))
     }
 
-    /// Reads the first lines.
+    /// Parses the first lines.
     fn parse(text: &[u8], file: &str) -> Result<Self> {
         let mut bytes = 0;
         let mut fields = 0;
@@ -170,7 +172,7 @@ impl Header {
             if rows != columns {
                 return Err(wrong(
                     "as many rows as columns",
-                    "for a bipartite graph write one matrix over the vertices of both sides",
+                    "for a bipartite graph, write one square matrix over the vertices of both sides",
                 ));
             }
             check_vertices(rows, || Place::line(file, number))?;
@@ -183,12 +185,12 @@ impl Header {
         Error::malformed(Place::whole(file), "a banner line and a size line", "the end of the header")
     }
 
-    /// Returns the fields with an entry's value, if entries have values.
+    /// Returns the field that contains an entry's value, if entries have values.
     fn value_fields(&self) -> ValueFields {
         if self.fields > 2 { ValueFields::first() } else { ValueFields::default() }
     }
 
-    /// Refuses a size line that asks for memory which nothing in the file stands for.
+    /// Refuses a size line with many more vertices than the file can contain.
     fn check_vertices(&self, text_bytes: u64, file: &str) -> Result<()> {
         let allowed = FREE_VERTICES + text_bytes;
         if self.vertices <= allowed {
@@ -196,7 +198,7 @@ impl Header {
         }
         Err(Error::Limit {
             place: Place::line(file, self.lines),
-            limit: "vertices of so short a file",
+            limit: "vertices of a file of this length",
             unit: "vertices",
             allowed,
             found: self.vertices,
@@ -218,10 +220,10 @@ impl Header {
     }
 }
 
-const DAMAGED: &str = "the file is damaged or of another kind; fetch or write it again";
+const DAMAGED: &str = "the file is damaged or has another format; download or write it again";
 
-/// Returns the number of fields of an entry, by the banner. An error has the expected value and the
-/// remedy.
+/// Returns the number of fields of an entry according to the banner. An error is the expected value
+/// and the remedy.
 fn banner(words: &[&str]) -> std::result::Result<usize, (&'static str, &'static str)> {
     let &["%%matrixmarket", object, format, field, symmetry] = words else {
         return Err(("%%MatrixMarket matrix coordinate FIELD SYMMETRY", DAMAGED));
@@ -238,7 +240,7 @@ fn banner(words: &[&str]) -> std::result::Result<usize, (&'static str, &'static 
     if !matches!(symmetry, "general" | "symmetric") {
         return Err((
             "the symmetry general or symmetric",
-            "write the matrix as general; only where entries are matters here",
+            "write the matrix as general, because only the positions of the entries are used",
         ));
     }
     match field {
@@ -246,7 +248,7 @@ fn banner(words: &[&str]) -> std::result::Result<usize, (&'static str, &'static 
         "real" | "integer" => Ok(3),
         _ => Err((
             "the field pattern, real or integer",
-            "write the matrix as pattern; only where entries are matters here",
+            "write the matrix as pattern, because only the positions of the entries are used",
         )),
     }
 }

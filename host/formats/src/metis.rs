@@ -1,5 +1,5 @@
 //! METIS graph files and partition files (Karypis, METIS 5 manual, section 4.1 and 4.2), plain or
-//! packed with gzip.
+//! compressed with gzip.
 //!
 //! ```text
 //! % a path of three vertices: 3 vertices, 2 edges
@@ -11,10 +11,10 @@
 //!
 //! The first line has the number of vertices and of (undirected) edges, then optionally `fmt`,
 //! three flags for vertex sizes, vertex weights and edge weights, and `ncon`, the number of weights
-//! a vertex; then comes one line a vertex with its neighbours. Lines that start with `%` are
-//! comments. Edge weights are a column of edge features, of which 0 is no edge; sizes and weights
-//! of vertices are read past and not kept. Vertices are called 1 to V as in the file. What is known
-//! of them lies beside the file: `features`, `labels` and `split` as [`super::folder`] reads them.
+//! per vertex. Then each vertex has one line with its neighbours. Lines that start with `%` are
+//! comments. Edge weights become a column of edge features, and an edge of weight 0 is dropped.
+//! Sizes and weights of vertices are ignored. Vertices have the ids 1 to V as in the file. Files
+//! next to it contain `features`, `labels` and `split`, as [`super::folder`] reads them.
 
 use std::path::Path;
 
@@ -32,29 +32,30 @@ use super::folder::Attributes;
 use super::lines::Lines;
 use super::request::Request;
 
-/// Extensions of graph files, each with or without `.gz`.
+/// File name extensions of graph files, each with or without `.gz`.
 pub(crate) const EXTENSIONS: [&str; 2] = ["graph", "metis"];
-/// The most weights a vertex may have.
+/// Maximum number of weights per vertex.
 pub const MAX_WEIGHTS: u64 = 64;
 
-/// The first line.
+/// Content of the first line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Header {
     vertices: u64,
     edges: u64,
-    /// Numbers in front of a vertex's neighbours.
+    /// Number of values before a vertex's neighbours.
     before: u64,
     /// True if a weight follows each neighbour.
     weighted: bool,
 }
 
-/// Reads a graph file into memory, and what lies beside it. Memory: the whole text once, and 8
-/// bytes for each neighbour, 12 with edge weights.
+/// Reads a graph file into memory, and the tables next to it. Memory is the whole text, and 8 bytes
+/// for each neighbour, or 12 with edge weights.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the line; [`Error::UnknownVertex`]; [`Error::Mismatch`] where there
-/// are more or fewer edges than the first line says; [`Error::EmptyGraph`]; [`Error::Limit`]; those
-/// of [`super::folder::open`] for the files beside.
+/// Returns [`Error::Malformed`] with the line for invalid text, [`Error::UnknownVertex`] for a
+/// neighbour that does not exist, and [`Error::Mismatch`] if the number of edges differs from the
+/// first line. Returns [`Error::EmptyGraph`] without vertices, [`Error::Limit`] for too many
+/// vertices, and the errors of [`super::folder::open`] for the tables.
 pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let (bytes, name) = (file::read(path)?, file::name(path));
     let mut lines =
@@ -69,9 +70,9 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
         Error::malformed(Place::line(&name, number), expected, excerpt(line))
     })?;
     check_vertices(header.vertices, || Place::line(&name, number))?;
-    // Each vertex has a line, the last one perhaps without an end.
+    // Each vertex has a line. The last line may lack its line end.
     if header.vertices > bytes.len() as u64 {
-        let expected = format!("{} lines, one a vertex", header.vertices);
+        let expected = format!("{} lines, one per vertex", header.vertices);
         let found = format!("{} bytes", bytes.len());
         return Err(Error::malformed(Place::whole(name), expected, found));
     }
@@ -85,7 +86,7 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
             let expected = format!("no more than {} lines of vertices", header.vertices);
             return Err(Error::malformed(Place::line(&name, number), expected, excerpt(line)));
         }
-        // A neighbour and its end take two bytes at least.
+        // A neighbour and its separator take at least two bytes.
         let (room, values) = (pairs.room(line.len() / 2 + 1)?, weights.room(line.len() / 2 + 1)?);
         header.neighbours(line, &name, number, |neighbour, weight| {
             room.push((neighbour, vertex as u32));
@@ -94,7 +95,7 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
         vertex += 1;
     }
     if vertex < header.vertices {
-        let expected = format!("{} lines, one a vertex", header.vertices);
+        let expected = format!("{} lines, one per vertex", header.vertices);
         return Err(Error::malformed(Place::whole(name), expected, format!("{vertex}")));
     }
     if pairs.len() as u64 != header.edges.saturating_mul(2) {
@@ -111,13 +112,13 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let rule = EdgeRule::new(&name, listed);
     let (graph, found) = rule.merged(&(header.vertices, &pairs[..]), processors())?;
     if !graph.symmetric() {
-        let found = "one that is named at one end only";
+        let found = "an edge that is listed at one end only";
         return Err(Error::malformed(Place::whole(name), "each edge at both its ends", found));
     }
     let (graph, edge_features, found) = match header.weighted {
         false => (graph, None, found),
         true => {
-            // Both ends of an edge name it, so that its two directions are combined.
+            // Each edge is listed at both ends, so the rule combines the two directions.
             let rule = EdgeRule::new(&name, AS_LISTED).with_zeros(Zeros::NoEdges);
             let (graph, rows, found) = rule.placed(graph, &pairs, 1, &weights)?;
             (graph, Some(rows), found)
@@ -160,8 +161,8 @@ impl Header {
         (words.len() <= 4).then_some(Self { vertices, edges, before, weighted })
     }
 
-    /// Calls `each` with the neighbours (from 0) that a vertex's line names, and their edges'
-    /// weights.
+    /// Calls `each` with the neighbours (from 0) of a vertex's line, and with the weights of their
+    /// edges.
     fn neighbours(
         &self,
         line: &[u8],
@@ -189,7 +190,7 @@ impl Header {
             let mut weight = None;
             if self.weighted {
                 let word = words.next().unwrap_or_default();
-                let expected = "a weight after each neighbour (fmt says so)";
+                let expected = "a weight after each neighbour (because of fmt in the first line)";
                 weight = Some(whole(word).ok_or_else(|| wrong(expected, word))?);
             }
             each((neighbour - 1) as u32, weight);
@@ -203,12 +204,13 @@ fn whole(word: &[u8]) -> Option<u64> {
     std::str::from_utf8(word).ok().filter(|_| digits)?.parse().ok()
 }
 
-/// Reads a partition file, as `gpmetis` writes it: the part of each vertex, from 0, one a line.
-/// `vertices` is how many there have to be, where that is known.
+/// Reads a partition file in the form that `gpmetis` writes: the part of each vertex, from 0, one
+/// per line. `vertices` is the expected number of lines, if known.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the line; [`Error::Mismatch`] for another number of vertices;
-/// [`Error::EmptyGraph`] for none; [`Error::Limit`] above the most vertices of a graph.
+/// Returns [`Error::Malformed`] with the line for invalid text, [`Error::Mismatch`] for another
+/// number of vertices, [`Error::EmptyGraph`] for an empty file, and [`Error::Limit`] for too many
+/// vertices.
 pub fn partition(path: &Path, vertices: Option<u64>) -> Result<Vec<u32>> {
     let name = file::name(path);
     let mut parts = Vec::new();

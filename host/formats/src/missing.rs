@@ -1,6 +1,6 @@
 //! Words for a missing value.
 
-/// Words that pandas.read_csv takes for a missing value.
+/// Words that pandas.read_csv reads as a missing value.
 const WORDS: [&str; 18] = [
     "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
     "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
@@ -11,15 +11,17 @@ pub(crate) fn is_missing(field: &str) -> bool {
     field.is_empty() || is_word(field)
 }
 
-/// Returns whether a field is a word for a missing value: those of pandas, and `nan` in any case.
+/// Returns whether a field is a word for a missing value: one of the words of pandas, or `nan` in
+/// any case.
 pub(crate) fn is_word(field: &str) -> bool {
-    // Most fields are told apart by their ends: no number ends as these words do.
+    // Most fields are excluded by their first and last characters, because no number ends like
+    // these words.
     let ends = field.bytes().next().zip(field.bytes().last());
     ends.is_some_and(|(first, last)| b"#-1<Nn".contains(&first) && b"ADLNaeln>".contains(&last))
         && (WORDS.contains(&field) || field.eq_ignore_ascii_case("nan"))
 }
 
-/// Words for missing labels that stood in a column of labels.
+/// Words for missing labels that occur in a label column, and their number.
 #[derive(Debug, Default)]
 pub(crate) struct MissingWords {
     count: u64,

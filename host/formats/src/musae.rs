@@ -1,10 +1,10 @@
-//! MUSAE's files (Rozemberczki, Allen and Sarkar 2021): `NAME_edges.csv` (two columns with a
+//! MUSAE data sets (Rozemberczki, Allen and Sarkar 2021): `NAME_edges.csv` (two columns with a
 //! header), `NAME.json` or `NAME_features.json` (vertex to list of feature ids) and
 //! `NAME_target.csv` with a column `id` and a class.
 //!
-//! The class is the column `page_type`, else the last one; classes are its distinct words in order.
-//! Features are 0/1. No split is published: 60 % train, 20 % validate, 20 % test, drawn with NumPy's
-//! legacy generator from seed 0.
+//! The class is in the column `page_type`, else in the last one. Classes are its distinct words in
+//! alphabetical order. Features are 0 or 1. The files contain no split: 60 % are for training, 20 %
+//! for validation and 20 % for test, drawn with NumPy's legacy generator from seed 0.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,10 +21,10 @@ use eciton_input::file::present;
 use super::file::{self, Grown};
 use super::table::Table;
 
-/// Feature ids have to lie below this.
+/// Upper bound of feature ids.
 pub const MAX_FEATURES: u64 = 1 << 24;
 
-/// The names for which `files` has edges and a target.
+/// Returns the names for which `files` contains edges and a target.
 pub(crate) fn names(files: &[String]) -> Vec<String> {
     let name = |f: &String| {
         let name = f.strip_suffix("_edges.csv")?;
@@ -36,8 +36,8 @@ pub(crate) fn names(files: &[String]) -> Vec<String> {
 /// Reads the data set `name` of a folder.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the line; [`Error::UnknownVertex`] for an edge or a class of a vertex
-/// that has no features.
+/// Returns [`Error::Malformed`] with the line for invalid text, and [`Error::UnknownVertex`] for an
+/// edge or a class of a vertex without features.
 pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
     let mut path = folder.join(format!("{name}.json"));
     if !present(&path) {

@@ -1,4 +1,4 @@
-//! `.npy`: one array with a small text header (NumPy's format, versions 1 and 2).
+//! Reader of `.npy` files: one array after a small text header (NumPy's format, versions 1 and 2).
 
 use std::borrow::Cow;
 
@@ -7,12 +7,12 @@ use eciton_graph::error::{Error, Place, Result};
 use super::array::{Array, Element};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// The longest header that is read.
+/// Maximum length of a header, in bytes.
 const MAX_HEADER_BYTES: usize = 1 << 16;
-/// The longest part of a file before its cells.
+/// Maximum number of bytes of a file before its cells.
 pub(crate) const MAX_START_BYTES: usize = MAX_HEADER_BYTES + 12;
 
-/// Header of an array, and the bytes after it.
+/// Parsed header of an array, and the bytes after it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Npy<'a> {
     element: Element,
@@ -24,10 +24,10 @@ pub struct Npy<'a> {
 }
 
 impl<'a> Npy<'a> {
-    /// Reads the header. `file` is named in errors.
+    /// Parses the header. Error messages name `file`.
     ///
     /// # Errors
-    /// [`Error::Malformed`] with the byte.
+    /// Returns [`Error::Malformed`] with the byte position if the header is invalid.
     pub fn parse(bytes: &'a [u8], file: &str) -> Result<Self> {
         let wrong = |at: usize, expected: &str, found: String| {
             Error::malformed(Place::byte(file, at as u64), expected, found)
@@ -76,23 +76,24 @@ impl<'a> Npy<'a> {
         })
     }
 
-    /// Number of cells along each axis.
+    /// Returns the number of cells along each axis.
     pub(crate) fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The pickle of an array of Python objects; none for other arrays.
+    /// Returns the pickle of an array of Python objects, or `None` for other arrays.
     pub fn pickle(&self) -> Option<&'a [u8]> {
         (self.element == Element::Object).then_some(self.data)
     }
 
-    /// Returns whether the array is a single Python object, as `None` is stored.
+    /// Returns whether the array is a single Python object, in which form `None` is stored.
     pub(crate) fn is_one_object(&self) -> bool {
         self.element == Element::Object && self.shape.is_empty()
     }
 
-    /// Rows, columns and first byte of a matrix whose cells are f32 as they lie in memory, row
-    /// after row; none for other arrays. `bytes` is what was parsed: the start of the file will do.
+    /// Returns rows, columns and the byte position of the first cell of an f32 matrix that is
+    /// stored row after row in native byte order. Returns `None` for other arrays. `bytes` are the
+    /// parsed bytes, which may be only the start of the file.
     pub(crate) fn plain_rows(&self, bytes: &[u8]) -> Option<(usize, usize, usize)> {
         let plain = self.element == Element::Float(4) && !self.big_endian && !self.fortran;
         match self.shape[..] {
@@ -104,8 +105,8 @@ impl<'a> Npy<'a> {
     /// Returns the array.
     ///
     /// # Errors
-    /// [`Error::Malformed`] where the file is longer or shorter than its header says, or has more
-    /// than two axes.
+    /// Returns [`Error::Malformed`] if the length of the file differs from the header, or if the
+    /// array has more than two axes.
     pub fn array(self) -> Result<Array<'a>> {
         if self.element == Element::Object {
             return Err(Error::Malformed {
@@ -121,11 +122,11 @@ impl<'a> Npy<'a> {
     }
 }
 
-/// Reads a whole `.npy` file of images `[V, height, width]` or `[V, height, width, channels]`, each
-/// of which becomes a row. An array of fewer axes stays as it is.
+/// Parses a `.npy` file of images `[V, height, width]` or `[V, height, width, channels]`. Each
+/// image becomes a row. Arrays with fewer axes are returned unchanged.
 ///
 /// # Errors
-/// As [`parse`].
+/// Returns the errors of [`parse`].
 pub fn parse_images<'a>(bytes: &'a [u8], file: &str) -> Result<Array<'a>> {
     let mut npy = Npy::parse(bytes, file)?;
     if let &[rows, ref image @ ..] = &npy.shape[..]
@@ -138,10 +139,10 @@ pub fn parse_images<'a>(bytes: &'a [u8], file: &str) -> Result<Array<'a>> {
     npy.array()
 }
 
-/// Reads a whole `.npy` file as numbers.
+/// Parses a `.npy` file of numbers.
 ///
 /// # Errors
-/// As [`Npy::parse`] and [`Npy::array`].
+/// Returns the errors of [`Npy::parse`] and [`Npy::array`].
 pub fn parse<'a>(bytes: &'a [u8], file: &str) -> Result<Array<'a>> {
     Npy::parse(bytes, file)?.array()
 }
@@ -155,11 +156,11 @@ struct Header {
 
 type Fault = (usize, &'static str, String);
 
-/// Maximum number of axes: those of images and their number.
+/// Maximum number of axes, as in an array of images with channels.
 const MAX_DIMENSIONS: usize = 4;
 
 impl Header {
-    /// Reads the one kind of Python dictionary that a header is.
+    /// Parses the Python dictionary of a header.
     fn parse(text: &[u8]) -> std::result::Result<Self, Fault> {
         let mut cursor = Cursor { text, at: 0 };
         let mut header = Self::default();
@@ -173,7 +174,7 @@ impl Header {
                 b"descr" => {
                     if cursor.peek() == Some(b'[') {
                         let found = "a record type".to_owned();
-                        return Err((cursor.at, "one number a cell", found));
+                        return Err((cursor.at, "one number per cell", found));
                     }
                     header.descr = String::from_utf8_lossy(cursor.word()?).into_owned();
                     0

@@ -1,4 +1,4 @@
-//! `.npz`: a zip archive of `.npy` files, stored or deflated.
+//! Reader of `.npz` files: zip archives of `.npy` files, stored or deflated.
 
 use std::io::{Cursor, Read, Seek};
 use std::path::Path;
@@ -8,12 +8,12 @@ use eciton_graph::error::{Error, Place, Result};
 use super::file::{self, Bytes};
 use super::gzip;
 
-/// The most bytes one entry may unpack to.
+/// Maximum uncompressed size of an entry, in bytes.
 pub const MAX_ENTRY_BYTES: u64 = 4 << 30;
-/// The most entries of an archive.
+/// Maximum number of entries of an archive.
 pub const MAX_ENTRIES: usize = 4096;
 
-/// An open archive.
+/// Open `.npz` archive.
 pub struct Npz<R> {
     archive: zip::ZipArchive<R>,
     file: String,
@@ -21,10 +21,10 @@ pub struct Npz<R> {
 }
 
 impl Npz<Cursor<Bytes>> {
-    /// Opens an archive by path.
+    /// Opens an archive by its path.
     ///
     /// # Errors
-    /// [`Error::Read`], and those of [`Npz::new`].
+    /// Returns [`Error::Read`] if the file cannot be read, and the errors of [`Npz::new`].
     pub fn open(path: &Path) -> Result<Self> {
         let bytes = super::file::read(path)?;
         Self::new(Cursor::new(bytes), &super::file::name(path), MAX_ENTRY_BYTES)
@@ -32,11 +32,12 @@ impl Npz<Cursor<Bytes>> {
 }
 
 impl<R: Read + Seek> Npz<R> {
-    /// Opens an archive; `file` is named in errors, no entry may unpack to more than `entry_limit`
-    /// bytes.
+    /// Opens an archive from a reader. Error messages name `file`. No entry may uncompress to more
+    /// than `entry_limit` bytes.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for what is no zip archive, [`Error::Limit`] above [`MAX_ENTRIES`].
+    /// Returns [`Error::Malformed`] if the content is not a zip archive, and [`Error::Limit`] for
+    /// more than [`MAX_ENTRIES`] entries.
     pub fn new(reader: R, file: &str, entry_limit: u64) -> Result<Self> {
         let archive = zip::ZipArchive::new(reader)
             .map_err(|e| Error::malformed(Place::whole(file), "a zip archive", e.to_string()))?;
@@ -47,13 +48,13 @@ impl<R: Read + Seek> Npz<R> {
                 unit: "entries",
                 allowed: MAX_ENTRIES as u64,
                 found: archive.len() as u64,
-                remedy: "keep only the arrays of one data set in it",
+                remedy: "write an archive with the arrays of a single data set",
             });
         }
         Ok(Self { archive, file: file.to_owned(), entry_limit })
     }
 
-    /// The names of the arrays, without `.npy`, sorted.
+    /// Returns the names of the arrays, without `.npy`, sorted.
     pub fn keys(&self) -> Vec<String> {
         let mut keys: Vec<String> = self
             .archive
@@ -65,25 +66,25 @@ impl<R: Read + Seek> Npz<R> {
         keys
     }
 
-    /// Returns the name of the array `key` in errors.
+    /// Returns the name of the array `key` in error messages.
     pub fn place(&self, key: &str) -> String {
         format!("{}!{key}", self.file)
     }
 
-    /// The unpacked `.npy` file of an array.
+    /// Returns the uncompressed `.npy` file of an array.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for a missing or damaged one, [`Error::Limit`] for one that unpacks to
-    /// too many bytes, whatever the archive's directory says.
+    /// Returns [`Error::Malformed`] for a missing or damaged entry. Returns [`Error::Limit`] for an
+    /// entry that uncompresses to too many bytes, whatever size the archive's directory states.
     pub fn entry(&mut self, key: &str) -> Result<Bytes> {
         let name = self.place(key);
         let place = Place::whole(name.clone());
-        let wrong = |e: String| Error::malformed(place.clone(), "a whole .npy entry", e);
+        let wrong = |e: String| Error::malformed(place.clone(), "a complete .npy entry", e);
         let entry = match self.archive.by_name(&format!("{key}.npy")) {
             Ok(entry) => entry,
             Err(e) => return Err(wrong(e.to_string())),
         };
-        // What deflate makes of ordinary numbers, as with gzip.
+        // The limit is the compression that deflate reaches for ordinary numbers, as with gzip.
         let limit = self.entry_limit.min(gzip::allowed(entry.compressed_size()));
         let too_large = |found| Error::Limit {
             place: place.clone(),
@@ -91,20 +92,21 @@ impl<R: Read + Seek> Npz<R> {
             unit: "bytes",
             allowed: limit,
             found,
-            remedy: "convert the data set to plain .npy files, or do not trust this file",
+            remedy: "if you trust the file, convert the data set to plain .npy files",
         };
         let declared = entry.size();
         if declared > limit {
             return Err(too_large(declared));
         }
-        // The directory may lie, so the reservation is bounded by what deflate can expand to.
+        // The directory may be wrong, so the allocation is limited to the maximum expansion of
+        // deflate.
         let plausible = entry.compressed_size().saturating_mul(1040).min(declared);
         let charge = file::charge(&name, declared)?;
         let mut bytes = Vec::with_capacity(plausible as usize);
         let mut limited = entry.take(declared.saturating_add(1));
         limited.read_to_end(&mut bytes).map_err(|e| wrong(e.to_string()))?;
         if bytes.len() as u64 > declared {
-            return Err(wrong("more bytes than the archive's directory says".to_owned()));
+            return Err(wrong("more bytes than the archive's directory states".to_owned()));
         }
         Ok(Bytes::new(bytes, charge))
     }

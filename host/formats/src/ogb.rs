@@ -1,39 +1,38 @@
-//! Node and graph property sets of the Open Graph Benchmark (Hu et al. 2020), as its package lays
-//! them out on disk after unpacking a download.
+//! Node and graph property data sets of the Open Graph Benchmark (Hu et al. 2020), in the layout of
+//! a downloaded and unpacked archive.
 //!
 //! ```text
 //! ogbn_arxiv/
-//!   raw/edge.csv.gz            source, target: one edge a line
-//!   raw/num-node-list.csv.gz   one number: the vertices
-//!   raw/num-edge-list.csv.gz   one number: the edges
-//!   raw/node-feat.csv.gz       one row of numbers a vertex, if there are features
-//!   raw/edge-feat.csv.gz       one row of numbers an edge, if there are features of edges
-//!   raw/node-label.csv.gz      one class a vertex, or several flags or numbers; empty or nan: unknown
-//!   split/time/{train,valid,test}.csv.gz   vertex ids
+//! raw/edge.csv.gz            source, target: one edge a line
+//! raw/num-node-list.csv.gz   one number: the vertices
+//! raw/num-edge-list.csv.gz   one number: the edges
+//! raw/node-feat.csv.gz       one row of numbers a vertex, if there are features
+//! raw/edge-feat.csv.gz       one row of numbers an edge, if there are features of edges
+//! raw/node-label.csv.gz      one class a vertex, or several flags or numbers; empty or nan: unknown
+//! split/time/{train,valid,test}.csv.gz   vertex ids
 //! ```
 //!
-//! A graph property set has a `graph-label` in place of the `node-label`, and in `num-node-list`
-//! and `num-edge-list` one line a graph:
+//! A graph property data set has `graph-label` instead of `node-label`. Its files `num-node-list`
+//! and `num-edge-list` have one line per graph:
 //!
 //! ```text
 //! ogbg_molhiv/
-//!   raw/edge.csv.gz            source, target: one edge a line, graph after graph; ids from 0 in each graph
-//!   raw/num-node-list.csv.gz   the vertices of each graph, at least one
-//!   raw/num-edge-list.csv.gz   the lines of each graph in edge.csv.gz
-//!   raw/graph-label.csv.gz     of each graph one class, or several flags or numbers; empty or nan: unknown
-//!   split/scaffold/{train,valid,test}.csv.gz   graph numbers, from 0
+//! raw/edge.csv.gz            source, target: one edge a line, graph after graph; ids from 0 in each graph
+//! raw/num-node-list.csv.gz   the vertices of each graph, at least one
+//! raw/num-edge-list.csv.gz   the lines of each graph in edge.csv.gz
+//! raw/graph-label.csv.gz     of each graph one class, or several flags or numbers; empty or nan: unknown
+//! split/scaffold/{train,valid,test}.csv.gz   graph numbers, from 0
 //! ```
 //!
-//! with features as above; without features of vertices each has the constant 1. Such sets are read
-//! from tables only.
+//! with features as above. Without vertex features, each vertex has the constant 1. Such data sets
+//! are read from tables only.
 //!
-//! In place of the tables of a single graph `raw` may hold `data.npz` (`edge_index [2, E]`,
+//! For a single graph, `raw` may contain instead of the tables `data.npz` (`edge_index [2, E]`,
 //! `num_nodes_list`, `num_edges_list`, `node_feat [V, columns]`, `edge_feat [E, columns]`) and
-//! `node-label.npz` (`node_label`). Tables are plain or packed with gzip. Every edge counts in both
-//! directions, as the benchmark's own examples for GCN have it, with the same features; repeats
-//! follow the rule of [`eciton_graph::edge_rule`]. Further columns of vertices are not read. Sets
-//! of several kinds of vertices are refused. Where `split` holds several schemes, the name chooses
-//! one.
+//! `node-label.npz` (`node_label`). Tables are plain or compressed with gzip. Every edge is used in
+//! both directions with the same features, as in the benchmark's own examples for GCN. Repeated
+//! edges follow the rule of [`eciton_graph::edge_rule`]. Further columns of vertices are not read.
+//! Heterogeneous graphs are refused. If `split` contains several schemes, the name chooses one.
 
 use std::path::{Path, PathBuf};
 
@@ -58,14 +57,16 @@ use super::npz::Npz;
 use super::snap::at_line;
 use super::{bundle, file, labels, npy};
 
-/// The most columns of a feature table.
+/// Maximum number of columns of a feature table.
 pub const MAX_COLUMNS: usize = 1 << 20;
-/// Vertices that a set without features and labels may have beyond two an edge.
+/// Number of vertices that a data set without features and labels may have in addition to two per
+/// edge.
 const FREE_VERTICES: u64 = 1 << 20;
-/// The same where there are many graphs, which are small.
+/// Number of vertices that a data set of many graphs without features may have in addition to two
+/// per edge. These graphs are small.
 const FREE_VERTICES_OF_MANY: u64 = 1 << 16;
 
-/// Returns whether a folder looks like one.
+/// Returns whether a folder has the layout of the Open Graph Benchmark.
 pub(crate) fn recognises(folder: &Path) -> bool {
     let raw = folder.join("raw");
     ["edge.csv.gz", "edge.csv", "data.npz", "relations", "num-node-dict.csv.gz"]
@@ -79,27 +80,28 @@ struct Raw {
     edges: Vec<(u32, u32)>,
     features: Option<Features>,
     edge_rows: Option<EdgeRows>,
-    /// A row a vertex, or a graph where there are many.
+    /// Labels, one row per vertex, or one row per graph in a data set of many graphs.
     labels: Option<Labels>,
-    /// The first vertex of each graph, where there are many.
+    /// First vertex of each graph, in a data set of many graphs.
     first: Option<Vec<u32>>,
 }
 
-/// Reads such a folder; `scheme` chooses where there are several splits. Memory: the graph, 8 bytes
-/// an edge while it is built, the features; features of edges as in the file and placed; for
-/// `data.npz` the whole file besides.
+/// Reads a folder in this layout. `scheme` chooses among several splits. Memory is the graph, 8
+/// bytes per edge while it is built, the features, edge features in file order and in graph order,
+/// and for `data.npz` the whole file.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the line or row; [`Error::UnknownVertex`]; [`Error::Mismatch`] where
-/// files do not fit together; [`Error::ChooseName`] for several splits; [`Error::Limit`]; those of
-/// [`Dataset::validate`].
+/// Returns [`Error::Malformed`] with the line or row for invalid content, [`Error::UnknownVertex`]
+/// for a vertex that does not exist, and [`Error::Mismatch`] if files do not fit together. Returns
+/// [`Error::ChooseName`] if a scheme is needed or unknown, [`Error::Limit`] for too many vertices
+/// or columns, and the errors of [`Dataset::validate`].
 pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
     let raw = folder.join("raw");
     if raw.join("relations").exists() || find(&raw, "num-node-dict").is_some() {
         return Err(Error::Malformed {
             place: Place::whole(file::name(&raw)),
             expected: "a graph with one kind of vertices".to_owned(),
-            found: "a heterogeneous one (relations, num-node-dict)".to_owned(),
+            found: "a heterogeneous graph (relations, num-node-dict)".to_owned(),
             remedy: "write one relation as edges.csv with features.csv and labels.csv",
         });
     }
@@ -131,7 +133,7 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
     Dataset { edge_features, graphs, names, ..Dataset::new(name, graph, features, labels, split) }.checked()
 }
 
-/// Graphs 0 to the last of these first vertices.
+/// Returns the assignment of vertices to graphs, given the first vertex of each graph.
 fn graphs(first: &[u32], vertices: u64) -> Result<Graphs> {
     let ends = first.iter().skip(1).copied().chain([vertices as u32]);
     let of =
@@ -251,7 +253,7 @@ impl Raw {
             true => {
                 let (bytes, place) = (npz.entry("edge_feat")?, npz.place("edge_feat"));
                 let array = Npy::parse(&bytes, &place)?;
-                // The package stores Python's None where there are none.
+                // The benchmark's package stores Python's None if there are no edge features.
                 let read =
                     |array: Npy<'_>| EdgeRows::of_array(&array.array()?, edges.len(), "num_edges_list");
                 Some(array).filter(|array| !array.is_one_object()).map(read).transpose()?
@@ -273,7 +275,7 @@ impl Raw {
         Self { vertices, edges, features, edge_rows, labels, first: None }.checked(raw)
     }
 
-    /// Refuses a number of vertices for which nothing else in the files stands.
+    /// Refuses a number of vertices that is much larger than the rest of the files suggests.
     fn checked(self, raw: &Path) -> Result<Self> {
         let (free, listed) = match self.first {
             Some(_) => (FREE_VERTICES_OF_MANY, self.features.is_some()),
@@ -289,7 +291,7 @@ impl Raw {
             unit: "vertices",
             allowed,
             found: self.vertices,
-            remedy: "add node-feat or node-label, or leave out vertices without edges",
+            remedy: "add node-feat or node-label, or remove vertices without edges",
         })
     }
 }
@@ -313,9 +315,9 @@ fn rows(array: &Array<'_>, vertices: u64) -> Result<()> {
 fn several(place: Place, found: String) -> Error {
     Error::Malformed {
         place,
-        expected: "one number: the set's single graph".to_owned(),
+        expected: "one number, because data.npz contains a single graph".to_owned(),
         found,
-        remedy: "sets of several graphs are read from tables (edge.csv.gz), not from data.npz",
+        remedy: "for several graphs, use the tables (edge.csv.gz) instead of data.npz",
     }
 }
 
@@ -326,19 +328,19 @@ fn one_number(array: Array<'_>) -> Result<u64> {
     }
 }
 
-/// Numbers of vertices and edges.
+/// Numbers of vertices and edges of the graphs.
 struct Sizes {
     vertices: u64,
     edges: u64,
-    /// For each graph, of which there is at least one: its first vertex, its number of vertices,
-    /// and the number of edges up to its last one.
+    /// For each graph (at least one): its first vertex, its number of vertices, and the number of
+    /// edges up to its end.
     each: Vec<(u32, u64, u64)>,
-    /// True if this is a graph property set, which might have one graph.
+    /// True for a graph property data set, which may have a single graph.
     of_graphs: bool,
 }
 
 impl Sizes {
-    /// Reads the numbers that `raw` lists.
+    /// Reads the numbers from the tables in `raw`.
     fn open(raw: &Path) -> Result<Self> {
         let [nodes, lines] = [needed(raw, "num-node-list")?, needed(raw, "num-edge-list")?];
         let of_graphs = find(raw, "graph-label").is_some();
@@ -356,7 +358,7 @@ impl Sizes {
                     place: Place::line(&name, line),
                     expected: "graphs of at least one vertex".to_owned(),
                     found: format!("none in graph {}", made.each.len()),
-                    remedy: "leave the graph out, with its label and its place in the split",
+                    remedy: "remove the graph, its label and its entry in the split",
                 });
             }
             let from = made.vertices as u32;
@@ -368,19 +370,19 @@ impl Sizes {
         Ok(made)
     }
 
-    /// Returns whether the set is one of many graphs.
+    /// Returns whether this is a data set of many graphs.
     fn many(&self) -> bool {
         self.of_graphs || self.each.len() > 1
     }
 
-    /// The first vertex of each graph, where there are many.
+    /// Returns the first vertex of each graph, in a data set of many graphs.
     fn first(&self) -> Option<Vec<u32>> {
         self.many().then(|| self.each.iter().map(|&(from, ..)| from).collect())
     }
 
-    /// First vertex and vertices of the graph that edge `at` belongs to; `graph` is that of the
-    /// edge before and becomes that of this one. Edges that are too many are taken for the last
-    /// graph's.
+    /// Returns the first vertex and the number of vertices of the graph that contains edge `at`.
+    /// `graph` is the graph of the previous edge, and is updated. Surplus edges are assigned to the
+    /// last graph.
     fn of_edge(&self, at: u64, graph: &mut usize) -> (u32, u64) {
         while self.each.get(*graph).is_some_and(|of| of.2 <= at) && *graph + 1 < self.each.len() {
             *graph += 1;
@@ -389,11 +391,11 @@ impl Sizes {
     }
 }
 
-/// The numbers of a table of one column, at least one, each with its line.
+/// Returns the numbers of a table with one column, at least one number, each with its line.
 fn counts(path: &Path) -> Result<Vec<(u64, u64)>> {
     let name = file::name(path);
     let mut found = Grown::new(&name);
-    let wrong = |place, found| Error::malformed(place, "one number a line, one line a graph", found);
+    let wrong = |place, found| Error::malformed(place, "one number per line, one line per graph", found);
     Lines::open(path)?.each(|number, line| {
         let text = String::from_utf8_lossy(line.trim_ascii());
         if text.is_empty() {
@@ -405,16 +407,16 @@ fn counts(path: &Path) -> Result<Vec<(u64, u64)>> {
     match found.is_empty() {
         true => Err(wrong(Place::whole(&name), "none".to_owned())),
         false => {
-            // What becomes of a graph: its place, its vertices and its edges.
+            // Memory for each graph: its index, its vertices and its edges.
             file::charge(&name, 24 * found.len() as u64)?.keep();
             Ok(found.finish())
         }
     }
 }
 
-/// A table of numbers, row-major: its columns, its values, and what f32 cannot hold of them; an
-/// empty field or `nan` is NaN. Blank lines are skipped. `rows` is the expected number of rows, and
-/// the file that gives it.
+/// Reads a table of numbers, row-major. Returns the number of columns, the values, and corrections
+/// for values that f32 cannot represent exactly. An empty field or `nan` is NaN. Blank lines are
+/// skipped. `rows` is the expected number of rows, and the file that contains it.
 fn table(path: &Path, (rows, other): (u64, &str)) -> Result<(u32, Vec<f32>, Corrections)> {
     let name = file::name(path);
     let (mut columns, mut values, mut found) = (0usize, Grown::new(&name), 0u64);
@@ -433,7 +435,7 @@ fn table(path: &Path, (rows, other): (u64, &str)) -> Result<(u32, Vec<f32>, Corr
             };
             let value = value
                 .ok_or_else(|| Error::malformed(Place::line(&name, number), "a number", excerpt(field)))?;
-            // Vertices are below 2^32; more rows are refused below.
+            // There are fewer than 2^32 vertices. More rows are refused below.
             values.push(corrections.push(found as u32, column, value))?;
         }
         let width = values.len() - before;
@@ -456,8 +458,8 @@ fn table(path: &Path, (rows, other): (u64, &str)) -> Result<(u32, Vec<f32>, Corr
     }
 }
 
-/// The split of a scheme, if there is any; `first` has the vertex of each graph where there are
-/// many.
+/// Returns the split of a scheme, or `None` if there are no splits. `first` is the first vertex of
+/// each graph, in a data set of many graphs.
 fn split(folder: &Path, scheme: Option<&str>, vertices: u64, first: Option<&[u32]>) -> Result<Option<Split>> {
     let parent = folder.join("split");
     if !parent.is_dir() {
@@ -491,7 +493,7 @@ fn split(folder: &Path, scheme: Option<&str>, vertices: u64, first: Option<&[u32
     Ok(Some(split.sorted()))
 }
 
-/// The first column of a table, ids of `known` vertices or graphs.
+/// Reads the ids in the first column of a table. `known` is the number of vertices or graphs.
 fn ids(path: &Path, what: &str, known: u64) -> Result<Vec<u32>> {
     let (name, mut found) = (file::name(path), Vec::new());
     Lines::open(path)?.each(|number, line| {
@@ -501,7 +503,7 @@ fn ids(path: &Path, what: &str, known: u64) -> Result<Vec<u32>> {
         }
         let id = std::str::from_utf8(first).ok().and_then(|text| text.parse::<u64>().ok());
         match id.filter(|&id| id < known) {
-            // None can be in a split twice, so a longer list is at fault already.
+            // No id may occur twice, so a longer list is already invalid.
             Some(id) if (found.len() as u64) <= known => found.push(id as u32),
             Some(_) => {}
             None => {

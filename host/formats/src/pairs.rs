@@ -1,4 +1,4 @@
-//! Pairs of vertices that a user asks about: a table with two ids a line.
+//! Tables of vertex pairs whose links a user wants to predict, with two ids per line.
 //!
 //! ```text
 //! source,target
@@ -6,8 +6,8 @@
 //! bob,dan
 //! ```
 //!
-//! It is read as `edges.csv` is ([`super::folder`]): the same separators, comments and header;
-//! columns after the second are ignored. Ids are those of a data set.
+//! The table is read like `edges.csv` ([`super::folder`]), with the same separators, comments and
+//! header. Columns after the second are ignored. Ids are those of a data set.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,17 +18,17 @@ use eciton_graph::error::{Error, Place, Result};
 use super::numbers::canonical;
 use super::table::Table;
 
-/// A table of pairs.
+/// Table of vertex pairs, given by ids.
 pub struct PairTable {
     table: Table,
 }
 
 impl PairTable {
-    /// Reads a file, whose records must have two ids each.
+    /// Opens a table, whose records must have two ids each.
     ///
     /// # Errors
-    /// [`Error::Malformed`] with the line, or where there is no pair; [`Error::Read`] and
-    /// [`Error::Limit`].
+    /// Returns [`Error::Malformed`] with the line of an invalid record, or if there is no pair.
+    /// Returns [`Error::Read`] if the file cannot be read, and [`Error::Limit`] if it is too large.
     pub fn open(path: &Path) -> Result<Self> {
         let table = Table::open(path)?;
         table.refuse_index()?;
@@ -39,20 +39,21 @@ impl PairTable {
         if !some {
             return Err(Error::Malformed {
                 place: Place::whole(&table.file),
-                expected: "a pair of vertices, source,target, a line".to_owned(),
+                expected: "a pair of vertices (source,target) per line".to_owned(),
                 found: "no pair".to_owned(),
-                remedy: "write two ids of the data set's vertices a line",
+                remedy: "write two ids of the data set's vertices per line",
             });
         }
         Ok(Self { table })
     }
 
-    /// The pairs in order, among `vertices` vertices that the user calls `ids`.
+    /// Returns the pairs in order, as vertex indices below `vertices`. `ids` are the ids of the
+    /// data set.
     ///
     /// # Errors
-    /// [`Error::Malformed`] with the line of an id that no vertex has.
+    /// Returns [`Error::Malformed`] with the line of an id that no vertex has.
     pub fn find(&self, ids: &VertexIds, vertices: u32) -> Result<Vec<(u32, u32)>> {
-        let places = Places::of(ids, vertices);
+        let places = Places::new(ids, vertices);
         let mut pairs = Vec::new();
         self.table.each(2, |row| {
             let end = |field: usize| {
@@ -61,7 +62,7 @@ impl PairTable {
                     place: Place::line(&self.table.file, row.line()),
                     expected: places.known(vertices),
                     found: format!("{word:.60?}"),
-                    remedy: "write ids as the data set has them",
+                    remedy: "write the ids in the same form as in the data set",
                 })
             };
             pairs.push((end(0)?, end(1)?));
@@ -71,17 +72,17 @@ impl PairTable {
     }
 }
 
-/// Lookup of the vertex of an id.
+/// Lookup of the vertex with a given id.
 enum Places<'a> {
-    /// 0 to V - 1 are places.
+    /// Ids are 0 to V - 1. The value is V.
     Dense(u32),
-    /// Ids by place, and places by ascending id: a store's ids may be in any order.
+    /// Numeric ids by vertex, and vertices by ascending id. The ids of a store may be in any order.
     Numbers(&'a [u64], Vec<u32>),
     Words(HashMap<&'a str, u32>),
 }
 
 impl<'a> Places<'a> {
-    fn of(ids: &'a VertexIds, vertices: u32) -> Self {
+    fn new(ids: &'a VertexIds, vertices: u32) -> Self {
         match ids {
             VertexIds::Dense => Self::Dense(vertices),
             VertexIds::Numbers(ids) => {
@@ -107,7 +108,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Returns a description of the valid ids, for errors.
+    /// Describes the valid ids, for error messages.
     fn known(&self, vertices: u32) -> String {
         match self {
             Self::Dense(_) => format!("ids of vertices, 0 to {}", vertices.saturating_sub(1)),

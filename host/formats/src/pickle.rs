@@ -1,17 +1,17 @@
-//! A pickle reader that cannot be made to do anything but read: protocols 0 to 4, and only the
-//! constructors that published graph files use.
+//! Safe reader of Python pickles: protocols 0 to 4, limited to the constructors that published
+//! graph files use.
 //!
-//! Pickle is a program for a small stack machine. This machine has the opcodes that build lists,
+//! A pickle is a program for a small stack machine. This reader has the opcodes that build lists,
 //! tuples, dictionaries, numbers and text, and a fixed table of harmless globals (`globals.rs`):
 //! NumPy's arrays, element types and scalars, SciPy's sparse rows, `defaultdict`, `list`, and the
 //! latin-1 encoder. Any other global is refused by name. Nothing is imported, called or executed.
 //!
-//! Objects live in one list (an arena) and refer to each other by position, so shared and cyclic
-//! structures cost nothing and no code here recurses over what it reads.
+//! Objects are stored in one list (an arena) and refer to each other by index. Shared and cyclic
+//! structures therefore cost nothing, and no code here recurses over the content.
 //!
 //! # Limits
-//! [`MAX_OBJECTS`] objects, [`MAX_STACK`] stack entries, [`MAX_MEMO`] memo entries; numbers have at
-//! most 64 bits. Memory is at most about 60 times the file's length.
+//! A pickle may have [`MAX_OBJECTS`] objects, [`MAX_STACK`] stack entries and [`MAX_MEMO`] memo
+//! entries. Numbers have at most 64 bits. Memory is at most about 60 times the length of the file.
 
 mod globals;
 mod machine;
@@ -26,17 +26,17 @@ use eciton_graph::error::Result;
 
 use super::array::Array;
 
-/// The most objects (lists, dictionaries, tuples, texts, arrays) of one pickle.
+/// Maximum number of objects (lists, dictionaries, tuples, texts, arrays) of a pickle.
 pub const MAX_OBJECTS: usize = 1 << 26;
-/// The most entries on the machine's stack.
+/// Maximum number of entries on the stack of the pickle machine.
 pub const MAX_STACK: usize = 1 << 26;
-/// The most bytes of texts that are copied (other bytes stay where they lie in the file): so many,
-/// and 16 times the file's length.
+/// Number of bytes of text that may be copied, in addition to 16 times the length of the file.
+/// Other bytes are borrowed from the file.
 pub const MAX_COPIED_BYTES: usize = 64 << 20;
-/// The most remembered objects.
+/// Maximum number of entries of the memo, by which a pickle refers to earlier objects.
 pub const MAX_MEMO: usize = 1 << 26;
 
-/// A pickle that was read.
+/// Pickle that has been read.
 #[derive(Debug)]
 pub struct Pickle<'a> {
     nodes: Vec<Node<'a>>,
@@ -46,11 +46,12 @@ pub struct Pickle<'a> {
 }
 
 impl<'a> Pickle<'a> {
-    /// Reads a pickle. `file` is named in errors.
+    /// Reads a pickle. Error messages name `file`.
     ///
     /// # Errors
-    /// [`eciton_graph::error::Error::ForbiddenGlobal`], [`eciton_graph::error::Error::Malformed`]
-    /// and [`eciton_graph::error::Error::Limit`], each with the byte.
+    /// Returns [`eciton_graph::error::Error::ForbiddenGlobal`],
+    /// [`eciton_graph::error::Error::Malformed`] or [`eciton_graph::error::Error::Limit`], each
+    /// with the byte position.
     pub fn parse(bytes: &'a [u8], file: &str) -> Result<Self> {
         machine::Machine::new(bytes, file).run()
     }
@@ -60,18 +61,19 @@ impl<'a> Pickle<'a> {
         self.value(self.root)
     }
 
-    /// The length of the pickle: what is not shared within it has at most as many parts.
+    /// Returns the length of the pickle in bytes. Content that is not shared within the pickle has
+    /// at most this number of parts.
     pub fn bytes_len(&self) -> usize {
         self.bytes_len
     }
 
-    /// The file's name in errors.
+    /// Returns the name of the file in error messages.
     pub fn file(&self) -> &str {
         &self.file
     }
 }
 
-/// A small value, or the position of an object in the arena.
+/// Small value, or the index of an object in the arena.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Item {
     None,
@@ -82,7 +84,7 @@ enum Item {
     Node(u32),
 }
 
-/// An object of the arena.
+/// Object of the arena.
 #[derive(Debug)]
 enum Node<'a> {
     Bytes(Cow<'a, [u8]>),
@@ -90,17 +92,17 @@ enum Node<'a> {
     Tuple(Vec<Item>),
     List(Vec<Item>),
     Dict(Vec<(Item, Item)>),
-    /// Made by `_reconstruct`, not yet given its state.
+    /// Array that `_reconstruct` has created, without its state.
     EmptyArray,
     Array(Array<'a>),
-    /// An array of Python objects: its cells are in the list.
+    /// Array of Python objects. Its cells are in the list.
     Objects(Item),
-    /// A type code and whether its highest byte comes first.
+    /// Element type: its code, and true if the most significant byte comes first.
     Dtype {
         code: Cow<'a, str>,
         big_endian: bool,
     },
-    /// Sparse rows; the dictionary of their parts once known.
+    /// Sparse rows, with the dictionary of their parts once that is known.
     Csr(Option<Item>),
 }
 

@@ -1,11 +1,11 @@
-//! Planetoid's files (Yang, Cohen and Salakhutdinov 2016): `ind.NAME.{x,tx,allx,y,ty,ally,graph,
-//! test.index}`, read as Kipf and Welling's loader reads them.
+//! Planetoid data sets (Yang, Cohen and Salakhutdinov 2016): `ind.NAME.{x,tx,allx,y,ty,ally,graph,
+//! test.index}`, read in the same way as the loader of Kipf and Welling does.
 //!
-//! `allx` holds the features of the first vertices, `tx` those of the test vertices in the order of
-//! `test.index`; `ally` and `ty` their labels, one column a class; `graph` the neighbours of each
-//! vertex. Test vertices that `test.index` leaves out (15 in Citeseer) have no features and, as in
-//! that loader, class 0; they are in no split. Split: the vertices of `y` train (20 a class), the
-//! next 500 validate, those of `test.index` test.
+//! `allx` contains the features of the first vertices, and `tx` those of the test vertices in the
+//! order of `test.index`. `ally` and `ty` contain their labels, one column per class. `graph`
+//! contains the neighbours of each vertex. Test vertices that `test.index` omits (15 in Citeseer)
+//! have no features and, as in that loader, class 0; they are in no split. The vertices of `y` are
+//! for training (20 per class), the next 500 for validation, and those of `test.index` for test.
 
 use std::path::Path;
 
@@ -18,10 +18,10 @@ use eciton_graph::split::Split;
 use super::pickle::{Pickle, Value};
 use super::{file, labels};
 
-/// Vertices that validate.
+/// Number of validation vertices.
 const VALIDATION: u32 = 500;
 
-/// The names for which `files` has a graph.
+/// Returns the names for which `files` contains a graph.
 pub(crate) fn names(files: &[String]) -> Vec<String> {
     let name = |f: &String| Some(f.strip_prefix("ind.")?.strip_suffix(".graph")?.to_owned());
     files.iter().filter_map(name).collect()
@@ -30,8 +30,8 @@ pub(crate) fn names(files: &[String]) -> Vec<String> {
 /// Reads the data set `name` of a folder.
 ///
 /// # Errors
-/// Those of the pickle reader, and [`Error::Malformed`] or [`Error::Mismatch`] where the eight files
-/// do not fit together.
+/// Returns the errors of the pickle reader, and [`Error::Malformed`] or [`Error::Mismatch`] if the
+/// eight files do not fit together.
 pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
     let read = |part: &str| {
         let path = folder.join(format!("ind.{name}.{part}"));
@@ -69,7 +69,7 @@ struct Parts<'a> {
     name: &'a str,
     all: SparseRows,
     test: SparseRows,
-    /// Classes of `all`, and how many there are.
+    /// Class of each row of `all`, and the number of classes.
     all_labels: (Vec<u32>, usize),
     test_labels: (Vec<u32>, usize),
     train: usize,
@@ -82,7 +82,7 @@ impl Parts<'_> {
         self.check()?;
         let first = self.all.rows();
         let end = self.test_ids.iter().map(|&v| v as usize + 1).max().unwrap_or(0).max(first);
-        // Rows of `tx` by vertex; the rest of the range has none.
+        // Row of `tx` for each vertex. Other vertices of the range have none.
         let mut row_of = vec![None; end - first];
         for (row, &vertex) in self.test_ids.iter().enumerate() {
             let slot = (vertex as usize).checked_sub(first).and_then(|at| row_of.get_mut(at));
@@ -146,7 +146,7 @@ impl Parts<'_> {
         equal("ty", "classes", self.test_labels.1, self.all_labels.1, "ally")?;
         equal("tx", "columns", self.test.columns as usize, self.all.columns as usize, "allx")?;
         equal("test.index", "vertices", self.test_ids.len(), self.test.rows(), "tx")?;
-        // The highest id decides how much is reserved, so it has to be plausible.
+        // The highest id determines the allocation, so it must be plausible.
         let most = 2 * (self.all.rows() + self.test.rows());
         if let Some(at) = self.test_ids.iter().position(|&v| v as usize >= most) {
             return Err(Error::malformed(
@@ -193,7 +193,8 @@ fn edges(pickle: &Pickle<'_>) -> Result<Vec<(u32, u32)>> {
         let id = value.integer().and_then(|id| u32::try_from(id).ok());
         id.ok_or_else(|| wrong("vertex ids below 2^32", value.kind()))
     };
-    // A list that many keys share would be counted many times: bound the edges by the file's size.
+    // A list that many keys share would be counted many times. So the number of edges is limited by
+    // the file size.
     let most = pickle.bytes_len();
     let mut edges = Vec::new();
     for (key, list) in lists.iter() {
@@ -201,7 +202,7 @@ fn edges(pickle: &Pickle<'_>) -> Result<Vec<(u32, u32)>> {
             return Err(wrong("a list of neighbours", list.kind()));
         };
         if edges.len() + list.len() > most {
-            return Err(wrong("a list of its own for each vertex", "one that many share"));
+            return Err(wrong("a separate list for each vertex", "a list that many vertices share"));
         }
         for target in list.iter() {
             edges.push((source, id(target)?));

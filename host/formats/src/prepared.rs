@@ -1,9 +1,15 @@
-//! A folder of plain arrays: `indptr.npy [V + 1]`, `indices.npy [E]` (in-neighbours of each vertex),
-//! `feat.npy [V, columns]`, `label.npy [V]` (classes, -1 is none; or numbers with fractions) or
-//! `[V, labels]` (flags where all are 0, 1 or NaN, else numbers) and `train.npy`, `val.npy`, `test.npy`
-//! (vertex ids); features of edges in `edge_feat.npy [E, columns]` or `[E]`, in the order of `indices`
-//! (an array `[E]` holds weights). Repeats and weights of zero follow the rule of
-//! [`eciton_graph::edge_rule`]. The graph is taken as it is stored, directed if it is; without the three splits 60 / 20 / 20 % of the labelled vertices are drawn from seed 0.
+//! Folder of plain arrays:
+//!
+//! * `indptr.npy [V + 1]` and `indices.npy [E]`: in-neighbours of each vertex.
+//! * `feat.npy [V, columns]`: features.
+//! * `label.npy [V]`: classes (-1 means no label), or numbers with fractions; or `[V, labels]`:
+//!   flags if all are 0, 1 or NaN, else numbers.
+//! * `train.npy`, `val.npy`, `test.npy`: vertex ids. Without these three, 60 / 20 / 20 % of the
+//!   labelled vertices are drawn from seed 0.
+//! * `edge_feat.npy [E, columns]`, or `[E]` of weights: edge features in the order of `indices`.
+//!
+//! Repeated edges and weights of zero follow the rule of [`eciton_graph::edge_rule`]. The graph is
+//! used as it is stored, including its directions.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -28,14 +34,16 @@ use super::folder::unused;
 use super::npy::Npy;
 use super::{bundle, file, indices, labels, npy};
 
-/// Wider rows are read as any other array is.
+/// Maximum number of columns that are read directly into place. Wider arrays are read like any
+/// other array.
 const MAX_COLUMNS: usize = 1 << 20;
 
-/// Reads such a folder.
+/// Reads a folder of plain arrays.
 ///
 /// # Errors
-/// Those of the array reader; [`Error::Malformed`] for offsets that do not ascend to E;
-/// [`Error::UnknownVertex`]; those of [`Dataset::validate`].
+/// Returns the errors of the array reader, [`Error::Malformed`] if the offsets do not ascend to E,
+/// [`Error::UnknownVertex`] for a neighbour that does not exist, and the errors of
+/// [`Dataset::validate`].
 pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     let offsets = read(folder, "indptr", |a| {
         a.expect_axes(1, "offsets [V + 1]")?;
@@ -102,7 +110,8 @@ pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     .checked()
 }
 
-/// The graph of lists in any order, and its edges' rows, which are in the order of the lists.
+/// Builds the graph from lists in any order, with the edge rows, which are in the order of the
+/// lists.
 fn graph(
     offsets: Vec<u64>,
     indices: Vec<u32>,
@@ -130,7 +139,7 @@ fn graph(
     Ok((graph, Some(rows)))
 }
 
-/// Plain f32 rows are read straight into place; other arrays whole, as any array.
+/// Reads features. Plain f32 rows are read directly into place, other arrays as a whole.
 fn features(path: &Path) -> Result<Features> {
     let refused = |source| Error::Read { path: path.to_owned(), source };
     let mut file = eciton_input::file::open(path).map_err(refused)?;

@@ -1,19 +1,18 @@
-//! Wishes of the caller of a reader, which [`crate::open_with`] passes to every reader.
+//! Options of a reader, which [`crate::open_with`] passes to every format.
 
 use eciton_graph::edge_rule::SelfLoops;
 use eciton_graph::expected::Expected;
 
-/// Wishes of the reader's caller that the content of files does not decide.
+/// Options of a reader that do not follow from the content of the files.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Request<'a> {
-    /// Columns and classes of a trained model, if the data are for one.
+    /// Columns and classes of a trained model, if the data is read for one.
     pub expected: Option<&'a Expected>,
-    /// Name of the column that holds the labels. `None`: names and positions of the columns decide.
+    /// Name of the label column. If `None`, names and positions of the columns decide.
     pub label: Option<&'a str>,
-    /// True if links are predicted, so that no column of a table of nodes has to hold labels.
+    /// True if the task is link prediction, so that a node table needs no label column.
     pub links: bool,
-    /// Treatment of self-loops. `None`: they are dropped, and a store has those that it was written
-    /// with.
+    /// Treatment of self-loops. If `None`, they are dropped, except those of a store.
     pub self_loops: Option<SelfLoops>,
 }
 

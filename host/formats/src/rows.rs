@@ -1,14 +1,15 @@
-//! Data sets without a graph: rows of features, each with a label. Every row is a vertex without a
-//! neighbour.
+//! Tabular data sets without a graph: rows of features with labels. Every row is a vertex without
+//! neighbours.
 //!
 //! | at the path | features | labels | split |
 //! | --- | --- | --- | --- |
-//! | `FILE.csv`, or `FILE.tsv` with a column for labels | all other columns | the last column, or that named `label`, `target`, `class` or `y` | column `split` |
+//! | `FILE.csv`, or `FILE.tsv` with a label column | all other columns | the last column, or that named `label`, `target`, `class` or `y` | column `split` |
 //! | `FILE.npz` | `x`, or `data` (scikit-learn's), `[V, columns]` | `y`, or `target`, `[V]` or `[V, labels]` | `train_mask`, `val_mask`, `test_mask`, `[V]` |
 //! | folder without edges | `x.npy`, `data.npy`, `feat.npy` | `y.npy`, `target.npy`, `label.npy` | `train.npy`, `val.npy`, `test.npy`, of row numbers |
 //!
-//! A folder with `features.*` and `labels.*` and without `edges.*` is read by [`folder`](super::folder).
-//! Without a split 60 / 20 / 20 % of the labelled rows are drawn from seed 0.
+//! A folder with `features.*` and `labels.*` and without `edges.*` is read by
+//! [`folder`](super::folder). Without a split, 60 / 20 / 20 % of the labelled rows are drawn from
+//! seed 0.
 
 pub(crate) mod text;
 
@@ -30,30 +31,31 @@ use super::folder::unused;
 use super::npz::Npz;
 use super::{bundle, file, indices, labels, npy};
 
-/// Names of the features, and of the labels beside them.
+/// Names of the arrays of features and labels in an archive.
 const NAMES: [(&str, &str); 2] = [("x", "y"), ("data", "target")];
-/// The same of files in a folder.
+/// Names of the files of features and labels in a folder, without extension.
 const FILES: [(&str, &str); 3] = [("x", "y"), ("data", "target"), ("feat", "label")];
-/// Masks of the parts in an archive.
+/// Names of the masks of the split in an archive.
 const MASKS: [&str; 3] = ["train_mask", "val_mask", "test_mask"];
-/// Files of row numbers of the parts in a folder.
+/// Names of the files with row numbers of the split in a folder, without extension.
 const PARTS: [&str; 3] = ["train", "val", "test"];
 
-/// Names of the features and labels of an archive that holds rows. Arrays of edges are another layout's. A
-/// trained model needs no labels.
+/// Returns the names of the arrays of features and labels if an archive contains rows. An archive
+/// with arrays of edges has another layout. For a trained model, no labels are needed.
 pub(crate) fn names(keys: &[String], expected: Option<&Expected>) -> Option<(&'static str, &'static str)> {
     let has = |wanted: &str| keys.iter().any(|key| key == wanted);
     let edges = keys.iter().any(|key| key.starts_with("edge") || key.starts_with("adj"));
     NAMES.into_iter().find(|(x, y)| has(x) && (has(y) || expected.is_some())).filter(|_| !edges)
 }
 
-/// The two arrays of a folder that holds rows, if it does. A trained model needs no labels.
+/// Returns the paths of the arrays of features and labels if a folder contains rows. For a trained
+/// model, no labels are needed.
 pub(crate) fn files(folder: &Path, expected: Option<&Expected>) -> Option<[PathBuf; 2]> {
     let both = FILES.map(|(x, y)| [x, y].map(|name| folder.join(format!("{name}.npy"))));
     both.into_iter().find(|[x, y]| present(x) && (expected.is_some() || present(y)))
 }
 
-/// Reads such an archive.
+/// Reads an archive of rows.
 pub(crate) fn archive<R: Read + Seek>(
     npz: &mut Npz<R>,
     name: String,
@@ -104,7 +106,7 @@ fn masked(mask: &Array<'_>, rows: usize) -> Result<Vec<u32>> {
     Ok((0..).zip(flags).filter_map(|(row, holds)| holds.then_some(row)).collect())
 }
 
-/// Reads a folder of the two arrays that [`files`] found.
+/// Reads a folder with the two arrays that [`files`] found.
 pub(crate) fn folder(folder: &Path, [x, y]: &[PathBuf; 2], expected: Option<&Expected>) -> Result<Dataset> {
     fn read<T>(path: &Path, read: impl FnOnce(Array<'_>) -> Result<T>) -> Result<T> {
         let bytes = file::read(path)?;
@@ -135,7 +137,8 @@ pub(crate) fn folder(folder: &Path, [x, y]: &[PathBuf; 2], expected: Option<&Exp
     dataset(file::folder_name(folder), features, labels, split, VertexIds::Dense, names)
 }
 
-/// The data set of rows; `None`: 60 / 20 / 20 % of the labelled ones are drawn from seed 0.
+/// Creates the data set of rows. If `split` is `None`, 60 / 20 / 20 % of the labelled rows are
+/// drawn from seed 0.
 pub(crate) fn dataset(
     name: String,
     features: Features,

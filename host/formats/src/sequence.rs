@@ -1,9 +1,11 @@
-//! Texts and lists of tokens as rows without a graph: a row is a token, its feature the token's number, its label
-//! the token that follows.
+//! Texts and token sequences as rows without a graph. Each row is a token: its feature is the
+//! token's number, and its label is the next token.
 //!
-//! Tokens are numbered in ascending order of what they stand for. The stream is cut into sequences of as many
-//! tokens from the start on; what is left at the end, and the token that nothing follows, are left out. The first
-//! 90 % of the sequences train, of the others the first half validates and the second tests.
+//! Tokens are numbered in ascending order of their symbols (code points, bytes or token ids). The
+//! stream is divided from its start into sequences with the same number of tokens. Tokens after the
+//! last complete sequence, and the final token, which has no successor, are left out. The first 90
+//! % of the sequences are for training. Of the others, the first half is for validation and the
+//! second half for test.
 
 use std::path::Path;
 
@@ -16,15 +18,15 @@ use eciton_graph::split::Split;
 
 use crate::{file, npy, rows};
 
-/// Sequences of a hundred that train; of the others half validate.
+/// Percentage of the sequences that are for training. Half of the others are for validation.
 const TRAINS: u64 = 90;
-/// Most kinds of tokens: their numbers are exact as f32.
+/// Maximum number of distinct tokens. Up to this limit, f32 represents their numbers exactly.
 const MAX_TOKENS: u32 = 1 << 24;
 
-/// Unit of a token.
+/// Unit of text that forms a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Code point of a text in UTF-8.
+    /// Unicode code point of a UTF-8 text.
     Characters,
     /// Byte of a text.
     Bytes,
@@ -32,10 +34,10 @@ pub enum Unit {
     Numbers,
 }
 
-/// Kinds of tokens, by number.
+/// Symbols of all tokens, in the order of token numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vocabulary {
-    /// Unit of a token.
+    /// Unit of text that forms a token.
     pub unit: Unit,
     /// Code points, bytes or token ids in ascending order.
     pub symbols: Vec<u32>,
@@ -45,7 +47,7 @@ impl Vocabulary {
     /// Returns the number of each token of a text. Token ids are separated by spaces or commas.
     ///
     /// # Errors
-    /// The first token that the vocabulary does not have.
+    /// Returns the first token that is not in the vocabulary.
     pub fn encode(&self, text: &str) -> std::result::Result<Vec<u32>, String> {
         let number = |symbol: u32| {
             let found = self.symbols.binary_search(&symbol).ok().map(|number| number as u32);
@@ -62,13 +64,14 @@ impl Vocabulary {
         }
     }
 
-    /// Returns the code point, byte or token id of a token's number. `None` if there is no such token.
+    /// Returns the code point, byte or token id of a token number, or `None` if there is no such
+    /// token.
     #[must_use]
     pub fn symbol(&self, token: u32) -> Option<u32> {
         self.symbols.get(token as usize).copied()
     }
 
-    /// Refuses symbols of a file that the vocabulary does not have.
+    /// Refuses symbols of a file that are not in the vocabulary.
     fn check(&self, symbols: &[u32], file: &str) -> Result<()> {
         let unknown = |symbol: &u32| self.symbols.binary_search(symbol).is_err();
         let Some(at) = symbols.iter().position(unknown) else { return Ok(()) };
@@ -85,8 +88,8 @@ impl Vocabulary {
                 "tokens of the data that the model was trained on, {} kinds",
                 self.symbols.len()
             ),
-            found: format!("{token}, one of {count} tokens that the model does not know"),
-            remedy: "remove or replace these tokens, or train on data that has them",
+            found: format!("{token}, which is one of {count} tokens that the model does not know"),
+            remedy: "remove or replace these tokens, or train on data that contains them",
         })
     }
 
@@ -99,7 +102,8 @@ impl Vocabulary {
     }
 }
 
-/// Returns the tokens of a file: code points, bytes, or the token ids of a `.npy` file with one axis.
+/// Returns the symbols of a file: code points, bytes, or the token ids of a `.npy` file with one
+/// axis.
 fn symbols(path: &Path, unit: Unit) -> Result<Vec<u32>> {
     let (bytes, name) = (file::read(path)?, file::name(path));
     if is_array(path) {
@@ -116,16 +120,16 @@ fn symbols(path: &Path, unit: Unit) -> Result<Vec<u32>> {
                 place: Place::whole(name),
                 expected: "UTF-8".to_owned(),
                 found: format!("another byte at {}", error.valid_up_to()),
-                remedy: "say data.tokens = \"bytes\", or convert the text",
+                remedy: "set data.tokens = \"bytes\", or convert the text to UTF-8",
             }),
         },
     }
 }
 
-/// Returns the kinds of tokens of a file, by number, as [`open`] numbers them.
+/// Returns the vocabulary of a file, with the token numbers that [`open`] uses.
 ///
 /// # Errors
-/// As [`open`].
+/// Returns the errors of [`open`].
 pub fn vocabulary(path: &Path, unit: Unit) -> Result<Vocabulary> {
     let mut symbols = symbols(path, unit)?;
     symbols.sort_unstable();
@@ -133,13 +137,15 @@ pub fn vocabulary(path: &Path, unit: Unit) -> Result<Vocabulary> {
     Ok(Vocabulary { unit: if is_array(path) { Unit::Numbers } else { unit }, symbols })
 }
 
-/// Reads a text, or a `.npy` file of token numbers, as sequences of `length` tokens. Tokens get the
-/// numbers of the vocabulary `known` of a trained model, or numbers of their own if it is `None`.
+/// Reads a text, or a `.npy` file of token ids, as sequences of `length` tokens. Tokens are
+/// numbered by the vocabulary `known` of a trained model. If it is `None`, the file's own
+/// vocabulary is used.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the position of a token that `known` does not have.
-/// [`Error::Malformed`] for text that is no UTF-8 (of characters), with fewer than three sequences, or with more
-/// than 2^24 kinds of tokens; [`Error::Read`] and those of the budget.
+/// Returns [`Error::Malformed`] with the position of a token that is not in `known`, for text that
+/// is not UTF-8 (if tokens are characters), for fewer than three sequences, and for more than 2^24
+/// distinct tokens. Returns [`Error::Read`] if the file cannot be read, and [`Error::Limit`] if it
+/// exceeds the memory budget.
 pub fn open(path: &Path, unit: Unit, length: u32, known: Option<&Vocabulary>) -> Result<Dataset> {
     let mut tokens = symbols(path, unit)?;
     let place = || Place::whole(file::name(path));
@@ -147,9 +153,9 @@ pub fn open(path: &Path, unit: Unit, length: u32, known: Option<&Vocabulary>) ->
     if sequences < 3 {
         return Err(Error::Malformed {
             place: place(),
-            expected: format!("three sequences of {length} tokens, and one token more"),
+            expected: format!("at least three sequences of {length} tokens, and one further token"),
             found: format!("{} tokens", tokens.len()),
-            remedy: "take a longer text, or a smaller data.sequence",
+            remedy: "use a longer text, or a smaller data.sequence",
         });
     }
     let count = sequences * u64::from(length);
@@ -170,7 +176,7 @@ pub fn open(path: &Path, unit: Unit, length: u32, known: Option<&Vocabulary>) ->
         let found = format!("{} kinds of tokens", kinds.len());
         return Err(Error::malformed(place(), format!("at most {MAX_TOKENS} kinds of tokens"), found));
     }
-    // Each is among them.
+    // Every token is in the list.
     tokens.iter_mut().for_each(|token| *token = kinds.partition_point(|kind| kind < token) as u32);
     let rows = count as usize;
     let values: Vec<f32> = tokens.iter().take(rows).map(|&token| token as f32).collect();
@@ -183,7 +189,7 @@ pub fn open(path: &Path, unit: Unit, length: u32, known: Option<&Vocabulary>) ->
         validation: part(train, validation).collect(),
         test: part(validation, sequences).collect(),
     };
-    // Numbers in an array have no text.
+    // Token ids in an array have no text.
     let names = match is_array(path) {
         true => Vec::new(),
         false => kinds.iter().map(|&symbol| name_of(unit, symbol)).collect(),
@@ -198,12 +204,12 @@ pub fn open(path: &Path, unit: Unit, length: u32, known: Option<&Vocabulary>) ->
     )
 }
 
-/// Returns whether a file is an array of token numbers.
+/// Returns whether a file is an array of token ids.
 fn is_array(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"))
 }
 
-/// Returns the name of a token as a class: the character itself if it can be seen.
+/// Returns the name of a token as a class, which is the character itself if it is visible.
 fn name_of(unit: Unit, symbol: u32) -> String {
     match (unit, char::from_u32(symbol)) {
         (Unit::Characters, Some(c)) if !c.is_control() && !c.is_whitespace() => c.to_string(),

@@ -1,4 +1,4 @@
-//! `data.toml`: how the tables of a folder are read, where their content and names do not decide it.
+//! `data.toml`, the file in which a user sets how the tables of a folder are read.
 //!
 //! ```toml
 //! [nodes]
@@ -17,8 +17,9 @@
 //! to = "target"
 //! ```
 //!
-//! A column is `id`, `label`, `split`, or one of [`Kind::ALL`]; of edges it is `source`, `target`, `number` or
-//! `ignore`. Columns that the file does not name are read as without it. `eciton data init` writes the file.
+//! The use of a column is `id`, `label`, `split`, or one of [`Kind::ALL`]. In a table of edges it
+//! is `source`, `target`, `number` or `ignore`. Columns that the file does not name are read as
+//! they would be without it. `eciton data init` writes the file.
 
 use std::path::Path;
 
@@ -30,12 +31,12 @@ use toml::{Table as Toml, Value};
 
 use crate::file;
 
-/// Name of the file.
+/// Name of the settings file.
 pub const FILE: &str = "data.toml";
-/// Maximum length of the file in bytes.
+/// Maximum length of the settings file, in bytes.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Use of a column.
+/// Use of a table column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Id,
@@ -68,10 +69,10 @@ impl Use {
     }
 }
 
-/// Uses of the columns of a table.
+/// Uses that are set for the columns of a table.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct TableSettings {
-    /// Name of the file. `None`: any.
+    /// File name of the table. If `None`, the settings apply to any file.
     pub(crate) file: Option<String>,
     pub(crate) columns: Vec<(String, Use)>,
 }
@@ -82,7 +83,7 @@ impl TableSettings {
         self.columns.iter().find(|(known, _)| known == name).map(|(_, how)| *how)
     }
 
-    /// Returns the kind of a column that is a feature, if it is set.
+    /// Returns the kind of a feature column, if it is set.
     pub(crate) fn kind(&self, name: &str) -> Option<Kind> {
         match self.column(name) {
             Some(Use::Feature(kind)) => Some(kind),
@@ -90,37 +91,38 @@ impl TableSettings {
         }
     }
 
-    /// Returns the position of the column with a use that one column has.
+    /// Returns the position of the column with a use that only one column can have.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for a column that the table does not have, and for two columns of one use.
+    /// Returns [`Error::Malformed`] for a column that the table does not have, and for two columns
+    /// with this use.
     pub(crate) fn position(&self, wanted: Use, names: &[String], file: &str) -> Result<Option<usize>> {
         let mut of = self.columns.iter().filter(|(_, how)| *how == wanted);
         let Some((name, _)) = of.next() else { return Ok(None) };
         if let Some((second, _)) = of.next() {
             let found = format!("{name:.40?} and {second:.40?}");
-            return Err(refused(file, "one column of each role", &found));
+            return Err(refused(file, "one column for each role", &found));
         }
         match names.iter().position(|known| known == name) {
             Some(at) => Ok(Some(at)),
             None => Err(refused(
                 file,
-                &format!("a column {name:.40?}, as {FILE} says"),
+                &format!("a column {name:.40?}, which {FILE} names"),
                 &format!("the columns {}", listed(names)),
             )),
         }
     }
 
-    /// Refuses columns that the table does not have.
+    /// Refuses settings for columns that the table does not have.
     ///
     /// # Errors
-    /// [`Error::Malformed`] with the names.
+    /// Returns [`Error::Malformed`] with the names of the table's columns.
     pub(crate) fn check(&self, names: &[String], file: &str) -> Result<()> {
         match self.columns.iter().find(|(name, _)| !names.contains(name)) {
             None => Ok(()),
             Some((name, _)) => Err(refused(
                 file,
-                &format!("a column {name:.40?}, as {FILE} says"),
+                &format!("a column {name:.40?}, which {FILE} names"),
                 &format!("the columns {}", listed(names)),
             )),
         }
@@ -132,11 +134,11 @@ fn refused(file: &str, expected: &str, found: &str) -> Error {
         place: Place::whole(file),
         expected: expected.to_owned(),
         found: found.to_owned(),
-        remedy: "correct data.toml, or remove it: then content and names decide",
+        remedy: "correct data.toml, or remove it to let content and names decide",
     }
 }
 
-/// Settings of a folder. Empty if it has no such file.
+/// Settings of a folder. Empty if the folder has no `data.toml`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) nodes: TableSettings,
@@ -147,8 +149,9 @@ impl Settings {
     /// Reads the settings of a folder.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for a file that is not TOML, and for unknown tables, keys and uses.
-    pub(crate) fn of(folder: &Path) -> Result<Self> {
+    /// Returns [`Error::Malformed`] for a file that is not TOML, and for unknown tables, keys and
+    /// uses.
+    pub(crate) fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(FILE);
         if !present(&path) {
             return Ok(Self::default());

@@ -1,6 +1,6 @@
-//! Edge lists as SNAP publishes them (Leskovec and Krevl, snap.stanford.edu/data): text, one edge a
-//! line, `#` before comments, ids any whole numbers below 2^64 with gaps; plain or packed with
-//! gzip.
+//! Edge lists in the format of SNAP (Leskovec and Krevl, snap.stanford.edu/data): text with one
+//! edge per line and comments after `#`. Ids are whole numbers below 2^64, with gaps. The file is
+//! plain or compressed with gzip.
 //!
 //! ```text
 //! # Directed graph: as-caida20071105.txt
@@ -9,12 +9,12 @@
 //! 1       3549
 //! ```
 //!
-//! Fields are separated by blanks, tabs or commas, and every line has as many as the first edge.
-//! Further ones (weights, times) that are numbers after the first edge are columns of edge
-//! features, and then numbers after every edge. `%` starts a comment as well, as in KONECT's lists.
-//! A comment after the first edge adds a warning to the reading report. Vertices are the ids that
-//! occur, in ascending order; results come back in these ids. Every edge counts in both directions.
-//! What is known of the vertices lies beside the file: `features`, `labels` and `split` as
+//! Fields are separated by blanks, tabs or commas, and every line has the same number of fields as
+//! the first edge. Further fields (weights, times) that are numbers in the first edge are edge
+//! features, and must be numbers in every edge. `%` also starts a comment, as in KONECT's lists. A
+//! comment after the first edge adds a warning to the reading report. Vertices are the ids that
+//! occur, in ascending order, and results are reported with these ids. Every edge is used in both
+//! directions. Files next to it contain `features`, `labels` and `split` of the vertices, as
 //! [`super::folder`] reads them.
 
 use std::path::Path;
@@ -35,14 +35,15 @@ use super::gzip::Source;
 use super::lines::Lines;
 use super::request::Request;
 
-/// Extensions of the files, each with or without `.gz`.
+/// File name extensions of edge lists, each with or without `.gz`.
 pub(crate) const EXTENSIONS: [&str; 6] = ["txt", "edges", "edgelist", "el", "tsv", "snap"];
 
-/// Reads an edge list into memory, and what lies beside it.
+/// Reads an edge list into memory, and the tables next to it.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the line, [`Error::EmptyGraph`], [`Error::Limit`], and those of
-/// [`super::folder::open`] for the files beside.
+/// Returns [`Error::Malformed`] with the line for invalid text, [`Error::EmptyGraph`] without
+/// edges, [`Error::Limit`] for too many vertices, and the errors of [`super::folder::open`] for the
+/// tables.
 pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let ((graph, edge_features), ids) = if Source::open(path)?.packed() {
         let (edges, dictionary) = unpacked(path)?;
@@ -56,7 +57,7 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     known.dataset(file::stem(path), graph, edge_features)
 }
 
-/// Returns whether the first record of a text starts with two ids, as that of an edge list does.
+/// Returns whether the first record of a text starts with two ids, as in an edge list.
 pub(crate) fn has_ids(path: &Path) -> bool {
     let Ok(mut lines) = Lines::open(path) else { return false };
     let Ok(Some((_, block))) = lines.next() else { return false };
@@ -68,24 +69,24 @@ pub(crate) fn has_ids(path: &Path) -> bool {
     id() && id()
 }
 
-/// The edges of a plain file, to be streamed, with their values, and what the file calls the
-/// vertices.
+/// Returns the edges of a plain file for streaming, with their values, and the ids of the vertices
+/// in the file.
 ///
-/// The file is read once, by `threads` threads, to learn its ids and to check its values. Memory: 8
-/// MiB of text and 32 MiB of ids a thread, the dictionary (1.06 bit for each number up to the
-/// highest id, or 8 bytes an id), and 8 bytes a vertex for what is returned unless ids are 0 to V -
-/// 1.
+/// The file is read once, by `threads` threads, to collect its ids and to check its values. Memory
+/// is 8 MiB of text and 32 MiB of ids per thread, and the dictionary (1.06 bits for each number up
+/// to the highest id, or 8 bytes per id). The result takes 8 bytes per vertex unless ids are 0 to V
+/// - 1.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the line, or for a packed file; [`Error::EmptyGraph`];
-/// [`Error::Limit`].
+/// Returns [`Error::Malformed`] with the line for invalid text, or for a compressed file. Returns
+/// [`Error::EmptyGraph`] without edges, and [`Error::Limit`] for too many vertices.
 pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
     edge_text::refuse_packed(path)?;
     let text = Ranges::open(path, 0, 2)?;
     let first = text.value_fields()?;
     let values = first.values.clone();
     let collector = Collector::new(text.bytes());
-    let survey = Survey::of(first);
+    let survey = Survey::new(first);
     text.visit(threads, |range| {
         let (mut ids, mut found) = (Vec::new(), Found::default());
         let comments = text.records_and_comments(range, |source, target, rest| {
@@ -112,14 +113,14 @@ pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
 struct Survey {
     first: FirstEdge,
     edges: AtomicU64,
-    /// Ends of edges that equal the first edge's source, and its target.
+    /// Number of edge ends that equal the first edge's source, and number that equal its target.
     ends: [AtomicU64; 2],
-    /// Edges with a number where the first edge has a word.
+    /// Number of edges with a number where the first edge has a word.
     numbers: AtomicU64,
     comments: AtomicU64,
 }
 
-/// The same counts of one range.
+/// Counts of one range, which are added to a [`Survey`].
 #[derive(Default)]
 struct Found {
     edges: u64,
@@ -128,7 +129,7 @@ struct Found {
 }
 
 impl Survey {
-    fn of(first: FirstEdge) -> Self {
+    fn new(first: FirstEdge) -> Self {
         let zero = || AtomicU64::new(0);
         Self { first, edges: zero(), ends: [zero(), zero()], numbers: zero(), comments: zero() }
     }
@@ -152,13 +153,13 @@ impl Survey {
         self.comments.fetch_add(comments, Relaxed);
     }
 
-    /// Adds lines to the reading report; `vertices` is the number of ids.
+    /// Adds lines to the reading report. `vertices` is the number of ids.
     fn report(&self, file: &str, vertices: u64) {
         let edges = self.edges.load(Relaxed);
         eciton_input::notes::fact(format!("{file}: {edges} lines with an edge, {vertices} distinct ids"));
         edge_text::report_comments(file, self.comments.load(Relaxed));
         self.first.values.report_words(file, &self.first.rest, self.numbers.load(Relaxed));
-        // A first edge that is a self-loop has both its ends equal.
+        // If the first edge is a self-loop, both its ends are equal.
         let looped = self.first.ids.is_some_and(|(a, b)| a == b);
         let own = if looped { 2 } else { 1 };
         let again = self.ends.each_ref().map(|ends| ends.load(Relaxed) > own);
@@ -179,7 +180,8 @@ fn names(dictionary: &Dictionary) -> VertexIds {
     }
 }
 
-/// The edges of a packed file: 16 bytes each while they are read, 8 afterwards; 4 a value.
+/// Returns the edges of a compressed file. An edge takes 16 bytes while it is read and 8
+/// afterwards, and a value takes 4.
 fn unpacked(path: &Path) -> Result<(ValuedEdges, Dictionary)> {
     let mut lines = Lines::open(path)?;
     let name = lines.file().to_owned();
@@ -196,7 +198,7 @@ fn unpacked(path: &Path) -> Result<(ValuedEdges, Dictionary)> {
         let text = block.get(mark..).unwrap_or_default();
         records(text, 2, |source, target, rest| {
             room.push((source, target));
-            let survey = survey.get_or_insert_with(|| Survey::of(FirstEdge::of(source, target, rest)));
+            let survey = survey.get_or_insert_with(|| Survey::new(FirstEdge::new(source, target, rest)));
             survey.see(source, target, rest, &mut found);
             survey.first.values.read(rest, |value| values.push(value))
         })
@@ -204,7 +206,8 @@ fn unpacked(path: &Path) -> Result<(ValuedEdges, Dictionary)> {
         comments += edge_text::comments(text, start);
         let fresh = numbers.get(from..).unwrap_or_default();
         let ids = fresh.iter().flat_map(|&(source, target)| [source, target]);
-        // A first block of a large file stands for the whole: what matters is the order of size.
+        // The size of a large file is estimated from its first block. Only the order of magnitude
+        // matters.
         collector.get_or_insert_with(|| Collector::new(64 * bytes)).add(ids);
     }
     let dictionary = collector.unwrap_or_else(|| Collector::new(0)).finish();
@@ -225,7 +228,7 @@ fn unpacked(path: &Path) -> Result<(ValuedEdges, Dictionary)> {
     Ok((ValuedEdges { edges, columns, values: values.finish(), weight: columns == 1 }, dictionary))
 }
 
-/// The error of a fault in a block whose first line has this number.
+/// Returns the error of a fault in a block. `first` is the number of the block's first line.
 pub(crate) fn at_line(file: &str, first: u64, block: &[u8], fault: edge_text::Fault) -> Error {
     let before = block.get(..fault.at).unwrap_or_default();
     let line = first + super::lines::count(before);

@@ -1,5 +1,5 @@
-//! Properties of a file that decide how it is read or which model suits it, found without reading
-//! it as a data set.
+//! Properties of a file that decide how it is read or which model suits it. They are found without
+//! reading the file as a data set.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use super::npy::{self, Npy};
 use super::npz::Npz;
 use super::{Kind, gzip, is_rows, rows};
 
-/// Bytes from the start of a file that decide whether it is prose.
+/// Number of bytes at the start of a file by which prose is recognised.
 const START_BYTES: u64 = 1 << 16;
 /// Maximum number of channels of an image.
 const MAX_CHANNELS: usize = 4;
 
-/// Returns height, width and channels of the images `[V, height, width]` or `[V, height, width,
-/// channels]` of an archive or a folder of rows. `None` for all other data.
+/// Returns height, width and channels if an archive or folder of rows contains images `[V, height,
+/// width]` or `[V, height, width, channels]`. Returns `None` for all other data.
 #[must_use]
 pub fn image_shape(path: &Path) -> Option<[u32; 3]> {
     let shape = match path.is_dir() {
@@ -39,8 +39,8 @@ pub fn image_shape(path: &Path) -> Option<[u32; 3]> {
     Some([side(height)?, side(width)?, side(channels)?])
 }
 
-/// Returns whether a file is prose and no list of edges: a file that would be read as edges, some
-/// lines of which have other than two to four fields.
+/// Returns whether a file is prose and not an edge list. This is so if the file would be read as an
+/// edge list, and at least a quarter of its lines do not have two to four fields.
 #[must_use]
 pub fn is_prose(path: &Path) -> bool {
     if !path.is_file() || is_rows(path) || !matches!(Kind::of(path), Ok(Some(Kind::EdgeList))) {
@@ -60,7 +60,7 @@ pub fn is_prose(path: &Path) -> bool {
     let counts: Vec<usize> =
         lines.filter(|line| !line.is_empty() && !line.starts_with(['#', '%'])).map(fields).collect();
     let edges = counts.iter().filter(|count| (2..=4).contains(*count)).count();
-    // A damaged list of edges is no prose: its reader names the line.
+    // A damaged edge list is not prose. Its reader reports the line.
     !counts.is_empty() && edges * 4 < counts.len() * 3
 }
 

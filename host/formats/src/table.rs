@@ -1,11 +1,12 @@
-//! Text tables, read in blocks of whole records: comma, tab or blank separated, with quoted fields
-//! and an optional header line. [`Table::blocks`] reads on all cores, [`Table::each`] on this one.
+//! Text tables, read in blocks of complete records. Fields are separated by commas, tabs or blanks,
+//! and may be quoted. A header line is optional. [`Table::blocks`] reads on all processors,
+//! [`Table::each`] on the calling thread.
 //!
-//! Lines that start with `#` are comments before the first record. After it they are records,
-//! except that a table separated by blanks may have lines whose first word is `#`. Every record has
-//! as many fields as the first one. Memory is a few blocks of the file and its longest record. A
-//! table may be read any number of times. [`Table::view`] selects columns, so that one file can
-//! hold the tables of several files.
+//! Before the first record, lines that start with `#` are comments. After it they are records,
+//! except in a table separated by blanks, where a line whose first word is `#` is a comment. Every
+//! record has the same number of fields as the first one. Memory is a few blocks of the file and
+//! its longest record. A table may be read any number of times. [`Table::view`] selects columns, so
+//! that one file can contain the tables of several files.
 
 mod parallel;
 mod rows;
@@ -27,12 +28,12 @@ pub(crate) use rows::{Records, Row, Rows};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Separator {
     Byte(u8),
-    /// Any run of blanks and tabs.
+    /// Any sequence of blanks and tabs.
     Blanks,
 }
 
 impl Separator {
-    /// The byte that separates fields once runs are a single blank.
+    /// Returns the byte that separates fields, after sequences of blanks are reduced to one.
     fn byte(self) -> u8 {
         match self {
             Self::Byte(byte) => byte,
@@ -41,7 +42,7 @@ impl Separator {
     }
 }
 
-/// Words that begin a header.
+/// Words with which a header begins.
 const HEADERS: [&str; 17] = [
     "id",
     "node",
@@ -62,7 +63,7 @@ const HEADERS: [&str; 17] = [
     "user",
 ];
 
-/// A truth value that is set while a table is read.
+/// Boolean that can be set through a shared reference while a table is read.
 #[derive(Default)]
 pub(crate) struct Flag(AtomicBool);
 
@@ -86,31 +87,31 @@ impl Clone for Flag {
     }
 }
 
-/// A text table in a file.
+/// Text table in a file.
 #[derive(Clone)]
 pub(crate) struct Table {
     path: PathBuf,
-    /// The file's name in errors.
+    /// Name of the file in error messages.
     pub(crate) file: String,
     separator: Separator,
-    /// State of the first record. If it is a header, [`Table::rows`] omits it.
+    /// True if the first record is a header, which [`Table::rows`] leaves out.
     pub(crate) header: Flag,
-    /// True if `header` was decided by the other tables of a folder, so that it does not change
-    /// again.
+    /// True if `header` was decided by comparison with other tables of a folder, and must not
+    /// change again.
     settled: Flag,
-    /// Fields of a record that are columns of the table, in this order. `None` for all of them.
+    /// Fields of a record that are columns of the table, in this order. If `None`, all fields are.
     select: Option<Arc<[usize]>>,
-    /// Text of a table that a reader of another format made. `None` for a file.
+    /// Text of a table that a reader of another format created. `None` for a text file.
     text: Option<Arc<[u8]>>,
     /// True if the records are edges.
     edges: Flag,
-    /// Bytes that are read at once.
+    /// Number of bytes that are read at a time.
     block_bytes: u64,
 }
 
 impl Table {
-    /// Looks at a file; its extension chooses the separator (`tsv` tabs, `csv` commas; anything
-    /// else a comma, tab or blanks, whichever the first record has).
+    /// Opens a table. The extension determines the separator (`tsv` tabs, `csv` commas). For other
+    /// extensions the first record does: a comma, a tab or blanks.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = file::name(path);
         let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("edges"));
@@ -146,8 +147,8 @@ impl Table {
         Ok(Self { path, file, separator, header, settled, select: None, text: None, edges, block_bytes })
     }
 
-    /// Returns a table with a header whose text, separated by commas, was made of the file at
-    /// `path`. `file` is its name in errors.
+    /// Creates a table with a header from comma-separated text, which was converted from the file
+    /// at `path`. Error messages name `file`.
     pub(crate) fn of_text(text: Arc<[u8]>, path: &Path, file: &str) -> Self {
         Self {
             path: path.to_owned(),
@@ -162,13 +163,13 @@ impl Table {
         }
     }
 
-    /// Returns the table whose columns are the fields `select` of this one, in this order.
+    /// Returns a view of the table whose columns are the fields `select`, in this order.
     pub(crate) fn view(&self, select: &[usize]) -> Self {
         let select = select.iter().map(|&at| self.select.as_ref().map_or(at, |of| of[at])).collect();
         Self { select: Some(select), ..self.clone() }
     }
 
-    /// Returns the table, of which so many bytes are read at once.
+    /// Returns the same table, with `block_bytes` bytes read at a time.
     #[cfg(test)]
     pub(crate) fn in_blocks(&self, block_bytes: u64) -> Self {
         Self { block_bytes, ..self.clone() }
@@ -179,7 +180,7 @@ impl Table {
         self.select.is_some()
     }
 
-    /// Declares that the table holds a folder's edges, for messages.
+    /// Declares that the table contains the edges of a folder, for messages.
     pub(crate) fn set_edges(&self) {
         self.edges.set(true);
     }
@@ -196,7 +197,7 @@ impl Table {
         }
     }
 
-    /// Decides whether the first record is a header, whatever the finders would find later.
+    /// Decides whether the first record is a header. Later decisions have no effect.
     pub(crate) fn settle(&self, header: bool) {
         self.header.set(header);
         self.settled.set(true);
@@ -209,12 +210,12 @@ impl Table {
         }
     }
 
-    /// Returns whether the header is settled.
+    /// Returns whether the decision about the header is settled.
     pub(crate) fn is_settled(&self) -> bool {
         self.settled.get()
     }
 
-    /// Adds a fact to the reading report: how the first record was read.
+    /// Adds a fact to the reading report that states how the first record was read.
     pub(crate) fn report_header(&self) {
         let Ok(first) = self.first(0) else { return };
         let words: Vec<&str> = first.fields().collect();
@@ -231,7 +232,7 @@ impl Table {
         ));
     }
 
-    /// All records, of at least `fields` fields each, the header if any included.
+    /// Returns all records, including a header. Each must have at least `fields` fields.
     pub(crate) fn records(&self, fields: usize) -> Result<Rows<'_>> {
         Ok(Rows::new(
             Blocks::new(self.source()?, self.separator, self.block_bytes),
@@ -239,7 +240,8 @@ impl Table {
         ))
     }
 
-    /// [`Table::records`] without the header, of which there has to be one at least.
+    /// Returns the records like [`Table::records`], without the header. There must be at least one
+    /// record.
     pub(crate) fn rows(&self, fields: usize) -> Result<Rows<'_>> {
         let mut rows = self.records(fields)?;
         if self.header.get() {
@@ -257,27 +259,27 @@ impl Table {
         Ok(())
     }
 
-    /// The first record, header or not.
+    /// Returns the first record, whether it is a header or not.
     pub(crate) fn first(&self, fields: usize) -> Result<Row> {
         let mut rows = self.records(fields)?;
         match rows.next()? {
             Some(row) => Ok(row.clone()),
-            None => Err(self.empty("one record at least")),
+            None => Err(self.empty("at least one record")),
         }
     }
 
-    /// An error about a table without a record.
+    /// Returns the error for a table without a record.
     pub(crate) fn empty(&self, expected: &str) -> Error {
         Error::Malformed {
             place: Place::whole(&self.file),
             expected: expected.to_owned(),
             found: "none".to_owned(),
-            remedy: "write the table again, or remove the file",
+            remedy: "write the table with records, or remove the file",
         }
     }
 
-    /// Takes the first record for a header if it begins with a known word, or if its id is the only
-    /// one that is no number; whether it is.
+    /// Decides that the first record is a header if it begins with a known word, or if its id is
+    /// the only one that is not a number. Returns the decision.
     pub(crate) fn find_header(&self, fields: usize) -> Result<bool> {
         if self.settled.get() {
             return Ok(self.header.get());
@@ -290,7 +292,8 @@ impl Table {
         Ok(header)
     }
 
-    /// [`Table::find_header`], and where ids are words by the field behind: a word above numbers.
+    /// Decides about the header like [`Table::find_header`]. If ids are words, a word above numbers
+    /// in the second column also indicates a header.
     pub(crate) fn find_header_of_words(&self) -> Result<()> {
         if self.settled.get() {
             return Ok(());
@@ -307,7 +310,8 @@ impl Table {
         Ok(())
     }
 
-    /// [`Table::find_header`] for a table whose fields behind the id are all numbers.
+    /// Decides about the header like [`Table::find_header`], for a table whose fields after the id
+    /// are all numbers.
     pub(crate) fn find_header_of_numbers(&self) -> Result<bool> {
         if self.settled.get() {
             return Ok(self.header.get());
@@ -321,8 +325,8 @@ impl Table {
         Ok(true)
     }
 
-    /// Returns whether all fields of a column but the first one are numbers, and there is one at
-    /// least.
+    /// Returns whether a column has at least one field after the first one, and all these fields
+    /// are numbers.
     fn numbers_below(&self, column: usize, number: impl Fn(&str) -> bool) -> Result<bool> {
         let mut rows = self.records(0)?;
         rows.next()?;
@@ -336,8 +340,8 @@ impl Table {
         Ok(some)
     }
 
-    /// Names of the columns from `first` on, where the first record is a header; empty unless each
-    /// has a name of its own.
+    /// Returns the names of the columns from `first` on, if the first record is a header. The
+    /// result is empty unless all names are distinct.
     pub(crate) fn names(&self, first: usize) -> Result<Vec<String>> {
         if !self.header.get() {
             return Ok(Vec::new());
@@ -351,15 +355,16 @@ impl Table {
         Ok(if own { names } else { Vec::new() })
     }
 
-    /// Returns whether the records are a folder's edges.
+    /// Returns whether the records are the edges of a folder.
     pub(crate) fn is_edges(&self) -> bool {
         self.edges.get()
     }
 
-    /// Refuses a first column without a name that counts the rows, as pandas writes its index.
+    /// Refuses a first column without a name that counts the rows, which pandas writes as its
+    /// index.
     ///
     /// # Errors
-    /// [`Error::Malformed`] with the line of the header.
+    /// Returns [`Error::Malformed`] with the line of the header.
     pub(crate) fn refuse_index(&self) -> Result<()> {
         let mut rows = self.records(0)?;
         let Some(first) = rows.next()? else { return Ok(()) };
@@ -387,11 +392,11 @@ impl Table {
                 "a column {} that counts the rows, as pandas writes its index",
                 if name.is_empty() { "without a name".to_owned() } else { format!("{name:.40?}") }
             ),
-            remedy: "write the table with to_csv(index=False); if the column holds ids, name it id",
+            remedy: "write the table with to_csv(index=False); if the column contains ids, name it id",
         })
     }
 
-    /// Bytes of the file, packed or not.
+    /// Returns the size of the file in bytes, compressed or not.
     pub(crate) fn bytes(&self) -> Result<u64> {
         if let Some(text) = &self.text {
             return Ok(text.len() as u64);
@@ -400,7 +405,8 @@ impl Table {
         Ok(std::fs::metadata(&self.path).map_err(refused)?.len())
     }
 
-    /// Says that the first record was taken for a header, or that it was not, and why.
+    /// Adds a note to the reading report that the first record was read as a header or as data,
+    /// with the reason `why`.
     pub(crate) fn note(&self, header: bool, why: &str) {
         let Ok(first) = self.first(0) else { return };
         let words: Vec<&str> = first.fields().collect();
@@ -412,22 +418,22 @@ impl Table {
         ));
     }
 
-    /// An error about a field.
+    /// Returns the error for an invalid field.
     pub(crate) fn wrong(&self, line: u64, expected: &str, found: &str) -> Error {
         let place = Place::line(&self.file, line);
         Error::malformed(place, expected, format!("{found:.60?}"))
     }
 }
 
-/// Returns whether a column's name is the one that pandas gives a column without a name.
+/// Returns whether a column name is the one that pandas gives a column without a name.
 pub(crate) fn is_unnamed(name: &str) -> bool {
     name.is_empty() || name.strip_prefix("Unnamed: ").is_some_and(is_number)
 }
 
-/// The most characters of a column's name.
+/// Maximum number of characters of a column name.
 const MAX_NAME: usize = 200;
 
-/// A column's name of a field.
+/// Returns the column name in a field, cut to the maximum length.
 pub(crate) fn named(field: &str) -> String {
     field.chars().take(MAX_NAME).collect()
 }
@@ -442,7 +448,8 @@ fn is_word(field: &str) -> bool {
     !field.is_empty() && field.parse::<f32>().is_err()
 }
 
-/// Returns whether a word begins headers. No id is empty; pandas gives its index no name.
+/// Returns whether a header may begin with this word. An id is never empty, but pandas writes an
+/// empty name for its index.
 pub(crate) fn is_header(word: &str) -> bool {
     word.is_empty() || HEADERS.contains(&word.to_lowercase().as_str())
 }

@@ -1,26 +1,27 @@
-//! TU data sets (Morris et al. 2020): many graphs in text files, one line an edge, vertex or graph.
+//! TU data sets (Morris et al. 2020): many graphs in text files, with one line per edge, vertex or
+//! graph.
 //!
 //! ```text
 //! MUTAG/
-//!   MUTAG_A.txt                 source, target: one edge a line, vertices from 1
-//!   MUTAG_graph_indicator.txt   the graph of each vertex, from 1, in any order
-//!   MUTAG_graph_labels.txt      the class of each graph, any whole number
-//!   MUTAG_graph_attributes.txt  in place of classes: one or several numbers a graph
-//!   MUTAG_node_attributes.txt   one or several numbers a vertex
-//!   MUTAG_node_labels.txt       one or several whole numbers a vertex
-//!   MUTAG_edge_attributes.txt   one or several numbers an edge
-//!   MUTAG_edge_labels.txt       one or several whole numbers an edge
+//! MUTAG_A.txt                 source, target: one edge a line, vertices from 1
+//! MUTAG_graph_indicator.txt   the graph of each vertex, from 1, in any order
+//! MUTAG_graph_labels.txt      the class of each graph, any whole number
+//! MUTAG_graph_attributes.txt  in place of classes: one or several numbers a graph
+//! MUTAG_node_attributes.txt   one or several numbers a vertex
+//! MUTAG_node_labels.txt       one or several whole numbers a vertex
+//! MUTAG_edge_attributes.txt   one or several numbers an edge
+//! MUTAG_edge_labels.txt       one or several whole numbers an edge
 //! ```
 //!
-//! All but the first two may be missing; each may be packed with gzip, with or without `.gz` at the
-//! end of its name. Classes are the distinct labels in ascending order. Features are the
-//! attributes, and after them each column of labels as one column a number from its least to its
-//! largest (1 for the vertex's own), as PyTorch Geometric has them; without either each vertex has
-//! the constant 1. Every edge counts in both directions, with the same features; repeats follow the
-//! rule of [`eciton_graph::edge_rule`].
+//! Only the first two files are required. Each may be compressed with gzip, with or without `.gz`
+//! at the end of its name. Classes are the distinct labels in ascending order. Features are the
+//! attributes, followed by the one-hot form of each label column (one column for each number from
+//! the lowest to the highest), as in PyTorch Geometric. Without either, each vertex has the
+//! constant 1. Every edge is used in both directions, with the same features. Repeated edges follow
+//! the rule of [`eciton_graph::edge_rule`].
 //!
-//! No split is published with the files: 80 % of the graphs train, 10 % validate, 10 % test, drawn
-//! from seed 0 ([`Split::random`]).
+//! The files contain no split: 80 % of the graphs are for training, 10 % for validation and 10 %
+//! for test, drawn from seed 0 ([`Split::random`]).
 
 use std::path::{Path, PathBuf};
 
@@ -40,13 +41,13 @@ use super::lines::Lines;
 use super::ogb::MAX_COLUMNS;
 use super::snap::at_line;
 
-/// The most columns that labels of edges may become.
+/// Maximum number of one-hot columns of edge labels.
 pub const MAX_EDGE_LABELS: usize = 1 << 12;
 
 const INDICATOR: &str = "_graph_indicator.txt";
 
-/// The names for which a folder that holds `files` has graphs: its own, those in its folder `raw`,
-/// and those of folders `NAME` and `NAME/raw`.
+/// Returns the names of the data sets in a folder that contains `files`: those in the folder
+/// itself, in its folder `raw`, and in folders `NAME` and `NAME/raw`.
 pub(crate) fn names(folder: &Path, files: &[String]) -> Vec<String> {
     let name =
         |file: &String| file.strip_suffix(".gz").unwrap_or(file).strip_suffix(INDICATOR).map(str::to_owned);
@@ -62,7 +63,7 @@ pub(crate) fn names(folder: &Path, files: &[String]) -> Vec<String> {
     names
 }
 
-/// The folder in which the files of a name lie.
+/// Returns the folder that contains the files of a data set.
 fn locate(folder: &Path, name: &str) -> Option<PathBuf> {
     let own = folder.join(name);
     let all = [folder.to_owned(), folder.join("raw"), own.join("raw"), own];
@@ -76,12 +77,13 @@ fn find(folder: &Path, name: &str, part: &str) -> Option<PathBuf> {
         .find(|path| eciton_input::file::present(path))
 }
 
-/// Reads the data set `name` of a folder. Memory: the graph, 8 bytes an edge while it is built, the
-/// features; features of edges as in the file and placed.
+/// Reads the data set `name` of a folder. Memory is the graph, 8 bytes per edge while it is built,
+/// the features, and edge features in file order and in graph order.
 ///
 /// # Errors
-/// [`Error::Malformed`] with the line; [`Error::UnknownVertex`]; [`Error::Mismatch`] where files do
-/// not fit together; [`Error::Limit`]; those of [`Dataset::validate`].
+/// Returns [`Error::Malformed`] with the line for invalid text, [`Error::UnknownVertex`] for a
+/// vertex that does not exist, [`Error::Mismatch`] if files do not fit together, [`Error::Limit`]
+/// for too many columns, and the errors of [`Dataset::validate`].
 pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
     let folder = &locate(folder, name).unwrap_or_else(|| folder.to_owned());
     let of = indicator(folder, name)?;
@@ -109,7 +111,7 @@ fn needed(folder: &Path, name: &str, part: &str) -> Result<PathBuf> {
     })
 }
 
-/// The graph of each vertex, from 1.
+/// Returns the graph of each vertex, numbered from 1.
 fn indicator(folder: &Path, name: &str) -> Result<Vec<u64>> {
     let path = needed(folder, name, "graph_indicator")?;
     let file = file::name(&path);
@@ -125,12 +127,12 @@ fn indicator(folder: &Path, name: &str) -> Result<Vec<u64>> {
         })?)
     })?;
     check_vertices(of.len() as u64, || Place::whole(&file))?;
-    // Graphs, their ids and labels: what the data set makes of a vertex.
+    // Memory for the graphs, their ids and labels in the data set, per vertex.
     super::file::charge(&file, 48 * of.len() as u64)?.keep();
     Ok(of.finish())
 }
 
-/// All edges as the file has them, by ids from 0.
+/// Returns all edges of the file, with vertices from 0.
 fn edges(folder: &Path, name: &str, of: &[u64]) -> Result<Vec<(u32, u32)>> {
     let path = needed(folder, name, "A")?;
     let mut lines = Lines::open(&path)?;
@@ -164,7 +166,7 @@ fn edges(folder: &Path, name: &str, of: &[u64]) -> Result<Vec<(u32, u32)>> {
     Ok(edges)
 }
 
-/// Returns the labels of graphs, at the vertices that represent these.
+/// Returns the labels of graphs, stored at the vertices that represent them.
 fn labels(folder: &Path, name: &str, of: &[u64], graphs: &Graphs) -> Result<Labels> {
     let vertices = of.len() as u32;
     let (path, read): (_, fn(&Path) -> Result<Labels>) =
@@ -186,7 +188,7 @@ fn labels(folder: &Path, name: &str, of: &[u64], graphs: &Graphs) -> Result<Labe
                 place: Place::line(format!("{name}{INDICATOR}"), row),
                 expected: format!("a graph of 1 to {known}, the lines of {file}"),
                 found: graph.to_string(),
-                remedy: "give each graph a line, or correct the number",
+                remedy: "write one line for each graph, or correct the number",
             });
         };
         *slot = Some(vertex);
@@ -197,14 +199,14 @@ fn labels(folder: &Path, name: &str, of: &[u64], graphs: &Graphs) -> Result<Labe
         Error::Malformed {
             place: Place::line(&file, empty as u64 + 1),
             expected: format!("a graph that has vertices in {name}{INDICATOR}"),
-            found: format!("graph {} without any", empty + 1),
-            remedy: "remove the graph's line and lower the numbers above, or give it a vertex",
+            found: format!("graph {} without vertices", empty + 1),
+            remedy: "remove the graph's line and renumber the graphs after it, or add a vertex",
         }
     })?;
     labels.at_vertices(&at, vertices, &file)
 }
 
-/// One whole number a graph; classes are the distinct ones in ascending order.
+/// Reads one whole number per graph. Classes are the distinct numbers in ascending order.
 fn classes(path: &Path) -> Result<Labels> {
     let (file, mut numbers) = (file::name(path), Vec::new());
     each_row(path, |line, fields| {
@@ -216,7 +218,7 @@ fn classes(path: &Path) -> Result<Labels> {
             place: Place::line(&file, line),
             expected: "a class, one whole number".to_owned(),
             found: shown(fields),
-            remedy: "name the file graph_attributes where graphs have numbers",
+            remedy: "rename the file to graph_attributes if graphs have numbers to predict",
         })?);
         Ok(())
     })?;
@@ -237,7 +239,7 @@ fn classes(path: &Path) -> Result<Labels> {
     Ok(Labels::classes(numbers.iter().map(class).collect(), known.len() as u32))
 }
 
-/// Attributes and one-hot labels of vertices; the constant 1 without either.
+/// Returns attributes and one-hot labels of the vertices, or the constant 1 without either.
 fn features(folder: &Path, name: &str, vertices: u64) -> Result<Features> {
     let rows = |path: &Path, found: usize| same(path, found as u64, vertices, "graph_indicator", name);
     let mut corrections = Corrections::NONE;
@@ -279,7 +281,7 @@ fn features(folder: &Path, name: &str, vertices: u64) -> Result<Features> {
     Ok(Features::from_sparse(sparse.finish())?.with_corrections(corrections))
 }
 
-/// Attributes and one-hot labels of edges, if there are any.
+/// Returns attributes and one-hot labels of the edges, if there are any.
 fn edge_rows(folder: &Path, name: &str, edges: usize) -> Result<Option<EdgeRows>> {
     let rows = |path: &Path, found: usize| same(path, found as u64, edges as u64, "A", name);
     let (mut width, mut values) = (0, Vec::new());
@@ -302,7 +304,7 @@ fn edge_rows(folder: &Path, name: &str, edges: usize) -> Result<Option<EdgeRows>
     EdgeRows::new(columns, all, &file::name(&path)).map(Some)
 }
 
-/// Refuses a file with other lines than another.
+/// Refuses a file whose number of lines differs from that of another file.
 fn same(path: &Path, found: u64, expected: u64, other: &str, name: &str) -> Result<()> {
     if found == expected {
         return Ok(());
@@ -311,11 +313,12 @@ fn same(path: &Path, found: u64, expected: u64, other: &str, name: &str) -> Resu
     Err(Error::Mismatch { place, what: "lines", found, expected, other })
 }
 
-/// Columns of whole numbers, each as one column a number from its least to its largest.
+/// Columns of whole numbers, each converted to one-hot columns from its lowest to its highest
+/// number.
 struct OneHot {
-    /// Row-major.
+    /// Numbers, row-major.
     numbers: Vec<i64>,
-    /// The least number of each, and the first of its columns.
+    /// Lowest number of each column, and the index of its first one-hot column.
     each: Vec<(i64, usize)>,
     columns: usize,
 }
@@ -349,7 +352,7 @@ impl OneHot {
                     unit: "columns",
                     allowed: most as u64,
                     found: columns,
-                    remedy: "number the labels from 0 without gaps, or give them as attributes",
+                    remedy: "number the labels from 0 without gaps, or write them as attributes",
                 });
             }
         }
@@ -364,15 +367,15 @@ impl OneHot {
         self.columns
     }
 
-    /// The columns in which a row has 1.
+    /// Returns the columns in which a row has a 1.
     fn of(&self, row: usize) -> impl Iterator<Item = usize> + '_ {
         let numbers = &self.numbers[row * self.each.len()..(row + 1) * self.each.len()];
         self.each.iter().zip(numbers).map(|((least, first), number)| first + number.abs_diff(*least) as usize)
     }
 }
 
-/// Rows of finite numbers: how many columns (at least one), the values, and what f32 cannot hold of
-/// them.
+/// Reads rows of finite numbers. Returns the number of columns (at least one), the values, and
+/// corrections for values that f32 cannot represent exactly.
 fn numbers(path: &Path) -> Result<(usize, Vec<f32>, Corrections)> {
     let (file, mut columns) = (file::name(path), 0);
     let (mut values, mut rows) = (Grown::new(&file), 0);
@@ -412,7 +415,7 @@ fn check_width(file: &str, line: u64, fields: &[&[u8]], columns: usize) -> Resul
     Err(Error::malformed(Place::line(file, line), expected, format!("{found} fields")))
 }
 
-/// Calls `each` with the number and the fields of every line that is not blank; fields are
+/// Calls `each` with the number and the fields of every line that is not blank. Fields are
 /// separated by commas or blanks.
 fn each_row(path: &Path, mut each: impl FnMut(u64, &[&[u8]]) -> Result<()>) -> Result<()> {
     Lines::open(path)?.each(|number, line| {
@@ -422,7 +425,7 @@ fn each_row(path: &Path, mut each: impl FnMut(u64, &[&[u8]]) -> Result<()>) -> R
     })
 }
 
-/// A whole number, also as `1.0`, which some of the published files have.
+/// Parses a whole number, also in the form `1.0`, which some published files contain.
 fn whole(field: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(field).ok()?;
     let text = match text.split_once('.') {

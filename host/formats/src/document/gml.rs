@@ -1,14 +1,15 @@
-//! GML (Himsolt 1996, "GML: a portable graph file format"): keys with numbers, strings or lists in brackets.
+//! Reader of GML (Himsolt 1996, "GML: a portable graph file format"): keys with numbers, strings or
+//! bracketed lists.
 //!
-//! Nodes are called by their `label` if every node has one of its own, as networkx writes them, else by their
-//! `id`.
+//! Nodes are identified by their `label` if every node has a distinct one, as networkx writes them,
+//! else by their `id`.
 
 use eciton_graph::error::{Error, Place, Result};
 
 use super::records::{Document, MAX_DEPTH, Records};
 use super::xml::unescape;
 
-/// A token.
+/// Token of a GML document.
 enum Token<'a> {
     Word(&'a str),
     Text(String),
@@ -16,7 +17,8 @@ enum Token<'a> {
     Close,
 }
 
-/// Use of a key and its value. `None` is a list, which the function has to read.
+/// Callback for a key and its value. If the value is `None`, it is a list, which the callback must
+/// read.
 type Each<'a, T> = dyn FnMut(&mut T, &str, Option<String>) -> Result<()> + 'a;
 
 struct Tokens<'a> {
@@ -37,7 +39,7 @@ impl<'a> Tokens<'a> {
             let passed = &self.rest[..self.rest.len() - trimmed.len()];
             self.line += passed.bytes().filter(|&byte| byte == b'\n').count() as u64;
             self.rest = trimmed;
-            // A comment is a line.
+            // A comment extends to the end of the line.
             match trimmed.starts_with('#') {
                 true => self.rest = &trimmed[trimmed.find('\n').unwrap_or(trimmed.len())..],
                 false => return,
@@ -73,7 +75,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Reads the pairs of a list until its end.
+    /// Reads the key-value pairs of a list up to its end.
     fn pairs(&mut self, depth: usize, each: &mut Each<'_, Self>) -> Result<()> {
         if depth > MAX_DEPTH {
             return Err(self.wrong(&format!("lists of at most {MAX_DEPTH} levels"), "["));
@@ -97,7 +99,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Reads past a list and those in it.
+    /// Skips a list and all lists within it.
     fn skip_list(&mut self, depth: usize) -> Result<()> {
         self.pairs(depth, &mut |tokens, _, value| match value {
             Some(_) => Ok(()),
@@ -105,7 +107,8 @@ impl<'a> Tokens<'a> {
         })
     }
 
-    /// Adds the attributes of a list to a record, nested ones as `prefix.key`. `take` sees the top level first.
+    /// Adds the attributes of a list to a record, with nested ones as `prefix.key`. `take` receives
+    /// the pairs of the top level first.
     fn attributes(
         &mut self,
         (depth, prefix): (usize, &str),
@@ -116,7 +119,7 @@ impl<'a> Tokens<'a> {
             let name = if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
             match value {
                 Some(value) if prefix.is_empty() && take(key, &value) => Ok(()),
-                // networkx writes its missing values and empty lists so.
+                // networkx writes missing values and empty lists in this way.
                 Some(value) if ["_networkx_list_start", "NAN", "NONE"].contains(&value.as_str()) => {
                     records.add(&name, String::new());
                     Ok(())
@@ -144,14 +147,14 @@ pub(super) fn read(text: &str, file: &str) -> Result<Document> {
         (_, None) => tokens.skip_list(1),
     })?;
     if graphs != 1 {
-        let found = format!("{graphs} lists of this name");
+        let found = format!("{graphs} lists with this name");
         return Err(Error::malformed(Place::whole(file), "one list `graph [ ... ]`", found));
     }
     match document.nodes.distinct("label") {
         Some(names) => {
             let (at, key) = (document.nodes.positions["label"] as usize, "label");
             document.nodes.positions.remove(key);
-            // The labels are the ids now.
+            // The labels are now used as ids.
             "id".clone_into(&mut document.nodes.keys[at]);
             document.renamed(names, file)?;
         }

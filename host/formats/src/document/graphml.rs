@@ -1,5 +1,5 @@
-//! GraphML (Brandes et al. 2002, "GraphML progress report"): nodes, edges, and `data` elements whose keys are
-//! declared once. Hyperedges, ports and nested graphs are refused.
+//! Reader of GraphML (Brandes et al. 2002, "GraphML progress report"): nodes, edges, and `data`
+//! elements whose keys are declared once. Hyperedges, ports and nested graphs are refused.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use eciton_graph::error::Result;
 use super::records::{Document, Records};
 use super::xml::{Event, Events};
 
-/// Node or edge that is being read.
+/// Node or edge whose element is being read.
 enum Open {
     Node(String),
     Edge(String, String),
@@ -21,7 +21,7 @@ fn attribute(attributes: &[(&str, String)], name: &str) -> Option<String> {
 pub(super) fn read(text: &str, file: &str) -> Result<Document> {
     let mut document = Document::default();
     let mut events = Events::new(text, file);
-    // Names of the keys, and default values of nodes and edges.
+    // Names of the keys, and default values for nodes and edges.
     let mut names: HashMap<String, String> = HashMap::new();
     let mut defaults: HashMap<String, (String, String)> = HashMap::new();
     let (mut open, mut data, mut declared) =
@@ -44,7 +44,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Document> {
             Event::Open("graph", ..) => {
                 graphs += 1;
                 if graphs > 1 {
-                    return Err(events.wrong("one graph, which holds no other", "a second graph"));
+                    return Err(events.wrong("a single graph without nested graphs", "a second graph"));
                 }
             }
             Event::Open("node", attributes, ends) => {
@@ -121,7 +121,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Document> {
     }
 }
 
-/// Adds default values that a record does not have.
+/// Adds the default values that a record lacks.
 fn fill(
     records: &mut Records,
     of: &str,

@@ -1,8 +1,8 @@
-//! Node-link JSON, as networkx and d3 write it: `{"nodes": [{"id": ...}], "links": [{"source": ..., "target": ...}]}`,
-//! or `edges` in place of `links`.
+//! Reader of node-link JSON, in the form in which networkx and d3 write it: `{"nodes": [{"id":
+//! ...}], "links": [{"source": ..., "target": ...}]}`, or `edges` instead of `links`.
 //!
-//! Nodes are called by their `id`, else by their `name`, else by their position from 0. Ends of edges are ids;
-//! if nodes have no id, they are positions.
+//! Nodes are identified by their `id`, else by their `name`, else by their position from 0. The
+//! ends of edges are ids, or positions if nodes have no id.
 
 use eciton_graph::error::{Error, Place, Result};
 use serde_json::Value;
@@ -51,7 +51,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Document> {
     }
     for (at, link) in links.iter().enumerate() {
         let end = |key: &str| {
-            // d3 replaces ends by the nodes themselves.
+            // d3 replaces the ends of edges by the node objects.
             let value = link.get(key)?;
             word(value.get(id_key.unwrap_or("id")).unwrap_or(value)).filter(|id| !id.is_empty())
         };
@@ -69,7 +69,8 @@ pub(super) fn read(text: &str, file: &str) -> Result<Document> {
     Ok(document)
 }
 
-/// Returns a text in which `NaN`, which Python writes for a missing number, is `null`. `None` if it has none.
+/// Replaces `NaN`, which Python writes for a missing number, by `null`. Returns `None` if the text
+/// contains no `NaN`.
 fn without_nan(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let (mut out, mut from, mut quoted, mut at) = (String::new(), 0, false, 0);
@@ -91,7 +92,7 @@ fn without_nan(text: &str) -> Option<String> {
     (from > 0).then_some(out)
 }
 
-/// A value as a field of a table. `None` for a list or an object.
+/// Returns a value as the field of a table, or `None` for a list or an object.
 fn word(value: &Value) -> Option<String> {
     match value {
         Value::Null => Some(String::new()),
@@ -102,7 +103,7 @@ fn word(value: &Value) -> Option<String> {
     }
 }
 
-/// Adds a value, and nested ones with their keys or positions.
+/// Adds a value to the current record. Nested values are added with their keys or positions.
 fn add(records: &mut Records, name: &str, value: &Value, depth: usize) {
     match value {
         Value::Array(of) if depth < MAX_DEPTH => {

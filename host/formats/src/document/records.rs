@@ -1,4 +1,4 @@
-//! Nodes and edges of a graph document with their attributes, before they become tables.
+//! Nodes and edges of a graph document with their attributes, before they are converted to tables.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use eciton_graph::error::{Error, Place, Result};
 use crate::file;
 use crate::table::Table;
 
-/// Maximum depth of nested attributes.
+/// Maximum nesting depth of attributes.
 pub(super) const MAX_DEPTH: usize = 64;
 
 /// Nodes or edges with their attributes, in the order of the document.
@@ -18,9 +18,9 @@ pub(super) struct Records {
     pub(super) positions: HashMap<String, u32>,
     /// Key and value of each attribute.
     pub(super) cells: Vec<(u32, String)>,
-    /// Number of cells at the end of each record.
+    /// Number of attributes up to the end of each record.
     pub(super) ends: Vec<usize>,
-    /// Ids of each record: of a node one and an empty one, of an edge source and target.
+    /// Ids of each record. A node has its id and an empty one, an edge has source and target.
     pub(super) ids: Vec<[String; 2]>,
 }
 
@@ -35,13 +35,13 @@ impl Records {
         at
     }
 
-    /// Adds an attribute to the record that is being read.
+    /// Adds an attribute to the current record.
     pub(super) fn add(&mut self, name: &str, value: String) {
         let key = self.key(name);
         self.cells.push((key, value));
     }
 
-    /// Ends a record.
+    /// Ends the current record.
     pub(super) fn end(&mut self, ids: [String; 2]) {
         self.ends.push(self.cells.len());
         self.ids.push(ids);
@@ -52,7 +52,7 @@ impl Records {
         &self.cells[from..self.ends[record]]
     }
 
-    /// Returns the values of a key if every record has a value of its own.
+    /// Returns the values of a key if every record has a distinct value.
     pub(super) fn distinct(&self, name: &str) -> Option<Vec<String>> {
         let key = *self.positions.get(name)?;
         let find = |record: usize| {
@@ -64,8 +64,8 @@ impl Records {
         (distinct.len() == values.len()).then_some(values)
     }
 
-    /// Writes the records as a table whose first columns, `ids`, hold their ids. Keys of `without`
-    /// are left out.
+    /// Returns the records as a table. Its first columns, called `ids`, contain the ids of the
+    /// records. The keys `without` are left out.
     pub(super) fn table(&self, (path, file): (&Path, &str), ids: &[&str], without: &[&str]) -> Result<Table> {
         let failed = |error: &dyn std::fmt::Display| {
             Error::malformed(
@@ -84,7 +84,7 @@ impl Records {
         let _charge = file::charge(file, columns.saturating_mul(self.ids.len() as u64))?;
         let mut writer = csv::Writer::from_writer(Vec::new());
         let names = chosen.iter().map(|&at| match self.keys[at].as_str() {
-            // The ids have these names already.
+            // The columns of ids have these names already.
             name if ids.contains(&name) => format!("{name} attribute"),
             name => name.to_owned(),
         });
@@ -107,7 +107,7 @@ impl Records {
     }
 }
 
-/// Content of a document.
+/// Nodes and edges of a document.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     pub(super) nodes: Records,
@@ -115,10 +115,10 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Replaces the ids of nodes by `names`, at the ends of edges too.
+    /// Replaces the ids of nodes by `names`, also at the ends of edges.
     ///
     /// # Errors
-    /// [`Error::UnknownVertex`] for an edge whose end is no node.
+    /// Returns [`Error::UnknownVertex`] if the end of an edge is not a node.
     pub(super) fn renamed(&mut self, names: Vec<String>, file: &str) -> Result<()> {
         let mut positions = HashMap::new();
         for (at, [id, _]) in self.nodes.ids.iter().enumerate() {
@@ -129,7 +129,7 @@ impl Document {
                 let at = positions.get(id.as_str()).ok_or_else(|| Error::UnknownVertex {
                     place: Place::row(format!("{file}, edges"), edge as u64),
                     vertex: eciton_input::text::cut(id, 60),
-                    known: format!("it is the id of none of the {} nodes", names.len()),
+                    known: format!("none of the {} nodes has this id", names.len()),
                 })?;
                 *id = names[*at].clone();
             }

@@ -1,21 +1,23 @@
-//! A reader of XML: elements, attributes and texts. Document types, which can define entities, are refused.
+//! Reader of XML: elements, attributes and text. Document type declarations, which can define
+//! entities, are refused.
 
 use std::borrow::Cow;
 
 use eciton_graph::error::{Error, Place, Result};
 
-/// An event of a document, with the line that it starts in.
+/// Event of an XML document.
 #[derive(Debug, PartialEq)]
 pub(super) enum Event<'a> {
-    /// Start of an element: its name without prefix, its attributes, and whether it ends at once.
+    /// Start of an element: its name without prefix, its attributes, and true if the element ends
+    /// at once.
     Open(&'a str, Vec<(&'a str, String)>, bool),
     /// End of an element.
     Close(&'a str),
-    /// Text, unescaped.
+    /// Text with entities replaced.
     Text(Cow<'a, str>),
 }
 
-/// Events of a document in their order.
+/// Sequence of the events of an XML document.
 pub(super) struct Events<'a> {
     rest: &'a str,
     pub(super) line: u64,
@@ -32,7 +34,7 @@ impl<'a> Events<'a> {
         Error::malformed(Place::line(self.file, self.line), expected, found)
     }
 
-    /// Takes `bytes` bytes, which end at the end of a character.
+    /// Consumes `bytes` bytes, which must end at a character boundary.
     fn take(&mut self, bytes: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(bytes);
         self.line += taken.bytes().filter(|&byte| byte == b'\n').count() as u64;
@@ -40,7 +42,7 @@ impl<'a> Events<'a> {
         taken
     }
 
-    /// Takes all up to and with `end`. Returns the text before it.
+    /// Consumes everything up to and including `end`. Returns the text before `end`.
     fn through(&mut self, end: &str) -> Result<&'a str> {
         let at = self.rest.find(end).ok_or_else(|| self.wrong(end, "the end of the file"))?;
         let taken = self.take(at + end.len());
@@ -69,7 +71,7 @@ impl<'a> Events<'a> {
             } else if self.rest.starts_with("<?") {
                 self.through("?>")?;
             } else if self.rest.starts_with("<!") {
-                return Err(self.wrong("an element, for document types are not read", "<!"));
+                return Err(self.wrong("an element (document type declarations are not supported)", "<!"));
             } else if self.rest.starts_with("</") {
                 self.take(2);
                 let name = self.through(">")?.trim();
@@ -111,19 +113,20 @@ impl<'a> Events<'a> {
     }
 }
 
-/// The name of an element without its prefix.
+/// Returns the name of an element without its prefix.
 fn local(name: &str) -> &str {
     name.rsplit(':').next().unwrap_or(name)
 }
 
-/// Replaces the five entities of XML and references to characters. Unknown ones stay as they are.
+/// Replaces the five predefined entities of XML and character references. Unknown references are
+/// not changed.
 pub(super) fn unescape(text: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find('&') {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
         let reference = rest.get(1..).and_then(|after| after.split_once(';')).map(|(name, _)| name);
-        // No entity is longer.
+        // No valid reference is longer.
         let reference = reference.filter(|name| name.len() <= 10);
         let found = match reference {
             Some("lt") => Some('<'),

@@ -1,4 +1,4 @@
-//! Features, labels, split and graphs of vertices that are known.
+//! Features, labels, split and graphs of vertices whose ids are known.
 
 use std::path::Path;
 
@@ -29,30 +29,30 @@ use crate::{bundle, columns, file, kinds, labels as arrays, npy};
 /// there are several graphs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attributes {
-    /// One row a vertex; where there is no file, a feature of its own each, or 1 where there are
-    /// many graphs.
+    /// Features, one row per vertex. Without a file, each vertex has its own one-hot feature, or
+    /// the constant 1 if there are many graphs.
     pub features: Features,
-    /// Columns that the features were encoded from. `None` if they are columns of numbers.
+    /// Table from which the features were encoded. `None` if the features are numeric columns.
     pub encoded: Option<Encoded>,
-    /// No class for any vertex where there is no file.
+    /// Labels. Without a file, no vertex has a class.
     pub labels: Labels,
-    /// 60 / 20 / 20 % of the labelled vertices where there is no file.
+    /// Split. Without a file, 60 / 20 / 20 % of the labelled vertices.
     pub split: Split,
-    /// None where there is no `graphs.csv`.
+    /// Graph of each vertex. `None` without `graphs.csv`.
     pub graphs: Option<Graphs>,
-    /// Names of classes and columns that headers and labels give.
+    /// Names of classes and columns, from headers and labels.
     pub names: Names,
-    /// Ids of the vertices, as the tables call them.
+    /// Ids of the vertices in the user's tables.
     pub ids: VertexIds,
 }
 
 impl Attributes {
-    /// Reads `features`, `labels`, `split` and `graphs.csv` of a folder, whichever there are, for
-    /// vertices that are known already: `ids` is what the files call them (numbers ascend),
-    /// `vertices` how many there are.
+    /// Reads `features`, `labels`, `split` and `graphs.csv` of a folder, as far as they exist, for
+    /// known vertices. `ids` are the ids of the vertices in the files (numbers ascend), and
+    /// `vertices` is their number.
     ///
     /// # Errors
-    /// As [`open`].
+    /// Returns the errors of [`open`].
     pub fn beside(folder: &Path, ids: &VertexIds, vertices: u64, request: Request<'_>) -> Result<Self> {
         let roles = Roles::beside(folder)?;
         let parts = Parts::open(folder, &roles, (graphs_beside(folder), None), None, request)?;
@@ -119,7 +119,7 @@ impl Attributes {
         let split = match &parts.split {
             Some(table) if !has_labels => {
                 eciton_input::notes::add(format!(
-                    "{} is not used: there are no labels beside it (labels.csv or labels.npy)",
+                    "{} is not used, because there are no labels (labels.csv or labels.npy)",
                     table.file
                 ));
                 Split::default()
@@ -151,10 +151,10 @@ impl Attributes {
         Ok(Self { features, encoded, labels, split, graphs, names, ids: ids.names.clone() })
     }
 
-    /// The data set of a graph and what is known of its vertices and edges.
+    /// Returns the data set of a graph with these attributes and edge features.
     ///
     /// # Errors
-    /// Those of [`Dataset::validate`].
+    /// Returns the errors of [`Dataset::validate`].
     pub fn dataset(self, name: String, graph: Graph, edge_features: Option<EdgeFeatures>) -> Result<Dataset> {
         let Self { features, encoded, labels, split, graphs, names, ids } = self;
         Dataset {
@@ -169,11 +169,11 @@ impl Attributes {
     }
 }
 
-/// Returns whether the tables beside a matrix or a METIS graph count vertices from 0, as Python
-/// does, although the file counts from 1: then one of them has the id 0.
+/// Returns whether the tables next to a matrix or a METIS graph number vertices from 0, as Python
+/// does, although the graph file numbers them from 1. This is so if one of the tables has the id 0.
 ///
 /// # Errors
-/// [`Error::Malformed`] if a table has the highest id of a count from 1 as well.
+/// Returns [`Error::Malformed`] if a table has the highest id of a numbering from 1 as well.
 fn counts_from_zero(parts: &Parts, ids: &VertexIds, vertices: u64) -> Result<bool> {
     match ids {
         VertexIds::Numbers(numbers) if numbers.first() == Some(&1) && numbers.last() == Some(&vertices) => {}
@@ -181,7 +181,7 @@ fn counts_from_zero(parts: &Parts, ids: &VertexIds, vertices: u64) -> Result<boo
     }
     let mut zero = None;
     let mut highest = None;
-    // Ids of labels and of the split are those of graphs if there are some.
+    // If there are many graphs, the ids of labels and of the split are ids of graphs.
     let of_vertices = match &parts.graphs {
         Some(graphs) => vec![Some(graphs), parts.features.table()],
         None => vec![parts.features.table(), parts.labels.table(), parts.split.as_ref()],
@@ -201,7 +201,7 @@ fn counts_from_zero(parts: &Parts, ids: &VertexIds, vertices: u64) -> Result<boo
             place: Place::line(&table.file, line),
             expected: format!("ids from 1 to {vertices}, or from 0 to {}", vertices - 1),
             found: format!("the id 0, and {vertices} in {}, line {at}", other.file),
-            remedy: "count the vertices from 1 in all tables, as the graph file does, or from 0 in all",
+            remedy: "number the vertices from 1 in all tables, as the graph file does, or from 0 in all tables",
         }),
         (Some((table, line)), None) => {
             eciton_input::notes::add(format!(
@@ -215,7 +215,8 @@ fn counts_from_zero(parts: &Parts, ids: &VertexIds, vertices: u64) -> Result<boo
     }
 }
 
-/// A split without the vertices that have no label, of which a note tells.
+/// Returns the split without the vertices that have no label. Adds a note about them to the reading
+/// report.
 fn of_labelled(mut split: Split, labels: &Labels, table: &Table, ids: &Ids) -> Split {
     let (mut left, mut first) = (0u64, None);
     for part in [&mut split.train, &mut split.validation, &mut split.test] {
@@ -235,12 +236,13 @@ fn of_labelled(mut split: Split, labels: &Labels, table: &Table, ids: &Ids) -> S
         } else {
             format!("{left} lines name vertices")
         };
-        eciton_input::notes::add(format!("{}: {lines} without a label ({name}); in no part", table.file));
+        eciton_input::notes::add(format!("{}: {lines} without a label ({name}), which is not used", table.file));
     }
     split
 }
 
-/// `at` is the vertex that each of `ids` stands for, where these are of graphs.
+/// Reads a split table. If its ids are ids of graphs, `at` is the vertex that represents each
+/// graph.
 fn split(table: &Table, ids: &Ids, at: Option<&[u32]>) -> Result<Split> {
     let part = |field: &str| match field.to_lowercase().as_str() {
         "train" | "training" => Some(0),
@@ -286,13 +288,13 @@ fn split(table: &Table, ids: &Ids, at: Option<&[u32]>) -> Result<Split> {
     }
     let unused: Vec<String> = first.fields().skip(2).map(str::to_owned).collect();
     if !unused.is_empty() && table.header.get() {
-        eciton_input::notes::add(columns::unused(&table.file, "the second column has the part", &unused));
+        eciton_input::notes::add(columns::unused(&table.file, "the second column contains the split", &unused));
     }
     table.each(2, |row| {
         let vertex = at_vertex(ids.find(table, row.line(), row.get(0))?);
         match part(row.get(1)).and_then(|part| parts.get_mut(part)) {
             Some(part) => part.push(vertex),
-            // A column of a table of nodes may leave nodes out.
+            // A column of a node table may leave the field of a node empty.
             None if table.is_view() && is_missing(row.get(1)) => {}
             None => return Err(table.wrong(row.line(), "train, val or test", row.get(1))),
         }

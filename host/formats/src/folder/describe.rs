@@ -1,4 +1,4 @@
-//! The text of `data.toml` for tables as they are read: every column with its use.
+//! Generation of `data.toml`: the uses of all columns, as the tables are read without it.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -15,13 +15,13 @@ use crate::settings::FILE;
 use crate::table::{Table, named};
 use crate::{file, kinds, rows};
 
-/// Use of each column: its name, and the word that stands for the use in `data.toml`.
+/// Use of each column: its name, and the word for the use in `data.toml`.
 type Uses = Vec<(String, &'static str)>;
 
-/// Returns the path of `data.toml` for a folder of tables, or for a table, and its text.
+/// Returns the path and the text of `data.toml` for a folder of tables or for a single table.
 ///
 /// # Errors
-/// [`Error::UnknownLayout`] for a path without tables; those of the readers.
+/// Returns [`Error::UnknownLayout`] for a path without tables, and the errors of the readers.
 pub fn describe(path: &Path, request: Request<'_>) -> Result<(PathBuf, String)> {
     let mut text = "# Uses of the columns of the tables. Columns without a line are read by their content.\n\
                     # nodes: id, label, split, number, boolean, date, category, hashed, ignore\n\
@@ -96,7 +96,7 @@ fn of_nodes(path: &Path, roles: &Roles, folder: &Path, request: Request<'_>) -> 
 fn of_edges(path: &Path, roles: &Roles) -> Result<Uses> {
     let table = ordered(Table::open(path)?, roles)?;
     if !table.is_settled() && !table.find_header(2)? {
-        // A record of words alone above one with a number is a header.
+        // A record of words alone, followed by one with a number, is a header.
         let mut rows = table.records(2)?;
         let mut has_number = || {
             let row = rows.next()?;
@@ -118,7 +118,7 @@ fn of_edges(path: &Path, roles: &Roles) -> Result<Uses> {
     Ok(if all.len() == names.len() { in_order(&all, uses) } else { uses })
 }
 
-/// Brings uses into the order of the columns.
+/// Sorts uses in the order of the columns.
 fn in_order(names: &[String], mut uses: Uses) -> Uses {
     let positions: HashMap<&str, usize> = names.iter().map(String::as_str).zip(0..).collect();
     uses.sort_by_key(|(name, _)| positions.get(name.as_str()).copied());

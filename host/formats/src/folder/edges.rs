@@ -1,4 +1,4 @@
-//! The edges of a table, and which ids there are where nothing but edges and labels says so.
+//! Edges of a table. If nothing else defines the vertices, they are the ids of edges and labels.
 
 use std::convert::Infallible;
 
@@ -17,29 +17,30 @@ use crate::numbers::{canonical, number};
 use crate::settings::Use;
 use crate::table::{Records, Row, Table, is_header, is_unnamed};
 
-/// Why the edges of a table are not those between numbers of 32 bits.
+/// Reason why the ids of an edge table are not 32-bit numbers.
 enum Other {
     /// An id is a word.
     Words,
-    /// An id does not fit 32 bits. Such ids would take 16 bytes an edge: the table is read twice instead.
+    /// An id does not fit 32 bits. Storing such ids would take 16 bytes per edge, so the table is
+    /// read twice instead.
     Wide,
 }
 
-/// The edges of a table.
+/// Edges of a table.
 pub(super) struct Edges {
-    /// In the order of the table.
+    /// Source and target of each edge, in the order of the table.
     pub(super) pairs: Grown<(u32, u32)>,
     pub(super) columns: Columns,
 }
 
 impl Edges {
-    /// Edges between known vertices.
+    /// Reads the edges between known vertices.
     pub(super) fn between(table: &Table, ids: &Ids, expected: Option<&Expected>) -> Result<Self> {
         let first = table.first(2)?;
         let unknown = |field| ids.position(first.get(field)).is_none() && number(first.get(field)).is_none();
         table.set_header(unknown(0) && unknown(1));
         if !table.is_settled() && table.header.get() && ids.are_words() && !is_header(first.get(0)) {
-            table.note(true, "neither of its ids is one of the data set's");
+            table.note(true, "neither of its ids is an id of the data set");
         }
         let find = |row: &Row| {
             let end = |field: usize| ids.find(table, row.line(), row.get(field));
@@ -50,8 +51,8 @@ impl Edges {
         made.checked(table)
     }
 
-    /// Reads the edges in blocks on all cores. `find` returns the ends of an edge, or why the table has to be read
-    /// otherwise; `see` sees those of a block.
+    /// Reads the edges in blocks on all processors. `find` returns the ends of an edge, or the
+    /// reason why the table must be read in another way. `see` receives the ends of a block.
     fn read<O: Send>(
         table: &Table,
         expected: Option<&Expected>,
@@ -89,9 +90,10 @@ impl Edges {
         })
     }
 
-    /// Edges between ids that are all numbers, those of `labels` too; none if one is a word.
+    /// Reads edges whose ids are all numbers, including those of `labels`. Returns `None` if an id
+    /// is a word.
     ///
-    /// Ids stand in the place of vertices until all are known, so they are read once.
+    /// Edges store ids until all ids are known, so the table is read once.
     pub(super) fn numbered(
         table: &Table,
         labels: Option<&Table>,
@@ -145,7 +147,8 @@ impl Edges {
         made.checked(table).map(|edges| Some((found, edges)))
     }
 
-    /// [`Edges::numbered`] in two readings, for ids that do not fit 32 bits.
+    /// Reads the edges like [`Edges::numbered`], but in two passes, for ids that do not fit 32
+    /// bits.
     fn wide(
         table: &Table,
         labels: Option<&Table>,
@@ -169,7 +172,8 @@ impl Edges {
         Ok(Some((ids, edges)))
     }
 
-    /// Edges between ids that are words, in order of first appearance: those of `labels` first.
+    /// Reads edges whose ids are words. Ids are in order of first appearance, those of `labels`
+    /// first.
     pub(super) fn worded(
         table: &Table,
         labels: Option<&Table>,
@@ -178,7 +182,7 @@ impl Edges {
         table.find_header(2)?;
         labels.map_or(Ok(false), |labels| labels.find_header(2))?;
         let (ids, edges) = Self::words(table, labels, expected)?;
-        // Where the first row might be a header, all else has been read now.
+        // If the first row may be a header, all other rows have been read by now.
         let mut changed = false;
         if let Some(labels) = labels.filter(|labels| !labels.header.get() && !labels.is_settled()) {
             changed |= label_header(labels, &ids, &edges)?;
@@ -208,21 +212,22 @@ impl Edges {
         made.checked(table).map(|edges| (ids.finish(), edges))
     }
 
-    /// Refuses a table of no edge, unless it says so with a header of known words.
+    /// Refuses a table without an edge, unless it has a header of known words.
     pub(super) fn checked(self, table: &Table) -> Result<Self> {
         match self.pairs.is_empty() && !is_header(table.first(2)?.get(0)) {
-            true => Err(table.empty("one edge at least: source, target")),
+            true => Err(table.empty("at least one edge: source, target")),
             false => Ok(self),
         }
     }
 }
 
-/// Takes a first row of words for a header, as it is if all other ids are numbers; whether that is in
-/// doubt. None where the first id is a number of another spelling (`007`): ids are words then.
+/// Decides whether a first row of words is a header, which it is if all other ids are numbers.
+/// Returns whether the decision is in doubt. Returns `None` if the first id is a number in another
+/// spelling (`007`), because ids are then words.
 fn doubtful_header(table: &Table) -> Result<Option<bool>> {
     let first = table.first(2)?;
     let word = first.get(0);
-    // A number of another kind (1.5, -1) is an id of words, not a header.
+    // A number of another form (1.5, -1) is an id of words, not a header.
     table.set_header(word.is_empty() || number(word).is_none());
     if table.is_settled() && table.header.get() {
         return Ok(Some(false));
@@ -233,8 +238,8 @@ fn doubtful_header(table: &Table) -> Result<Option<bool>> {
     }
 }
 
-/// Whether the first row of labels is a header, where ids are words: its id is in no edge, and its label
-/// stands nowhere else.
+/// Returns whether the first row of labels is a header, if ids are words. It is one if its id is in
+/// no edge, and its label occurs in no other row.
 pub(super) fn label_header(labels: &Table, ids: &Ids, edges: &Edges) -> Result<bool> {
     let first = labels.first(2)?;
     let Some(id) = ids.position(first.get(0)) else { return Ok(false) };
@@ -255,8 +260,8 @@ pub(super) fn label_header(labels: &Table, ids: &Ids, edges: &Edges) -> Result<b
     Ok(header)
 }
 
-/// Whether the first row of edges is a header, where ids are words: neither of them occurs again, while
-/// others do.
+/// Returns whether the first row of edges is a header, if ids are words. It is one if neither of
+/// its ids occurs again, while others do.
 pub(super) fn edge_header(table: &Table, ids: &Ids, edges: &Edges, labels: Option<&Table>) -> Result<bool> {
     let Some((&(a, b), rest)) = edges.pairs.split_first() else { return Ok(false) };
     let occurs = |vertex: u32| rest.iter().any(|&(source, target)| source == vertex || target == vertex);
@@ -274,7 +279,7 @@ pub(super) fn edge_header(table: &Table, ids: &Ids, edges: &Edges, labels: Optio
     if labelled {
         return Ok(false);
     }
-    // Where every id stands alone, this row is like the others.
+    // If no id occurs twice, this row is like all others.
     let header = ids.len() < 2 * edges.pairs.len() as u64;
     table.header.set(header);
     let why = if header {
@@ -286,8 +291,8 @@ pub(super) fn edge_header(table: &Table, ids: &Ids, edges: &Edges, labels: Optio
     Ok(header)
 }
 
-/// Returns a table of edges whose first two columns are source and target, as `data.toml` says or as the header
-/// does. Columns that `data.toml` ignores are left out.
+/// Returns a table of edges whose first two columns are source and target, according to `data.toml`
+/// or the header. Columns that `data.toml` ignores are left out.
 pub(super) fn ordered(table: Table, roles: &Roles) -> Result<Table> {
     table.set_edges();
     table.refuse_index()?;

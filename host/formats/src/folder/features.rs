@@ -1,4 +1,4 @@
-//! `features.csv`: numbers, or columns of several kinds.
+//! Reader of `features.csv`: numbers, or columns of several kinds.
 
 use eciton_graph::corrections::{Collector, Number};
 use eciton_graph::encoding;
@@ -11,15 +11,16 @@ use crate::settings::TableSettings;
 use crate::table::{Row, Table};
 use crate::{columns, file, kinds};
 
-/// Features as they were read.
+/// Result of reading a feature table.
 pub(super) enum Read {
-    /// Numbers, with the names of the columns.
+    /// Numeric features, with the names of the columns.
     Numbers(Features, Vec<String>),
     Typed(encoding::Table),
 }
 
-/// Reads the features of a table whose first column has the ids. Columns of finite numbers are read in one
-/// pass. Otherwise the content of each column decides its kind, unless `settings` or a trained model does.
+/// Reads the features of a table whose first column contains ids. Columns of finite numbers are
+/// read in one pass. Otherwise the content decides the kind of each column, unless `settings` or a
+/// trained model does.
 pub(super) fn read(
     table: &Table,
     ids: &Ids,
@@ -66,7 +67,7 @@ pub(super) fn read(
     }
 }
 
-/// Refuses a table without a row for some vertex.
+/// Refuses a table in which a vertex has no row.
 fn complete(table: &Table, ids: &Ids, placed: &Placed) -> Result<()> {
     match placed.first_missing() {
         None => Ok(()),
@@ -78,7 +79,8 @@ fn complete(table: &Table, ids: &Ids, placed: &Placed) -> Result<()> {
     }
 }
 
-/// Columns of a table that are features, from 1: all, or those that a model was trained on.
+/// Returns the feature columns of a table, counted from 1: all, or those that a model was trained
+/// on.
 fn feature_columns(table: &Table, names: &[String], expected: Option<&Expected>) -> Result<Vec<usize>> {
     let all = (1..table.first(2)?.len()).collect();
     let Some(expected) = expected.filter(|expected| !expected.features.is_empty() && !names.is_empty())
@@ -95,15 +97,15 @@ fn feature_columns(table: &Table, names: &[String], expected: Option<&Expected>)
     Ok(at.into_iter().map(|at| at + 1).collect())
 }
 
-/// Reads the columns `chosen`, from 1, as finite numbers in one pass. Returns `None` if a field is another one
-/// and `strict` is false.
+/// Reads the columns `chosen`, counted from 1, as finite numbers in one pass. Returns `None` if a
+/// field is not a finite number and `strict` is false.
 fn numbers(table: &Table, ids: &Ids, chosen: &[usize], strict: bool) -> Result<Option<Features>> {
     if table.rows(2)?.next()?.is_none() {
-        return Err(table.empty("a row of features at least"));
+        return Err(table.empty("at least one row of features"));
     }
     let columns = chosen.len();
     let cells = ids.len().saturating_mul(columns as u64);
-    // The values, and their copy in the data set.
+    // Memory for the values, and for their copy in the data set.
     let _charge = file::charge(&table.file, cells.saturating_mul(8))?;
     let (mut values, mut placed) = (vec![0f32; cells as usize], Placed::new(ids));
     let mut corrections = Collector::dense(&table.file);

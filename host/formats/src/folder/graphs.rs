@@ -1,4 +1,4 @@
-//! `graphs.csv`: which graph each vertex belongs to.
+//! Reader of `graphs.csv`: the graph of each vertex.
 
 use std::path::{Path, PathBuf};
 
@@ -11,28 +11,29 @@ use super::ids::{Ids, Placed, Words};
 use crate::array::Array;
 use crate::table::Table;
 
-/// `graphs.csv` beside a graph file, if there is one. (Other spellings may be edge lists.)
+/// Returns the path of `graphs.csv` next to a graph file, if it exists. Other spellings do not
+/// count, because they may be edge lists.
 pub(crate) fn graphs_beside(folder: &Path) -> Option<PathBuf> {
     ["graphs.csv", "graphs.csv.gz"].iter().map(|name| folder.join(name)).find(|path| present(path))
 }
 
-/// Graphs and what the user calls them.
+/// Graph of each vertex, and the user's ids of the graphs.
 pub(super) struct GraphIds {
     pub(super) graphs: Graphs,
     pub(super) ids: Ids,
-    /// Vertex that has the attributes of each graph, by graph id.
+    /// Vertex that represents each graph, by graph id. It has the graph's labels.
     pub(super) at: Vec<u32>,
 }
 
 impl GraphIds {
-    /// The table that has the graph of every vertex.
+    /// Reads the table with the graph of every vertex.
     pub(super) fn of(table: &Table, ids: &Ids) -> Result<Self> {
-        // By vertex: its graph among the words of the file.
+        // Graph of each vertex, as an index of the words of the file.
         let (mut words, mut of) = (Words::new(&table.file), vec![u32::MAX; ids.len() as usize]);
         let mut placed = Placed::new(ids);
         let unused: Vec<String> = table.names(0)?.into_iter().skip(2).collect();
         if !unused.is_empty() {
-            let why = "the second column has the graph";
+            let why = "the second column contains the graph";
             eciton_input::notes::add(crate::columns::unused(&table.file, why, &unused));
         }
         table.each(2, |row| {
@@ -54,7 +55,7 @@ impl GraphIds {
                 remedy: "add a line with the vertex and its graph",
             });
         }
-        // Graphs in the order of their first vertices.
+        // Graphs are ordered by their first vertex.
         let mut first = vec![None; words.names.len()];
         let (mut ordered, mut standing) =
             (Vec::with_capacity(words.names.len()), Vec::with_capacity(of.len()));
@@ -75,7 +76,7 @@ impl GraphIds {
             }
         }
         let names = match &known.names {
-            // In order of first appearance, which is that of graphs.
+            // Words are in order of first appearance, which is the order of graphs.
             VertexIds::Words(words) => VertexIds::Words(words.clone()),
             _ => {
                 let mut order: Vec<u32> = (0..at.len() as u32).collect();
@@ -90,13 +91,13 @@ impl GraphIds {
         Ok(Self { graphs: Graphs::from_standing(standing, names, &table.file)?, ids: known, at })
     }
 
-    /// Refuses an array whose rows are not those of graphs 0 to the last.
+    /// Refuses an array whose rows do not correspond to graphs numbered from 0.
     pub(super) fn check_rows(&self, array: &Array<'_>) -> Result<()> {
         let (found, expected) = (array.rows() as u64, self.ids.len());
         if self.ids.names != VertexIds::Dense {
             return Err(Error::Malformed {
                 place: Place::whole(&array.file),
-                expected: format!("graphs that are called 0 to {}, for an array", expected - 1),
+                expected: format!("graphs numbered 0 to {}, because labels are an array", expected - 1),
                 found: "other ids in graphs.csv".to_owned(),
                 remedy: "write labels.csv, or number the graphs from 0",
             });

@@ -1,8 +1,8 @@
-//! Headers that only the tables of a folder together show: words that open several tables, and numbers
-//! that count like the columns of an array.
+//! Recognition of headers by comparison of a folder's tables: words that start several tables, and
+//! numbers that count like the columns of an array.
 //!
-//! A first record is a header if its id is the id of nothing else. Tables whose own records show the same
-//! are decided by [`Table`].
+//! A first record is a header if its id occurs as an id nowhere else. If the records of one table
+//! decide the question, [`Table`] does so.
 
 use std::collections::HashSet;
 
@@ -15,23 +15,23 @@ use crate::missing::is_missing;
 use crate::numbers::number;
 use crate::table::{Table, is_header, is_number};
 
-/// Tables of a folder, as far as it has them.
+/// Tables of a folder, as far as they exist.
 pub(super) struct Tables<'a> {
     pub(super) edges: Option<&'a Table>,
     pub(super) features: Option<&'a Table>,
     pub(super) labels: Option<&'a Table>,
     pub(super) graphs: Option<&'a Table>,
     pub(super) split: Option<&'a Table>,
-    /// True if vertices are 0 to V - 1, by an array of features or labels.
+    /// True if vertices are numbered 0 to V - 1, because features or labels are an array.
     pub(super) dense: bool,
 }
 
-/// A table whose first record may be a header.
+/// Table whose first record may be a header.
 struct Candidate<'a> {
     table: &'a Table,
-    /// The ids of the first record.
+    /// Ids of the first record.
     ids: Vec<String>,
-    /// True if the first record is of numbers, or of a word before numbers.
+    /// True if the first record consists of numbers, or of a word and then numbers.
     counts: bool,
 }
 
@@ -40,16 +40,17 @@ impl<'a> Tables<'a> {
         [self.edges, self.features, self.labels, self.graphs, self.split].into_iter().flatten()
     }
 
-    /// Number of columns of a table that hold ids.
+    /// Returns the number of columns of a table that contain ids.
     fn id_columns(&self, table: &Table) -> usize {
         let is = |other: Option<&Table>| other.is_some_and(|other| std::ptr::eq(other, table));
         if is(self.edges) || is(self.graphs) { 2 } else { 1 }
     }
 
-    /// Settles the header of each table that shows one.
+    /// Decides for each table whether its first record is a header, if the comparison of tables
+    /// shows it.
     ///
     /// # Errors
-    /// Those of reading the tables.
+    /// Returns the errors of reading the tables.
     pub(super) fn settle(&self) -> Result<()> {
         let mut firsts = Vec::new();
         for table in self.all() {
@@ -74,7 +75,8 @@ impl<'a> Tables<'a> {
                 word_above_numbers(table, first)?;
             }
         }
-        // A table whose first record is an id of another one is data, and then its first record counts.
+        // If a table's first record has an id of another table, it is data. Then the first record
+        // counts in comparisons.
         loop {
             let skipped: Vec<&Table> = candidates.iter().map(|candidate| candidate.table).collect();
             let before = candidates.len();
@@ -99,7 +101,7 @@ impl<'a> Tables<'a> {
             match candidate.counts {
                 false if words.iter().filter(|word| **word == candidate.ids[0]).count() > 1 => {
                     candidate.table.settle(true);
-                    let why = "its first field opens another table too, and is the id of nothing else";
+                    let why = "its first field is also the first field of another table, and is not an id anywhere";
                     candidate.table.note(true, why);
                 }
                 false => {}
@@ -114,9 +116,9 @@ impl<'a> Tables<'a> {
         self.edges.is_some_and(|edges| std::ptr::eq(edges, table))
     }
 
-    /// Returns whether the ids of a first record are the ids of nothing else. Numbers may occur again below, in a
-    /// table that has each id once: then the first record is no record of it. A word that opens several
-    /// tables stands above another word, which no other record has.
+    /// Returns whether the ids of a first record occur as ids nowhere else. Numbers may occur again
+    /// in later records of a table in which each id occurs once; the first record is then a header.
+    /// A word that starts several tables must be above another word, which no other record has.
     fn may_be_header(&self, candidate: &Candidate<'_>, skipped: &[&Table]) -> Result<bool> {
         let edges = self.is_edges(candidate.table);
         let ids = if edges { &candidate.ids[..] } else { &candidate.ids[..1] };
@@ -138,7 +140,8 @@ impl<'a> Tables<'a> {
         Ok(!again && number(word).is_none() && !is_missing(word))
     }
 
-    /// Numbers above edges are a header where other tables have the ids of all edges but these.
+    /// Decides about numbers above edges. They are a header if other tables contain the ids of all
+    /// edges, but not these numbers.
     fn settle_edges(&self, candidate: &Candidate<'_>, skipped: &[&Table]) -> Result<()> {
         let others: Vec<&Table> = [self.features, self.labels.filter(|_| self.graphs.is_none()), self.graphs]
             .into_iter()
@@ -176,7 +179,7 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// Numbers, or a word and numbers, above a table that has an id once.
+    /// Decides about numbers, or a word and numbers, above a table in which each id occurs once.
     fn settle_counting(&self, candidate: &Candidate<'_>, skipped: &[&Table]) -> Result<()> {
         let table = candidate.table;
         let (mut others, mut held, mut joins) = (false, false, false);
@@ -198,7 +201,7 @@ impl<'a> Tables<'a> {
         let why = if own {
             "its id occurs again below"
         } else if !held && others && joins && (word || !self.dense) {
-            "its numbers count like column names, and its id is the id of nothing else"
+            "its numbers count like column names, and its id is not an id anywhere"
         } else if !held && is_features && {
             let below = Below::of(table)?;
             below.rows > 0 && below.fractions.iter().skip(1).all(|&fractions| fractions)
@@ -216,7 +219,8 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// Returns whether a record of a table has one of these ids; the first record of `skipped` tables does not count.
+    /// Returns whether a record of a table has one of these ids. The first records of `skipped`
+    /// tables do not count.
     fn holds(&self, table: &Table, wanted: &[String], skipped: &[&Table]) -> Result<bool> {
         holds(table, self.id_columns(table), wanted, skipped)
     }
@@ -232,7 +236,8 @@ fn holds(table: &Table, columns: usize, wanted: &[String], skipped: &[&Table]) -
     Ok(found)
 }
 
-/// Calls `each` with the records of a table until it returns false, without the first record of `skipped` tables.
+/// Calls `each` with the records of a table until it returns false. The first records of `skipped`
+/// tables are left out.
 fn each_below(
     table: &Table,
     skipped: &[&Table],
@@ -250,7 +255,8 @@ fn each_below(
     Ok(())
 }
 
-/// Settles the header of edges with a further column of which the first field alone is a word.
+/// Decides about edges with further columns in which only the first field is a word: that is a
+/// header.
 fn word_above_numbers(edges: &Table, first: &[String]) -> Result<()> {
     let is_word = |field: &String| !field.is_empty() && field.parse::<f64>().is_err();
     let numbers = first.iter().any(|field| number(field).is_some() && !field.is_empty());
@@ -267,7 +273,8 @@ fn word_above_numbers(edges: &Table, first: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Finds whether the first row of a table is a header: where `ids` are known its id is none of them.
+/// Decides whether the first row of a table is a header. If `ids` are known, it is one if its id is
+/// not among them.
 pub(super) fn ids_or_header(table: &Table, ids: Option<&Ids>) -> Result<()> {
     let Some(ids) = ids else { return table.find_header_of_words() };
     if table.is_settled() {
@@ -280,9 +287,9 @@ pub(super) fn ids_or_header(table: &Table, ids: Option<&Ids>) -> Result<()> {
     let header = word.is_empty() || ((is_word || counts) && ids.position(word).is_none());
     table.set_header(header);
     if header && counts {
-        table.note(true, "its numbers count like column names, and its id is none of the data set's");
+        table.note(true, "its numbers count like column names, and its id is not an id of the data set");
     } else if header && ids.are_words() && !is_header(word) {
-        table.note(true, "its id is none of the data set's");
+        table.note(true, "its id is not an id of the data set");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The user's ids of vertices or graphs, and the place of each.
+//! Ids of vertices or graphs in the user's data, and the index of each.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::file;
 use crate::numbers::canonical;
 use crate::table::{Row, Table};
 
-/// The user's ids and their positions.
+/// Ids in the user's data, and their indices.
 pub(super) struct Ids {
     pub(super) names: VertexIds,
     pub(super) lookup: Lookup,
@@ -21,12 +21,12 @@ pub(super) struct Ids {
     pub(super) of_graphs: bool,
 }
 
-/// The way from an id to its vertex.
+/// Method to find the index of an id.
 pub(super) enum Lookup {
     Dense,
-    /// Names in ascending order, which are found by binary search.
+    /// Names are in ascending order and are found by binary search.
     Sorted,
-    /// Numbers.
+    /// Ids are numbers, and the index is the rank of the number.
     Ranks(Dictionary),
     Words(Codes<Box<str>>),
 }
@@ -46,7 +46,7 @@ impl Words {
         Self { names, positions, file: file.to_owned(), charge: Charge::default(), bytes: 0 }
     }
 
-    /// The position of a word, which is a new one perhaps.
+    /// Returns the index of a word, and adds the word if it is new.
     pub(super) fn add(&mut self, word: &str) -> Result<u32> {
         if let Some(&position) = self.positions.get(word) {
             return Ok(position);
@@ -60,7 +60,7 @@ impl Words {
         }
         let position = self.names.len() as u32;
         check_vertices(u64::from(position) + 1, || Place::whole(&self.file))?;
-        // A name and a key, each with its text; the map's slots are half empty at worst.
+        // A name and a key, each with its text. At worst half of the slots of the map are empty.
         self.bytes += 2 * word.len() as u64 + 96;
         self.charge.grow_to(self.bytes).map_err(|exceeded| file::exceeded(&self.file, exceeded))?;
         self.names.push(word.to_owned());
@@ -93,7 +93,7 @@ impl Ids {
         Self { names: VertexIds::Numbers(ids.ids()), lookup: Lookup::Ranks(ids), count, of_graphs: false }
     }
 
-    /// The ids in a column of a table.
+    /// Returns the ids in a column of a table.
     pub(super) fn of_column(table: &Table, column: usize) -> Result<Self> {
         let mut numbers = Collector::new(table.bytes()?);
         let mut words = false;
@@ -131,7 +131,7 @@ impl Ids {
         self.count
     }
 
-    /// Returns whether an id may be any word.
+    /// Returns whether ids are words, so that any word may be an id.
     pub(super) fn are_words(&self) -> bool {
         matches!(self.names, VertexIds::Words(_))
     }
@@ -147,7 +147,7 @@ impl Ids {
         }
     }
 
-    /// Describes an id that a word probably means.
+    /// Describes an id that the user probably meant by `word`.
     fn similar(&self, word: &str) -> Option<String> {
         let names = (0..self.count.min(1 << 20)).map(|vertex| Cow::Owned(self.names.name(vertex as u32)));
         super::likeness::similar(word, names)
@@ -169,7 +169,7 @@ impl Ids {
                 place: place(),
                 expected: format!("one of the {} graphs of graphs.csv", self.count),
                 found: format!("{word:.60?}"),
-                remedy: "correct the id; where there is a graphs.csv, labels and split are of graphs",
+                remedy: "correct the id; if there is a graphs.csv, labels and split have ids of graphs",
             },
             false if !table.is_edges() => {
                 let found = format!("{word:.60?}{}", similar());
@@ -185,14 +185,14 @@ impl Ids {
                 vertex: eciton_input::text::cut(word, 60),
                 known: match self.names {
                     VertexIds::Dense => format!("vertices are 0..{}{}", self.count, similar()),
-                    _ => format!("it is none of the {} known ids{}", self.count, similar()),
+                    _ => format!("it is not among the {} known ids{}", self.count, similar()),
                 },
             },
         })
     }
 }
 
-/// Vertices that have had their row: each has one at most.
+/// Flags of the vertices that have had a row. Each vertex may have one row.
 pub(super) struct Placed(Vec<bool>);
 
 impl Placed {
@@ -200,14 +200,14 @@ impl Placed {
         Self(vec![false; ids.len() as usize])
     }
 
-    /// The vertex of a row.
+    /// Returns the vertex of a row, and marks it.
     pub(super) fn place(&mut self, table: &Table, row: &Row, ids: &Ids) -> Result<u32> {
         let vertex = ids.find(table, row.line(), row.get(0))?;
         self.mark(table, vertex, row.line(), ids)?;
         Ok(vertex)
     }
 
-    /// Places the rows of some vertices, with their lines. Returns the vertices.
+    /// Marks the vertices of some rows, which are given with their lines. Returns the vertices.
     pub(super) fn all(&mut self, table: &Table, rows: &[(u32, u64)], ids: &Ids) -> Result<Vec<u32>> {
         let place = |&(vertex, line): &(u32, u64)| self.mark(table, vertex, line, ids).map(|()| vertex);
         rows.iter().map(place).collect()

@@ -1,4 +1,4 @@
-//! Ids of the tables of a folder that occur in its edges, for the reading report.
+//! Reading report about the ids of tables that occur in edges.
 
 use eciton_graph::error::{Error, Place, Result};
 
@@ -8,10 +8,10 @@ use super::parts::{Part, Parts};
 use crate::edge_text::{OtherEdges, report_counts};
 use crate::table::Table;
 
-/// Adds counts of edges and of ids that join to the reading report.
+/// Adds counts of edges, and of ids that occur in edges, to the reading report.
 ///
 /// # Errors
-/// [`Error::Malformed`] for a table of ids of which none is in an edge.
+/// Returns [`Error::Malformed`] if none of a table's ids occurs in an edge.
 pub(super) fn report(edges: &Table, pairs: &[(u32, u32)], parts: &Parts, ids: &Ids) -> Result<()> {
     if pairs.is_empty() {
         return Ok(());
@@ -31,7 +31,7 @@ pub(super) fn report(edges: &Table, pairs: &[(u32, u32)], parts: &Parts, ids: &I
     let plain = !edges.header.get() && edges.first(2)?.len() == 2;
     if let (true, Some(a), Some(b)) = (plain, name(first.0), name(first.1)) {
         mark(&first);
-        // Counted without the ids that the first edge alone has.
+        // Counts without the ids that occur only in the first edge.
         let others = OtherEdges { edges: pairs.len() as u64 - 1, ..others(pairs, ids.len()) };
         report_counts(&edges.file, (a, b), &others);
     } else {
@@ -43,7 +43,8 @@ pub(super) fn report(edges: &Table, pairs: &[(u32, u32)], parts: &Parts, ids: &I
         pairs.len(),
         ids.len() - marked
     ));
-    // Where nothing else says what a vertex is, an id of labels that is in no edge makes one.
+    // If no other table defines the vertices, an id of the labels that is in no edge creates a
+    // vertex.
     let sole = matches!(parts.features, Part::None) && parts.graphs.is_none();
     match (&parts.labels, &parts.graphs) {
         (Part::Table(labels), None) => check(labels, edges, ids, &linked, sole),
@@ -51,7 +52,7 @@ pub(super) fn report(edges: &Table, pairs: &[(u32, u32)], parts: &Parts, ids: &I
     }
 }
 
-/// Vertices of all edges but the first.
+/// Returns the counts for all edges but the first.
 fn others(pairs: &[(u32, u32)], vertices: u64) -> OtherEdges {
     let mut seen = vec![false; vertices as usize];
     let mut count = 0;
@@ -65,10 +66,11 @@ fn others(pairs: &[(u32, u32)], vertices: u64) -> OtherEdges {
     OtherEdges { vertices: count, ..OtherEdges::default() }
 }
 
-/// Counts ids of `table` that occur in edges. `linked` says of each vertex whether it has an edge.
+/// Counts the ids of `table` that occur in edges. `linked` is true for vertices with an edge.
 ///
 /// # Errors
-/// [`Error::Malformed`] if ids of the table make vertices (`sole`) and none of them occurs in an edge.
+/// Returns [`Error::Malformed`] if the ids of the table define vertices (`sole`) and none of them
+/// occurs in an edge.
 fn check(table: &Table, edges: &Table, ids: &Ids, linked: &[bool], sole: bool) -> Result<()> {
     let (mut total, mut joined) = (0u64, 0u64);
     let mut apart: Vec<String> = Vec::new();
@@ -94,7 +96,7 @@ fn check(table: &Table, edges: &Table, ids: &Ids, linked: &[bool], sole: bool) -
     {
         ends.extend([row.get(0).to_owned(), row.get(1).to_owned()]);
     }
-    // An example of ids that are alike is worth most.
+    // An example of similar ids is the most useful one.
     let alike = likeness::alike(&apart, &ends);
     let shown = |words: &[String]| {
         words.iter().take(2).map(|word| format!("{word:.40?}")).collect::<Vec<_>>().join(", ")
@@ -104,7 +106,7 @@ fn check(table: &Table, edges: &Table, ids: &Ids, linked: &[bool], sole: bool) -
         return Err(Error::Malformed {
             place: Place::whole(file),
             expected: format!("ids of {edge_file}, for instance {}", shown(&ends)),
-            found: format!("{total} ids of which none is there, for instance {}{hint}", shown(&apart)),
+            found: format!("{total} ids, none of which occurs there, for instance {}{hint}", shown(&apart)),
             remedy: "write ids in the same way in both files",
         });
     }

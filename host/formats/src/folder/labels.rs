@@ -1,4 +1,4 @@
-//! `labels.csv`: classes, numbers or flags, by what its rows hold.
+//! Reader of `labels.csv`: classes, numbers or flags, depending on the content.
 
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
@@ -13,41 +13,42 @@ use crate::numbers::{is_infinite, number, whole};
 use crate::table::Table;
 use crate::{columns, file, labels};
 
-/// The value of one label; NaN where it is not known.
+/// Returns the value of a label, NaN if it is unknown.
 fn value(table: &Table, line: u64, column: usize, field: &str) -> Result<f32> {
     if is_missing(field) {
         return Ok(f32::NAN);
     }
     number(field).filter(|value| value.is_finite()).ok_or_else(|| Error::Malformed {
         place: Place::line(&table.file, line),
-        expected: format!("a finite number as label {column}, or nothing where it is unknown"),
+        expected: format!("a finite number as label {column}, or an empty field if it is unknown"),
         found: format!("{field:.60?}"),
         remedy: "write 0 and 1 or numbers; only a single column may have words, as classes",
     })
 }
 
-/// The kinds of fields in a table of labels, over all its rows.
+/// Kinds of fields that occur in a table of labels.
 #[derive(Default)]
 struct Survey {
-    /// Labels of the first row.
+    /// Number of labels in the first row.
     width: usize,
-    /// True if the first label is a number in some rows, a word in some, infinite in some.
+    /// True if the first label is a number in some row, a word in some row, and infinite in some
+    /// row, respectively.
     numbers: bool,
     words: bool,
     infinite: bool,
-    /// True if one of the numbers is no class.
+    /// True if one of the numbers cannot be a class.
     measured: bool,
-    /// True if a number stands in a column behind the first label.
+    /// True if a number occurs in a column after the first label.
     further: bool,
-    /// True if all first labels are whole numbers of 64 bits, or words for none.
+    /// True if all first labels are whole 64-bit numbers, or words for a missing value.
     whole: bool,
-    /// True if one of them has more digits than that.
+    /// True if one of them has more digits than a 64-bit number.
     huge: bool,
     missing: MissingWords,
 }
 
 impl Survey {
-    /// Surveys the labels of column `at`, from 1.
+    /// Examines the labels of column `at`, counted from 1.
     fn of(table: &Table, at: usize) -> Result<Self> {
         let mut found = Self { whole: true, ..Self::default() };
         table.each(2, |row| {
@@ -74,13 +75,13 @@ impl Survey {
             Ok(())
         })?;
         match found.width {
-            0 => Err(table.empty("a label at least: id, label")),
+            0 => Err(table.empty("at least one label: id, label")),
             _ => Ok(found),
         }
     }
 }
 
-/// Column of a table that holds the labels for a trained model, from 1.
+/// Returns the column of a table that contains the labels for a trained model, counted from 1.
 fn expected_column(table: &Table, expected: &Expected, names: &[String]) -> usize {
     let target = expected.target.first();
     let wanted = target.map(String::as_str).into_iter().chain(LABELS);
@@ -89,12 +90,12 @@ fn expected_column(table: &Table, expected: &Expected, names: &[String]) -> usiz
     let unused: Vec<String> =
         (1..).zip(names).filter(|(column, _)| *column != at).map(|(_, name)| name.clone()).collect();
     if !unused.is_empty() {
-        eciton_input::notes::add(columns::unused(&table.file, "they are no labels of the model", &unused));
+        eciton_input::notes::add(columns::unused(&table.file, "they are not labels of the model", &unused));
     }
     at
 }
 
-/// The labels of a table for a trained model, as far as the model decides what they are.
+/// Reads the labels of a table for a trained model, if the model determines their kind.
 fn expected_labels(table: &Table, ids: &Ids, expected: &Expected) -> Result<Option<Named>> {
     let names = table.names(1)?;
     if !expected.classification && expected.target.len() > 1 {
@@ -127,24 +128,24 @@ fn expected_labels(table: &Table, ids: &Ids, expected: &Expected) -> Result<Opti
     labels::expected_classes(&whole_numbers(table, ids, at)?, expected, &table.file).map(Some)
 }
 
-/// Name of each label column of a table, where its header gives names.
+/// Returns the name of each label column of a table, if it has a header.
 fn target(table: &Table, columns: &[usize]) -> Result<Vec<String>> {
     let names = table.names(1)?;
     let of: Option<Vec<String>> = columns.iter().map(|at| names.get(at - 1).cloned()).collect();
     Ok(of.unwrap_or_default())
 }
 
-/// Labels of a table: classes, numbers or flags, by what its rows hold.
+/// Labels of a table: classes, numbers or flags, depending on the content.
 pub(super) struct Read {
     pub(super) labels: Labels,
-    /// Names of classes, or of the columns.
+    /// Names of the classes, or of the columns.
     pub(super) names: Vec<String>,
-    /// Names of the columns.
+    /// Names of the label columns.
     pub(super) target: Vec<String>,
 }
 
-/// Reads the labels of a table. Several columns are labels where a number stands after the first
-/// one, if that is not of words alone. A trained model decides what the labels are.
+/// Reads the labels of a table. Several columns are labels if a number occurs after the first one,
+/// unless the first one has only words. A trained model determines the kind of the labels.
 pub(super) fn label_table(table: &Table, ids: &Ids, expected: Option<&Expected>) -> Result<Read> {
     if let Some(expected) = expected
         && let Some((labels, names)) = expected_labels(table, ids, expected)?
@@ -160,7 +161,7 @@ pub(super) fn label_table(table: &Table, ids: &Ids, expected: Option<&Expected>)
             if is_infinite(row.get(1)) {
                 return Err(Error::Malformed {
                     place: Place::line(&table.file, row.line()),
-                    expected: "a finite number as label 1, or nothing where it is unknown".to_owned(),
+                    expected: "a finite number as label 1, or an empty field if it is unknown".to_owned(),
                     found: format!("{:.60?}", row.get(1)),
                     remedy: "correct the label, or leave it empty",
                 });
@@ -180,7 +181,7 @@ pub(super) fn label_table(table: &Table, ids: &Ids, expected: Option<&Expected>)
         })
         .collect();
     if !unused.is_empty() {
-        eciton_input::notes::add(columns::unused(&table.file, "the second column has the labels", &unused));
+        eciton_input::notes::add(columns::unused(&table.file, "the second column contains the labels", &unused));
     }
     let (labels, names) = if found.measured && !found.words {
         if found.width == 1 {
@@ -199,7 +200,7 @@ pub(super) fn label_table(table: &Table, ids: &Ids, expected: Option<&Expected>)
     Ok(Read { labels, names, target })
 }
 
-/// Numbers of one column, and its name.
+/// Reads the numbers of one column, and returns the name of the column.
 fn numbers(table: &Table, ids: &Ids, at: usize) -> Result<Named> {
     let mut of = vec![f32::NAN; ids.len() as usize];
     let mut placed = Placed::new(ids);
@@ -213,7 +214,7 @@ fn numbers(table: &Table, ids: &Ids, at: usize) -> Result<Named> {
     Ok((Labels::Numbers(Values::named(1, of, &table.file)?), target(table, &[at])?))
 }
 
-/// Labels of several columns, from 1.
+/// Reads the labels of several columns, counted from 1.
 fn values(table: &Table, ids: &Ids, columns: &[usize]) -> Result<Labels> {
     let width = columns.len();
     let cells = ids.len().saturating_mul(width as u64);
@@ -230,7 +231,7 @@ fn values(table: &Table, ids: &Ids, columns: &[usize]) -> Result<Labels> {
     labels::from_columns(u32::try_from(width).unwrap_or(u32::MAX), values, &table.file)
 }
 
-/// Whole numbers of a column, from 1, by vertex; [`MISSING`] where there is no label.
+/// Reads whole numbers of a column, counted from 1, by vertex. [`MISSING`] means no label.
 fn whole_numbers(table: &Table, ids: &Ids, at: usize) -> Result<Vec<i64>> {
     let (mut of, mut placed) = (vec![MISSING; ids.len() as usize], Placed::new(ids));
     table.each(2, |row| {
@@ -243,7 +244,7 @@ fn whole_numbers(table: &Table, ids: &Ids, at: usize) -> Result<Vec<i64>> {
                 place: Place::line(&table.file, row.line()),
                 expected: format!("a class below {MAX_CLASSES}"),
                 found: format!("{field:.60?}"),
-                remedy: "number the classes from 0, or call them by words",
+                remedy: "number the classes from 0, or use words as classes",
             });
         };
         if number < -1 {
@@ -261,8 +262,8 @@ fn whole_numbers(table: &Table, ids: &Ids, at: usize) -> Result<Vec<i64>> {
     Ok(of)
 }
 
-/// Classes that are words, in alphabetical order. The word -1 is no label, unless it is a class of
-/// a model.
+/// Reads classes that are words, in alphabetical order. The word -1 means no label, unless it is a
+/// class of the model.
 fn named_classes(table: &Table, ids: &Ids, at: usize, expected: &Expected) -> Result<Named> {
     let minus_one = expected.classes.iter().any(|name| name == "-1");
     let (mut of, mut placed) = (vec![NO_LABEL; ids.len() as usize], Placed::new(ids));

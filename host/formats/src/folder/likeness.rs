@@ -1,11 +1,11 @@
-//! Ids that differ, although they probably mean the same: `1.0` and `1`, `n1` and `1`.
+//! Recognition of ids that differ but probably mean the same: `1.0` and `1`, `n1` and `1`.
 
 use std::collections::HashMap;
 
-/// Number of ids of each table that are compared.
+/// Maximum number of ids of each table that are compared.
 pub(super) const SAMPLE: usize = 1000;
 
-/// Letters with marks, each list after the letter without one.
+/// Letters with diacritics, listed after their base letter.
 const MARKED: [(char, &str); 14] = [
     ('a', "àáâãäåāăąǎ"),
     ('c', "çćĉċč"),
@@ -23,13 +23,13 @@ const MARKED: [(char, &str); 14] = [
     ('z', "źżž"),
 ];
 
-/// A word without marks of letters.
+/// Returns a word without diacritics.
 fn unmarked(word: &str) -> String {
     let plain = |c: char| MARKED.iter().find(|(_, marked)| marked.contains(c)).map_or(c, |(plain, _)| *plain);
     word.chars().filter(|c| !('\u{300}'..='\u{36f}').contains(c)).map(plain).collect()
 }
 
-/// A whole number without its fraction of zeros.
+/// Returns a whole number without a fraction of zeros.
 fn without_fraction(word: &str) -> &str {
     match word.split_once('.') {
         Some((whole, zeros))
@@ -41,7 +41,7 @@ fn without_fraction(word: &str) -> &str {
     }
 }
 
-/// A number without the letters before it and without leading zeros.
+/// Returns a number without preceding letters and leading zeros.
 fn without_prefix(word: &str) -> &str {
     let digits = word.trim_start_matches(|c: char| !c.is_ascii_digit());
     match !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -53,7 +53,7 @@ fn without_prefix(word: &str) -> &str {
     }
 }
 
-/// The form in which ids that probably mean the same are equal.
+/// Returns a form of an id that is equal for ids that probably mean the same.
 fn skeleton(word: &str) -> String {
     let lower = unmarked(&word.to_lowercase());
     let closed: String =
@@ -61,14 +61,14 @@ fn skeleton(word: &str) -> String {
     without_prefix(without_fraction(&closed)).to_owned()
 }
 
-/// The difference between two ids that probably mean the same.
+/// Describes the difference between two ids that probably mean the same.
 fn difference(a: &str, b: &str) -> &'static str {
     if without_fraction(a) == without_fraction(b) {
         "pandas writes whole numbers as 1.0 once the column had a missing value: astype('Int64') keeps them whole"
     } else if a.to_lowercase() == b.to_lowercase() {
         "they differ in upper and lower case"
     } else if unmarked(&a.to_lowercase()) == unmarked(&b.to_lowercase()) {
-        "they differ in Unicode composition or marks: unicodedata.normalize('NFC', id) gives both one form"
+        "they differ in Unicode composition or marks: unicodedata.normalize('NFC', id) gives both the same form"
     } else if a.split_whitespace().collect::<String>() == b.split_whitespace().collect::<String>() {
         "they differ in blanks"
     } else if without_prefix(a) == without_prefix(b) {
@@ -78,7 +78,8 @@ fn difference(a: &str, b: &str) -> &'static str {
     }
 }
 
-/// Describes two ids, one of each list, that differ but probably mean the same.
+/// Describes two ids, one of each list, that differ but probably mean the same. Returns `None` if
+/// there are none.
 pub(super) fn alike(some: &[String], others: &[String]) -> Option<String> {
     let by_form: HashMap<String, &String> =
         others.iter().take(SAMPLE).map(|word| (skeleton(word), word)).collect();
@@ -88,7 +89,7 @@ pub(super) fn alike(some: &[String], others: &[String]) -> Option<String> {
     })
 }
 
-/// Describes an id among many that a word probably means.
+/// Describes an id among `names` that the user probably meant by `word`.
 pub(super) fn similar<'a>(
     word: &str,
     known: impl Iterator<Item = std::borrow::Cow<'a, str>>,

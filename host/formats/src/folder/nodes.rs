@@ -1,14 +1,15 @@
-//! A table of nodes: ids, features, and perhaps labels and parts of the split, each as a table of its own.
+//! Table of nodes, which is divided into tables of ids, features, and optionally labels and the
+//! split.
 //!
 //! | column | is |
 //! | --- | --- |
 //! | `id`, `node`, `node_id`, `vertex`, `vertex_id`, else the first one | the id |
 //! | the one that the request or `data.toml` names; `label`, `target`, `class` or `y`; else the last one, if it has few values | the labels, unless another table has them |
-//! | `split` | the part, unless another table has it |
-//! | `train_mask`, `val_mask` and `test_mask` | the parts as truth values, without a column `split` |
+//! | `split` | the split, unless another table has it |
+//! | `train_mask`, `val_mask` and `test_mask` | the split as booleans, if there is no column `split` |
 //! | all others | features |
 //!
-//! For a trained model the labels are in the column that held them in training, if there is one.
+//! For a trained model, the labels are in the column that contained them in training, if it exists.
 
 use std::collections::HashSet;
 
@@ -25,24 +26,25 @@ use crate::rows::text::{is_header, label_column};
 use crate::settings::{TableSettings, Use};
 use crate::table::Table;
 
-/// Names of a column of ids.
+/// Names of a column of ids, in lower case.
 const IDS: [&str; 8] = ["id", "node", "node_id", "vertex", "vertex_id", "nodeid", "vertexid", "id:id"];
-/// Names of columns of truth values for the parts: training, validation, test.
+/// Names of boolean columns for the split: training, validation, test.
 pub(super) const MASKS: [&[&str]; 3] =
     [&["train_mask"], &["val_mask", "valid_mask", "validation_mask"], &["test_mask"]];
-/// Maximum number of distinct values of a last column that is taken for the labels.
+/// Maximum number of distinct values of a last column that is read as labels without a label name.
 const MAX_VALUES: usize = 100;
 
-/// Tables that a table of nodes is made of. The first column of each has the ids.
+/// Tables into which a node table is divided. The first column of each contains the ids.
 pub(super) struct Nodes {
     pub(super) features: Option<Table>,
     pub(super) labels: Option<Table>,
     pub(super) split: Option<Table>,
-    /// The ids alone, twice, if no column is a feature.
+    /// Table of the ids (in two equal columns) if no column is a feature.
     pub(super) ids: Option<Table>,
 }
 
-/// Tables of a folder that have labels and parts, so that no column of the nodes has to.
+/// Presence of separate tables with labels and the split in the folder. Node columns need not
+/// contain these.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Others {
     pub(super) labels: bool,
@@ -50,11 +52,11 @@ pub(super) struct Others {
 }
 
 impl Nodes {
-    /// Finds the columns of a table.
+    /// Assigns the columns of a table to their uses.
     ///
     /// # Errors
-    /// [`eciton_graph::error::Error::Malformed`] for columns that the request or `data.toml` names and that do not
-    /// exist; those of reading the table.
+    /// Returns [`eciton_graph::error::Error::Malformed`] for columns that the request or
+    /// `data.toml` names and that do not exist, and the errors of reading the table.
     pub(super) fn of(
         table: &Table,
         request: Request<'_>,
@@ -130,8 +132,8 @@ impl Nodes {
     }
 }
 
-/// Returns a column that is called like labels, unless it has a word of its own for every node, as the names of
-/// nodes in documents of Gephi.
+/// Returns a column with a label name, unless it has a distinct word for every node, as the names
+/// of nodes in Gephi documents have.
 fn named(table: &Table, at: Option<usize>) -> Result<Option<usize>> {
     match at {
         Some(at) if kinds::are_distinct_words(table, at)? => Ok(None),
@@ -139,7 +141,8 @@ fn named(table: &Table, at: Option<usize>) -> Result<Option<usize>> {
     }
 }
 
-/// Returns the last column but those of the `parts`, if it has few values and is not set to another use, as labels are usually written.
+/// Returns the last column that is not one of `parts`, if it has few values and no other use is
+/// set. Labels are usually written there.
 fn last(table: &Table, names: &[String], settings: &TableSettings, parts: &[usize]) -> Result<Option<usize>> {
     let Some(at) = (1..names.len()).rev().find(|at| !parts.contains(at)) else { return Ok(None) };
     if settings.column(&names[at]).is_some() {
@@ -174,7 +177,7 @@ fn last(table: &Table, names: &[String], settings: &TableSettings, parts: &[usiz
     Ok(Some(at))
 }
 
-/// Notes that no column was read as the labels.
+/// Adds a note that no column was read as the labels.
 fn none(table: &Table) -> Option<usize> {
     notes::add(format!(
         "{}: no column was read as the labels: none is called label, target, class or y, and the last one does not \

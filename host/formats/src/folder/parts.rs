@@ -1,4 +1,4 @@
-//! Files of a folder beside its edges: tables and arrays of features, labels, graphs and a split.
+//! Files of a folder besides its edges: tables and arrays of features, labels, graphs and a split.
 
 use std::path::{Path, PathBuf};
 
@@ -15,21 +15,22 @@ use crate::request::Request;
 use crate::settings::TableSettings;
 use crate::table::Table;
 
-/// The tables and arrays of a folder without its edges.
+/// Tables and arrays of a folder without its edges.
 pub(super) struct Parts {
     pub(super) features: Part,
     pub(super) labels: Part,
     pub(super) graphs: Option<Table>,
     pub(super) split: Option<Table>,
-    /// Ids of a table of nodes without features.
+    /// Ids of a node table without features.
     pub(super) ids: Option<Table>,
-    /// Uses of the columns of the features that `data.toml` sets.
+    /// Uses of the feature columns that `data.toml` sets.
     pub(super) settings: TableSettings,
 }
 
 impl Parts {
-    /// Opens the files of a folder, and settles the headers that they and `edges` show together. `own` is a table
-    /// of nodes that the graph's file holds; it goes before that of the folder.
+    /// Opens the files of a folder, and decides which first records are headers by comparing them
+    /// with `edges`. `own` is a node table from the graph's file, which has precedence over that of
+    /// the folder.
     pub(super) fn open(
         folder: &Path,
         roles: &Roles,
@@ -66,7 +67,8 @@ impl Parts {
                     }
                     _ => false,
                 };
-                // All columns of a table that is called features are features, unless the user says otherwise.
+                // All columns of a table called `features` are features, unless the user sets
+                // something else.
                 if roles::is_features(table.path()) && settings.columns.is_empty() && !named {
                     Part::Table(table)
                 } else {
@@ -104,7 +106,7 @@ impl Parts {
         tables.into_iter().flatten().for_each(Table::report_header);
     }
 
-    /// Names of the files, without `.gz`.
+    /// Returns the names of the files, without `.gz`.
     pub(super) fn files(&self) -> Vec<String> {
         let arrays = [&self.features, &self.labels].into_iter().filter_map(|part| match part {
             Part::Array(_, path) => Some(path.clone()),
@@ -117,7 +119,7 @@ impl Parts {
     }
 }
 
-/// Opens a table of labels. If a request names a column, the table has that one alone.
+/// Opens a table of labels. If the request names a column, only that column is used.
 fn labels_of(path: &Path, request: Request<'_>) -> Result<Table> {
     let table = Table::open(path)?;
     match request.label.filter(|_| request.expected.is_none()) {
@@ -132,7 +134,7 @@ fn labels_of(path: &Path, request: Request<'_>) -> Result<Table> {
     }
 }
 
-/// Features or labels, if there are any.
+/// Features or labels of a folder, if they exist.
 pub(super) enum Part {
     None,
     Array(Bytes, PathBuf),

@@ -1,7 +1,7 @@
 //! Roles of the tables of a folder: edges, nodes, labels, split and graphs.
 //!
-//! `data.toml` can name the tables of nodes and edges. Otherwise names decide ([`Roles::named`]), and then the
-//! headers and contents of tables with other names ([`Roles::found`]).
+//! `data.toml` can name the tables of nodes and edges. Otherwise file names decide
+//! ([`Roles::named`]), then headers and contents of tables with other names ([`Roles::found`]).
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use crate::settings::{FILE, Settings};
 use crate::table::Table;
 use crate::{columnar, file};
 
-/// Names of a table of edges, without the ending.
+/// File names of an edge table, without extension.
 pub(crate) const EDGES: [&str; 9] =
     ["edges", "edge", "edge_list", "edgelist", "edge-list", "links", "link", "relations", "relationships"];
-/// Names of a table of features. Its first column has the ids, and all others are features.
+/// File names of a feature table. Its first column contains the ids, and all others are features.
 pub(crate) const FEATURES: [&str; 1] = ["features"];
-/// Names of a table of nodes, which may have columns for labels and the split.
+/// File names of a node table, which may have columns for labels and the split.
 const NODES: [&str; 9] = [
     "feature",
     "nodes",
@@ -32,16 +32,17 @@ const NODES: [&str; 9] = [
     "node_attributes",
     "node_data",
 ];
-/// Names of a table of labels.
+/// File names of a label table.
 const LABELS: [&str; 6] = ["labels", "label", "classes", "node_labels", "targets", "node_label"];
-/// Names of a table of parts.
+/// File names of a split table.
 const SPLITS: [&str; 2] = ["split", "splits"];
-/// Endings of tables of text, in the order in which they are looked for. Those of [`columnar`] follow.
+/// Extensions of text tables, in the order in which they are searched. Those of [`columnar`]
+/// follow.
 const TEXTS: [&str; 6] = ["csv", "tsv", "txt", "csv.gz", "tsv.gz", "txt.gz"];
 /// Maximum number of tables whose contents are compared to find edges.
 const MAX_COMPARED: usize = 8;
 
-/// Files of the roles.
+/// Files of a folder by role.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Roles {
     pub(crate) edges: Option<PathBuf>,
@@ -62,7 +63,8 @@ pub(super) fn find(folder: &Path, names: &[&str]) -> Option<PathBuf> {
     })
 }
 
-/// Returns whether a file has the name of a table with a role, or is a text for people.
+/// Returns whether a file name is that of a table with a role, or of a text for readers such as a
+/// README.
 pub(crate) fn is_part(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default();
     let all = [&EDGES[..], &FEATURES, &NODES, &LABELS, &SPLITS, &["graphs"]];
@@ -73,20 +75,20 @@ pub(crate) fn is_part(name: &str) -> bool {
             .any(|word| lower.starts_with(word))
 }
 
-/// Returns whether a table is one of features alone, by its name.
+/// Returns whether a table contains only features, according to its name.
 pub(super) fn is_features(path: &Path) -> bool {
     let name = plain_name(path).unwrap_or_default();
     FEATURES.contains(&name.split('.').next().unwrap_or_default())
 }
 
 impl Roles {
-    /// Finds the roles by `data.toml` and the names of files.
+    /// Finds the roles by `data.toml` and file names.
     ///
     /// # Errors
-    /// Those of [`Settings::of`], and [`Error::Malformed`] for a file that `data.toml` names and that does not
-    /// exist.
+    /// Returns the errors of [`Settings::read`], and [`Error::Malformed`] for a file that
+    /// `data.toml` names and that does not exist.
     pub(crate) fn named(folder: &Path) -> Result<Self> {
-        let settings = Settings::of(folder)?;
+        let settings = Settings::read(folder)?;
         let set = |file: &Option<String>| {
             let Some(name) = file else { return Ok(None) };
             let path = folder.join(name);
@@ -110,13 +112,13 @@ impl Roles {
         })
     }
 
-    /// Finds the roles that [`Roles::named`] leaves open among tables with other names: a table with columns for
-    /// source and target holds edges, as does one whose first two columns have ids of another table's first
-    /// column. If no table has the labels, the only other table whose first column has the ids of all edges then
-    /// holds the nodes.
+    /// Finds the roles that [`Roles::named`] leaves open, among tables with other names. A table
+    /// with source and target columns contains edges. So does a table whose first two columns have
+    /// ids from the first column of another table. If no table has the labels, a single other table
+    /// whose first column has the ids of all edges is the node table.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for several tables of edges or of nodes.
+    /// Returns [`Error::Malformed`] if several tables can be the edges or the nodes.
     pub(crate) fn found(folder: &Path) -> Result<Self> {
         let mut made = Self::named(folder)?;
         let mut tables = Vec::new();
@@ -160,21 +162,21 @@ impl Roles {
         Ok(made)
     }
 
-    /// Finds the roles of files that lie beside a graph file, which has the edges.
+    /// Finds the roles of the files next to a graph file, which contains the edges.
     ///
     /// # Errors
-    /// As [`Roles::named`].
+    /// Returns the errors of [`Roles::named`].
     pub(crate) fn beside(folder: &Path) -> Result<Self> {
         Ok(Self { edges: None, ..Self::named(folder)? })
     }
 
-    /// Returns the files that have a role.
+    /// Returns the paths of all files that have a role.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         [&self.edges, &self.nodes, &self.labels, &self.split].into_iter().flatten().cloned().collect()
     }
 }
 
-/// Returns the only file of several, or none.
+/// Returns the only file, or `None` if there is none.
 fn only(folder: &Path, mut files: Vec<PathBuf>, role: &str) -> Result<Option<PathBuf>> {
     if files.len() < 2 {
         return Ok(files.pop());
@@ -183,12 +185,12 @@ fn only(folder: &Path, mut files: Vec<PathBuf>, role: &str) -> Result<Option<Pat
     Err(Error::Malformed {
         place: Place::whole(file::name(folder)),
         expected: format!("one table of {role}"),
-        found: format!("several that can be it: {}", eciton_input::text::listed(&names)),
+        found: format!("several candidates: {}", eciton_input::text::listed(&names)),
         remedy: "write data.toml with [nodes] and [edges], each with file = \"NAME\", or move the other tables",
     })
 }
 
-/// Returns whether the header of a table names a source and a target.
+/// Returns whether the header of a table has names for source and target.
 fn names_ends(path: &Path) -> bool {
     Table::open(path).and_then(|table| table.first(2)).is_ok_and(|first| {
         let lower: Vec<String> = first.fields().map(str::to_ascii_lowercase).collect();
@@ -196,9 +198,9 @@ fn names_ends(path: &Path) -> bool {
     })
 }
 
-/// Positions of the columns for sources and targets: the first two, or the only two with such names. Letters
-/// (`u`, `v`) and body parts (`head`, `tail`) are names of measurements too, so they count in the first two
-/// columns alone.
+/// Returns the positions of the source and target columns: the first two, or the only two with such
+/// names. Letters (`u`, `v`) and body parts (`head`, `tail`) may also be names of measurements, so
+/// they count only in the first two columns.
 pub(super) fn ends_of(lower: &[String]) -> Option<[usize; 2]> {
     let is = |at: usize, known: &[&str]| lower.get(at).is_some_and(|name| known.contains(&name.as_str()));
     if is(0, &SOURCES) && is(1, &TARGETS) {
@@ -212,8 +214,8 @@ pub(super) fn ends_of(lower: &[String]) -> Option<[usize; 2]> {
     Some([one(&SOURCES)?, one(&TARGETS)?])
 }
 
-/// Returns whether the first two columns of a table have ids of the first column of one of `others` alone, in
-/// which each id occurs once. Tables that cannot be read are no reason to refuse the folder.
+/// Returns whether the first two columns of a table contain only ids from the first column of one
+/// of `others`, in which each id occurs once. Tables that cannot be read are ignored.
 fn joins<'a>(path: &Path, others: impl Iterator<Item = &'a PathBuf>) -> Result<bool> {
     let table = Table::open(path)?;
     if table.first(1)?.len() < 2 {

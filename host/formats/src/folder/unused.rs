@@ -1,18 +1,18 @@
-//! Files of a folder that were not read, for the reading report.
+//! Reading report about files of a folder that were not read.
 
 use std::path::Path;
 
 use crate::file;
 
-/// Endings of graph files.
+/// File name extensions of graph files.
 const GRAPHS: [&str; 11] =
     ["mtx", "graph", "metis", "edges", "edgelist", "el", "snap", "npz", "graphml", "gml", "gexf"];
-/// Endings of other files that hold data.
+/// File name extensions of other data files.
 const DATA: [&str; 9] = ["csv", "tsv", "txt", "npy", "parquet", "feather", "json", "xlsx", "pkl"];
 
-/// Adds the files of `folder` that have not been read to the reading report: graph files as a warning, other
-/// files of data too, all else as a fact. `used` is the names of the files that were read, without
-/// `.gz`; `instead` says what was read in place of the graph files.
+/// Adds the files of `folder` that were not read to the reading report: graph files as a warning,
+/// other data files as a note, and all others as a fact. `used` contains the names of the files
+/// that were read, without `.gz`. `instead` states what was read instead of the graph files.
 pub(crate) fn report(folder: &Path, used: &[&str], instead: &str) {
     let Ok(files) = file::list(folder) else { return };
     let (mut graphs, mut data, mut others) = (Vec::new(), Vec::new(), Vec::new());
@@ -27,7 +27,7 @@ pub(crate) fn report(folder: &Path, used: &[&str], instead: &str) {
         }
         let (stem, ending) = plain.rsplit_once('.').unwrap_or((plain, ""));
         let ending = ending.to_ascii_lowercase();
-        // Links of a graph are called so in many programs.
+        // Many programs use these names for the links of a graph.
         let edges = ["edges", "edge_list", "edge_index", "links", "adj", "indices"].contains(&stem);
         let text = ["readme", "license", "licence"].iter().any(|word| stem.to_lowercase().starts_with(word));
         if text {

@@ -1,4 +1,4 @@
-//! Cells of a column while they are read.
+//! Cells of a column while it is read.
 
 use eciton_graph::corrections::Number;
 use eciton_graph::encoding::{Cells, Kind, MISSING};
@@ -8,24 +8,25 @@ use super::{finite, parse};
 use crate::dictionary::Codes;
 use crate::missing::is_missing;
 
-/// Missing number.
+/// Value of a missing number.
 const UNKNOWN: Number = Number { rounded: f32::NAN, residual: 0.0 };
 
-/// A column of some rows.
+/// Column of the rows that have been read so far.
 pub(super) struct Column {
-    /// Kind that is set. `None`: the content decides.
+    /// Kind that is set. If `None`, the content decides.
     kind: Option<Kind>,
     pub(super) survey: Survey,
     cells: Form,
 }
 
-/// Cells in the form that all fields have.
+/// Cells in a form that suits all fields so far.
 enum Form {
-    /// Finite numbers.
+    /// All fields are finite numbers.
     Numbers(Vec<Number>),
-    /// Fields that are no finite numbers, or any fields where the kind is set.
+    /// No field is a finite number, or the kind of the column is set to words.
     Words(Words),
-    /// Both. The cells are not stored: if the kind stays open, the column is read again.
+    /// Some fields are finite numbers and some are not. The cells are not stored. If the column
+    /// becomes a feature, it is read again.
     Mixed,
 }
 
@@ -38,7 +39,7 @@ impl Column {
         Self { kind, survey: Survey::default(), cells }
     }
 
-    /// Appends a field. Returns false if it does not fit the kind that is set.
+    /// Appends a field. Returns false if the field does not fit the kind that is set.
     pub(super) fn push(&mut self, field: &str, line: u64) -> bool {
         if let Form::Words(words) = &mut self.cells
             && let Some(&code) = words.positions.get(field)
@@ -82,7 +83,7 @@ impl Column {
         true
     }
 
-    /// Counts the words, each as often as it occurs.
+    /// Counts the words in the survey, each with its number of occurrences.
     fn see_words(&mut self) {
         if let (None, Form::Words(words)) = (self.kind, &mut self.cells) {
             for (word, (count, line)) in words.words.iter().zip(std::mem::take(&mut words.seen)) {
@@ -96,12 +97,12 @@ impl Column {
         self.cells = Form::Mixed;
     }
 
-    /// Puts the cells of a block into the rows `to`.
+    /// Inserts the cells of a block as the rows `to`.
     pub(super) fn put(&mut self, to: &[u32], mut block: Self) {
         block.see_words();
         let empty = (self.survey.is_empty(), block.survey.is_empty());
         self.survey.add(block.survey);
-        // Missing values alone have both forms.
+        // A column of missing values only has both forms.
         if let (Form::Numbers(numbers), Form::Words(_), true) = (&self.cells, &block.cells, empty.0) {
             self.cells = Form::Words(Words::missing(numbers.len()));
         }
@@ -119,7 +120,7 @@ impl Column {
         }
     }
 
-    /// Bytes of the cells.
+    /// Returns the size of the cells in bytes.
     pub(super) fn bytes(&self) -> u64 {
         match &self.cells {
             Form::Numbers(numbers) => (size_of::<Number>() * numbers.len()) as u64,
@@ -128,7 +129,7 @@ impl Column {
         }
     }
 
-    /// Returns the cells of `rows` rows of a kind, or `None` if the column has to be read again.
+    /// Returns the cells of `rows` rows as a kind, or `None` if the column must be read again.
     pub(super) fn finish(self, kind: Kind, rows: usize) -> Option<Cells> {
         Some(match self.cells {
             Form::Mixed => return None,
@@ -153,7 +154,7 @@ impl Column {
     }
 }
 
-/// Puts values into the rows `to`. Rows before them that have none are `missing`.
+/// Writes values to the rows `to`. Earlier rows without a value become `missing`.
 fn scatter<T: Copy>(rows: &mut Vec<T>, to: &[u32], missing: T, of: impl Iterator<Item = T>) {
     let end = to.iter().max().map_or(0, |&last| last as usize + 1);
     if end > rows.len() {
@@ -174,23 +175,24 @@ struct Words {
     positions: Codes<Box<str>>,
     /// Number of cells of each word, and the line of the first one.
     seen: Vec<(u64, u64)>,
-    /// Bytes of the distinct words.
+    /// Size of the distinct words in bytes.
     bytes: u64,
 }
 
 impl Words {
-    /// Returns `rows` missing cells.
+    /// Creates `rows` missing cells.
     fn missing(rows: usize) -> Self {
         Self { codes: vec![MISSING; rows], ..Self::default() }
     }
 
-    /// Returns the code of a word, which is a new one perhaps.
+    /// Returns the code of a word, and adds the word if it is new.
     fn code(&mut self, word: &str) -> u32 {
         match self.positions.get(word) {
             Some(&code) => code,
             None => {
                 let code = self.words.len() as u32;
-                // A word and a key, each with its text; slots of the map are half empty at worst.
+                // A word and a key, each with its text. At worst half of the slots of the map are
+                // empty.
                 self.bytes += 2 * word.len() as u64 + 112;
                 self.words.push(word.to_owned());
                 self.positions.insert(word.into(), code);

@@ -1,10 +1,11 @@
-//! Dates as days since 1970-01-01, with a time as a fraction of a day.
+//! Dates, converted to days since 1970-01-01, with a time as a fraction of a day.
 //!
-//! `YYYY-MM-DD`, `YYYY/MM/DD` and `DD.MM.YYYY` are dates. A time `HH:MM`, `HH:MM:SS` or `HH:MM:SS.FFF` may
-//! follow after `T` or a blank, and then `Z` or an offset `+HH:MM`. Dates without an offset are UTC.
-//! `MM/DD/YYYY` is not a date, because its order of day and month is not certain.
+//! `YYYY-MM-DD`, `YYYY/MM/DD` and `DD.MM.YYYY` are dates. A time `HH:MM`, `HH:MM:SS` or
+//! `HH:MM:SS.FFF` may follow after `T` or a blank, and then `Z` or an offset `+HH:MM`. Dates
+//! without an offset are UTC. `MM/DD/YYYY` is not a date, because the order of day and month is
+//! ambiguous.
 
-/// Returns the days of a date since 1970-01-01.
+/// Returns the number of days from 1970-01-01 to a date, or `None` if the field is not a date.
 pub(super) fn days(field: &str) -> Option<f64> {
     let (date, time) = match field.find(['T', 't', ' ']) {
         Some(at) => (field.get(..at)?, Some(field.get(at + 1..)?)),
@@ -15,7 +16,7 @@ pub(super) fn days(field: &str) -> Option<f64> {
     Some(days + time.map_or(Some(0.0), seconds)? / 86_400.0)
 }
 
-/// Year, month and day.
+/// Parses year, month and day.
 fn split(date: &str) -> Option<(u32, u32, u32)> {
     let separator = *date.as_bytes().iter().find(|byte| !byte.is_ascii_digit())?;
     let mut parts = date.split(char::from(separator));
@@ -30,14 +31,14 @@ fn split(date: &str) -> Option<(u32, u32, u32)> {
     }
 }
 
-/// A number of at most `most` digits.
+/// Parses a number of at most `most` digits.
 fn digits(text: &str, most: usize) -> Option<u32> {
     let plain = !text.is_empty() && text.len() <= most && text.bytes().all(|byte| byte.is_ascii_digit());
     if plain { text.parse().ok() } else { None }
 }
 
-/// Days since 1970-01-01 in the Gregorian calendar, which is extended to the years before it (Hinnant 2013,
-/// "chrono-compatible low-level date algorithms").
+/// Returns the number of days from 1970-01-01 to a date in the proleptic Gregorian calendar
+/// (Hinnant 2013, "chrono-compatible low-level date algorithms").
 fn civil(year: u32, month: u32, day: u32) -> Option<i64> {
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let length = match month {
@@ -58,7 +59,7 @@ fn civil(year: u32, month: u32, day: u32) -> Option<i64> {
     Some(era * 146_097 + of_era - 719_468)
 }
 
-/// Seconds of a time since midnight UTC.
+/// Returns the seconds of a time since midnight UTC.
 fn seconds(time: &str) -> Option<f64> {
     let (time, offset) = match time.strip_suffix(['Z', 'z']) {
         Some(time) => (time, 0.0),
@@ -89,7 +90,7 @@ fn seconds(time: &str) -> Option<f64> {
     }
 }
 
-/// A number of two digits below a limit.
+/// Parses a number of at most two digits that is below `limit`.
 fn below(text: &str, limit: u32) -> Option<u32> {
     digits(text, 2).filter(|&number| number < limit)
 }

@@ -1,4 +1,4 @@
-//! Content of a column of text: what its fields can be read as.
+//! Counts of the fields of a text column by the kinds that they can be read as.
 
 use eciton_graph::corrections::Number;
 use eciton_graph::encoding::Kind;
@@ -11,10 +11,10 @@ use crate::table::Table;
 /// Counts of the fields of a column.
 #[derive(Default)]
 pub(super) struct Survey {
-    /// Fields that are not missing.
+    /// Number of fields that are not missing.
     known: u64,
     numbers: u64,
-    /// Numbers that are not finite in f32, and words for infinity.
+    /// Number of fields that are infinite in f32, or are words for infinity.
     infinite: u64,
     booleans: u64,
     dates: u64,
@@ -30,8 +30,8 @@ impl Survey {
         self.known == 0
     }
 
-    /// Counts `times` equal fields that are not missing, of which the first is in this line. `finite` is the number
-    /// that they are.
+    /// Counts `times` equal fields that are not missing. `line` is the line of the first of them,
+    /// and `finite` is their number if they are one.
     pub(super) fn see(&mut self, field: &str, line: u64, finite: Option<Number>, times: u64) {
         self.known += times;
         if finite.is_some() {
@@ -45,7 +45,7 @@ impl Survey {
             Some(_) => self.infinite += times,
             None if is_infinite(field) => self.infinite += times,
             None => {
-                // A digit opens every date, and no truth value.
+                // Every date starts with a digit, and no boolean does.
                 match field.as_bytes().first().is_some_and(u8::is_ascii_digit) {
                     true => self.dates += times * u64::from(date::days(field).is_some()),
                     false => self.booleans += times * u64::from(boolean(field).is_some()),
@@ -60,7 +60,7 @@ impl Survey {
         }
     }
 
-    /// Adds the counts of fields that follow.
+    /// Adds the counts of later fields.
     pub(super) fn add(&mut self, after: Self) {
         self.known += after.known;
         self.numbers += after.numbers;
@@ -71,7 +71,7 @@ impl Survey {
         self.not_date = self.not_date.take().or(after.not_date);
     }
 
-    /// Returns the kind of a column. Words are categories until they are counted.
+    /// Returns the kind of the column. Words count as a category until distinct words are counted.
     pub(super) fn kind(&self) -> Kind {
         match self.known {
             0 => Kind::Ignored,
@@ -82,10 +82,10 @@ impl Survey {
         }
     }
 
-    /// Refuses a column of numbers or dates in which some fields are neither.
+    /// Refuses a column that is mostly numbers or dates if some fields are not.
     ///
     /// # Errors
-    /// [`Error::Malformed`] with the line of the first such field.
+    /// Returns [`Error::Malformed`] with the line of the first such field.
     pub(super) fn check(&self, table: &Table, name: &str) -> Result<()> {
         if self.kind() != Kind::Category {
             return Ok(());

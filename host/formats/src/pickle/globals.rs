@@ -1,34 +1,35 @@
-//! The table of harmless globals.
+//! Table of the globals that a pickle may use.
 
-/// A global that a pickle may name.
+/// Global (a Python function or class) that a pickle may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Global {
-    /// `numpy.core.multiarray._reconstruct`: an array without cells yet.
+    /// `numpy.core.multiarray._reconstruct`, which creates an array without cells.
     Reconstruct,
     /// `numpy.ndarray`.
     Array,
     /// `numpy.dtype`.
     Dtype,
-    /// `numpy.core.multiarray.scalar`: one number.
+    /// `numpy.core.multiarray.scalar`, which creates a single number.
     Scalar,
-    /// `scipy.sparse.csr_matrix` under its historical module names.
+    /// `scipy.sparse.csr_matrix`, under its historical module names.
     Csr,
     /// `collections.defaultdict`, read as a dictionary.
     DefaultDict,
     /// `list`.
     List,
-    /// `object`, as an argument only.
+    /// `object`, which may occur only as an argument.
     Object,
-    /// `_codecs.encode`, of latin-1 text: how Python 3 writes bytes for Python 2.
+    /// `_codecs.encode` for latin-1 text, by which Python 3 writes bytes for Python 2.
     Encode,
-    /// `copy_reg._reconstructor`: how protocols 0 and 1 make an instance.
+    /// `copy_reg._reconstructor`, by which protocols 0 and 1 create an instance.
     Reconstructor,
-    /// `copyreg.__newobj__`: how protocol 2 makes one where it cannot use its own opcode.
+    /// `copyreg.__newobj__`, by which protocol 2 creates an instance if it cannot use its own
+    /// opcode.
     NewObject,
 }
 
 impl Global {
-    /// The global that `module` and `name` stand for; none for all others, which are refused.
+    /// Returns the global with a module and name, or `None` for all others, which are refused.
     pub fn find(module: &str, name: &str) -> Option<Self> {
         Some(match (module, name) {
             ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct") => Self::Reconstruct,

@@ -1,4 +1,4 @@
-//! The stack machine that runs a pickle.
+//! Stack machine that interprets a pickle.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -18,10 +18,10 @@ pub(super) struct Machine<'a, 'f> {
     start: usize,
     nodes: Vec<Node<'a>>,
     stack: Vec<Item>,
-    /// Heights of the stack at each mark.
+    /// Height of the stack at each mark.
     marks: Vec<usize>,
     memo: HashMap<u64, Item>,
-    /// Bytes copied out of texts so far.
+    /// Number of bytes that have been copied from texts.
     owned: Cell<usize>,
 }
 
@@ -58,7 +58,8 @@ impl<'a, 'f> Machine<'a, 'f> {
             self.limit("pickle stack", "entries", MAX_STACK, self.stack.len())?;
             self.limit("pickle objects", "objects", MAX_OBJECTS, self.nodes.len())?;
             self.limit("pickle memo", "entries", MAX_MEMO, self.memo.len())?;
-            // Objects, and items of lists: 16 bytes for two of the pickle.
+            // Memory for objects, and for items of lists: 16 bytes for every two bytes of the
+            // pickle.
             let taken = self.nodes.len() * size_of::<Node<'_>>() + 16 * self.memo.len() + 8 * self.at;
             if taken > charged {
                 charged = taken + taken / 2 + (1 << 20);
@@ -76,11 +77,11 @@ impl<'a, 'f> Machine<'a, 'f> {
                     return Err(self.wrong("pickle protocol 0 to 4", format!("{version}")));
                 }
             }
-            // FRAME: a hint for buffered reading.
+            // FRAME is a hint for buffered reading.
             0x95 => drop(self.take(8)?),
             b'(' => self.marks.push(self.stack.len()),
             b'0' => match self.marks.last() {
-                // POP also takes back a mark that nothing follows.
+                // POP also removes a mark that is on top of the stack.
                 Some(&height) if height == self.stack.len() => drop(self.marks.pop()),
                 _ => drop(self.pop()?),
             },
@@ -216,7 +217,7 @@ impl<'a, 'f> Machine<'a, 'f> {
     fn text(&mut self, opcode: u8) -> Result<()> {
         let text = match opcode {
             b'V' => {
-                // Raw-unicode-escape; escapes are in names only, which are not read.
+                // Encoding raw-unicode-escape. Escapes occur only in names, which are not used.
                 Cow::Owned(self.line()?.iter().map(|&b| char::from(b)).collect())
             }
             _ => {
@@ -274,7 +275,7 @@ impl<'a, 'f> Machine<'a, 'f> {
         Ok(())
     }
 
-    /// Calls one of the known constructors: NEWOBJ and REDUCE differ only in what Python would do.
+    /// Calls one of the known constructors. NEWOBJ and REDUCE have the same effect here.
     fn call(&mut self, opcode: &str) -> Result<()> {
         let both = self.pop_many(2)?;
         let Item::Global(global) = both[0] else {
@@ -355,7 +356,8 @@ impl<'a, 'f> Machine<'a, 'f> {
         Ok(())
     }
 
-    /// State: (version, shape, dtype, fortran, cells), the version left out in old files.
+    /// Builds an array from its state: (version, shape, dtype, fortran, cells). Old files lack the
+    /// version.
     fn build_array(&mut self, state: Item) -> Result<Node<'a>> {
         let state = self.tuple(state)?.to_vec();
         let &[shape, dtype, fortran, cells] = (match state.len() {
@@ -381,7 +383,7 @@ impl<'a, 'f> Machine<'a, 'f> {
         {
             if Array::cells_of(&shape) != Some(items.len()) {
                 let found = format!("{} objects for shape {shape:?}", items.len());
-                return Err(self.wrong("as many objects as the shape says", found));
+                return Err(self.wrong("the number of objects that the shape states", found));
             }
             return Ok(Node::Objects(cells));
         }
@@ -389,13 +391,14 @@ impl<'a, 'f> Machine<'a, 'f> {
         Ok(Node::Array(self.array(dtype, fortran, shape, data)?))
     }
 
-    /// State: (version, byte order, None, None, None, size, alignment, flags).
+    /// Builds an element type from its state: (version, byte order, None, None, None, size,
+    /// alignment, flags).
     fn build_dtype(&mut self, code: Cow<'a, str>, state: Item) -> Result<Node<'a>> {
         let state = self.tuple(state)?.to_vec();
         let parts = state.get(2..5).unwrap_or(&[]);
         if parts.len() != 3 || parts.iter().any(|&part| part != Item::None) {
-            let found = "one with fields".to_owned();
-            return Err(self.wrong("a type of one number a cell", found));
+            let found = "a type with fields".to_owned();
+            return Err(self.wrong("a type with one number per cell", found));
         }
         let order = self.word(state[1])?;
         if !matches!(order.as_ref(), "<" | ">" | "|" | "=") {
@@ -424,7 +427,7 @@ impl<'a, 'f> Machine<'a, 'f> {
         self.nodes.push(node);
     }
 
-    /// Returns the number of values above the last mark. An opcode must not read below it.
+    /// Returns the number of values above the last mark. An opcode must not read below the mark.
     fn available(&self) -> usize {
         self.stack.len() - self.marks.last().copied().unwrap_or(0).min(self.stack.len())
     }
@@ -442,7 +445,7 @@ impl<'a, 'f> Machine<'a, 'f> {
         Ok(top)
     }
 
-    /// The last `count` objects, exactly.
+    /// Removes the last `count` objects from the stack and returns them.
     fn pop_many(&mut self, count: usize) -> Result<Vec<Item>> {
         if self.available() < count {
             let found = format!("{}", self.available());
@@ -486,7 +489,7 @@ impl<'a, 'f> Machine<'a, 'f> {
         Err(refused_addition(place, "a dictionary"))
     }
 
-    /// Returns the parts of [`Machine::place`], without an allocation.
+    /// Returns the parts of [`Machine::place`] without an allocation.
     fn place_at(&self) -> (&'f str, u64) {
         (self.file, self.start as u64)
     }
@@ -504,7 +507,7 @@ impl<'a, 'f> Machine<'a, 'f> {
         if let Item::Node(at) = item {
             match self.nodes.get(at as usize) {
                 Some(Node::Bytes(bytes)) => return Ok(bytes.clone()),
-                // Python 2's str, read as latin-1 and written again by Python 3.
+                // A `str` of Python 2 that Python 3 read as latin-1 and wrote again.
                 Some(Node::Text(text)) => {
                     let bytes = text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect();
                     if let Some(bytes) = bytes {
@@ -519,7 +522,7 @@ impl<'a, 'f> Machine<'a, 'f> {
         Err(self.wrong("bytes", "another object".to_owned()))
     }
 
-    /// Counts bytes that were copied: a text that is remembered could be copied again and again.
+    /// Counts bytes that are copied, because a text in the memo could be copied again and again.
     fn own(&self, bytes: usize) -> Result<()> {
         self.owned.set(self.owned.get().saturating_add(bytes));
         self.limit(
@@ -565,17 +568,17 @@ impl<'a, 'f> Machine<'a, 'f> {
         Ok(self.take(1)?[0])
     }
 
-    /// An unsigned number of up to eight bytes, the lowest first.
+    /// Reads a little-endian unsigned number of up to eight bytes.
     fn little(&mut self, count: usize) -> Result<u64> {
         Ok(self.take(count)?.iter().rev().fold(0, |n, &b| n << 8 | u64::from(b)))
     }
 
-    /// Bytes after a length of `width` bytes.
+    /// Reads bytes after a length of `width` bytes.
     fn counted(&mut self, width: usize) -> Result<&'a [u8]> {
         let length = self.little(width)?;
         match usize::try_from(length) {
             Ok(length) => self.take(length),
-            Err(_) => Err(self.wrong("a length of this machine", format!("{length}"))),
+            Err(_) => Err(self.wrong("a length that fits into memory", format!("{length}"))),
         }
     }
 
@@ -608,7 +611,7 @@ impl<'a, 'f> Machine<'a, 'f> {
             unit,
             allowed: most as u64,
             found: found as u64,
-            remedy: "convert the data set to plain .npy files, or do not trust this file",
+            remedy: "if you trust the file, convert the data set to plain .npy files",
         })
     }
 }
@@ -618,7 +621,7 @@ fn refused_addition((file, at): (&str, u64), expected: &str) -> Error {
     Error::malformed(Place::byte(file, at), expected, "another object")
 }
 
-/// A quoted Python string with its escapes.
+/// Parses a quoted Python string with its escapes.
 fn unquote(line: &[u8]) -> Option<Vec<u8>> {
     let line = line.trim_ascii();
     let quote = *line.first()?;

@@ -7,39 +7,39 @@ use super::{Item, Node, Pickle};
 use crate::array::Array;
 use crate::csr;
 
-/// One object.
+/// Value in a pickle.
 #[derive(Debug, Clone, Copy)]
 pub enum Value<'p, 'a> {
-    /// `None`, or a global that was never used.
+    /// `None`, or a global that was not used.
     None,
-    /// A flag.
+    /// Boolean.
     Bool(bool),
-    /// A whole number.
+    /// Whole number.
     Int(i64),
-    /// A number.
+    /// Floating-point number.
     Float(f64),
-    /// Bytes, or Python 2's `str`.
+    /// Bytes, or a `str` of Python 2.
     Bytes(&'p [u8]),
-    /// Text.
+    /// Unicode text.
     Text(&'p str),
-    /// An array of numbers.
+    /// Array of numbers.
     Array(&'p Array<'a>),
-    /// Sparse rows; read them with [`Value::sparse_rows`].
+    /// Sparse rows. [`Value::sparse_rows`] reads them.
     Csr(Dict<'p, 'a>),
-    /// A list, a tuple, or an array of Python objects.
+    /// List, tuple, or array of Python objects.
     List(List<'p, 'a>),
-    /// A dictionary.
+    /// Dictionary.
     Dict(Dict<'p, 'a>),
 }
 
-/// The items of a list or tuple.
+/// View of the items of a list or tuple.
 #[derive(Debug, Clone, Copy)]
 pub struct List<'p, 'a> {
     pickle: &'p Pickle<'a>,
     items: &'p [Item],
 }
 
-/// The pairs of a dictionary.
+/// View of the pairs of a dictionary.
 #[derive(Debug, Clone, Copy)]
 pub struct Dict<'p, 'a> {
     pickle: &'p Pickle<'a>,
@@ -47,24 +47,25 @@ pub struct Dict<'p, 'a> {
 }
 
 impl<'p, 'a> List<'p, 'a> {
-    /// The items in order.
+    /// Returns the items in order.
     pub fn iter(self) -> impl Iterator<Item = Value<'p, 'a>> + Clone {
         self.items.iter().map(move |&item| self.pickle.value(item))
     }
 
-    /// Returns the number of values.
+    /// Returns the number of items.
     pub fn len(self) -> usize {
         self.items.len()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether the list has no items.
     pub fn is_empty(self) -> bool {
         self.items.is_empty()
     }
 }
 
 impl<'p, 'a> Dict<'p, 'a> {
-    /// Keys and values in the order they were written; a repeated key is given each time.
+    /// Returns keys and values in the order in which they were written. A repeated key occurs each
+    /// time.
     pub fn iter(self) -> impl Iterator<Item = (Value<'p, 'a>, Value<'p, 'a>)> + Clone {
         self.pairs.iter().map(move |&(k, v)| (self.pickle.value(k), self.pickle.value(v)))
     }
@@ -74,12 +75,12 @@ impl<'p, 'a> Dict<'p, 'a> {
         self.pairs.len()
     }
 
-    /// Returns whether there is none.
+    /// Returns whether the dictionary has no pairs.
     pub fn is_empty(self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// The last value whose key is this word.
+    /// Returns the last value whose key is `word`.
     pub fn get(self, word: &str) -> Option<Value<'p, 'a>> {
         let is = |key| match self.pickle.value(key) {
             Value::Text(text) => text == word,
@@ -92,7 +93,7 @@ impl<'p, 'a> Dict<'p, 'a> {
 }
 
 impl<'p, 'a> Value<'p, 'a> {
-    /// Returns the name of the value's type, for errors.
+    /// Returns the name of the value's type, for error messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::None => "nothing",
@@ -108,7 +109,7 @@ impl<'p, 'a> Value<'p, 'a> {
         }
     }
 
-    /// A whole number, also one in an array of a single cell.
+    /// Returns a whole number. An array of a single cell counts as its cell.
     pub fn integer(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -118,10 +119,10 @@ impl<'p, 'a> Value<'p, 'a> {
         }
     }
 
-    /// The array this is.
+    /// Returns the array.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for anything else.
+    /// Returns [`Error::Malformed`] if the value is not an array.
     pub fn array(&self, file: &str) -> Result<&'p Array<'a>> {
         match self {
             Self::Array(array) => Ok(array),
@@ -129,15 +130,17 @@ impl<'p, 'a> Value<'p, 'a> {
         }
     }
 
-    /// The sparse rows this is, or that an array of one object holds, each row in order.
+    /// Returns sparse rows, with the columns of each row in order. An array of one object counts as
+    /// the object.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for anything else and for parts that do not fit together.
+    /// Returns [`Error::Malformed`] if the value is not sparse rows, or if its parts do not fit
+    /// together.
     pub fn sparse_rows(&self, file: &str) -> Result<SparseRows> {
         self.stored_rows(file).map(csr::Stored::sorted)
     }
 
-    /// [`Value::sparse_rows`] as they are stored.
+    /// Returns sparse rows like [`Value::sparse_rows`], in the form in which they are stored.
     pub(crate) fn stored_rows(&self, file: &str) -> Result<csr::Stored> {
         let parts = match self {
             Self::Csr(parts) => *parts,

@@ -1,20 +1,23 @@
-//! A table of rows: one record a row, one column a feature, and one with labels.
+//! Reader of a table of rows: one record per row, one column per feature, and a label column.
 //!
-//! * The first record is a header if none of its fields is a number, and one is not empty; also if its
-//!   numbers count like column names, and the records below show it ([`crate::header`]).
-//! * The labels' column is named `label`, `target`, `class` or `y`, in any case; without such a name, or
-//!   without a header, it is the last one.
-//! * A column named `id` holds the ids of the rows, one named `split` `train`, `val`, `test` or
-//!   nothing. A first column without a name that counts the rows is refused; one of other distinct values
-//!   holds ids. All other columns are features.
-//! * If every feature is a finite number in every record, the rows are read in one pass. Otherwise the content
-//!   of each column decides its kind ([`crate::kinds`]), and the features are encoded.
-//! * A request can name the labels' column, and `data.toml` next to the table any column's use.
-//! * Labels are classes where all are whole numbers from 0 or words (in alphabetical order), numbers where
-//!   one of them has a fraction or an exponent, or is negative and not -1. Empty, or a word for a missing
-//!   value, is none; so is -1, unless all labels are -1 or 1.
+//! * The first record is a header if none of its fields is a number and at least one is not empty.
+//!   It is also a header if its numbers count like column names and the other records confirm it
+//!   ([`crate::header`]).
+//! * The label column is called `label`, `target`, `class` or `y`, in any case. Without such a name
+//!   or without a header, it is the last column.
+//! * A column called `id` contains the ids of the rows. A column called `split` contains `train`,
+//!   `val`, `test` or nothing. A first column without a name that counts the rows is refused; if
+//!   its values are distinct in another way, they are ids. All other columns are features.
+//! * If every feature is a finite number in every record, the rows are read in one pass. Otherwise
+//!   the content of each column decides its kind ([`crate::kinds`]), and the features are encoded.
+//! * A request can name the label column, and a `data.toml` next to the table can set the use of
+//!   any column.
+//! * Labels are classes if all are whole numbers from 0 or words (in alphabetical order). They are
+//!   numbers if one of them has a fraction or an exponent, or is negative and not -1. An empty
+//!   field or a word for a missing value means no label. -1 also means no label, unless all labels
+//!   are -1 or 1.
 //!
-//! For a trained model features are the columns of its names, in its order, and labels may be
+//! For a trained model, features are the columns with its names, in its order, and labels may be
 //! missing.
 
 mod columns;
@@ -47,8 +50,8 @@ use crate::{file, kinds, labels};
 
 pub(crate) use columns::{is_header, label_column};
 
-/// Returns whether the first record of a file names a column for labels, as an edge list's does
-/// not.
+/// Returns whether the first record of a file names a label column, which is not so for an edge
+/// list.
 pub(crate) fn names_labels(path: &Path) -> bool {
     let first = Table::open(path).and_then(|table| table.first(2));
     first.is_ok_and(|first| {
@@ -58,10 +61,10 @@ pub(crate) fn names_labels(path: &Path) -> bool {
     })
 }
 
-/// Returns the use of each column of a table of rows, as `data.toml` writes it.
+/// Returns the use of each column of a table of rows, as the word for `data.toml`.
 ///
 /// # Errors
-/// As [`open`].
+/// Returns the errors of [`open`].
 pub(crate) fn uses(table: &Table, request: Request<'_>) -> Result<Vec<(String, &'static str)>> {
     let mut columns = Columns::of(table, request)?;
     columns.take_first_as_id(table, None)?;
@@ -73,11 +76,11 @@ pub(crate) fn uses(table: &Table, request: Request<'_>) -> Result<Vec<(String, &
     Ok(uses)
 }
 
-/// Reads such a table.
+/// Reads a table of rows.
 ///
 /// # Errors
-/// [`Error::Malformed`] with line and column for a field that does not fit its column, and for
-/// records of other lengths.
+/// Returns [`Error::Malformed`] with line and column for a field that does not fit its column, and
+/// for records with another number of fields.
 pub(crate) fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let expected = request.expected;
     let table = Table::open(path)?;
@@ -138,13 +141,13 @@ pub(crate) fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     Ok(Dataset { encoded, ..made })
 }
 
-/// Features as they were read.
+/// Features of the rows, in one of two forms.
 enum Read {
     Numbers(Features),
     Typed(encoding::Table),
 }
 
-/// Adds the uses of columns that are no features to the reading report.
+/// Adds the uses of columns that are not features to the reading report.
 fn report_roles(file: &str, columns: &Columns) {
     let roles = [("labels", columns.label), ("ids", columns.id), ("split", columns.split)];
     for (role, at) in roles {
@@ -154,8 +157,8 @@ fn report_roles(file: &str, columns: &Columns) {
     }
 }
 
-/// Reads rows of finite numbers in one pass. Returns `None` if a field is another one, unless a
-/// trained model reads numbers.
+/// Reads rows of finite numbers in one pass. Returns `None` if a field is not a finite number,
+/// unless a trained model reads numbers.
 fn numbers(
     table: &Table,
     columns: &Columns,
@@ -200,11 +203,11 @@ fn numbers(
     let values = values.finish();
     let rows = (values.len() / width) as u64;
     if rows == 0 {
-        return Err(table.empty("a row of features and a label at least"));
+        return Err(table.empty("at least one row of features and a label"));
     }
     for (&column, _) in columns.features.iter().zip(counters).filter(|(_, counts)| rows > 2 && *counts) {
         notes::warn(format!(
-            "{}: feature {} counts the rows from 0; if it is an index, remove it or call it id",
+            "{}: feature {} counts the rows from 0; if it is an index, remove it or rename it to id",
             table.file,
             columns.name(column)
         ));
@@ -219,7 +222,7 @@ fn numbers(
     Ok(Some((features, found)))
 }
 
-/// Reads rows whose columns have kinds of their own.
+/// Reads rows whose columns have different kinds.
 fn typed(
     table: &Table,
     columns: &Columns,
@@ -260,7 +263,7 @@ fn feature(table: &Table, row: &Row, column: usize, columns: &Columns) -> Result
     })
 }
 
-/// Values of columns that are not features.
+/// Values of the columns that are not features.
 #[derive(Default)]
 struct Found {
     labels: StringRecord,
@@ -284,14 +287,14 @@ impl Found {
                 "train" | "training" => self.split.train.push(self.rows),
                 "val" | "valid" | "validation" => self.split.validation.push(self.rows),
                 "test" => self.split.test.push(self.rows),
-                other => return Err(table.wrong(row.line(), "train, val, test or nothing", other)),
+                other => return Err(table.wrong(row.line(), "train, val, test or an empty field", other)),
             }
         }
         self.rows = self.rows.saturating_add(1);
         Ok(())
     }
 
-    /// Appends the rows of the next block of `file`.
+    /// Appends the values of the next block of `file`.
     fn append(&mut self, next: Self, file: &str) -> Result<()> {
         self.labels.extend(&next.labels);
         self.ids.extend(&next.ids);
@@ -301,13 +304,13 @@ impl Found {
             part.extend(of.into_iter().map(|row| first.saturating_add(row)));
         }
         self.rows = first.saturating_add(next.rows);
-        // Lists are half empty at worst: a field has its text and where it ends.
+        // At worst half of a list's capacity is unused. A field has its text and its end position.
         let bytes = |fields: &StringRecord| 2 * (fields.as_slice().len() + 8 * fields.len()) as u64;
         let all = bytes(&self.labels) + bytes(&self.ids);
         self.charge.grow_to(all).map_err(|exceeded| file::exceeded(file, exceeded))
     }
 
-    /// Labels with names of their classes, split and ids.
+    /// Returns the labels with the names of their classes, the split and the ids.
     fn finish(
         self,
         table: &Table,
@@ -332,7 +335,7 @@ impl Found {
     }
 }
 
-/// Ids, of which each row has its own.
+/// Returns the ids, after checking that they are distinct.
 fn unique(table: &Table, ids: &StringRecord) -> Result<Vec<String>> {
     let mut sorted: Vec<&str> = ids.iter().collect();
     sorted.sort_unstable();
@@ -345,7 +348,7 @@ fn unique(table: &Table, ids: &StringRecord) -> Result<Vec<String>> {
     }
 }
 
-/// The labels of a column. `place` names the column.
+/// Returns the labels of a column. `place` names the column in messages.
 fn labels_of(place: &str, fields: &StringRecord, expected: Option<&Expected>) -> Result<Named> {
     let known = || fields.iter().filter(|field| !is_missing(field));
     let mut missing = MissingWords::default();
@@ -360,9 +363,9 @@ fn labels_of(place: &str, fields: &StringRecord, expected: Option<&Expected>) ->
             if let Some(field) = known().find(|field| number(field).is_none()) {
                 return Err(Error::Malformed {
                     place: Place::whole(place),
-                    expected: "a number as label, or nothing where it is unknown".to_owned(),
+                    expected: "a number as label, or an empty field if it is unknown".to_owned(),
                     found: format!("{field:.60?}"),
-                    remedy: "correct the labels, or leave them out: predictions need none",
+                    remedy: "correct the labels, or remove them, because predictions need no labels",
                 });
             }
             return Ok((numbers()?, Vec::new()));

@@ -1,4 +1,4 @@
-//! Records of a table in blocks, which all cores read.
+//! Parallel reading of a table's records, in blocks.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,16 +12,16 @@ use super::{Records, Table};
 
 /// Maximum number of threads that read blocks.
 const MAX_THREADS: usize = 32;
-/// Blocks per thread that are read, or were read and wait for their turn.
+/// Number of blocks per thread that are in flight: being read, or read and waiting for their turn.
 const IN_FLIGHT: u64 = 3;
 
 impl Table {
-    /// Reads the rows, without the header, block by block. `read` makes a value of a block on any thread, and
-    /// `take` receives the values in the order of the file on this one, and returns whether to go on. Blocks depend
-    /// on the file alone.
+    /// Reads the rows, without the header, block by block. `read` computes a value from a block on
+    /// any thread. `take` receives the values on the calling thread in the order of the file, and
+    /// returns whether to continue. The division into blocks depends only on the file.
     ///
     /// # Errors
-    /// The first error in the order of the file, by blocks.
+    /// Returns the first error in the order of the file, by blocks.
     pub(crate) fn blocks<T: Send>(
         &self,
         fields: usize,
@@ -61,7 +61,8 @@ impl Table {
                 let work = move || {
                     let next = || work.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     while let Ok((at, block)) = next() {
-                        // A panic is passed on: the reader would wait for the block's value.
+                        // A panic is passed on, because the reader would otherwise wait for the
+                        // block's value.
                         let result = catch_unwind(AssertUnwindSafe(|| read(block)));
                         if done.send((at, result)).is_err() {
                             return;
@@ -82,7 +83,7 @@ impl Table {
                 }
                 return Ok(());
             }
-            // Workers end when `give` is dropped.
+            // The worker threads end when `give` is dropped.
             let (mut give, mut end) = (Some(give), Ok(()));
             let (mut given, mut taken, mut waiting) = (0, 0, BTreeMap::new());
             while give.is_some() || taken < given {

@@ -1,4 +1,4 @@
-//! The records of a table, one after the other.
+//! Records of a table, one after the other.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -10,29 +10,29 @@ use super::text::{Block, Blocks};
 use super::{Separator, Table};
 use crate::lines::lone_cr;
 
-/// A record.
+/// Record of a table.
 #[derive(Clone, Default)]
 pub(crate) struct Row {
-    /// Text that holds the fields.
+    /// Text that contains the fields.
     text: String,
-    /// Start and end of each field.
+    /// Start and end of each field in the text.
     fields: Vec<(usize, usize)>,
-    /// Number of the line that the record starts in, from 1.
+    /// Number of the line in which the record starts, from 1.
     line: u64,
-    /// Fields of the record that are fields of the row. `None` for all of them.
+    /// Fields of the record that are fields of the row, in this order. If `None`, all fields are.
     select: Option<Arc<[usize]>>,
 }
 
 impl Row {
-    /// Returns the number of the line that the record starts in, from 1.
+    /// Returns the number of the line in which the record starts, from 1.
     pub(crate) fn line(&self) -> u64 {
         self.line
     }
 
-    /// The id in a field of a table.
+    /// Returns the id in a field.
     ///
     /// # Errors
-    /// [`Error::Malformed`] with the line where the field is empty.
+    /// Returns [`Error::Malformed`] with the line if the field is empty.
     pub(crate) fn id(&self, table: &Table, field: usize) -> Result<&str> {
         match self.get(field) {
             "" => Err(Error::Malformed {
@@ -45,7 +45,7 @@ impl Row {
         }
     }
 
-    /// Becomes the first line of a text without quotes. Returns the length of the line.
+    /// Sets the row to the first line of a text without quotes. Returns the length of the line.
     fn split(&mut self, text: &str, separator: u8) -> usize {
         self.fields.clear();
         let (mut start, mut length) = (0, text.len());
@@ -64,7 +64,7 @@ impl Row {
         length
     }
 
-    /// Becomes a record of crate csv.
+    /// Sets the row to a record of the csv crate.
     fn copy(&mut self, record: &StringRecord) {
         self.text.clear();
         self.text.push_str(record.as_slice());
@@ -72,12 +72,12 @@ impl Row {
         self.fields.extend((0..record.len()).filter_map(|at| record.range(at)).map(|of| (of.start, of.end)));
     }
 
-    /// The number of fields.
+    /// Returns the number of fields.
     pub(crate) fn len(&self) -> usize {
         self.select.as_ref().map_or(self.fields.len(), |select| select.len())
     }
 
-    /// A field without the blanks around it; empty where there is none.
+    /// Returns a field without surrounding blanks. The result is empty if the field does not exist.
     pub(crate) fn get(&self, field: usize) -> &str {
         let field = match &self.select {
             None => field,
@@ -92,34 +92,34 @@ impl Row {
         }
     }
 
-    /// The fields.
+    /// Returns the fields in order.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).map(|field| self.get(field))
     }
 }
 
-/// The records of a block.
+/// Reader of the records of a block.
 pub(crate) struct Records<'a> {
     table: &'a Table,
     text: Text,
-    /// Lines of the file before the block.
+    /// Number of lines of the file before the block.
     before: u64,
     row: Row,
-    /// True if the next row is the same one again.
+    /// True if the next call returns the same row again.
     again: bool,
-    /// Minimum number of fields.
+    /// Minimum number of fields of a record.
     fields: usize,
     /// Number of fields and line of the table's first record.
     first: Option<(usize, u64)>,
-    /// Comments after the first record, and the line of the first one.
+    /// Number of comments after the first record, and the line of the first of them.
     pub(super) comments: (u64, u64),
 }
 
 /// Text of a block.
 enum Text {
-    /// Text without quotes, and the position and line of the next record.
+    /// Text without quotes, with the position and line of the next record.
     Plain(String, usize, u64),
-    /// Text with quotes, or with other bytes than UTF-8.
+    /// Text with quotes, or with bytes that are not UTF-8.
     Quoted(Box<Reader<Cursor<Vec<u8>>>>, StringRecord),
 }
 
@@ -142,7 +142,7 @@ impl Text {
 }
 
 impl<'a> Records<'a> {
-    /// Returns no records, before the first block of a table is opened.
+    /// Creates a reader without records, for use before the first block is opened.
     pub(super) fn new(table: &'a Table, fields: usize) -> Self {
         Self {
             table,
@@ -156,7 +156,7 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Returns the records of another block of the same table.
+    /// Returns a reader of another block of the same table.
     pub(super) fn following(&self, block: Block) -> Result<Self> {
         let mut made = Self { first: self.first, ..Self::new(self.table, self.fields) };
         made.open(block)?;
@@ -175,8 +175,8 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Returns the text of a block for crate csv: ends of lines are LF, fields are separated by one blank, and
-    /// comments are empty lines.
+    /// Returns the text of a block in the form for the csv crate: line ends are LF, fields are
+    /// separated by one blank, and comments are empty lines.
     fn plain(&mut self, block: &Block, blanks: bool) -> Result<Vec<u8>> {
         let mut text = Vec::with_capacity(block.text.len());
         let mut open = false;
@@ -210,7 +210,7 @@ impl<'a> Records<'a> {
         Ok(if self.advance()? { Some(&self.row) } else { None })
     }
 
-    /// Goes to the next row; whether there is one.
+    /// Moves to the next row. Returns whether there is one.
     pub(super) fn advance(&mut self) -> Result<bool> {
         if std::mem::take(&mut self.again) {
             return Ok(true);
@@ -232,7 +232,8 @@ impl<'a> Records<'a> {
                         Ok(false) => return Ok(false),
                         Err(error) => return Err(self.refused(error, before)),
                     }
-                    // The record ends in the line before `after`. Lines that it does not span are blank ones before it.
+                    // The record ends in the line before `after`. Lines that it does not span are
+                    // blank lines before it.
                     let after = reader.position().line();
                     let spanned = match after.saturating_sub(before) {
                         0 | 1 => 0,
@@ -261,11 +262,11 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// The error of a record that has not as many fields as the first one.
+    /// Returns the error for a record whose number of fields differs from the first record.
     fn ragged(&self, wanted: usize, line: u64) -> Error {
         let found = self.row.fields.len();
         let remedy = match self.row.get(0).starts_with('#') {
-            true => "lines that start with # are records after the first record: move comments to the start",
+            true => "after the first record, lines that start with # are records: move comments to the start of the file",
             false if found > wanted && self.table.is_edges() => {
                 "write one edge a line (a vertex and its neighbours in one line is an adjacency list), \
                  and give every line the same columns"
@@ -275,9 +276,9 @@ impl<'a> Records<'a> {
                  that hold the separator"
             }
             false if found > wanted => {
-                "give every line as many fields as the first one, and quote fields that hold the separator"
+                "write the same number of fields in every line, and quote fields that contain the separator"
             }
-            false => "give every line as many fields as the first one; a missing value is an empty field",
+            false => "write the same number of fields in every line, with an empty field for a missing value",
         };
         Error::Malformed {
             place: Place::line(&self.table.file, self.row.line()),
@@ -287,7 +288,8 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Returns the error of a record that could not be read; `before` is the line that the reader was in.
+    /// Returns the error for a record that could not be read. `before` is the line at which the
+    /// reader was.
     fn refused(&self, error: csv::Error, before: u64) -> Error {
         let line = self.before + error.position().map_or(1, csv::Position::line).max(before);
         let place = Place::line(&self.table.file, line);
@@ -302,7 +304,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// The rows of a table, one after the other.
+/// Reader of all rows of a table.
 pub(crate) struct Rows<'a> {
     pub(super) blocks: Blocks,
     pub(super) records: Records<'a>,
@@ -325,7 +327,8 @@ impl<'a> Rows<'a> {
         Ok(Some(&self.records.row))
     }
 
-    /// Reads the first row, which [`Rows::next`] returns again; whether there is one.
+    /// Reads the first row, which [`Rows::next`] then returns again. Returns whether there is a
+    /// row.
     pub(super) fn peek(&mut self) -> Result<bool> {
         self.records.again = self.next()?.is_some();
         Ok(self.records.again)

@@ -1,4 +1,4 @@
-//! The text of a table in blocks of whole records.
+//! Text of a table, in blocks of complete records.
 
 use eciton_graph::error::{Error, Place, Result};
 
@@ -6,36 +6,36 @@ use super::{Separator, is_header, is_number};
 use crate::gzip::Source;
 use crate::lines::{MAX_LINE_BYTES, count, lone_cr};
 
-/// Bytes of the first block, which is all that a look at the first record needs.
+/// Number of bytes of the first block. It suffices to examine the first record.
 const FIRST_BYTES: u64 = 1 << 18;
-/// Bytes of other blocks, if no record is longer.
+/// Number of bytes of other blocks, if no record is longer.
 pub(super) const BLOCK_BYTES: u64 = 2 << 20;
 
-/// Whole records of a text.
+/// Block of complete records.
 pub(super) struct Block {
     pub(super) text: Vec<u8>,
-    /// Number of its first line, from 1.
+    /// Number of the block's first line, from 1.
     pub(super) line: u64,
 }
 
-/// Reads a text and cuts it at ends of records. Comments before the first record are left out. Blocks depend on
-/// the text alone.
+/// Reader of a text that divides it at ends of records. Comments before the first record are left
+/// out. The division depends only on the text.
 pub(super) struct Blocks {
     source: Source,
     separator: Separator,
-    /// Bytes that were read, but not handed out. They start with a record.
+    /// Bytes that have been read but not returned. They start with a record.
     raw: Vec<u8>,
-    /// Line that `raw` starts in.
+    /// Number of the line in which `raw` starts.
     line: u64,
-    /// Bytes of `raw` that were searched for ends of records.
+    /// Number of bytes of `raw` that have been searched for ends of records.
     searched: usize,
-    /// Position of a quote in `raw` that is open there.
+    /// Position in `raw` of a quote that has not been closed yet.
     open: Option<usize>,
-    /// The first line that is a record, from 1.
+    /// Number of the first line that is a record, from 1.
     pub(super) first: u64,
     done: bool,
     block_bytes: u64,
-    /// Comments before the first record, and the first of them that may be a record.
+    /// Number of comments before the first record, and the first of them that may be a record.
     comments: u64,
     doubtful: Option<(u64, Vec<u8>)>,
 }
@@ -57,8 +57,8 @@ impl Blocks {
         }
     }
 
-    /// Adds comments before the first record to the reading report. A comment with as many fields as the
-    /// first record may be a record whose id starts with `#`.
+    /// Adds comments before the first record to the reading report. A comment with the same number
+    /// of fields as the first record may be a record whose id starts with `#`.
     pub(super) fn report_comments(&self, file: &str, first: &[u8], separator: Separator) {
         use eciton_input::notes;
         if self.comments > 0 {
@@ -91,7 +91,8 @@ impl Blocks {
         }
     }
 
-    /// Reads up to the first line that is no comment and not blank. Returns it, if there is one.
+    /// Reads up to the first line that is neither a comment nor blank. Returns it, or `None` if
+    /// there is none.
     pub(super) fn first_line(&mut self) -> Result<Option<&[u8]>> {
         let mut from = 0;
         while self.first == 0 {
@@ -178,7 +179,7 @@ impl Blocks {
     /// Reads further bytes.
     ///
     /// # Errors
-    /// [`Error::Limit`] if a record that is not at its end is too long.
+    /// Returns [`Error::Limit`] if an incomplete record is too long.
     fn read(&mut self) -> Result<()> {
         let (found, start) = (self.raw.len() as u64, self.line == 1 && self.raw.is_empty());
         if found > MAX_LINE_BYTES {
@@ -188,10 +189,10 @@ impl Blocks {
                 unit: "bytes",
                 allowed: MAX_LINE_BYTES,
                 found,
-                remedy: "write one record a line, and close quotes",
+                remedy: "write one record per line, and close all quotes",
             });
         }
-        // A byte order mark is read at once.
+        // A byte order mark must be read as a whole.
         let bytes = if self.first == 0 { self.block_bytes.clamp(4, FIRST_BYTES) } else { self.block_bytes };
         self.raw.reserve(bytes as usize);
         self.done = self.source.read(&mut self.raw, bytes)? == 0;
@@ -201,14 +202,16 @@ impl Blocks {
         Ok(())
     }
 
-    /// Number of the line of a byte of `raw`.
+    /// Returns the line number of a byte of `raw`.
     fn line_of(&self, at: usize) -> u64 {
         self.line + count(self.raw.get(..at).unwrap_or_default())
     }
 
-    /// Searches the bytes that were not searched yet. Returns the end of the last whole record in them, or 0.
+    /// Searches the bytes that have not been searched. Returns the end of the last complete record
+    /// in them, or 0.
     ///
-    /// A quote opens where a field starts, as crate csv has it, and hides ends of lines until it closes.
+    /// As in the csv crate, a quote opens only at the start of a field, and hides line ends until
+    /// it closes.
     fn ends(&mut self) -> usize {
         let (mut end, mut at) = (0, self.searched);
         while let Some(rest) = self.raw.get(at..).filter(|rest| !rest.is_empty()) {
@@ -220,7 +223,7 @@ impl Blocks {
                 let Some(quote) = quote else { break };
                 match rest.get(quote + 1) {
                     Some(b'"') => at += quote + 2,
-                    // The next byte decides whether the quote closes.
+                    // The next byte determines whether the quote closes.
                     None if !self.done => {
                         self.searched = at + quote;
                         return end;

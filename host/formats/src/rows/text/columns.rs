@@ -1,4 +1,4 @@
-//! Purposes of the columns of a table of rows.
+//! Uses of the columns of a table of rows.
 
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
@@ -14,30 +14,30 @@ use crate::settings::{Settings, TableSettings, Use};
 use crate::table::{Table, is_unnamed};
 use crate::{columns, kinds};
 
-/// Returns whether the names of columns are those of a table of edges, without a column for labels.
+/// Returns whether the names of columns are those of a table of edges without a label column.
 fn names_edges(names: &[String]) -> bool {
     let is = |at: usize, known: &[&str]| names.get(at).is_some_and(|name| known.contains(&name.as_str()));
     let labels = (2..names.len()).any(|at| is(at, &LABELS));
     is(0, &SOURCES) && is(1, &TARGETS) && !labels
 }
 
-/// Purposes of the columns of a table.
+/// Uses of the columns of a table of rows, as positions of columns.
 pub(super) struct Columns {
     pub(super) count: usize,
-    /// In the order of the model, if there is one.
+    /// Feature columns, in the order of the model if there is one.
     pub(super) features: Vec<usize>,
-    /// `None` for data without labels, which only a trained model may have.
+    /// Label column. `None` for data without labels, which is allowed only for a trained model.
     pub(super) label: Option<usize>,
     pub(super) id: Option<usize>,
     pub(super) split: Option<usize>,
-    /// Names as they are written, where there is a header.
+    /// Names in their original case. Empty if there is no header.
     pub(super) names: Vec<String>,
     /// Uses that `data.toml` sets.
     pub(super) settings: TableSettings,
 }
 
 impl Columns {
-    pub(super) fn of(table: &Table, request: Request<'_>) -> Result<Self> {
+    pub(super) fn assign(table: &Table, request: Request<'_>) -> Result<Self> {
         let expected = request.expected;
         let first = table.first(if expected.is_some() { 1 } else { 2 })?;
         let names: Vec<String> = first.fields().map(str::to_owned).collect();
@@ -50,14 +50,14 @@ impl Columns {
                 place: Place::line(&table.file, first.line()),
                 expected: "a row of features and a label".to_owned(),
                 found: format!("the header of a table of edges: {:.60?}", lower.join(", ")),
-                remedy: "name the folder that it lies in, as edges.csv; a table of rows names its last column label",
+                remedy: "for a graph, rename the table to edges.csv and give its folder; for rows, name the label column label",
             });
         }
         table.settle(header);
         table.refuse_index()?;
         let count = first.len();
         let names = if header { names } else { Vec::new() };
-        let settings = Settings::of(parent(table.path()))?.nodes_in(table.path());
+        let settings = Settings::read(parent(table.path()))?.nodes_in(table.path());
         settings.check(&names, &table.file)?;
         let made = Self { count, features: Vec::new(), label: None, id: None, split: None, names, settings };
         let made = match expected {
@@ -65,24 +65,25 @@ impl Columns {
             None => made.plain(table, request)?,
         };
         if made.features.is_empty() {
-            return Err(table.wrong(first.line(), "a column of features beside the label", "none"));
+            return Err(table.wrong(first.line(), "a column of features in addition to the label", "none"));
         }
         Ok(made)
     }
 
-    /// Position of the first column with this name in any case, if it is no feature yet.
+    /// Returns the position of the first column with this name in any case, unless it is a feature.
     fn named(&self, name: &str) -> Option<usize> {
         let found = self.names.iter().position(|known| known.eq_ignore_ascii_case(name))?;
         (!self.features.contains(&found)).then_some(found)
     }
 
-    /// Position of the column that holds ids: `id`, or a first column without a name.
+    /// Returns the position of the id column: a column called `id`, or a first column without a
+    /// name.
     fn ids(&self) -> Option<usize> {
         let unnamed = || self.names.first().is_some_and(|name| is_unnamed(name)).then_some(0);
         self.named("id").or_else(unnamed)
     }
 
-    /// Columns of a data set to train with.
+    /// Assigns the columns of a data set for training.
     fn plain(mut self, table: &Table, request: Request<'_>) -> Result<Self> {
         let set = |how| self.settings.position(how, &self.names, &table.file);
         let (id, split) = (set(Use::Id)?, set(Use::Split)?);
@@ -101,8 +102,8 @@ impl Columns {
         Ok(self)
     }
 
-    /// Takes a first column of distinct words for the ids, if no column is called so and no model
-    /// reads it.
+    /// Uses a first column of distinct words as the ids, if there is no other id column and no
+    /// model reads it.
     pub(super) fn take_first_as_id(&mut self, table: &Table, expected: Option<&Expected>) -> Result<()> {
         let Some(name) = self.names.first() else { return Ok(()) };
         let read =
@@ -116,15 +117,15 @@ impl Columns {
         Ok(())
     }
 
-    /// Returns whether kinds are set, so that the content of fields does not decide them.
+    /// Returns whether the kinds of some columns are set, so that the content does not decide them.
     pub(super) fn has_kinds(&self) -> bool {
         self.settings.columns.iter().any(|(_, how)| matches!(how, Use::Feature(_)))
     }
 
-    /// Columns of data for a trained model.
+    /// Assigns the columns of data for a trained model.
     fn expected(mut self, table: &Table, expected: &Expected) -> Result<Self> {
         if !expected.encoders.is_empty() {
-            // The columns that encoders read are found by their names, and read by `typed`.
+            // The columns that encoders read are found by their names and read by `typed`.
             let target = expected.target.first().map(String::as_str);
             self.label = target.into_iter().chain(LABELS).find_map(|name| self.named(name));
             (self.id, self.split) = (self.ids(), self.named("split"));
@@ -169,9 +170,9 @@ impl Columns {
             found => Err(Error::Malformed {
                 place: Place::whole(&table.file),
                 expected: format!(
-                    "the {wanted} feature columns of the model, and perhaps a column of labels"
+                    "the {wanted} feature columns of the model, and optionally a label column"
                 ),
-                found: format!("{found} columns of features"),
+                found: format!("{found} feature columns"),
                 remedy: "give the columns that the model was trained on, in their order",
             }),
         }
@@ -193,7 +194,7 @@ pub(crate) fn is_header(table: &Table, first: &[String]) -> Result<bool> {
     if numbers == 0 {
         return Ok(words > 0);
     }
-    // Columns may have been put into another order, so the numbers count in any order.
+    // The columns may have been reordered, so the numbers may count in any order.
     let mut values: Vec<&str> = fields().filter(|field| !field.is_empty() && !is_word(field)).collect();
     values.sort_by_key(|field| canonical(field));
     let whole = values.iter().all(|field| canonical(field).is_some())
@@ -210,7 +211,7 @@ pub(crate) fn is_header(table: &Table, first: &[String]) -> Result<bool> {
     let columns = || first.iter().enumerate().map(|(at, field)| (at, field.as_str()));
     let own_word = |known: &[&str]| columns().any(|(at, field)| known.contains(&field) && !below.again[at]);
     let above_numbers = columns().any(|(at, field)| is_word(field) && below.numbers[at]);
-    // The last column may hold labels.
+    // The last column may contain labels.
     let last = if words == 0 { first.len() - 1 } else { first.len() };
     let counted: Vec<usize> = columns()
         .filter(|(at, field)| number(field).is_some() && !field.is_empty() && *at < last)
@@ -243,14 +244,14 @@ fn is_word(field: &str) -> bool {
     !field.is_empty() && number(field).is_none()
 }
 
-/// Returns the position of the column that a request names for the labels.
+/// Returns the position of the label column that a request names.
 ///
 /// # Errors
-/// [`Error::Malformed`] that lists the columns.
+/// Returns [`Error::Malformed`] that lists the columns if there is no such column.
 pub(crate) fn label_column(names: &[String], label: &str, file: &str) -> Result<usize> {
     column(names, label).map(|at| at as usize).ok_or_else(|| Error::Malformed {
         place: Place::whole(file),
-        expected: format!("a column {label:.40?} with the labels"),
+        expected: format!("a label column {label:.40?}"),
         found: match names.is_empty() {
             true => "no header, so that no column has a name".to_owned(),
             false => format!("the columns {}", eciton_input::text::listed(names)),
