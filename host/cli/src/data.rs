@@ -194,7 +194,7 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
     };
     let dataset = eciton_train::load(&data)?;
     let report = report::take();
-    let statistics = Statistics::of(&dataset);
+    let statistics = Statistics::from_dataset(&dataset);
     let survey = || stat::survey(&dataset.graph);
     if !arguments.json {
         print(&dataset, &statistics, output);

@@ -263,7 +263,7 @@ impl<'a> Array<'a> {
 
     /// Returns all cells as whole numbers, row-major. Floating-point cells must have whole values.
     pub fn to_i64(&self) -> Result<Vec<i64>> {
-        self.read("whole numbers of 64 bits", |cell| match cell {
+        self.read("64-bit whole numbers", |cell| match cell {
             Cell::Int(value) => i64::try_from(value).ok(),
             Cell::Float(value) => (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64),
         })

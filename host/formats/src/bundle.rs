@@ -201,7 +201,7 @@ impl<R: Read + Seek> Bundle<R> {
         if vertices != u64::from(adjacency.columns) {
             return Err(Error::malformed(
                 Place::whole(self.npz.place(shape)),
-                "as many rows as columns",
+                "the same number of rows and columns",
                 format!("{vertices} rows, {} columns", adjacency.columns),
             ));
         }

@@ -134,7 +134,7 @@ struct Contents {
 impl Columns {
     /// Finds the feature columns. With `expected`, these are the columns that a model was trained
     /// on, by their names.
-    pub(crate) fn of(table: &Table, expected: Option<&Expected>) -> Result<Self> {
+    pub(crate) fn select(table: &Table, expected: Option<&Expected>) -> Result<Self> {
         let all = table.names(0)?;
         let wanted = expected.map(|expected| &expected.edge_features[..]).unwrap_or_default();
         let mut report = Vec::new();
@@ -160,8 +160,8 @@ impl Columns {
         Ok(Self { of, names, values, file: table.file.clone(), report })
     }
 
-    /// Returns the numeric columns: those with a number in the first record, if every field after
-    /// the ids is a number there.
+    /// Returns the columns after the ids that have a number in the first record. Adds lines about
+    /// other columns to `report`. Refuses a column that has numbers but no words later on.
     fn found(table: &Table, report: &mut Vec<(Level, String)>) -> Result<Vec<usize>> {
         let mut rows = table.rows(2)?;
         let Some(first) = rows.next()? else { return Ok(Vec::new()) };
@@ -199,7 +199,7 @@ impl Columns {
                 }
                 Contents { numbers, words, .. } if numbers > words => {
                     let text = format!(
-                        "{}: column {} is not used: it has a number in {numbers} records, but a word in {words}",
+                        "{}: column {} is not used, because it has a number in {numbers} records, but a word in {words}",
                         table.file,
                         at + 1
                     );
@@ -207,7 +207,7 @@ impl Columns {
                 }
                 _ if !table.header.get() => {
                     let text = format!(
-                        "{}: column {} is not used: edge features are columns of numbers",
+                        "{}: column {} is not used, because edge features must be numbers",
                         table.file,
                         at + 1
                     );

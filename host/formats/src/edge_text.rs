@@ -83,7 +83,7 @@ pub(crate) fn records(
             Fault { at: start, expected, found: excerpt(line) }
         };
         let (Some(source), Some(target)) = (number(block, &mut at), number(block, &mut at)) else {
-            return Err(fault("two vertex ids, whole numbers from 0 below 2^64".to_owned()));
+            return Err(fault("two vertex ids, which are whole numbers from 0 to 2^64 - 1".to_owned()));
         };
         if fields > 2 && matches!(block.get(at), None | Some(b'\n')) {
             return Err(fault(format!("{fields} fields")));
@@ -256,7 +256,7 @@ impl ValueFields {
         }
         let at: Vec<String> = self.words.iter().map(|at| (at + 3).to_string()).collect();
         let text = format!(
-            "{file}: field {} of each edge is not used: it is no number in the first edge ({})",
+            "{file}: field {} of each edge is not used, because it is not a number in the first edge ({})",
             at.join(", "),
             eciton_input::text::cut(first.trim(), 60)
         );

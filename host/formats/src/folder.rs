@@ -171,9 +171,9 @@ pub(crate) fn open_tables(
     }
 
     joins::report(&edges, &read.pairs, &parts, &ids)?;
-    let graphs = of_graphs.as_ref().map(|table| GraphIds::of(table, &ids)).transpose()?;
+    let graphs = of_graphs.as_ref().map(|table| GraphIds::from_table(table, &ids)).transpose()?;
     if let Some(GraphIds { graphs, .. }) = &graphs {
-        let graph_of = |vertex: u32| graphs.of().get(vertex as usize);
+        let graph_of = |vertex: u32| graphs.standing_of_vertices().get(vertex as usize);
         if let Some(at) = read.pairs.iter().position(|&(source, target)| graph_of(source) != graph_of(target))
         {
             let mut rows = edges.rows(2)?;
@@ -194,7 +194,7 @@ pub(crate) fn open_tables(
     let edge_names = rows.as_ref().map(|rows| rows.names.clone()).unwrap_or_default();
     let (graph, placed) = graph_of(&edges.file, vertices, pairs, rows.as_ref(), false)?;
     drop(rows);
-    let mut known = Attributes::of(&parts, &ids, graphs, request)?;
+    let mut known = Attributes::from_parts(&parts, &ids, graphs, request)?;
     known.names.edge_features = edge_names;
     edges.report_header();
     if !own {
@@ -287,7 +287,7 @@ pub(crate) fn open_rows(folder: &Path, request: Request<'_>) -> Result<Dataset> 
         ids_or_header(table, Some(&ids))?;
     }
     let graph = Graph::from_edges(ids.len(), std::iter::empty(), Options::default())?;
-    let known = Attributes::of(&parts, &ids, None, request)?;
+    let known = Attributes::from_parts(&parts, &ids, None, request)?;
     let used = parts.files();
     let used: Vec<&str> = used.iter().map(String::as_str).collect();
     unused::report(folder, &used, "features and labels were read as rows without a graph");

@@ -50,7 +50,11 @@ fn too_large(file: &str, allowed: u64, found: u64) -> Error {
 
 fn damaged(file: &str, at: u64, error: &std::io::Error) -> Error {
     let place = Place::byte(file, at);
-    Error::malformed(place, "a complete gzip file (the byte position is that of the uncompressed content)", error.to_string())
+    Error::malformed(
+        place,
+        "a complete gzip file (the byte position is that of the uncompressed content)",
+        error.to_string(),
+    )
 }
 
 /// Uncompresses a whole file in memory, up to [`file::MAX_FILE_BYTES`].

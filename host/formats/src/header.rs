@@ -39,7 +39,7 @@ pub(crate) struct Below {
 }
 
 impl Below {
-    pub(crate) fn of(table: &Table) -> Result<Self> {
+    pub(crate) fn from_table(table: &Table) -> Result<Self> {
         let mut rows = table.records(0)?;
         let first: Vec<String> =
             rows.next()?.map(|row| row.fields().map(str::to_owned).collect()).unwrap_or_default();

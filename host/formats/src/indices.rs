@@ -47,10 +47,10 @@ pub(crate) fn refuse_mask(numbers: &[u32], rows: usize, file: &str) -> Result<()
     if zeros + ones < numbers.len() || (zeros <= 1 && ones <= usize::from(rows > 1)) {
         return Ok(());
     }
-    let length = if numbers.len() == rows { ", as many as rows" } else { "" };
+    let length = if numbers.len() == rows { ", one value per row" } else { "" };
     Err(Error::Malformed {
         place: Place::whole(file),
-        expected: "the numbers of the rows in this part, each once".to_owned(),
+        expected: "the row numbers of this part of the split, each once".to_owned(),
         found: format!("a mask: {zeros} times 0 and {ones} times 1{length}"),
         remedy: "write numpy.flatnonzero(mask), or the mask as booleans: mask.astype(bool)",
     })

@@ -61,7 +61,7 @@ pub(crate) struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     /// Creates the selection of columns `wanted`, each of which may set a kind.
-    pub(crate) fn of(table: &'a Table, wanted: Vec<Wanted>) -> Self {
+    pub(crate) fn new(table: &'a Table, wanted: Vec<Wanted>) -> Self {
         Self { table, wanted, given: false }
     }
 
@@ -92,7 +92,7 @@ impl<'a> Columns<'a> {
             name: encoder.name.clone(),
             kind: Some(encoder.kind),
         });
-        Ok(Self { given: true, ..Self::of(table, wanted.collect()) })
+        Ok(Self { given: true, ..Self::new(table, wanted.collect()) })
     }
 
     /// Reads the cells of `rows` rows, or of all rows if the number is unknown. `see` collects what
@@ -352,7 +352,7 @@ pub(crate) fn uses(
 ) -> Result<Vec<(String, &'static str)>> {
     let wanted = |&at: &usize| Wanted { at, name: names[at].clone(), kind: settings.kind(&names[at]) };
     let mut rows = 0;
-    let found = Columns::of(table, columns.iter().map(wanted).collect());
+    let found = Columns::new(table, columns.iter().map(wanted).collect());
     let read = found.read(None, |(), _| Ok(()), |(), count| Ok(following(&mut rows, count)))?;
     Ok(read.columns.into_iter().map(|column| (column.name, column.kind.name())).collect())
 }
@@ -367,7 +367,7 @@ pub(crate) fn no_feature(table: &Table, read: &encoding::Table) -> Error {
                 .to_owned(),
         found: format!("only {}, whose fields are missing, or different in most rows", listed(&names)),
         remedy: "set the kind of a column to \"category\" or \"hashed\" in a data.toml (`eciton data init`), or remove \
-                 the columns and attributes: a graph without any gives each vertex a feature of its own",
+                 the columns and attributes: without any, each vertex of a graph gets its own one-hot feature",
     }
 }
 
@@ -436,7 +436,7 @@ mod tests {
     fn read(table: &Table, kinds: &[Option<Kind>]) -> Result<encoding::Table> {
         let wanted = |(at, kind): (usize, &Option<Kind>)| Wanted { at, name: format!("c{at}"), kind: *kind };
         let mut rows = 0;
-        Columns::of(table, kinds.iter().enumerate().map(wanted).collect()).read(
+        Columns::new(table, kinds.iter().enumerate().map(wanted).collect()).read(
             None,
             |(), _| Ok(()),
             |(), count| Ok(following(&mut rows, count)),

@@ -171,7 +171,7 @@ impl Header {
             };
             if rows != columns {
                 return Err(wrong(
-                    "as many rows as columns",
+                    "the same number of rows and columns",
                     "for a bipartite graph, write one square matrix over the vertices of both sides",
                 ));
             }
@@ -202,7 +202,7 @@ impl Header {
             unit: "vertices",
             allowed,
             found: self.vertices,
-            remedy: "leave out rows that have no entry",
+            remedy: "remove rows that have no entry",
         })
     }
 

@@ -176,10 +176,12 @@ impl Header {
         let mut words = line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
         for _ in 0..self.before {
             let word = words.next().unwrap_or_default();
-            whole(word).ok_or_else(|| wrong("the vertex's sizes and weights, whole numbers", word))?;
+            whole(word)
+                .ok_or_else(|| wrong("the vertex's sizes and weights, which are whole numbers", word))?;
         }
         while let Some(word) = words.next() {
-            let neighbour = whole(word).ok_or_else(|| wrong("a neighbour, a whole number from 1", word))?;
+            let neighbour =
+                whole(word).ok_or_else(|| wrong("a neighbour, which is a whole number from 1", word))?;
             if neighbour == 0 || neighbour > self.vertices {
                 return Err(Error::UnknownVertex {
                     place: Place::line(file, number),
@@ -226,7 +228,11 @@ pub fn partition(path: &Path, vertices: Option<u64>) -> Result<Vec<u32>> {
             }
             None => {
                 let place = Place::line(&name, number);
-                return Err(Error::malformed(place, "the vertex's part, one whole number", excerpt(line)));
+                return Err(Error::malformed(
+                    place,
+                    "the vertex's part, which is one whole number",
+                    excerpt(line),
+                ));
             }
         }
         Ok(())

@@ -135,7 +135,7 @@ fn classes(table: &Table, vertices: u64) -> Result<(Labels, Vec<String>)> {
     table.each(0, |row| {
         if row.len() <= id_column.max(class_column) {
             let found = format!("{} fields", row.len());
-            return Err(table.wrong(row.line(), "as many fields as the header", &found));
+            return Err(table.wrong(row.line(), "the same number of fields as the header", &found));
         }
         let (id, class) = (vertex(table, row.line(), row.get(id_column), vertices)?, row.get(class_column));
         known.insert(class.to_owned());

@@ -54,7 +54,7 @@ impl<'a> Npy<'a> {
         }
         let Some(header) = bytes.get(start..start + length) else {
             let found = format!("{} bytes (version {version})", bytes.len() - start);
-            return Err(wrong(start, "the whole header", found));
+            return Err(wrong(start, "the complete header", found));
         };
         let header =
             Header::parse(header).map_err(|(at, expected, found)| wrong(start + at, expected, found))?;

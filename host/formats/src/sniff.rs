@@ -23,7 +23,7 @@ pub fn image_shape(path: &Path) -> Option<[u32; 3]> {
             gzip::Source::open(&x).ok()?.read(&mut start, npy::MAX_START_BYTES as u64).ok()?;
             Npy::parse(&start, "x").ok()?.shape().to_vec()
         }
-        false if matches!(Kind::of(path), Ok(Some(Kind::Bundle))) => {
+        false if matches!(Kind::detect(path), Ok(Some(Kind::Bundle))) => {
             let mut npz = Npz::open(path).ok()?;
             let (x, _) = rows::names(&npz.keys(), None)?;
             Npy::parse(&npz.entry(x).ok()?, x).ok()?.shape().to_vec()
@@ -39,11 +39,11 @@ pub fn image_shape(path: &Path) -> Option<[u32; 3]> {
     Some([side(height)?, side(width)?, side(channels)?])
 }
 
-/// Returns whether a file is prose and not an edge list. This is so if the file would be read as an
-/// edge list, and at least a quarter of its lines do not have two to four fields.
+/// Returns whether a file is prose and not an edge list. A file is prose if it
+/// would be read as an edge list, but fewer than three quarters of its lines have two to four fields.
 #[must_use]
 pub fn is_prose(path: &Path) -> bool {
-    if !path.is_file() || is_rows(path) || !matches!(Kind::of(path), Ok(Some(Kind::EdgeList))) {
+    if !path.is_file() || is_rows(path) || !matches!(Kind::detect(path), Ok(Some(Kind::EdgeList))) {
         return false;
     }
     let mut start = Vec::new();

@@ -181,7 +181,7 @@ fn labels(folder: &Path, name: &str, of: &[u64], graphs: &Graphs) -> Result<Labe
     let (labels, file) = (read(&path)?, file::name(&path));
     let known = labels.rows() as u64;
     let mut standing = vec![None; labels.rows()];
-    for (row, &vertex) in (1..).zip(graphs.of()) {
+    for (row, &vertex) in (1..).zip(graphs.standing_of_vertices()) {
         let graph = of[vertex as usize];
         let Some(slot) = standing.get_mut((graph - 1) as usize) else {
             return Err(Error::Malformed {
@@ -216,7 +216,7 @@ fn classes(path: &Path) -> Result<Labels> {
         };
         numbers.push(number.ok_or_else(|| Error::Malformed {
             place: Place::line(&file, line),
-            expected: "a class, one whole number".to_owned(),
+            expected: "a class, which is one whole number".to_owned(),
             found: shown(fields),
             remedy: "rename the file to graph_attributes if graphs have numbers to predict",
         })?);
@@ -275,7 +275,7 @@ fn features(folder: &Path, name: &str, vertices: u64) -> Result<Features> {
     for vertex in 0..vertices as usize {
         row.clear();
         row.extend((0..).zip(values[vertex * width..(vertex + 1) * width].iter().copied()));
-        row.extend(labels.of(vertex).map(|column| ((width + column) as u32, 1.0)));
+        row.extend(labels.columns_of(vertex).map(|column| ((width + column) as u32, 1.0)));
         sparse.push_row(&mut row);
     }
     Ok(Features::from_sparse(sparse.finish())?.with_corrections(corrections))
@@ -299,7 +299,7 @@ fn edge_rows(folder: &Path, name: &str, edges: usize) -> Result<Option<EdgeRows>
     let mut all = vec![0.0; edges * columns];
     for (edge, row) in all.chunks_exact_mut(columns).enumerate() {
         row[..width].copy_from_slice(&values[edge * width..(edge + 1) * width]);
-        labels.of(edge).for_each(|column| row[width + column] = 1.0);
+        labels.columns_of(edge).for_each(|column| row[width + column] = 1.0);
     }
     EdgeRows::new(columns, all, &file::name(&path)).map(Some)
 }
@@ -334,7 +334,11 @@ impl OneHot {
             check_width(&file, line, fields, range.len())?;
             for (field, (least, largest)) in fields.iter().zip(&mut range) {
                 let number = whole(field).ok_or_else(|| {
-                    Error::malformed(Place::line(&file, line), "a label, a whole number", excerpt(field))
+                    Error::malformed(
+                        Place::line(&file, line),
+                        "a label, which is a whole number",
+                        excerpt(field),
+                    )
                 })?;
                 (*least, *largest) = (number.min(*least), number.max(*largest));
                 numbers.push(number);
@@ -368,7 +372,7 @@ impl OneHot {
     }
 
     /// Returns the columns in which a row has a 1.
-    fn of(&self, row: usize) -> impl Iterator<Item = usize> + '_ {
+    fn columns_of(&self, row: usize) -> impl Iterator<Item = usize> + '_ {
         let numbers = &self.numbers[row * self.each.len()..(row + 1) * self.each.len()];
         self.each.iter().zip(numbers).map(|((least, first), number)| first + number.abs_diff(*least) as usize)
     }

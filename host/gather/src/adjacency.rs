@@ -211,7 +211,7 @@ impl Adjacency {
     /// Returns the neighbours of a vertex, in ascending order. The list is empty if the vertex does
     /// not exist.
     #[inline]
-    pub fn of(&self, vertex: u32) -> &[u32] {
+    pub fn neighbours_of(&self, vertex: u32) -> &[u32] {
         let v = vertex as usize;
         match (self.offsets.get(v), self.offsets.get(v + 1)) {
             (Some(&from), Some(&to)) => &self.neighbours[from as usize..to as usize],
@@ -286,7 +286,8 @@ impl Graph {
         let outgoing = match options.symmetric {
             true => None,
             false => {
-                let targets = (0..vertices as u32).flat_map(|t| incoming.of(t).iter().map(move |&s| (s, t)));
+                let targets =
+                    (0..vertices as u32).flat_map(|t| incoming.neighbours_of(t).iter().map(move |&s| (s, t)));
                 Some(lists(vertices, targets.collect())?).filter(|outgoing| *outgoing != incoming)
             }
         };
@@ -324,7 +325,7 @@ impl Graph {
     /// vertex does not exist.
     #[inline]
     pub fn in_neighbours(&self, vertex: u32) -> &[u32] {
-        self.incoming.of(vertex)
+        self.incoming.neighbours_of(vertex)
     }
 
     /// Returns the number of edges into a vertex.
@@ -336,7 +337,7 @@ impl Graph {
     /// Returns the targets of the edges out of a vertex, in ascending order.
     #[inline]
     pub fn out_neighbours(&self, vertex: u32) -> &[u32] {
-        self.outgoing().of(vertex)
+        self.outgoing().neighbours_of(vertex)
     }
 
     /// Returns the lists of in-neighbours.
@@ -445,7 +446,7 @@ mod tests {
         let graph = Graph::from_edges(3, [(0, 1), (2, 2), (2, 1)].into_iter(), options).unwrap();
         assert_eq!(graph.in_neighbours(1), [0, 2]);
         assert_eq!(graph.out_neighbours(2), [1, 2]);
-        assert_eq!(graph.transpose().unwrap().of(0), [1]);
+        assert_eq!(graph.transpose().unwrap().neighbours_of(0), [1]);
     }
 
     #[test]
@@ -476,7 +477,7 @@ mod tests {
     fn parts_are_checked() {
         let parts = |offsets: &[u64], lists: &[u32]| Adjacency::from_parts(offsets.to_vec(), lists.to_vec());
         let fine = parts(&[0, 2, 2, 3], &[1, 2, 0]).unwrap();
-        assert_eq!((fine.vertices(), fine.of(0)), (3, &[1, 2][..]));
+        assert_eq!((fine.vertices(), fine.neighbours_of(0)), (3, &[1, 2][..]));
         let text = |offsets: &[u64], lists: &[u32]| parts(offsets, lists).unwrap_err().to_string();
         assert!(text(&[0, 2, 2, 3], &[1, 3, 0]).contains("neighbours, row 0: an edge names vertex 3"));
         assert!(text(&[0, 2, 2, 3], &[2, 1, 0]).contains("row 0"));
@@ -509,8 +510,8 @@ mod tests {
             let mut stored = 0;
             for v in 0..vertices as u32 {
                 let wanted = graph.out_neighbours(v).iter().copied().filter(|&u| keep[u as usize]);
-                assert_eq!(kept.of(v), wanted.collect::<Vec<_>>(), "round {round}, vertex {v}");
-                stored += kept.of(v).len();
+                assert_eq!(kept.neighbours_of(v), wanted.collect::<Vec<_>>(), "round {round}, vertex {v}");
+                stored += kept.neighbours_of(v).len();
             }
             assert_eq!((kept.vertices(), kept.neighbours().len()), (graph.vertices(), stored));
         }

@@ -70,7 +70,7 @@ mod tests {
 
     /// A system with these (level, type, size).
     fn system(entries: &[(&str, &str, &str)]) -> Caches {
-        Caches::of(|index, what| {
+        Caches::from_entries(|index, what| {
             let (level, kind, size) = entries.get(index)?;
             let text = match what {
                 "level" => level,

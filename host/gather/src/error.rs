@@ -109,7 +109,7 @@ pub enum Error {
         place: Place,
     },
     /// Two parts of a data set have different numbers of rows or columns.
-    #[error("{place}: found {found} {what}, but {other} has {expected}; the files do not belong together")]
+    #[error("{place}: {found} {what}, but {other} has {expected}; the files do not belong together")]
     Mismatch {
         /// Location of the part that differs.
         place: Place,

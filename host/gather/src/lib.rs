@@ -17,9 +17,9 @@
 //! path (`path`).
 //!
 //! Source rows are in one piece of memory or in several ([`Sources`]). Training with bounded
-//! staleness stores rows of several epochs, and a gather reads the rows of each interval (a run of
-//! vertices that is scheduled as one unit) from that interval's buffer. Blocks and packed copies
-//! are assembled from all pieces. Rows that are read in place are found by a table of addresses
+//! staleness stores rows of several epochs. A gather then reads the rows of each interval from that
+//! interval's buffer. An interval is a run of vertices that is scheduled as one unit. Blocks and
+//! packed copies are assembled from all pieces. Rows that are read in place are found by a table of addresses
 //! (`reach`). The bits are the same in all cases.
 //!
 //! ```

@@ -72,13 +72,13 @@ impl<'a> Sections<'a> {
 /// Returns the checksums of a data set's sections, always in the same order. Feature checksums are
 /// those of the unscaled features.
 #[must_use]
-pub fn of(dataset: &Dataset) -> Vec<Checksum> {
+pub fn for_dataset(dataset: &Dataset) -> Vec<Checksum> {
     let mut sections = Sections::default();
     let (offsets, neighbours) = dataset.graph.incoming().slabs();
     sections.slab(Part::Graph, offsets);
     sections.slab(Part::Graph, neighbours);
     if let Some(graphs) = &dataset.graphs {
-        sections.values(Part::Graph, graphs.of());
+        sections.values(Part::Graph, graphs.standing_of_vertices());
     }
     let scaled = dataset.unscaled.as_deref();
     let held = if scaled.is_some() { Vec::new() } else { of_features(&dataset.features) };
@@ -105,7 +105,7 @@ pub fn of(dataset: &Dataset) -> Vec<Checksum> {
 
 /// Returns the checksums of features in their current form.
 #[must_use]
-pub fn of_features(features: &Features) -> Vec<Checksum> {
+pub fn for_features(features: &Features) -> Vec<Checksum> {
     let mut sections = Sections::default();
     match features {
         Features::Dense(dense) => {

@@ -128,7 +128,7 @@ impl Dataset {
             let (found, expected, other) = (found.into(), expected.into(), "the graph".to_owned());
             return Err(Error::Mismatch { place: place("graphs"), what: "vertices", found, expected, other });
         }
-        let of = graphs.of();
+        let of = graphs.standing_of_vertices();
         let apart = |&(source, target): &(u32, u32)| of[source as usize] != of[target as usize];
         if let Some(edge) = self.graph.edge_list().find(apart) {
             let names = [edge.0, edge.1].map(|vertex| (self.ids.name(vertex), graphs.name(vertex)));
@@ -202,14 +202,14 @@ mod tests {
                 |d| d.labels = Labels::classes(vec![0, 2, 0], 2),
                 "tiny labels, row 1: label 2, but classes are 0..2",
             ),
-            (|d| d.labels = Labels::none(2), "tiny labels: 2 vertices, but the graph says 3"),
-            (|d| d.labels = flags(&[0.0, 1.0]), "tiny labels: 2 vertices, but the graph says 3"),
+            (|d| d.labels = Labels::none(2), "tiny labels: 2 vertices, but the graph has 3"),
+            (|d| d.labels = flags(&[0.0, 1.0]), "tiny labels: 2 vertices, but the graph has 3"),
             (|d| d.labels = flags(&[0.0, 1.0, 3.0]), "tiny labels, row 2: expected flags"),
             (|d| d.labels = flags(&[0.0, f32::NAN, 0.0]), "vertex 1, which has no label"),
             (|d| d.ids = VertexIds::Numbers(vec![]), "tiny ids: 0 vertices"),
             (|d| d.split.test = vec![0], "tiny split, row 0: vertex 0 is in the train"),
             (|d| d.features = Features::identity(2), "tiny features: 2 feature rows"),
-            (|d| d.edge_features = of_edges(&[1.0]), "tiny edge features: 1 edges, but the graph says 2"),
+            (|d| d.edge_features = of_edges(&[1.0]), "tiny edge features: 1 edges, but the graph has 2"),
             (
                 |d| d.edge_features = of_edges(&[1.0, f32::NAN]),
                 "tiny edge features, row 1: feature column 0 is NaN",

@@ -162,7 +162,7 @@ mod tests {
         assert!(EdgeFeatures::new(2, vec![0.0; 3]).is_err());
         let rows = EdgeFeatures::new(2, vec![0.0, 1.0, 2.0, f32::INFINITY]).unwrap();
         let text = |edges| rows.validate(edges, "x").unwrap_err().to_string();
-        assert!(text(3).contains("x: 2 edges, but the graph says 3"));
+        assert!(text(3).contains("x: 2 edges, but the graph has 3"));
         assert!(text(2).contains("x, row 1: feature column 1 is inf"));
         assert!(EdgeFeatures::new(MAX_COLUMNS, vec![]).unwrap().validate(0, "x").is_ok());
     }

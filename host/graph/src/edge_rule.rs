@@ -255,7 +255,7 @@ impl EdgeFeatures {
 
 /// Returns the index of an edge in lists of in-neighbours.
 fn index(lists: &Adjacency, source: u32, target: u32) -> Option<usize> {
-    let found = lists.of(target).binary_search(&source).ok()?;
+    let found = lists.neighbours_of(target).binary_search(&source).ok()?;
     Some(lists.offsets()[target as usize] as usize + found)
 }
 
@@ -281,7 +281,7 @@ impl Rows<'_> {
         let present = |at: usize| self.listed[at] > 0 && (zeros != Zeros::NoEdges || sum(at) as f32 != 0.0);
         for target in 0..self.lists.vertices() {
             let start = self.lists.offsets()[target as usize] as usize;
-            for (at, &source) in (start..).zip(self.lists.of(target)) {
+            for (at, &source) in (start..).zip(self.lists.neighbours_of(target)) {
                 let other = (self.symmetric && source != target)
                     .then(|| index(self.lists, target, source))
                     .flatten()

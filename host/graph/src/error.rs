@@ -116,7 +116,7 @@ pub enum Error {
     },
     /// A vertex is in two splits, or twice in one.
     #[error(
-        "{place}: vertex {vertex} is in the {first} split and again in the {second} split; remove one of the two entries"
+        "{place}: vertex {vertex} is in the {first} and in the {second} split; remove one of the two entries"
     )]
     SplitOverlap {
         /// Location of the second occurrence.
@@ -129,7 +129,7 @@ pub enum Error {
         second: &'static str,
     },
     /// Two parts of a data set have different numbers of rows or columns.
-    #[error("{place}: found {found} {what}, but {other} has {expected}; the files do not belong together")]
+    #[error("{place}: {found} {what}, but {other} has {expected}; the files do not belong together")]
     Mismatch {
         /// Location of the part that differs.
         place: Place,
@@ -237,7 +237,7 @@ pub enum Error {
         source: eciton_tensor::Error,
     },
     /// A parameter is outside its allowed range.
-    #[error("invalid {name}: found {found}, expected {allowed}")]
+    #[error("{name} is {found}, but must be {allowed}")]
     Parameter {
         /// Name of the parameter, as the message shows it.
         name: &'static str,

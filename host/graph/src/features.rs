@@ -137,7 +137,7 @@ impl SparseRows {
     }
 
     /// Collects the non-zero values of dense rows. `filled` is the number of these values.
-    fn of(rows: &View<'_>, filled: usize) -> Self {
+    fn from_view(rows: &View<'_>, filled: usize) -> Self {
         let mut sparse = SparseBuilder::new(rows.columns() as u32);
         sparse.offsets.reserve_exact(rows.rows());
         sparse.indices.reserve_exact(filled);
@@ -285,7 +285,7 @@ impl Features {
         match sparse_enough(columns as usize, filled, values.len()) {
             true => {
                 let rows = values.len() / columns as usize;
-                Ok(Self::Sparse(SparseRows::of(&View::new(values, rows, columns as usize), filled)))
+                Ok(Self::Sparse(SparseRows::from_view(&View::new(values, rows, columns as usize), filled)))
             }
             false => Self::dense(columns, values),
         }
@@ -363,7 +363,7 @@ impl Features {
         drop(lease);
         let dense = DenseRows::new(&buffer)?;
         match sparse_enough(columns, filled, rows * columns) {
-            true => Ok(Self::Sparse(SparseRows::of(&dense.view(), filled))),
+            true => Ok(Self::Sparse(SparseRows::from_view(&dense.view(), filled))),
             false => Ok(Self::Dense(dense)),
         }
     }

@@ -118,7 +118,7 @@ impl Graphs {
         let mut members = Vec::with_capacity(incoming.neighbours().len());
         let mut numbers = vec![0u32; incoming.vertices() as usize];
         for (number, &vertex) in (0..).zip(&standing) {
-            for &member in incoming.of(vertex) {
+            for &member in incoming.neighbours_of(vertex) {
                 members.push(member);
                 numbers[member as usize] = number;
             }
@@ -135,13 +135,17 @@ impl Graphs {
     }
 
     /// Returns the standing vertex of each vertex's graph, `[V]`.
-    pub fn of(&self) -> &[u32] {
+    pub fn standing_of_vertices(&self) -> &[u32] {
         self.lists.outgoing().neighbours()
     }
 
     /// Returns the standing vertices in ascending order, which is the order of graphs.
     pub fn standing(&self) -> Vec<u32> {
-        (0..).zip(self.of()).filter(|&(vertex, &standing)| vertex == standing).map(|(v, _)| v).collect()
+        (0..)
+            .zip(self.standing_of_vertices())
+            .filter(|&(vertex, &standing)| vertex == standing)
+            .map(|(v, _)| v)
+            .collect()
     }
 
     /// Returns the ids of the graphs in the user's data, in the order of [`Graphs::standing`].
@@ -179,7 +183,7 @@ impl Graphs {
 
     /// Returns the user's id of the graph of a vertex, for error messages.
     pub fn name(&self, vertex: u32) -> String {
-        let standing = self.of().get(vertex as usize).copied().unwrap_or(vertex);
+        let standing = self.standing_of_vertices().get(vertex as usize).copied().unwrap_or(vertex);
         self.ids.name(self.standing().partition_point(|&other| other < standing) as u32)
     }
 }
@@ -222,8 +226,10 @@ mod tests {
         assert_eq!(*graphs.ids(), VertexIds::Numbers(vec![5, 1, 9]));
         let lists: Vec<_> = (0..6).map(|v| graphs.lists().in_neighbours(v)).collect();
         assert_eq!(lists, [&[0, 1, 3][..], &[], &[2, 5], &[], &[4], &[]]);
-        assert_eq!(graphs.of(), [0, 0, 2, 0, 4, 2]);
-        assert!((0..6).all(|v| graphs.lists().out_neighbours(v) == [graphs.of()[v as usize]]));
+        assert_eq!(graphs.standing_of_vertices(), [0, 0, 2, 0, 4, 2]);
+        assert!(
+            (0..6).all(|v| graphs.lists().out_neighbours(v) == [graphs.standing_of_vertices()[v as usize]])
+        );
         assert_eq!(graphs.bytes(), 2 * (8 * 7 + 4 * 6));
         let dense = Graphs::new(&[0, 1, 0, 2]).unwrap();
         assert_eq!(*dense.ids(), VertexIds::Dense);
@@ -239,11 +245,11 @@ mod tests {
         let last = Graphs::from_standing(vec![2, 2, 2], VertexIds::Dense, "a").unwrap();
         assert_eq!((last.standing(), last.lists().in_neighbours(2)), (vec![2], &[0, 1, 2][..]));
         assert!(
-            said(&[0, 3, 0]).contains("a, row 1: expected a vertex that stands for its own graph, found 3")
+            said(&[0, 3, 0]).contains("a, row 1: expected a vertex that represents its own graph, found 3")
         );
         assert!(said(&[1, 0]).contains("a, row 0"));
         let two = Graphs::from_standing(vec![0, 1], VertexIds::Words(vec!["x".into()]), "a").unwrap_err();
-        assert!(two.to_string().contains("a: 2 graphs, but the ids of graphs says 1"), "{two}");
+        assert!(two.to_string().contains("a: 2 graphs, but the ids of graphs has 1"), "{two}");
     }
 
     fn two() -> Dataset {
@@ -265,15 +271,15 @@ mod tests {
         two().validate().unwrap();
         type Change = fn(&mut Dataset);
         let faults: [(Change, &str); 4] = [
-            (|d| d.graphs = Some(Graphs::new(&[1]).unwrap()), "two graphs: 1 vertices, but the graph says 4"),
+            (|d| d.graphs = Some(Graphs::new(&[1]).unwrap()), "two graphs: 1 vertices, but the graph has 4"),
             (
                 |d| d.graphs = Some(Graphs::new(&[8, 6, 6, 6]).unwrap()),
                 "two graph: expected an edge within one graph, found c of graph 6 -> a of graph 8; remove",
             ),
             (
                 |d| d.labels = Labels::classes(vec![1, 0, NO_LABEL, 0], 2),
-                "two labels, row 3: expected no label: only the vertex that stands for a graph has one, \
-                 found one of a further vertex of graph 6",
+                "two labels, row 3: expected no label, because only the first vertex of a graph has the \
+                 graph's label, found a label of another vertex of graph 6",
             ),
             (
                 |d| d.labels = Labels::Numbers(Values::new(1, vec![0.5, 1.0, f32::NAN, 3.0]).unwrap()),
@@ -305,13 +311,15 @@ mod tests {
             assert_eq!(moved.count(), graphs.count());
             for (new, &old) in (0..).zip(&order) {
                 assert_eq!(
-                    order[moved.of()[new as usize] as usize],
-                    graphs.of()[old as usize],
+                    order[moved.standing_of_vertices()[new as usize] as usize],
+                    graphs.standing_of_vertices()[old as usize],
                     "case {case}"
                 );
                 assert_eq!(moved.name(new), of[old as usize].to_string());
             }
-            let built = Graphs::from_standing(moved.of().to_vec(), moved.ids().clone(), "a").unwrap();
+            let built =
+                Graphs::from_standing(moved.standing_of_vertices().to_vec(), moved.ids().clone(), "a")
+                    .unwrap();
             assert_eq!(built, moved);
             assert_eq!(moved.permuted(&permutation.clone().inverse()).unwrap(), graphs);
         }
@@ -321,7 +329,7 @@ mod tests {
         let graphs = there.graphs.as_ref().unwrap();
         assert_eq!((graphs.standing(), graphs.ids().name(0)), (vec![2, 3], "6".to_owned()));
         assert_eq!(permute_dataset(there, order).unwrap().dataset, two());
-        assert!(graphs_of_another_size().contains("graph: 1 vertices, but the vertex order says 4"));
+        assert!(graphs_of_another_size().contains("graph: 1 vertices, but the vertex order has 4"));
     }
 
     fn graphs_of_another_size() -> String {

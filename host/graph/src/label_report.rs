@@ -29,7 +29,7 @@ pub struct ClassCounts {
 impl ClassCounts {
     /// Counts the rows of each class. Returns `None` if labels are flags or numbers.
     #[must_use]
-    pub fn of(labels: &Labels) -> Option<Self> {
+    pub fn from_labels(labels: &Labels) -> Option<Self> {
         let Labels::Classes { of, count } = labels else { return None };
         let mut rows = vec![0u32; *count as usize];
         let mut found = Self { classes: u64::from(*count), ..Self::default() };
@@ -56,7 +56,7 @@ impl ClassCounts {
 /// Adds the counts of the labels to the reading report, as facts.
 pub fn report(labels: &Labels) {
     use eciton_input::notes::fact;
-    if let Some(counts) = ClassCounts::of(labels) {
+    if let Some(counts) = ClassCounts::from_labels(labels) {
         let ClassCounts { labelled, unlabelled, classes, distinct, .. } = counts;
         fact(format!(
             "labels: {labelled} rows with one of {distinct} distinct classes, {unlabelled} rows without a label"
@@ -75,7 +75,7 @@ pub fn report(labels: &Labels) {
 /// ...", for instance with a command.
 pub fn doubt(labels: &Labels, named: bool, regression: &str) {
     use eciton_input::notes::{add, warn};
-    let Some(counts) = ClassCounts::of(labels) else { return };
+    let Some(counts) = ClassCounts::from_labels(labels) else { return };
     let ClassCounts { labelled, classes, distinct, single, lowest, .. } = counts;
     // Few rows per class, and many classes with one row or none.
     let gaps = 3 * single >= distinct || 4 * counts.empty() >= distinct;

@@ -465,14 +465,14 @@ mod tests {
         let ages = Labels::Numbers(values(1, &[3.0, NAN, 0.0]));
         assert_eq!(ages.clone().into_classes("a").unwrap(), Labels::classes(vec![3, NO_LABEL, 0], 4));
         let text = ages.into_flags("ages.csv").unwrap_err().to_string();
-        assert!(text.contains("ages.csv, row 0: expected 0, 1 or nothing in each column"), "{text}");
+        assert!(text.contains("ages.csv, row 0: expected 0, 1 or an empty field in each column"), "{text}");
     }
 
     #[test]
     fn what_has_no_other_meaning_says_so() {
         let several = Labels::Flags(values(2, &[0.0, 1.0]));
         let text = several.into_classes("a.csv").unwrap_err().to_string();
-        assert!(text.contains("a.csv: expected one column, to be taken for classes, found 2 columns"));
+        assert!(text.contains("a.csv: expected one column, for classes, found 2 columns"));
         for (value, found) in [(0.5, "0.5"), (-1.0, "-1"), (MAX_CLASSES as f32, "1048576")] {
             let text = Labels::Numbers(values(1, &[NAN, value])).into_classes("a").unwrap_err().to_string();
             assert!(text.contains("a, row 1: expected a class") && text.contains(found), "{text}");

@@ -54,14 +54,14 @@ impl<'a> Links<'a> {
     /// Returns the vertices that `vertex` is linked to, in ascending order, each once, without the
     /// vertex itself.
     #[inline(always)]
-    pub fn of(self, vertex: u32) -> Partners<'a> {
-        let other = self.outgoing.map_or(&[][..], |lists| lists.of(vertex));
-        Partners { one: self.incoming.of(vertex), other, vertex, last: u32::MAX }
+    pub fn partners(self, vertex: u32) -> Partners<'a> {
+        let other = self.outgoing.map_or(&[][..], |lists| lists.neighbours_of(vertex));
+        Partners { one: self.incoming.neighbours_of(vertex), other, vertex, last: u32::MAX }
     }
 
     /// Returns the number of links of each vertex, `[V]`.
     pub fn degrees(self) -> Vec<u32> {
-        (0..self.vertices()).map(|v| self.of(v).count() as u32).collect()
+        (0..self.vertices()).map(|v| self.partners(v).count() as u32).collect()
     }
 }
 
@@ -117,7 +117,7 @@ pub fn count(graph: &Graph) -> u64 {
 fn count_with(graph: &Graph, threads: usize) -> u64 {
     let links = Links::new(graph);
     let work = shares(graph.vertices() as usize, threads);
-    let own = |v| links.of(v).filter(|&u| u > v).count() as u64;
+    let own = |v| links.partners(v).filter(|&u| u > v).count() as u64;
     on_threads(work, |range| (range.start as u32..range.end as u32).map(own).sum::<u64>()).into_iter().sum()
 }
 
@@ -174,8 +174,8 @@ mod tests {
         let edges = [(0, 1), (1, 0), (2, 0), (0, 3), (0, 0), (4, 4), (3, 2)];
         let options = Options { symmetric: false, keep_self_loops: true };
         let graph = Graph::from_edges(6, edges.into_iter(), options).unwrap();
-        assert!(Links::new(&graph).of(0).eq([1, 2, 3]));
-        assert_eq!(Links::new(&graph).of(99).next(), None);
+        assert!(Links::new(&graph).partners(0).eq([1, 2, 3]));
+        assert_eq!(Links::new(&graph).partners(99).next(), None);
         assert_eq!(Links::new(&graph).degrees(), [3, 1, 2, 2, 0, 0]);
         assert_eq!(count(&graph), 4);
         assert!(linked(&graph, 2, 3) && linked(&graph, 3, 2) && !linked(&graph, 1, 2));
@@ -195,13 +195,13 @@ mod tests {
                 assert_eq!(count_with(&graph, threads), expected.len() as u64, "case {case}");
             }
             let view = Links::new(&graph);
-            let found = (0..graph.vertices()).flat_map(|a| view.of(a).map(move |b| (a, b)));
+            let found = (0..graph.vertices()).flat_map(|a| view.partners(a).map(move |b| (a, b)));
             assert!(found.filter(|(a, b)| a < b).eq(expected.iter().copied()), "case {case}");
             for a in 0..graph.vertices() {
-                assert!(view.of(a).is_sorted_by(|a, b| a < b));
+                assert!(view.partners(a).is_sorted_by(|a, b| a < b));
                 for b in (0..graph.vertices()).filter(|&b| b != a) {
                     assert_eq!(linked(&graph, a, b), expected.contains(&(a.min(b), a.max(b))));
-                    assert_eq!(view.of(a).any(|u| u == b), linked(&graph, a, b));
+                    assert_eq!(view.partners(a).any(|u| u == b), linked(&graph, a, b));
                 }
             }
         }

@@ -222,13 +222,13 @@ fn mean_of(
 /// Returns the mean F1 score over classes, as defined in [`Tally::f1_macro`]. `scores` and `ids`
 /// are as in [`accuracy_of`].
 pub fn f1_macro(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
-    Tally::of(scores, stride, labels, ids)?.f1_macro()
+    Tally::from_scores(scores, stride, labels, ids)?.f1_macro()
 }
 
 /// Returns the mean recall over classes, as defined in [`Tally::balanced_accuracy`]. `scores` and
 /// `ids` are as in [`accuracy_of`].
 pub fn balanced_accuracy(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<f64> {
-    Tally::of(scores, stride, labels, ids)?.balanced_accuracy()
+    Tally::from_scores(scores, stride, labels, ids)?.balanced_accuracy()
 }
 
 /// Calls `each` with column, score and value of every known value of `ids`.

@@ -13,7 +13,7 @@
 //! // The path 1 - 4 - 0 - 3 - 2.
 //! let edges = [(1, 4), (4, 0), (0, 3), (3, 2)];
 //! let graph = Graph::from_edges(5, edges.into_iter(), Options::default())?;
-//! let order = Permutation::of(&graph, Order::ReverseCuthillMckee);
+//! let order = Permutation::compute(&graph, Order::ReverseCuthillMckee);
 //! assert_eq!(order.old_of_new(), [1, 4, 0, 3, 2]);
 //! assert_eq!((bandwidth(&graph), bandwidth(&permute_graph(&graph, &order)?)), (4, 1));
 //! # Ok::<(), eciton_graph::error::Error>(())
@@ -118,7 +118,7 @@ impl Permutation {
 
     /// Computes the permutation that brings `graph` into `order`. It depends only on the edges of
     /// the graph.
-    pub fn of(graph: &Graph, order: Order) -> Self {
+    pub fn compute(graph: &Graph, order: Order) -> Self {
         let old_of_new = match order {
             Order::Natural => (0..graph.vertices()).collect(),
             Order::Degree => degree::order(graph),

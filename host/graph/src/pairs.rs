@@ -104,8 +104,8 @@ fn sum<const C: usize, const FMA: bool>(
         let to = gradient.row_mut(local);
         to.fill(0.0);
         let mut loss = 0.0;
-        let negatives = of.negatives.of(v as u32).iter().map(|&u| (u, 1.0));
-        let mut others = links.of(v as u32).map(|u| (u, -1.0)).chain(negatives);
+        let negatives = of.negatives.partners(v as u32).iter().map(|&u| (u, 1.0));
+        let mut others = links.partners(v as u32).map(|u| (u, -1.0)).chain(negatives);
         loop {
             let mut from: [&[f32]; CHUNK] = [&[]; CHUNK];
             // Computes 1 - 2 y, and x. Padding values have no effect.

@@ -17,7 +17,8 @@
 //! let drawn = sampler.sample(&ring, key, &[3], &mut Room::default());
 //! // The target, one neighbour of two, and that one's neighbours, of which the target is one.
 //! assert_eq!(drawn.hops, [1, 2, 3]);
-//! assert_eq!((drawn.ids[0], drawn.incoming.of(0), drawn.incoming.of(1)), (3, &[1][..], &[0, 2][..]));
+//! assert_eq!((drawn.ids[0], drawn.incoming.neighbours_of(0)), (3, &[1][..]));
+//! assert_eq!(drawn.incoming.neighbours_of(1), [0, 2]);
 //! # Ok::<(), eciton_graph::error::Error>(())
 //! ```
 

@@ -83,7 +83,7 @@ impl Moments {
     /// Computes means and deviations over some rows in f64: the means first, then the squares of
     /// the differences. Sums are in the order of `rows`, relative to the first row's values.
     #[must_use]
-    pub fn of(features: &Features, rows: &[u32]) -> Self {
+    pub fn from_rows(features: &Features, rows: &[u32]) -> Self {
         let columns = features.columns() as usize;
         let mut exact = Exact::new(features);
         let count = rows.len().max(1) as f64;
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn columns_have_the_moments_of_the_rows_asked_for() {
         let features = Features::dense(3, &[1.0, 5.0, -2.0, 3.0, 5.0, 2.0, 100.0, 7.0, 0.0]).unwrap();
-        let moments = Moments::of(&features, &[0, 1]);
+        let moments = Moments::from_rows(&features, &[0, 1]);
         assert_eq!((&moments.mean[..], &moments.deviation[..]), (&[2.0, 5.0, 0.0][..], &[1.0, 1.0, 2.0][..]));
         let scaled = features.clone().standardise(&moments).unwrap();
         let mut row = [0.0; 3];
@@ -254,7 +254,7 @@ mod tests {
             }
         };
         let features = features.with_corrections(collector.finish());
-        let moments = Moments::of(&features, &(0..rows as u32).collect::<Vec<_>>());
+        let moments = Moments::from_rows(&features, &(0..rows as u32).collect::<Vec<_>>());
         let scaled = features.standardise(&moments).unwrap();
         assert!(scaled.corrections().is_empty());
         let mut row_values = vec![0.0; columns.len()];
@@ -339,8 +339,8 @@ mod tests {
         sparse.push_row(&mut []);
         let sparse = Features::Sparse(sparse.finish());
         let dense = Features::dense(2, &[0.0, 4.0, 0.0, 0.0]).unwrap();
-        let moments = Moments::of(&sparse, &[0, 1]);
-        assert_eq!(moments, Moments::of(&dense, &[0, 1]));
+        let moments = Moments::from_rows(&sparse, &[0, 1]);
+        assert_eq!(moments, Moments::from_rows(&dense, &[0, 1]));
         assert_eq!(sparse.standardise(&moments).unwrap(), dense.standardise(&moments).unwrap());
     }
 

@@ -118,7 +118,7 @@ impl Split {
             _ if self.train.is_empty() => (0..rows as u32).collect(),
             None => self.train.clone(),
             Some(graphs) => {
-                let of = graphs.of();
+                let of = graphs.standing_of_vertices();
                 let trains: std::collections::BTreeSet<u32> =
                     self.train.iter().filter_map(|&vertex| of.get(vertex as usize).copied()).collect();
                 (0u32..)

@@ -66,7 +66,7 @@ pub struct GraphStatistics {
 }
 
 impl GraphStatistics {
-    fn of(graphs: &Graphs, graph: &Graph) -> Self {
+    fn from_graphs(graphs: &Graphs, graph: &Graph) -> Self {
         let standing = graphs.standing();
         let size = |&vertex: &u32| {
             let members = graphs.lists().in_neighbours(vertex);
@@ -97,7 +97,7 @@ pub struct FlagStatistics {
 }
 
 impl FlagStatistics {
-    fn of(values: &Values) -> Vec<Self> {
+    fn from_values(values: &Values) -> Vec<Self> {
         let mut columns = vec![Self::default(); values.columns() as usize];
         for row in values.as_slice().chunks_exact(columns.len()) {
             for (column, &value) in columns.iter_mut().zip(row) {
@@ -127,7 +127,7 @@ pub struct NumberStatistics {
 
 impl NumberStatistics {
     /// Computes the statistics of each column of rows of `columns` values (at least one).
-    fn of(values: &[f32], columns: u32) -> Vec<Self> {
+    fn from_rows(values: &[f32], columns: u32) -> Vec<Self> {
         let mut columns = vec![Self::default(); columns as usize];
         for row in values.chunks_exact(columns.len()) {
             for (column, &value) in columns.iter_mut().zip(row).filter(|(_, value)| !value.is_nan()) {
@@ -151,7 +151,7 @@ impl NumberStatistics {
 
 impl Statistics {
     /// Computes the statistics of a data set, which should be valid.
-    pub fn of(data: &Dataset) -> Self {
+    pub fn from_dataset(data: &Dataset) -> Self {
         let graph = &data.graph;
         let vertices = graph.vertices();
         let mut degrees: Vec<u32> = (0..vertices).map(|v| graph.in_degree(v)).collect();
@@ -167,18 +167,20 @@ impl Statistics {
             }
         }
         let standing = |v: usize| {
-            data.graphs.as_ref().is_none_or(|graphs| graphs.of().get(v).is_some_and(|&of| of as usize == v))
+            data.graphs
+                .as_ref()
+                .is_none_or(|graphs| graphs.standing_of_vertices().get(v).is_some_and(|&of| of as usize == v))
         };
         let unknown = |&v: &usize| standing(v) && !data.labels.known(v);
         let unlabelled = (0..data.labels.rows()).filter(unknown).count() as u64;
         let (flags, numbers) = match &data.labels {
             Labels::Classes { .. } => (Vec::new(), Vec::new()),
-            Labels::Flags(values) => (FlagStatistics::of(values), Vec::new()),
+            Labels::Flags(values) => (FlagStatistics::from_values(values), Vec::new()),
             Labels::Numbers(values) => {
-                (Vec::new(), NumberStatistics::of(values.as_slice(), values.columns()))
+                (Vec::new(), NumberStatistics::from_rows(values.as_slice(), values.columns()))
             }
         };
-        let of_edges = |rows: &EdgeFeatures| NumberStatistics::of(rows.values(), rows.columns());
+        let of_edges = |rows: &EdgeFeatures| NumberStatistics::from_rows(rows.values(), rows.columns());
         let edge_features = data.edge_features.as_ref().map(of_edges).unwrap_or_default();
         let (mut same, mut both) = (0u64, 0u64);
         let label = |v: u32| classes.get(v as usize).copied().unwrap_or(NO_LABEL);
@@ -206,7 +208,7 @@ impl Statistics {
             numbers,
             unlabelled,
             split: [data.split.train.len(), data.split.validation.len(), data.split.test.len()],
-            graphs: data.graphs.as_ref().map(|graphs| GraphStatistics::of(graphs, graph)),
+            graphs: data.graphs.as_ref().map(|graphs| GraphStatistics::from_graphs(graphs, graph)),
             homophily: (both > 0).then(|| same as f64 / both as f64),
         }
     }

@@ -22,7 +22,7 @@ struct Stamp {
 
 impl Stamp {
     #[cfg(unix)]
-    fn of(metadata: &Metadata) -> Self {
+    fn from_metadata(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt as _;
         Self {
             bytes: metadata.len(),
@@ -32,7 +32,7 @@ impl Stamp {
     }
 
     #[cfg(not(unix))]
-    fn of(metadata: &Metadata) -> Self {
+    fn from_metadata(metadata: &Metadata) -> Self {
         let modified = metadata.modified().ok();
         let since =
             modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()).unwrap_or_default();
@@ -76,7 +76,7 @@ static ALL: Mutex<Vec<Weak<Watched>>> = Mutex::new(Vec::new());
 /// # Errors
 /// Returns the error of the operating system if the metadata of the file cannot be read.
 pub fn watch(file: File, path: &Path, bytes: &[u8]) -> std::io::Result<Arc<Watched>> {
-    let stamp = Stamp::of(&file.metadata()?);
+    let stamp = Stamp::from_metadata(&file.metadata()?);
     #[cfg(unix)]
     let slot = signal::watch(&file, path, bytes, stamp);
     #[cfg(not(unix))]
@@ -106,13 +106,13 @@ pub fn changed() -> Option<Change> {
 
 impl Watched {
     fn content_changed(&self) -> Option<Change> {
-        let now = Stamp::of(&self.file.metadata().ok()?);
+        let now = Stamp::from_metadata(&self.file.metadata().ok()?);
         let bytes = [self.stamp.bytes, now.bytes];
         (now != self.stamp).then(|| Change::Content { path: self.path.clone(), bytes })
     }
 
     fn replaced(&self) -> Option<Change> {
-        let now = Stamp::of(&std::fs::metadata(&self.path).ok()?);
+        let now = Stamp::from_metadata(&std::fs::metadata(&self.path).ok()?);
         (now.file != self.stamp.file).then(|| Change::Replaced { path: self.path.clone() })
     }
 }

@@ -421,7 +421,7 @@ pub(crate) fn quality(stages: &Stages<'_>) -> Result<Option<Quality>> {
             return Ok(links.quality(view));
         }
         let Some((part, ids)) = part else { return Ok(None) };
-        let Some(tally) = metrics::Tally::of(view.data(), view.stride(), labels, ids) else {
+        let Some(tally) = metrics::Tally::from_scores(view.data(), view.stride(), labels, ids) else {
             return Ok(None);
         };
         let mut found = Quality::of(part, &tally, &stages.inputs.dataset.names);

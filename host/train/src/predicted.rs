@@ -165,7 +165,7 @@ mod tests {
         assert_eq!((cora.labels.width(), cora.split.train.len()), (0, 0));
         let natural = PredictedLinks::new(&cora, held.clone(), (&settings, 1), None);
         assert_eq!((natural.trained, natural.negatives, natural.held_out()), (4488, 4488, [263, 527]));
-        let permutation = Permutation::of(&cora.graph, Order::Degree);
+        let permutation = Permutation::compute(&cora.graph, Order::Degree);
         let Reordered { dataset, permutation } = order::permute_dataset(cora.clone(), permutation).unwrap();
         let permutation = Arc::new(permutation);
         let ordered = PredictedLinks::new(&dataset, held, (&settings, 1), Some(permutation.clone()));
@@ -182,8 +182,8 @@ mod tests {
         let (drawn, again) = (natural.draw(&drawn, &cora, (3, 7)), ordered.draw(&again, &dataset, (3, 7)));
         assert_eq!(drawn.pairs(), 4488);
         for (new, &vertex) in (0..).zip(old) {
-            let of_row: Vec<u32> = again.of(new).iter().map(|&row| old[row as usize]).collect();
-            assert_eq!(drawn.of(vertex), of_row, "vertex {vertex}");
+            let of_row: Vec<u32> = again.partners(new).iter().map(|&row| old[row as usize]).collect();
+            assert_eq!(drawn.partners(vertex), of_row, "vertex {vertex}");
         }
     }
 

@@ -40,7 +40,7 @@ pub struct DataDigest {
 impl DataDigest {
     /// Computes the digests of a prepared data set. Sections that a store has checked are not read again.
     pub(crate) fn of(dataset: &Dataset) -> Self {
-        let checksums = checksum::of(dataset);
+        let checksums = checksum::for_dataset(dataset);
         let hash = |wanted: &dyn Fn(Part) -> bool| {
             let mut hasher = Sha256::new();
             let mut some = false;

@@ -51,7 +51,7 @@ impl Vertices {
             VertexOrder::Rabbit => Order::Rabbit,
         };
         let begun = Instant::now();
-        let permutation = Permutation::of(&dataset.graph, order);
+        let permutation = Permutation::compute(&dataset.graph, order);
         let order::Reordered { mut dataset, permutation } = order::permute_dataset(dataset, permutation)?;
         dataset.ids = VertexIds::Dense;
         let seconds = begun.elapsed().as_secs_f64();

@@ -62,7 +62,7 @@ fn of_many_graphs_graphs_are_split() {
     config.data.split = Some("per-class:61/0/rest".parse().unwrap());
     let error = Trainer::new(&config, &options(), made).unwrap_err();
     let source = std::error::Error::source(&error).unwrap().to_string();
-    assert!(source.contains("61 rows of each class"), "{source}");
+    assert!(source.contains("61 training rows per class"), "{source}");
 }
 
 #[test]

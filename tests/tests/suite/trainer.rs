@@ -245,11 +245,7 @@ fn data_that_does_not_fit_is_refused_in_words() {
     let data: [(Config, Change, &str); 10] = [
         (config.clone(), |d| (d.labels, d.split) = (Labels::none(2708), Split::default()), "no labels"),
         (config.clone(), |d| d.features = Features::identity(9), "9 feature rows"),
-        (
-            config.clone(),
-            |d| d.labels = Labels::classes(vec![0; 9], 2),
-            "9 vertices, but the graph says 2708",
-        ),
+        (config.clone(), |d| d.labels = Labels::classes(vec![0; 9], 2), "9 vertices, but the graph has 2708"),
         (config.clone(), |d| d.split.train.push(4000), "4000"),
         (config.clone(), |d| d.split.train.clear(), "no training vertices"),
         (with("run.patience=3"), |d| d.split.validation.clear(), "no validation vertices"),

@@ -36,7 +36,7 @@ struct OrderLine {
 
 /// Measures all orders.
 pub(super) fn survey(graph: &Graph) -> Result<Orders, Failure> {
-    let survey = Survey::of(graph)?;
+    let survey = Survey::measure(graph)?;
     let line = |gain: &Gain| OrderLine {
         order: gain.order.name(),
         order_seconds: gain.seconds,

@@ -101,7 +101,7 @@ fn failures_say_what_to_do_and_leave_nothing() {
     place.fails(&["data", "fetch"], 2, &["NAME"]);
     place.fails(&["data", "fetch", "citeser"], 2, &["did you mean `citeseer`?"]);
     place.fails(&["data", "fetch", "cora", "--from", ".", "--mirror", "http://a"], 2, &["--mirror"]);
-    place.fails(&["data", "fetch", "cora", "--mirror", "a"], 1, &["`a` is no address"]);
+    place.fails(&["data", "fetch", "cora", "--mirror", "a"], 1, &["`a` is not a web address"]);
     let url = ["raw.githubusercontent.com", "minesweeper.npz", "heterophilous"];
     place.fails(&["data", "fetch", "minesweeper", "--from", "."], 1, &url);
     let server = serve(place.0.path().to_owned());
@@ -112,7 +112,7 @@ fn failures_say_what_to_do_and_leave_nothing() {
     std::fs::write(place.0.path().join("heterophilous/minesweeper.npz"), vec![0; 135_045]).unwrap();
     let ran = place.run(&["data", "fetch", "minesweeper"], Some(&server));
     assert!(ran.code == Some(1) && ran.err.contains("SHA-256"), "{}", ran.err);
-    place.fails(&["data", "fetch", "minesweeper", "--from", "."], 1, &["SHA-256", "was not kept"]);
+    place.fails(&["data", "fetch", "minesweeper", "--from", "."], 1, &["SHA-256", "was not stored"]);
     place.fails(&["train", "minesweeper"], 1, &["`eciton data fetch minesweeper` brings it"]);
     place.fails(&["data", "stat", "minesweper"], 1, &["did you mean `minesweeper`?"]);
     let left = std::fs::read_dir(place.0.path().join("cache/heterophilous")).unwrap().count();

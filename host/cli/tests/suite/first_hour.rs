@@ -189,5 +189,5 @@ fn graphs_keep_their_edges_and_ids() {
     write(folder, "a.parquet", "PAR1");
     let (_, _, err) = eciton(folder, &["train", "a.parquet"]);
     // The first is of builds without the feature.
-    assert!(err.contains("pandas.read_parquet") || err.contains("expected a whole Parquet"), "{err}");
+    assert!(err.contains("pandas.read_parquet") || err.contains("expected a complete Parquet"), "{err}");
 }

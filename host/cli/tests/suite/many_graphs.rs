@@ -173,10 +173,10 @@ fn graphs_that_cannot_be_generated_are_refused() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     for (more, words) in [
-        (["--vertices", "3,9"], "fewest vertices of a graph is 3, but must be 8 to 9"),
+        (["--vertices", "3,9"], "the smallest number of vertices of a graph is 3, but must be 8 to 9"),
         (["--vertices", "20..40"], "not a whole number, or two with a comma between them"),
         (["--classes", "5"], "classes is 5, but must be 2 to 4"),
-        (["--rewire", "0.6,0.2"], "fewest links rewired is 0.6, but must be 0 to 0.2"),
+        (["--rewire", "0.6,0.2"], "the smallest fraction of rewired links is 0.6, but must be 0 to 0.2"),
         (["--split", "0.9,0.2"], "--split 0.9,0.2: each share and their sum must be 0 to 1"),
         (["--graphs", "0"], "graphs is 0, but must be 1 to"),
     ] {

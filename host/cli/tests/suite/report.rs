@@ -42,7 +42,7 @@ fn ids_that_do_not_join_are_refused_with_the_reason() {
     for command in [&["data", "stat"][..], &["train", "--no-out", "--epochs", "1"]] {
         let (code, _, err) = eciton(&cases(), &[command, &["ids-that-do-not-join"]].concat());
         assert_eq!(code, Some(1));
-        assert!(err.contains("60 ids of which none is there"), "{err}");
+        assert!(err.contains("60 ids, none of which occurs there"), "{err}");
     }
 }
 

@@ -75,11 +75,11 @@ impl Attributes {
         if let Some(table) = &parts.graphs {
             ids_or_header(table, Some(&ids))?;
         }
-        let graphs = parts.graphs.as_ref().map(|table| GraphIds::of(table, &ids)).transpose()?;
-        Self::of(&parts, &ids, graphs, request)
+        let graphs = parts.graphs.as_ref().map(|table| GraphIds::from_table(table, &ids)).transpose()?;
+        Self::from_parts(&parts, &ids, graphs, request)
     }
 
-    pub(super) fn of(
+    pub(super) fn from_parts(
         parts: &Parts,
         ids: &Ids,
         graphs: Option<GraphIds>,
@@ -236,7 +236,10 @@ fn of_labelled(mut split: Split, labels: &Labels, table: &Table, ids: &Ids) -> S
         } else {
             format!("{left} lines name vertices")
         };
-        eciton_input::notes::add(format!("{}: {lines} without a label ({name}), which is not used", table.file));
+        eciton_input::notes::add(format!(
+            "{}: {lines} without a label ({name}), which is not used",
+            table.file
+        ));
     }
     split
 }
@@ -288,7 +291,11 @@ fn split(table: &Table, ids: &Ids, at: Option<&[u32]>) -> Result<Split> {
     }
     let unused: Vec<String> = first.fields().skip(2).map(str::to_owned).collect();
     if !unused.is_empty() && table.header.get() {
-        eciton_input::notes::add(columns::unused(&table.file, "the second column contains the split", &unused));
+        eciton_input::notes::add(columns::unused(
+            &table.file,
+            "the second column contains the split",
+            &unused,
+        ));
     }
     table.each(2, |row| {
         let vertex = at_vertex(ids.find(table, row.line(), row.get(0))?);

@@ -77,7 +77,7 @@ fn of_nodes(path: &Path, roles: &Roles, folder: &Path, request: Request<'_>) -> 
         uses.extend(names.first().map(|id| (id.clone(), "id")));
         return Ok(in_order(&names, uses));
     }
-    let found = Nodes::of(&table, request, &settings, others)?;
+    let found = Nodes::from_table(&table, request, &settings, others)?;
     let names = kinds::names(&table)?;
     let role = |table: &Option<Table>, role| {
         let first = table.as_ref().map(|table| table.first(2)).transpose()?;

@@ -59,7 +59,7 @@ impl Edges {
         find: impl Fn(&Row) -> Result<std::result::Result<(u32, u32), O>> + Sync,
         see: impl Fn(&[(u32, u32)]) + Sync,
     ) -> Result<std::result::Result<Self, O>> {
-        let columns = Columns::of(table, expected)?;
+        let columns = Columns::select(table, expected)?;
         let (mut pairs, mut values) = (Grown::new(&table.file), Grown::new(&table.file));
         let block = |rows: &mut Records<'_>| {
             let (mut pairs, mut values) = (Vec::new(), Vec::new());
@@ -202,7 +202,7 @@ impl Edges {
         if let Some(labels) = labels {
             labels.each(2, |row| ids.add(row.id(labels, 0)?).map(drop))?;
         }
-        let columns = Columns::of(table, expected)?;
+        let columns = Columns::select(table, expected)?;
         let (mut pairs, mut values) = (Grown::new(&table.file), Grown::new(&table.file));
         table.each(2, |row| {
             pairs.push((ids.add(row.id(table, 0)?)?, ids.add(row.id(table, 1)?)?))?;

@@ -50,7 +50,7 @@ pub(super) fn read(
                 kind: settings.kind(name),
                 name: name.clone(),
             };
-            kinds::Columns::of(table, names.iter().enumerate().skip(1).map(wanted).collect())
+            kinds::Columns::new(table, names.iter().enumerate().skip(1).map(wanted).collect())
         }
         encoders => kinds::Columns::expected(table, encoders, &names, &[Some(0)])?,
     };

@@ -27,7 +27,7 @@ pub(super) struct GraphIds {
 
 impl GraphIds {
     /// Reads the table with the graph of every vertex.
-    pub(super) fn of(table: &Table, ids: &Ids) -> Result<Self> {
+    pub(super) fn from_table(table: &Table, ids: &Ids) -> Result<Self> {
         // Graph of each vertex, as an index of the words of the file.
         let (mut words, mut of) = (Words::new(&table.file), vec![u32::MAX; ids.len() as usize]);
         let mut placed = Placed::new(ids);

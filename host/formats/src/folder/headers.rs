@@ -101,7 +101,8 @@ impl<'a> Tables<'a> {
             match candidate.counts {
                 false if words.iter().filter(|word| **word == candidate.ids[0]).count() > 1 => {
                     candidate.table.settle(true);
-                    let why = "its first field is also the first field of another table, and is not an id anywhere";
+                    let why =
+                        "its first field is also the first field of another table, and is not an id anywhere";
                     candidate.table.note(true, why);
                 }
                 false => {}
@@ -134,7 +135,7 @@ impl<'a> Tables<'a> {
             return Ok(true);
         }
         let first = candidate.table.first(2)?;
-        let below = Below::of(candidate.table)?;
+        let below = Below::from_table(candidate.table)?;
         let word = first.get(1);
         let again = below.again.get(1).is_some_and(|again| *again);
         Ok(!again && number(word).is_none() && !is_missing(word))
@@ -165,7 +166,7 @@ impl<'a> Tables<'a> {
             }
             true
         })?;
-        let below = Below::of(candidate.table)?;
+        let below = Below::from_table(candidate.table)?;
         let fractions = below.fractions.iter().skip(2).any(|&fractions| fractions);
         if rows > 0 && ((known && !self.dense) || fractions) {
             candidate.table.settle(true);
@@ -203,7 +204,7 @@ impl<'a> Tables<'a> {
         } else if !held && others && joins && (word || !self.dense) {
             "its numbers count like column names, and its id is not an id anywhere"
         } else if !held && is_features && {
-            let below = Below::of(table)?;
+            let below = Below::from_table(table)?;
             below.rows > 0 && below.fractions.iter().skip(1).all(|&fractions| fractions)
         } {
             "its numbers count like column names above fractions"
@@ -264,7 +265,7 @@ fn word_above_numbers(edges: &Table, first: &[String]) -> Result<()> {
     if !named || !first.iter().skip(2).any(is_word) {
         return Ok(());
     }
-    let below = Below::of(edges)?;
+    let below = Below::from_table(edges)?;
     let above = |at: usize| is_word(&first[at]) && below.numbers[at];
     if below.rows > 0 && (2..first.len()).any(above) {
         edges.settle(true);

@@ -49,7 +49,7 @@ struct Survey {
 
 impl Survey {
     /// Examines the labels of column `at`, counted from 1.
-    fn of(table: &Table, at: usize) -> Result<Self> {
+    fn of_column(table: &Table, at: usize) -> Result<Self> {
         let mut found = Self { whole: true, ..Self::default() };
         table.each(2, |row| {
             if found.width == 0 {
@@ -110,7 +110,7 @@ fn expected_labels(table: &Table, ids: &Ids, expected: &Expected) -> Result<Opti
         return Ok(Some((values(table, ids, &at)?, expected.target.clone())));
     }
     let at = expected_column(table, expected, &names);
-    let found = Survey::of(table, at)?;
+    let found = Survey::of_column(table, at)?;
     let whole = !found.words && !found.infinite && !found.measured;
     if !expected.classification {
         let several = names.is_empty() && found.width > 1;
@@ -153,7 +153,7 @@ pub(super) fn label_table(table: &Table, ids: &Ids, expected: Option<&Expected>)
         let target = expected.target.clone();
         return Ok(Read { labels, names, target });
     }
-    let found = Survey::of(table, 1)?;
+    let found = Survey::of_column(table, 1)?;
     found.missing.report(&table.file);
     if found.infinite && !found.words {
         let mut rows = table.rows(2)?;
@@ -181,12 +181,16 @@ pub(super) fn label_table(table: &Table, ids: &Ids, expected: Option<&Expected>)
         })
         .collect();
     if !unused.is_empty() {
-        eciton_input::notes::add(columns::unused(&table.file, "the second column contains the labels", &unused));
+        eciton_input::notes::add(columns::unused(
+            &table.file,
+            "the second column contains the labels",
+            &unused,
+        ));
     }
     let (labels, names) = if found.measured && !found.words {
         if found.width == 1 {
             eciton_input::notes::add(format!(
-                "{}: labels were read as numbers to be predicted, for one has a fraction, an exponent or a sign; \
+                "{}: labels were read as numbers to predict, because one has a fraction, an exponent or a sign; \
                  data.task = \"classification\" says otherwise",
                 table.file
             ));

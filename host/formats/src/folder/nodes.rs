@@ -57,7 +57,7 @@ impl Nodes {
     /// # Errors
     /// Returns [`eciton_graph::error::Error::Malformed`] for columns that the request or
     /// `data.toml` names and that do not exist, and the errors of reading the table.
-    pub(super) fn of(
+    pub(super) fn from_table(
         table: &Table,
         request: Request<'_>,
         settings: &TableSettings,

@@ -72,7 +72,7 @@ impl Parts {
                 if roles::is_features(table.path()) && settings.columns.is_empty() && !named {
                     Part::Table(table)
                 } else {
-                    let found = Nodes::of(&table, request, &settings, others)?;
+                    let found = Nodes::from_table(&table, request, &settings, others)?;
                     if let Some(own) = found.labels {
                         labels = Part::Table(own);
                     }

@@ -320,8 +320,8 @@ impl<'a, 'f> Machine<'a, 'f> {
                 }
             }
             _ => {
-                let found = format!("{global:?} called in another way ({opcode})");
-                return Err(self.wrong("a constructor called as NumPy and SciPy do", found));
+                let found = format!("{global:?} called in another form ({opcode})");
+                return Err(self.wrong("a constructor call of the form that NumPy and SciPy use", found));
             }
         };
         self.push_node(node);
@@ -343,7 +343,11 @@ impl<'a, 'f> Machine<'a, 'f> {
                 Item::Node(at) if matches!(self.nodes.get(at as usize), Some(Node::Dict(_))) => {
                     Node::Csr(Some(state))
                 }
-                _ => return Err(self.wrong("a dictionary of parts", "another state".to_owned())),
+                _ => {
+                    return Err(
+                        self.wrong("a dictionary with the parts of the object", "another state".to_owned())
+                    );
+                }
             },
             _ => {
                 let found = "a state for another object".to_owned();
@@ -375,7 +379,7 @@ impl<'a, 'f> Machine<'a, 'f> {
             })
             .collect();
         let Some(shape) = extents else {
-            return Err(self.wrong("a shape of whole numbers", "another shape".to_owned()));
+            return Err(self.wrong("a shape that consists of whole numbers", "another shape".to_owned()));
         };
         let fortran = matches!(fortran, Item::Bool(true) | Item::Int(1));
         if let Item::Node(at) = cells

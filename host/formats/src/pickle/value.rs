@@ -151,7 +151,7 @@ impl<'p, 'a> Value<'p, 'a> {
             other => return Err(wrong(file, "sparse rows", other.kind())),
         };
         let part = |name: &'static str| {
-            parts.get(name).ok_or_else(|| wrong(file, "sparse rows with all parts", name))
+            parts.get(name).ok_or_else(|| wrong(file, "sparse rows with all their arrays", name))
         };
         let shape = match parts.get("_shape").or_else(|| parts.get("shape")) {
             Some(Self::List(extents)) => {

@@ -66,7 +66,7 @@ pub(crate) fn names_labels(path: &Path) -> bool {
 /// # Errors
 /// Returns the errors of [`open`].
 pub(crate) fn uses(table: &Table, request: Request<'_>) -> Result<Vec<(String, &'static str)>> {
-    let mut columns = Columns::of(table, request)?;
+    let mut columns = Columns::assign(table, request)?;
     columns.take_first_as_id(table, None)?;
     let names = kinds::names(table)?;
     let mut uses = kinds::uses(table, &names, &columns.features, &columns.settings)?;
@@ -84,7 +84,7 @@ pub(crate) fn uses(table: &Table, request: Request<'_>) -> Result<Vec<(String, &
 pub(crate) fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let expected = request.expected;
     let table = Table::open(path)?;
-    let mut columns = Columns::of(&table, request)?;
+    let mut columns = Columns::assign(&table, request)?;
     let encoded = expected.is_some_and(|expected| !expected.encoders.is_empty());
     let typed = encoded || (expected.is_none() && columns.has_kinds());
     let read = match typed {
@@ -240,7 +240,7 @@ fn typed(
                 let name = names.get(at).cloned().unwrap_or_default();
                 kinds::Wanted { at, kind: columns.settings.kind(&name), name }
             };
-            kinds::Columns::of(table, columns.features.iter().map(wanted).collect())
+            kinds::Columns::new(table, columns.features.iter().map(wanted).collect())
         }
     };
     let see = |found: &mut Found, row: &Row| found.add(table, row, columns);

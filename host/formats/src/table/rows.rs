@@ -266,10 +266,12 @@ impl<'a> Records<'a> {
     fn ragged(&self, wanted: usize, line: u64) -> Error {
         let found = self.row.fields.len();
         let remedy = match self.row.get(0).starts_with('#') {
-            true => "after the first record, lines that start with # are records: move comments to the start of the file",
+            true => {
+                "after the first record, lines that start with # are records: move comments to the start of the file"
+            }
             false if found > wanted && self.table.is_edges() => {
-                "write one edge a line (a vertex and its neighbours in one line is an adjacency list), \
-                 and give every line the same columns"
+                "write one edge per line, each with the same columns (a vertex and all its neighbours \
+                 in one line is an adjacency list)"
             }
             false if found == wanted + 1 => {
                 "name every column in the header (R's write.table needs col.names=NA), and quote fields \

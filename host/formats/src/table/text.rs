@@ -85,7 +85,7 @@ impl Blocks {
         {
             let shown = eciton_input::text::cut(&String::from_utf8_lossy(text), 60);
             notes::warn(format!(
-                "{file}, line {line}: \"{shown}\" was read as a comment, but it has as many fields as a record; \
+                "{file}, line {line}: \"{shown}\" was read as a comment, but it has the same number of fields as a record; \
                  if it is one, write a header line before it, or quote its first field"
             ));
         }

@@ -46,7 +46,7 @@ fn columns_give_the_data_set_of_the_same_text() {
 #[test]
 fn a_column_of_lists_is_refused_by_its_name() {
     let error = open(&path("nested.parquet"), None).unwrap_err().to_string();
-    assert!(error.contains("one value a row in each column, found column x of the type List"), "{error}");
+    assert!(error.contains("one value per row in each column, found column x of the type List"), "{error}");
 }
 
 /// Damage is an error or other values, never a panic.

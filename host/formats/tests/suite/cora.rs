@@ -13,14 +13,14 @@ const NAN: f32 = f32::NAN;
 #[test]
 fn graphs_are_measured() {
     let mut data = builtin("cora").unwrap();
-    assert_eq!(Statistics::of(&data).graphs, None);
+    assert_eq!(Statistics::from_dataset(&data).graphs, None);
     let edges = [(0, 1), (1, 2), (4, 3), (5, 6)];
     data.graph = Graph::from_edges(8, edges.into_iter(), Default::default()).unwrap();
     data.graphs = Some(Graphs::new(&[0, 0, 0, 1, 1, 2, 2, 3]).unwrap());
     let mut of = vec![NO_LABEL; 8];
     (of[0], of[5]) = (1, 0);
     data.labels = Labels::classes(of, 2);
-    let found = Statistics::of(&data);
+    let found = Statistics::from_dataset(&data);
     let (count, edges_median) = (4, 2);
     let expected =
         GraphStatistics { count, vertices_min: 1, vertices_median: 2, vertices_max: 3, edges_median };
@@ -30,7 +30,7 @@ fn graphs_are_measured() {
 #[test]
 fn columns_are_counted() {
     let mut data = builtin("cora").unwrap();
-    let classes = Statistics::of(&data);
+    let classes = Statistics::from_dataset(&data);
     assert_eq!((classes.class_counts.len(), classes.unlabelled), (7, 0));
     assert!(classes.flags.is_empty() && classes.numbers.is_empty() && classes.homophily.is_some());
     assert!(classes.edge_features.is_empty());
@@ -40,7 +40,7 @@ fn columns_are_counted() {
     let rows = (0..data.vertices()).flat_map(|v| if v < 6 { row(v) } else { [NAN; 3] });
     let values = Values::new(3, rows.collect()).unwrap();
     data.labels = Labels::Numbers(values.clone());
-    let numbers = Statistics::of(&data);
+    let numbers = Statistics::from_dataset(&data);
     assert_eq!((numbers.unlabelled, numbers.homophily), (2702, None));
     let (first, second) = (numbers.edge_features[0], numbers.edge_features[1]);
     assert_eq!((first.known, first.least, first.largest), (10556, 0.0, 10555.0));
@@ -60,7 +60,7 @@ fn columns_are_counted() {
     assert!(near(numbers.numbers[2], column), "{:?}", numbers.numbers);
     let flags = values.as_slice().iter().map(|v| v.clamp(0.0, 1.0)).collect();
     data.labels = Labels::Flags(Values::new(3, flags).unwrap());
-    let flags = Statistics::of(&data);
+    let flags = Statistics::from_dataset(&data);
     let expected = [(6, 3), (0, 0), (4, 2)].map(|(known, holds)| FlagStatistics { known, holds });
     assert_eq!(flags.flags, expected);
     assert!(flags.numbers.is_empty());
@@ -89,7 +89,7 @@ fn a_data_set_comes_back() {
     for dataset in [sparse, dense, numbered, flagged, weighted] {
         dataset.validate().unwrap();
         for order in Order::ALL {
-            let permutation = Permutation::of(&dataset.graph, order);
+            let permutation = Permutation::compute(&dataset.graph, order);
             let there = permute_dataset(dataset.clone(), permutation.clone()).unwrap();
             there.dataset.validate().unwrap();
             assert_eq!(there.permutation, permutation);
@@ -120,18 +120,18 @@ fn a_data_set_comes_back() {
 #[test]
 fn a_data_set_that_does_not_fit_is_refused() {
     let cora = builtin("cora").unwrap();
-    let order = Permutation::of(&cora.graph, Order::Degree);
+    let order = Permutation::compute(&cora.graph, Order::Degree);
     type Change = fn(&mut Dataset);
     let faults: [(Change, &str); 6] = [
-        (|d| d.labels = Labels::none(9), "labels: 9 labels, but the vertex order says 2708"),
-        (|d| d.features = Features::identity(4), "features: 4 feature rows, but the vertex order says 2708"),
+        (|d| d.labels = Labels::none(9), "labels: 9 labels, but the vertex order has 2708"),
+        (|d| d.features = Features::identity(4), "features: 4 feature rows, but the vertex order has 2708"),
         (
             |d| d.edge_features = Some(EdgeFeatures::new(1, vec![1.0]).unwrap()),
-            "edge features: 1 edges, but the graph says 10556",
+            "edge features: 1 edges, but the graph has 10556",
         ),
-        (|d| d.ids = VertexIds::Numbers(vec![1]), "ids: 1 ids, but the vertex order says 2708"),
+        (|d| d.ids = VertexIds::Numbers(vec![1]), "ids: 1 ids, but the vertex order has 2708"),
         (|d| d.ids = VertexIds::Words(vec![]), "ids: 0 ids"),
-        (|d| d.split.test.push(2708), "test split: 2709 vertices or more, but the vertex order says 2708"),
+        (|d| d.split.test.push(2708), "test split: 2709 vertices or more, but the vertex order has 2708"),
     ];
     for (change, expected) in faults {
         let mut data = cora.clone();

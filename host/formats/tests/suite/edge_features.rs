@@ -134,11 +134,11 @@ fn an_array_beside_the_table_has_a_row_a_record() {
         Folder::new(&[("edges.csv", edges), ("edge_features.npy", rows)]).refusal()
     };
     let short = said(edges, &f32s("(2,)", &[1., 2.]));
-    assert!(short.contains("edge_features.npy: 2 rows") && short.contains("edges.csv says 3"), "{short}");
+    assert!(short.contains("edge_features.npy: 2 rows") && short.contains("edges.csv has 3"), "{short}");
     let nan = said(edges, &f32s("(3, 2)", &[1., 2., 9., f32::NAN, 3., 4.]));
     assert!(nan.contains("edge_features.npy, row 1: feature column 1 is NaN"), "{nan}");
     let both = said(b"0,1,0.5\n", &f32s("(1,)", &[1.]));
-    assert!(both.contains("in one place") && both.contains("edges.csv as well"), "{both}");
+    assert!(both.contains("in a single file") && both.contains("edges.csv as well"), "{both}");
 }
 
 const OGB: [(&str, &[u8]); 4] = [
@@ -158,7 +158,7 @@ fn ogb_tables_and_arrays_have_edge_features() {
     assert_eq!(found(&packed), Some((2, &expected[..])));
     assert_eq!(found(&of_table("README", b"").open().unwrap()), None);
     for (rows, expected) in [
-        (&b"1,2\n3,4\n"[..], "2 rows, but num-edge-list says 3"),
+        (&b"1,2\n3,4\n"[..], "2 rows, but num-edge-list has 3"),
         (b"1\n2\n3\n4\n", "line 4: expected 3 rows (num-edge-list)"),
         (b"1\n2,3\n4\n", "line 2: expected 1 fields"),
         (b"1\n\"\"\n3\n", "edge-feat.csv, row 1: feature column 0 is NaN"),
@@ -182,7 +182,7 @@ fn ogb_tables_and_arrays_have_edge_features() {
     let none = npy("|O", "()", b"\x80\x04N.");
     assert_eq!(found(&of_array(Some(none)).open().unwrap()), None);
     let said = of_array(Some(f32s("(2, 1)", &[1., 2.]))).refusal();
-    assert!(said.contains("edge_feat: 2 rows, but num_edges_list says 3"), "{said}");
+    assert!(said.contains("edge_feat: 2 rows, but num_edges_list has 3"), "{said}");
     let said = of_array(Some(npy("|O", "(3,)", b"\x80\x04N."))).refusal();
     assert!(said.contains("pickled Python objects"), "{said}");
 }
@@ -216,7 +216,7 @@ fn prepared_rows_are_in_the_order_of_indices() {
     assert_eq!(mixed.graph.in_neighbours(0), [2]);
     assert_eq!(found(&mixed), Some((1, &[12., 7.][..])));
     let said = folder(&[0, 2, 3, 3], &[1, 2, 0], &f32s("(2,)", &[1., 2.])).refusal();
-    assert!(said.contains("edge_feat.npy: 2 rows, but indices.npy says 3"), "{said}");
+    assert!(said.contains("edge_feat.npy: 2 rows, but indices.npy has 3"), "{said}");
     let said = folder(&[0, 2, 3, 3], &[1, 2, 0], &f32s("(3,)", &[1., 2., f32::INFINITY])).refusal();
     assert!(said.contains("edge_feat.npy, row 2: feature column 0 is inf"), "{said}");
 }

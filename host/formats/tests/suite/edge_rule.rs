@@ -283,7 +283,7 @@ fn the_report_counts_what_was_changed() {
         notes,
         [
             "note: edges.csv: 1 entry repeats an edge; their values were added up",
-            "note: edges.csv: 1 edge of weight 0 left out, because a weight of 0 is no edge",
+            "note: edges.csv: 1 edge of weight 0 left out, because a weight of 0 means that there is no edge",
             "note: edges.csv: 1 edge listed in both directions with different values; the mean of the two is used",
             "note: own: 1 self-loop dropped; data.self_loops = \"keep\" keeps them",
         ]

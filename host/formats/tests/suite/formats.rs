@@ -94,12 +94,12 @@ fn matrix_market_refuses_with_a_remedy() {
         (format!("{head}2 2\n"), "line 2", "rows, columns, entries"),
         (format!("{head}2 3 1\n1 2\n"), "line 2", "bipartite"),
         (format!("{head}0 0 0\n"), "line 2", "no vertices"),
-        (format!("{head}2 2 1\n"), "0 entries", "says 1"),
-        (format!("{head}2 2 1\n1 2\n2 1\n"), "2 entries", "says 1"),
+        (format!("{head}2 2 1\n"), "0 entries", "has 1"),
+        (format!("{head}2 2 1\n1 2\n2 1\n"), "2 entries", "has 1"),
         (format!("{head}2 2 1\n0 1\n"), "line 3", "ids from 1 to 2"),
         (format!("{head}2 2 1\n% x\n1 3\n"), "line 4", "ids from 1 to 2"),
         (format!("{head}2 2 1\n1 x\n"), "line 3", "two vertex ids"),
-        (format!("{head}4294967290 4294967290 0\n"), "line 2", "limit vertices of so short a file"),
+        (format!("{head}4294967290 4294967290 0\n"), "line 2", "limit vertices of a file of this length"),
         (format!("{head}5000000000 5000000000 0\n"), "line 2", "limit vertices of 4294967294"),
         (head.replace("pattern", "real") + "2 2 1\n1 2\n", "line 3", "expected 3 fields"),
     ];
@@ -145,15 +145,15 @@ fn metis_faults_name_the_line() {
         ("2 1 001 2\n2 1\n1 1\n", "line 1: expected the first line"),
         ("2 1 010 65\n2 1\n1 1\n", "line 1: expected the first line"),
         ("0 0\n", "line 1: the graph has no vertices"),
-        ("4000000000 0\n", "4000000000 lines, one a vertex"),
-        ("3 1\n2\n1", "expected 3 lines, one a vertex, found 2"),
+        ("4000000000 0\n", "4000000000 lines, one per vertex"),
+        ("3 1\n2\n1", "expected 3 lines, one per vertex, found 2"),
         ("2 1\n2\n1\n1\n", "line 4: expected no more than 2 lines"),
         ("2 1\n2\n3\n", "line 3: an edge names vertex 3, but vertices are 1 to 2"),
         ("2 1\n2\n0\n", "line 3: an edge names vertex 0"),
         ("2 1\n2\n-1\n", "line 3: expected a neighbour"),
         ("2 1 1\n2 5\n1\n", "line 3: expected a weight after each neighbour"),
         ("2 1 10\n\n1 1\n", "line 2: expected the vertex's sizes and weights"),
-        ("2 2\n2\n1\n", "2 neighbours (two for each edge), but the first line says 4"),
+        ("2 2\n2\n1\n", "2 neighbours (two for each edge), but the first line has 4"),
         ("3 1\n2\n3\n\n", "each edge at both its ends"),
     ] {
         let said = refusal("a.graph", text);
@@ -170,7 +170,7 @@ fn partitions_are_one_part_a_line() {
         folder.write(name, bytes);
         metis::partition(&folder.path(name), Some(2)).unwrap_err().to_string()
     };
-    assert!(said("c", b"0\n").contains("c: 1 vertices, but the graph says 2"));
+    assert!(said("c", b"0\n").contains("c: 1 vertices, but the graph has 2"));
     assert!(said("c", b"0\n1 1\n").contains("c, line 2: expected the vertex's part"));
     assert!(said("c", b"0\n4294967295\n").contains("c, line 2"));
     assert!(said("c", b"\n").contains("no vertices"));
@@ -302,7 +302,7 @@ fn streams_give_the_graph_that_memory_gives() {
 fn a_packed_file_cannot_be_streamed() {
     let folder = Folder::new(&[("a.txt", &gzip(b"1 2\n"))]);
     let said = snap::edges(&folder.path("a.txt"), 1).unwrap_err().to_string();
-    assert!(said.contains("unpack it with gunzip"), "{said}");
+    assert!(said.contains("uncompress it with gunzip"), "{said}");
     assert!(stream(Path::new("no/such/file.txt")).unwrap().is_none());
 }
 
@@ -313,7 +313,7 @@ fn a_file_that_changes_is_noticed() {
     let (edges, _) = snap::edges(&folder.path("a.txt"), 1).unwrap();
     folder.write("a.txt", b"1 2\n9 3\n");
     let said = eciton_graph::edges::EdgeSource::read(&edges, 0, &mut Vec::new()).unwrap_err().to_string();
-    assert!(said.contains("line 2") && said.contains("when the file was opened"), "{said}");
+    assert!(said.contains("line 2") && said.contains("when it was opened"), "{said}");
 }
 
 fn ogb() -> Vec<(&'static str, Vec<u8>)> {
@@ -499,14 +499,14 @@ fn ogb_splits_are_chosen_by_name() {
 #[test]
 fn ogb_faults_name_file_and_line() {
     let cases: [(&str, &[u8], &str); 18] = [
-        ("raw/num-node-list.csv.gz", b"4\n5\n", "num-edge-list.csv.gz: 1 graphs, but num-node-list says 2"),
+        ("raw/num-node-list.csv.gz", b"4\n5\n", "num-edge-list.csv.gz: 1 graphs, but num-node-list has 2"),
         ("raw/num-node-list.csv.gz", b"", "num-node-list.csv.gz: expected one number"),
         ("raw/num-node-list.csv.gz", b"0\n", "no vertices"),
-        ("raw/num-node-list.csv.gz", b"4294967290\n", "4 rows, but num-node-list says 4294967290"),
-        ("raw/num-edge-list.csv.gz", b"4\n", "3 edges, but num-edge-list says 4"),
+        ("raw/num-node-list.csv.gz", b"4294967290\n", "4 rows, but num-node-list has 4294967290"),
+        ("raw/num-edge-list.csv.gz", b"4\n", "3 edges, but num-edge-list has 4"),
         ("raw/edge.csv.gz", b"0,1\n1,4\n2,3\n", "edge.csv.gz, line 2: expected vertices of 0..4"),
         ("raw/edge.csv.gz", b"0,1\n1,2\nx,3\n", "edge.csv.gz, line 3"),
-        ("raw/node-feat.csv.gz", b"1\n2\n3\n", "3 rows, but num-node-list says 4"),
+        ("raw/node-feat.csv.gz", b"1\n2\n3\n", "3 rows, but num-node-list has 4"),
         ("raw/node-feat.csv.gz", b"1\n2\n3\n4\n5\n", "line 5: expected 4 rows"),
         ("raw/node-feat.csv.gz", b"1\n2,2\n3\n4\n", "line 2: expected 1 fields, found 2"),
         ("raw/node-feat.csv.gz", b"1\n\n2\nx\n4\n", "line 4: expected a number"),
@@ -556,7 +556,7 @@ fn ogb_arrays_that_do_not_fit_are_refused() {
         ("num_nodes_list", i64s("(2,)", &[2, 2]), "found 2 numbers"),
         ("num_nodes_list", i64s("(1,)", &[4_000_000_000]), "4 rows"),
         ("num_edges_list", i64s("(1,)", &[4]), "shape [2, 4]"),
-        ("node_feat", f32s("(3, 1)", &[0.; 3]), "3 rows, but num_nodes_list says 4"),
+        ("node_feat", f32s("(3, 1)", &[0.; 3]), "3 rows, but num_nodes_list has 4"),
     ] {
         let mut entries = arrays();
         entries.iter_mut().filter(|e| e.0 == key).for_each(|e| e.1 = bytes.clone());
@@ -565,7 +565,7 @@ fn ogb_arrays_that_do_not_fit_are_refused() {
     }
     let short = [("node_label", i64s("(3, 2)", &[0; 6]))];
     let said = binary(&arrays(), &short).open("").unwrap_err().to_string();
-    assert!(said.contains("3 rows, but num_nodes_list says 4"), "{said}");
+    assert!(said.contains("3 rows, but num_nodes_list has 4"), "{said}");
     assert_eq!(
         binary(&arrays(), &labels).open("").unwrap().labels,
         Labels::classes(vec![0, 2, NO_LABEL, 1], 3)

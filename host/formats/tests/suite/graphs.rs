@@ -23,7 +23,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 struct Files(Vec<(String, String)>);
 
 impl Files {
-    fn of(files: &[(&str, &str)]) -> Self {
+    fn new(files: &[(&str, &str)]) -> Self {
         Self(files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect())
     }
 
@@ -68,7 +68,7 @@ impl Files {
 
 /// A triangle (1, 2, 4), an edge (5, 3) and a vertex (6).
 fn tu() -> Files {
-    Files::of(&[
+    Files::new(&[
         ("set_A.txt", "1, 2\n2, 1\n2, 4\n4, 1\n5, 3\n"),
         ("set_graph_indicator.txt", "1\n1\n2\n1\n2\n3\n"),
         ("set_graph_labels.txt", "1\n-1\n1\n"),
@@ -94,7 +94,7 @@ fn tu_files_are_read_plain_and_packed() {
         assert_eq!([&set.split.train, &set.split.validation, &set.split.test].map(Vec::len), [2, 0, 1]);
         assert_eq!(set.split, Split::random(&set.labels, [0.8, 0.1], 0));
         assert_eq!(
-            Statistics::of(&set).graphs,
+            Statistics::from_dataset(&set).graphs,
             Some(GraphStatistics {
                 count: 3,
                 vertices_min: 1,
@@ -207,10 +207,10 @@ fn tu_faults_name_file_and_line() {
         (
             "set_graph_labels.txt",
             "1\n0.5\n1\n",
-            "labels.txt, line 2: expected a class, one whole number, found \"0.5\"; name the file graph_attributes",
+            "labels.txt, line 2: expected a class, which is one whole number, found \"0.5\"; rename the file to graph_attributes",
         ),
         ("set_graph_labels.txt", "1\n1, 2\n1\n", "labels.txt, line 2: expected a class"),
-        ("set_node_labels.txt", "1\n2\n", "node_labels.txt: 2 lines, but set_graph_indicator.txt says 6"),
+        ("set_node_labels.txt", "1\n2\n", "node_labels.txt: 2 lines, but set_graph_indicator.txt has 6"),
         ("set_node_labels.txt", "1\n2\nx\n4\n5\n6\n", "line 3: expected a label"),
         ("set_node_labels.txt", "1\n2, 2\n3\n4\n5\n6\n", "line 2: expected 1 fields, found 2 fields"),
         ("set_node_labels.txt", "1\n2\n3\n4\n5\n9999999\n", "above the limit labels as columns of 1048576"),
@@ -225,9 +225,9 @@ fn tu_faults_name_file_and_line() {
             "attributes.txt, line 4: feature column 0 is NaN",
         ),
         ("set_node_attributes.txt", "", "node_attributes.txt: expected a row of numbers"),
-        ("set_edge_labels.txt", "1\n2\n", "edge_labels.txt: 2 lines, but set_A.txt says 5"),
+        ("set_edge_labels.txt", "1\n2\n", "edge_labels.txt: 2 lines, but set_A.txt has 5"),
         ("set_edge_labels.txt", "1\n2\n1\n1\n5000\n", "above the limit labels as columns of 4096"),
-        ("set_edge_attributes.txt", "1\n2\n", "edge_attributes.txt: 2 lines, but set_A.txt says 5"),
+        ("set_edge_attributes.txt", "1\n2\n", "edge_attributes.txt: 2 lines, but set_A.txt has 5"),
     ];
     for (name, text, expected) in cases {
         let said = tu().with(name, Some(text)).refusal();
@@ -362,7 +362,7 @@ fn tu_and_a_folder_of_ones_own_hold_the_same() {
 
 /// Two molecules by words.
 fn own() -> Files {
-    Files::of(&[
+    Files::new(&[
         ("edges.csv", "source,target\na,b\nc,d\nd,e\n"),
         ("graphs.csv", "id,graph\na,water\nb,water\nc,salt\nd,salt\ne,salt\n"),
         ("labels.csv", "id,class\nsalt,solid\nwater,liquid\n"),
@@ -395,7 +395,7 @@ fn a_folder_of_many_graphs_is_read() {
     store::write(&path, &set).unwrap();
     assert_eq!(store::open(&path).unwrap(), set);
     // Beside a graph file.
-    let files = Files::of(&[
+    let files = Files::new(&[
         ("set.txt", "1 2\n4 3\n"),
         ("graphs.csv", "1,9\n2,9\n4,5\n3,5\n"),
         ("labels.csv", "5,0\n9,1\n"),
@@ -455,7 +455,7 @@ fn an_indicator_that_is_too_short_is_told_by_the_edge() {
 
 /// Molecules of 3, 2 and 1 atoms.
 fn ogb() -> Files {
-    Files::of(&[
+    Files::new(&[
         ("raw/edge.csv", "0,1\n1,2\n0,1\n1,0\n"),
         ("raw/num-node-list.csv", "3\n2\n1\n"),
         ("raw/num-edge-list.csv", "2\n2\n0\n"),
@@ -501,7 +501,7 @@ fn ogb_sets_of_graphs_are_read_plain_and_packed() {
     assert_eq!(bare.features, Features::dense(1, &[1.0; 6]).unwrap());
     assert_eq!((bare.labels, bare.graphs.unwrap().count()), (Labels::none(6), 3));
     // A set of one graph is a set of graphs all the same.
-    let one = Files::of(&[
+    let one = Files::new(&[
         ("raw/edge.csv", "0,1\n"),
         ("raw/num-node-list.csv", "2\n"),
         ("raw/num-edge-list.csv", "1\n"),
@@ -519,15 +519,15 @@ fn ogb_faults_of_graphs_name_file_and_line() {
             "line 2: expected vertices of 0..3, those of graph 0, found \"1,3\"",
         ),
         ("raw/edge.csv", "0,1\n1,2\n0,1\n2,0\n", "line 4: expected vertices of 0..2, those of graph 1"),
-        ("raw/edge.csv", "0,1\n1,2\n0,1\n", "3 edges, but num-edge-list says 4"),
-        ("raw/edge.csv", "0,1\n1,2\n0,1\n1,0\n0,0\n", "5 edges, but num-edge-list says 4"),
+        ("raw/edge.csv", "0,1\n1,2\n0,1\n", "3 edges, but num-edge-list has 4"),
+        ("raw/edge.csv", "0,1\n1,2\n0,1\n1,0\n0,0\n", "5 edges, but num-edge-list has 4"),
         (
             "raw/num-node-list.csv",
             "3\n2\n0\n",
-            "num-node-list.csv, line 3: expected graphs of at least one vertex, found none in graph 2; leave the graph out",
+            "num-node-list.csv, line 3: expected graphs of at least one vertex, found none in graph 2; remove the graph",
         ),
-        ("raw/num-node-list.csv", "3\n2\n", "num-edge-list.csv: 3 graphs, but num-node-list says 2"),
-        ("raw/num-node-list.csv", "3\nx\n1\n", "num-node-list.csv, line 2: expected one number a line"),
+        ("raw/num-node-list.csv", "3\n2\n", "num-edge-list.csv: 3 graphs, but num-node-list has 2"),
+        ("raw/num-node-list.csv", "3\nx\n1\n", "num-node-list.csv, line 2: expected one number per line"),
         (
             "raw/num-node-list.csv",
             "3\n18446744073709551615\n1\n",
@@ -536,9 +536,9 @@ fn ogb_faults_of_graphs_name_file_and_line() {
         (
             "raw/num-edge-list.csv",
             "18446744073709551615\n2\n0\n",
-            "4 edges, but num-edge-list says 18446744073709551615",
+            "4 edges, but num-edge-list has 18446744073709551615",
         ),
-        ("raw/graph-label.csv", "1\n0\n", "graph-label.csv: 2 rows, but num-node-list says 3"),
+        ("raw/graph-label.csv", "1\n0\n", "graph-label.csv: 2 rows, but num-node-list has 3"),
         ("raw/graph-label.csv", "1\ninf\n0.5\n", "graph-label.csv, row 1: expected a finite"),
         ("split/scaffold/test.csv", "3\n", "test.csv, line 1: expected a graph of 0..3"),
         ("split/scaffold/test.csv", "0\n", "vertex 0 is in the train and in the test split"),

@@ -84,7 +84,7 @@ fn bundles_with_wrong_arrays_are_refused() {
         ("edges", i64s("(2, 3)", &[0, 1, 1, 2, 2, 3]), "3 columns"),
         ("edges", i64s("(6,)", &[0, 1, 1, 2, 2, 3]), "2 axes"),
         ("node_features", f32s("(4, 1)", &[1., 2., f32::NAN, 0.]), "row 2: feature column 0 is NaN"),
-        ("node_features", f32s("(3, 2)", &[0.; 6]), "3 feature rows, but the graph says 4"),
+        ("node_features", f32s("(3, 2)", &[0.; 6]), "3 feature rows, but the graph has 4"),
         ("node_features", f32s("(4, 3)", &[0.; 8]), "48 bytes"),
         ("node_labels", i64s("(4,)", &[0, 1, 0, -(1 << 40)]), "node_labels, row 3: label"),
         ("node_labels", i64s("(0,)", &[]), "no vertices"),

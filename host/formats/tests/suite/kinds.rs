@@ -117,7 +117,7 @@ fn tables_of_nodes_and_edges_have_any_names() {
     assert_eq!((set.vertices(), set.graph.edges(), set.labels.width()), (4, 4, 2));
     let two = Folder::new(&[("a.csv", "source,target\n1,2\n"), ("b.csv", "source,target\n1,2\n")]);
     let text = two.refusal();
-    assert!(text.contains("several that can be it: a.csv, b.csv") && text.contains("data.toml"), "{text}");
+    assert!(text.contains("several candidates: a.csv, b.csv") && text.contains("data.toml"), "{text}");
     let unknown =
         Folder::new(&[("edges.csv", "source,target\nann,eve\n"), ("nodes.csv", "id,label\nann,x\n")]);
     assert!(unknown.refusal().contains("an edge names vertex eve"), "{}", unknown.refusal());
@@ -157,7 +157,7 @@ fn data_toml_sets_kinds_and_roles() {
         ("people.csv", "other.csv", "the name of a file in the same folder"),
         ("[nodes]", "[nodes", "expected TOML"),
         ("[edges]", "[ties]", "expected the tables [nodes] and [edges]"),
-        ("team = \"label\"", "team = \"id\"", "one column of each role"),
+        ("team = \"label\"", "team = \"id\"", "one column for each role"),
     ] {
         let folder = Folder::new(&[files[0], files[1], ("data.toml", &settings.replace(from, to))]);
         let text = folder.refusal();

@@ -45,7 +45,7 @@ fn every_set_has_its_published_extents() {
         let start = Instant::now();
         let set = open(&data.join(path), name).unwrap();
         let seconds = start.elapsed().as_secs_f64();
-        let stat = Statistics::of(&set);
+        let stat = Statistics::from_dataset(&set);
         println!("{path} {name:?}: {seconds:.3} s, {stat:?}");
         let found = (stat.vertices, stat.edges, stat.features, set.labels.width(), stat.split);
         assert_eq!(found, (vertices, edges, columns, classes, split), "{path} {name:?}");

@@ -67,7 +67,7 @@ fn links(set: &Dataset) -> (u32, u64) {
 #[test]
 fn ids_that_do_not_join_are_an_error() {
     let text = refusal(&case("ids-that-do-not-join"));
-    for words in ["labels.csv", "60 ids of which none", "\"0\"", "0.0", "pandas writes whole numbers as 1.0"]
+    for words in ["labels.csv", "60 ids, none of which", "\"0\"", "0.0", "pandas writes whole numbers as 1.0"]
     {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -115,7 +115,7 @@ fn respelled_ids_never_join_in_silence() {
             labels += &format!("{},{}\n", spell(id + 10), if id % 2 == 0 { "a" } else { "b" });
         }
         let text = Folder::new(&[("edges.csv", &edges), ("labels.csv", &labels)]).refusal();
-        assert!(text.contains("ids of which none is there") && text.contains("different ids"), "{text}");
+        assert!(text.contains("none of which occurs there") && text.contains("different ids"), "{text}");
     }
 }
 
@@ -267,7 +267,7 @@ fn a_word_that_opens_two_tables_is_a_header() {
     let (set, lines) = Folder::new(&[edges, labels]).read();
     assert_eq!((links(&set), set.labels.width()), ((3, 2), 2));
     assert_eq!(set.names.target, ["type"]);
-    has(&lines, Level::Note, "opens another table too");
+    has(&lines, Level::Note, "is also the first field of another table");
     // An id that happens to stand first in both stays one.
     let (set, _) =
         Folder::new(&[("edges.csv", "ann,bob\nbob,ann\n"), ("labels.csv", "ann,x\nbob,y\n")]).read();

@@ -47,7 +47,7 @@ fn what_is_wrong_in_a_table_is_named() {
         ("label\n1\n", "fields"),
         ("id,label\n1,1\n", "a column of features"),
         ("id,a,label\n1,1,1\n1,2,0\n", "twice"),
-        ("a,split,label\n1,some,1\n", "train, val, test or nothing"),
+        ("a,split,label\n1,some,1\n", "train, val, test or an empty field"),
         ("a,label\n", "at least"),
         ("a,label\n1,x\n2,y,z\n", "line 3: expected 2 fields, as in line 1"),
         ("", "one record at least"),

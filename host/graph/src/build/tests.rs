@@ -80,7 +80,9 @@ fn equals_a_set_of_pairs_however_it_is_cut() {
                     continue;
                 }
                 let of = |lists: &crate::adjacency::Adjacency| -> BTreeSet<(u32, u32)> {
-                    (0..vertices as u32).flat_map(|v| lists.of(v).iter().map(move |&n| (v, n))).collect()
+                    (0..vertices as u32)
+                        .flat_map(|v| lists.neighbours_of(v).iter().map(move |&n| (v, n)))
+                        .collect()
                 };
                 assert_eq!(graph.edges(), expected.len() as u64);
                 assert_eq!(of(graph.incoming()), expected, "case {case}");
@@ -282,7 +284,7 @@ fn values_that_cannot_be_are_refused() {
     for (columns, values, said) in [
         (1, &[1.0, 2.0, f32::NAN][..], "edges, chunk 1, row 0: feature column 0 is NaN"),
         (2, &[1.0, 2.0, 3.0, f32::INFINITY, 5.0, 6.0], "edges, chunk 0, row 1: feature column 1 is inf"),
-        (1, &[1.0, 2.0], "edges, chunk 1: 0 values, but 1 edges of 1 columns says 1"),
+        (1, &[1.0, 2.0], "edges, chunk 1: 0 values, but 1 edges of 1 columns has 1"),
         (1025, &[], "1025 columns"),
     ] {
         let valued =

@@ -56,7 +56,7 @@ pub(super) fn equals_own(lists: &Adjacency, threads: usize) -> bool {
         let mut cursors = lists.offsets()[own.clone()].to_vec();
         let bounds = own.start as u32..own.end as u32;
         for v in 0..vertices as u32 {
-            let list = lists.of(v);
+            let list = lists.neighbours_of(v);
             let list = &list[list.partition_point(|&u| u < bounds.start)..];
             for &u in list.iter().take_while(|&&u| u < bounds.end) {
                 let cursor = &mut cursors[u as usize - own.start];

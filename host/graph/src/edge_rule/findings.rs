@@ -39,7 +39,12 @@ impl Findings {
         }
         if self.zeros > 0 {
             let edges = counted(self.zeros, "edge");
-            tell(own, format!("{file}: {edges} of weight 0 left out, because a weight of 0 is no edge"));
+            tell(
+                own,
+                format!(
+                    "{file}: {edges} of weight 0 left out, because a weight of 0 means that there is no edge"
+                ),
+            );
         }
         if self.kept_zeros > 0 {
             let edges = counted(self.kept_zeros, "directed edge");

@@ -107,14 +107,14 @@ impl ManyGraphs {
     pub fn generate(&self) -> Result<GeneratedMany> {
         whole("graphs", self.graphs, 1, MAX_ALL_VERTICES / u64::from(MIN_VERTICES))?;
         let [least, most] = self.vertices;
-        whole("largest number of vertices of a graph", most, MIN_VERTICES.into(), MAX_VERTICES.into())?;
-        whole("smallest number of vertices of a graph", least, MIN_VERTICES.into(), most)?;
+        whole("the largest number of vertices of a graph", most, MIN_VERTICES.into(), MAX_VERTICES.into())?;
+        whole("the smallest number of vertices of a graph", least, MIN_VERTICES.into(), most)?;
         let all = self.graphs.saturating_mul(most);
         whole("graphs times largest number of vertices", all, 0, MAX_ALL_VERTICES)?;
         whole("classes", self.classes.into(), 2, MAX_CLASSES.into())?;
         whole("features", self.features.into(), 0, MAX_FEATURES.into())?;
-        real("largest fraction of rewired links", self.rewire[1], 0.0, 1.0)?;
-        real("smallest fraction of rewired links", self.rewire[0], 0.0, self.rewire[1])?;
+        real("the largest fraction of rewired links", self.rewire[1], 0.0, 1.0)?;
+        real("the smallest fraction of rewired links", self.rewire[0], 0.0, self.rewire[1])?;
         real("p_own", self.p_own, 0.0, 1.0)?;
         real("flip", self.flip, 0.0, 1.0)?;
         let (mut firsts, mut end, mut chunks) = (vec![0], 0u32, vec![0]);
@@ -524,18 +524,27 @@ mod tests {
         };
         let cases: [(Change, &str); 11] = [
             (|s| s.graphs = 0, "graphs is 0, but must be 1 to 33554432"),
-            (|s| s.vertices = [7, 9], "fewest vertices of a graph is 7, but must be 8 to 9"),
-            (|s| s.vertices = [8, 7], "most vertices of a graph is 7, but must be 8 to 1048576"),
-            (|s| s.vertices = [40, 20], "fewest vertices of a graph is 40, but must be 8 to 20"),
+            (|s| s.vertices = [7, 9], "the smallest number of vertices of a graph is 7, but must be 8 to 9"),
+            (
+                |s| s.vertices = [8, 7],
+                "the largest number of vertices of a graph is 7, but must be 8 to 1048576",
+            ),
+            (
+                |s| s.vertices = [40, 20],
+                "the smallest number of vertices of a graph is 40, but must be 8 to 20",
+            ),
             (
                 |s| s.graphs = 1 << 25,
-                "graphs times most vertices of a graph is 1107296256, but must be 0 to 268435456",
+                "graphs times largest number of vertices is 1107296256, but must be 0 to 268435456",
             ),
             (|s| s.classes = 5, "classes is 5, but must be 2 to 4"),
             (|s| s.classes = 1, "classes is 1, but must be 2 to 4"),
             (|s| s.features = 65_537, "features is 65537"),
-            (|s| s.rewire = [0.5, 1.5], "most links rewired is 1.5, but must be 0 to 1"),
-            (|s| s.rewire = [0.7, 0.5], "fewest links rewired is 0.7, but must be 0 to 0.5"),
+            (|s| s.rewire = [0.5, 1.5], "the largest fraction of rewired links is 1.5, but must be 0 to 1"),
+            (
+                |s| s.rewire = [0.7, 0.5],
+                "the smallest fraction of rewired links is 0.7, but must be 0 to 0.5",
+            ),
             (|s| s.p_own = f64::NAN, "p_own is NaN"),
         ];
         for (change, expected) in cases {

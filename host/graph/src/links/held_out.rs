@@ -120,7 +120,8 @@ fn choose(graph: &Graph, links: u64, [mut first, mut second]: [u64; 2], seed: u6
     let mut chosen = [first, second].map(|needed| Vec::with_capacity(needed as usize));
     let mut random = SplitMix64::new(seed);
     let view = Links::new(graph);
-    let all = (0..graph.vertices()).flat_map(|a| view.of(a).filter(move |&b| b > a).map(move |b| (a, b)));
+    let all =
+        (0..graph.vertices()).flat_map(|a| view.partners(a).filter(move |&b| b > a).map(move |b| (a, b)));
     for (at, link) in (0..links).zip(all) {
         let drawn = random.below(links - at);
         if drawn < first {
@@ -190,7 +191,7 @@ impl Others<'_> {
         let mut drawn = (1..=ATTEMPTS).map(|column| vertex(bits32(row, column), self.graph.vertices()));
         let fine = |&other: &u32| other != kept && !linked(self.graph, kept, other);
         drawn.find(fine).map(|other| (kept, other)).ok_or_else(|| {
-            let links = Links::new(self.graph).of(kept).count() as u64;
+            let links = Links::new(self.graph).partners(kept).count() as u64;
             let possible = u64::from(self.graph.vertices()) - 1;
             self.none(n, Some(kept), (links, possible), "draw any two vertices, or take another seed")
         })
@@ -235,7 +236,7 @@ fn lists_without(lists: &Adjacency, mut gone: &[Pair], mut kept: impl FnMut(usiz
     offsets.push(0);
     for v in 0..lists.vertices() {
         let from = lists.offsets()[v as usize] as usize;
-        for (at, &u) in (from..).zip(lists.of(v)) {
+        for (at, &u) in (from..).zip(lists.neighbours_of(v)) {
             while let Some((_, rest)) = gone.split_first().filter(|(first, _)| **first < (v, u)) {
                 gone = rest;
             }

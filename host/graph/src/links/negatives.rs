@@ -79,7 +79,7 @@ fn each_unlinked(
 /// // Of the path 0 - 1 - 2 the ends only are not linked.
 /// let path = Graph::from_edges(3, [(0, 1), (1, 2)].into_iter(), Options::default())?;
 /// let drawn = Negatives::draw(&path, 2, Key::new(1, Purpose::Negatives, 0, 0, 0), None);
-/// assert_eq!((drawn.pairs(), drawn.of(0), drawn.of(1)), (2, &[2, 2][..], &[][..]));
+/// assert_eq!((drawn.pairs(), drawn.partners(0), drawn.partners(1)), (2, &[2, 2][..], &[][..]));
 /// # Ok::<(), eciton_graph::error::Error>(())
 /// ```
 #[derive(Debug)]
@@ -157,7 +157,7 @@ impl Negatives {
 
     /// Returns the other rows of the pairs of `row`, or an empty slice if the row does not exist.
     #[inline]
-    pub fn of(&self, row: u32) -> &[u32] {
+    pub fn partners(&self, row: u32) -> &[u32] {
         let row = row as usize;
         match (self.offsets.get(row), self.offsets.get(row + 1)) {
             (Some(&from), Some(&to)) => &self.others[from as usize..to as usize],
@@ -205,8 +205,9 @@ mod tests {
 
     /// All pairs, each once, the smaller first.
     fn pairs(of: &Negatives) -> Vec<Pair> {
-        let mut pairs: Vec<Pair> =
-            (0..of.rows() as u32).flat_map(|a| of.of(a).iter().map(move |&b| (a.min(b), a.max(b)))).collect();
+        let mut pairs: Vec<Pair> = (0..of.rows() as u32)
+            .flat_map(|a| of.partners(a).iter().map(move |&b| (a.min(b), a.max(b))))
+            .collect();
         pairs.sort_unstable();
         assert!(pairs.chunks(2).all(|both| both[0] == both[1]), "each pair is in two lists");
         pairs.into_iter().step_by(2).collect()
@@ -237,7 +238,7 @@ mod tests {
                     lists[b as usize].push(a as u32);
                 }
             }
-            assert!((0..).zip(&lists).all(|(v, list)| one.of(v) == list), "case {case}");
+            assert!((0..).zip(&lists).all(|(v, list)| one.partners(v) == list), "case {case}");
             assert_eq!(one.pairs(), lists.iter().map(Vec::len).sum::<usize>() as u64 / 2);
         }
     }
@@ -265,12 +266,15 @@ mod tests {
         println!("seed {seed}");
         let graph = random_graph(&mut SplitMix64::new(seed), 80, 300, false, false);
         let plain = Negatives::draw(&graph, 200, key(seed), None);
-        let order = Permutation::of(&graph, Order::Rabbit);
+        let order = Permutation::compute(&graph, Order::Rabbit);
         let moved = permute_graph(&graph, &order).unwrap();
         let rows = Negatives::draw(&moved, 200, key(seed), Some(order.new_of_old()));
         for v in 0..80 {
             let there = |&u: &u32| order.new_of_old()[u as usize];
-            assert!(plain.of(v).iter().map(there).eq(rows.of(there(&v)).iter().copied()), "vertex {v}");
+            assert!(
+                plain.partners(v).iter().map(there).eq(rows.partners(there(&v)).iter().copied()),
+                "vertex {v}"
+            );
         }
     }
 
@@ -299,12 +303,12 @@ mod tests {
     fn graphs_without_a_pair_give_none() {
         for graph in [complete(2), complete(9), random_graph(&mut SplitMix64::new(1), 1, 1, true, false)] {
             let drawn = Negatives::draw(&graph, 50, key(1), None);
-            assert_eq!((drawn.pairs(), drawn.of(0), drawn.of(99)), (0, &[][..], &[][..]));
+            assert_eq!((drawn.pairs(), drawn.partners(0), drawn.partners(99)), (0, &[][..], &[][..]));
         }
         // Two vertices without an edge: one pair, again and again.
         let none = random_graph(&mut SplitMix64::new(1), 2, 0, true, false);
         let drawn = Negatives::draw(&none, 50, key(1), None);
-        assert_eq!((drawn.pairs(), drawn.of(0)), (50, &[1; 50][..]));
+        assert_eq!((drawn.pairs(), drawn.partners(0)), (50, &[1; 50][..]));
         assert_eq!(Negatives::draw(&none, 0, key(1), None).pairs(), 0);
         assert_eq!((Negatives::bytes(2, 50), Negatives::bytes(u64::MAX, 1)), (840, u64::MAX));
     }

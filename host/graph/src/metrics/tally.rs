@@ -52,7 +52,7 @@ impl Tally {
     /// [`accuracy_of`](super::accuracy_of). Returns `None` for numbers, and if no label of `ids` is
     /// known.
     #[must_use]
-    pub fn of(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<Self> {
+    pub fn from_scores(scores: &[f32], stride: usize, labels: &Labels, ids: &[u32]) -> Option<Self> {
         match labels {
             Labels::Classes { of, count } => {
                 let class = |id: u32| {
@@ -221,7 +221,8 @@ mod tests {
     fn of_scores_the_first_highest_counts_and_nan_never() {
         let labels = Labels::classes(vec![0, 1, 1], 2);
         let found =
-            Tally::of(&[1.0, 1.0, f32::NAN, 0.0, f32::NAN, f32::NAN], 2, &labels, &[0, 1, 2]).unwrap();
+            Tally::from_scores(&[1.0, 1.0, f32::NAN, 0.0, f32::NAN, f32::NAN], 2, &labels, &[0, 1, 2])
+                .unwrap();
         assert_eq!((found.right.clone(), found.predicted.clone()), (vec![1, 1], vec![1, 1]));
         assert_eq!(found.accuracy(), Some(2.0 / 3.0));
     }
@@ -229,7 +230,7 @@ mod tests {
     #[test]
     fn columns_of_flags_are_counted_by_themselves() {
         let labels = Labels::Flags(Values::new(2, vec![1.0, 0.0, 1.0, f32::NAN, 0.0, 1.0]).unwrap());
-        let found = Tally::of(&[2.0, 1.0, -1.0, 1.0, -1.0, 0.5], 2, &labels, &[0, 1, 2]).unwrap();
+        let found = Tally::from_scores(&[2.0, 1.0, -1.0, 1.0, -1.0, 0.5], 2, &labels, &[0, 1, 2]).unwrap();
         assert_eq!((found.known, &found.support[..], &found.right[..]), (5, &[2, 1][..], &[1, 1][..]));
         // Columns: 2/3 and 2/3.
         assert!((found.f1_macro().unwrap() - 2.0 / 3.0).abs() < 1e-12);
@@ -368,14 +369,15 @@ mod tests {
             let labels = Labels::Flags(Values::new(columns, values(flags)).unwrap());
             let scores: Vec<f32> = values(told).iter().map(|one| one - 0.5).collect();
             let ids: Vec<u32> = (0..flags.len() as u32 / columns).collect();
-            let found = Tally::of(&scores, columns as usize, &labels, &ids).unwrap().f1_macro().unwrap();
+            let found =
+                Tally::from_scores(&scores, columns as usize, &labels, &ids).unwrap().f1_macro().unwrap();
             assert!((found - expected).abs() < 1e-12, "{flags:?}: {found}, {expected}");
             let found = super::super::f1_micro(&scores, columns as usize, &labels, &ids).unwrap();
             assert!((found - micro).abs() < 1e-12, "{flags:?}: {found}, {micro}");
         }
         // A column of which nothing is known is no label of these rows.
         let labels = Labels::Flags(Values::new(2, vec![1.0, f32::NAN, 1.0, f32::NAN]).unwrap());
-        let found = Tally::of(&[1.0, 1.0, 1.0, -1.0], 2, &labels, &[0, 1]).unwrap();
+        let found = Tally::from_scores(&[1.0, 1.0, 1.0, -1.0], 2, &labels, &[0, 1]).unwrap();
         assert_eq!(found.f1_macro(), Some(1.0));
     }
 

@@ -206,7 +206,8 @@ fn permute_edge_features(
         let mut into = part.chunks_exact_mut(width);
         let mut list: Vec<(u32, usize)> = Vec::new();
         for target in targets {
-            let (sources, first) = (from.of(old[target]), from.offsets()[old[target] as usize] as usize);
+            let (sources, first) =
+                (from.neighbours_of(old[target]), from.offsets()[old[target] as usize] as usize);
             list.clear();
             list.extend(sources.iter().map(|&u| new[u as usize]).zip(first..));
             // Sorts by new source. Parallel edges keep their order.
@@ -231,7 +232,7 @@ mod tests {
         let graph = Graph::from_edges(3, [(0, 1)].into_iter(), Options::default()).unwrap();
         let four = Permutation::identity(4).unwrap();
         let text = permute_graph(&graph, &four).unwrap_err().to_string();
-        assert!(text.contains("graph: 3 vertices, but the vertex order says 4"), "{text}");
+        assert!(text.contains("graph: 3 vertices, but the vertex order has 4"), "{text}");
         assert!(rows_back(&four, &[0u32; 7], 2).is_err());
         assert!(rows_back(&four, &[0f32; 0], 0).unwrap().is_empty());
     }

@@ -76,7 +76,7 @@ impl Walk<'_> {
             let to = self.order.len();
             for at in from..to {
                 let (order, reached) = (&mut self.order, &mut self.reached);
-                self.view.of(order[at]).for_each(|u| {
+                self.view.partners(order[at]).for_each(|u| {
                     if reached.insert(u) {
                         order.push(u);
                     }
@@ -104,7 +104,7 @@ impl Walk<'_> {
             at += 1;
             self.level.clear();
             let (level, reached, degrees) = (&mut self.level, &mut self.reached, self.degrees);
-            self.view.of(v).for_each(|u| {
+            self.view.partners(v).for_each(|u| {
                 if reached.insert(u) {
                     level.push(u64::from(degrees[u as usize]) << 32 | u64::from(u));
                 }

@@ -37,7 +37,7 @@ pub(super) fn permute_lists(
     let mut offsets = vec![0u64; old.len() + 1];
     for range in ranges {
         for v in range.clone() {
-            offsets[v + 1] = lists.of(old[v]).len() as u64;
+            offsets[v + 1] = lists.neighbours_of(old[v]).len() as u64;
         }
     }
     for v in 0..old.len() {
@@ -56,7 +56,7 @@ pub(super) fn permute_lists(
         for v in rows {
             let list = &mut part[(offsets[v] - base) as usize..(offsets[v + 1] - base) as usize];
             // Vertices outside the ranges have an empty list here, so no entry is written.
-            for (to, &u) in list.iter_mut().zip(lists.of(old[v])) {
+            for (to, &u) in list.iter_mut().zip(lists.neighbours_of(old[v])) {
                 *to = new[u as usize];
             }
             list.sort_unstable();

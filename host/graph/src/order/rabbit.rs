@@ -150,7 +150,7 @@ impl<'a> Forest<'a> {
     /// Counts the graph's edges of `vertex` for the community of `root`.
     fn read(&mut self, vertex: u32, root: u32) {
         let mut read = 1;
-        self.view.of(vertex).for_each(|u| {
+        self.view.partners(vertex).for_each(|u| {
             read += 1;
             add(&mut self.parent, &mut self.count, &mut self.touched, root, u, 1);
         });

@@ -77,13 +77,13 @@ impl Survey {
     ///
     /// # Errors
     /// Returns [`Error::Memory`] if the rows do not fit in memory.
-    pub fn of(graph: &Graph) -> Result<Self> {
+    pub fn measure(graph: &Graph) -> Result<Self> {
         let sparse = (graph.edges() > MAX_ORDERED).then(|| thinned(graph, MAX_ORDERED)).transpose()?;
         let ordered = sparse.as_ref().unwrap_or(graph);
         let mut samples = Vec::new();
         for order in Order::ALL {
             let began = Instant::now();
-            let permutation = Permutation::of(ordered, order);
+            let permutation = Permutation::compute(ordered, order);
             let seconds = began.elapsed().as_secs_f64();
             samples.push(Sample::new(graph, order, &permutation, seconds)?);
         }
@@ -121,7 +121,7 @@ fn thinned(graph: &Graph, most: u64) -> Result<Graph> {
     offsets.push(0u64);
     let mut neighbours = Vec::new();
     for v in 0..graph.vertices() {
-        view.of(v).for_each(|u| {
+        view.partners(v).for_each(|u| {
             if stays(u, v) {
                 neighbours.push(u);
             }
@@ -202,7 +202,7 @@ fn distances(lists: &Adjacency) -> (f64, f64) {
     let (mut sum, mut bits) = (0u64, 0.0);
     for v in 0..lists.vertices() {
         let mut last = v;
-        for &u in lists.of(v) {
+        for &u in lists.neighbours_of(v) {
             sum += u64::from(u.abs_diff(v));
             bits += (1.0 + f64::from(u.abs_diff(last))).log2();
             last = u;
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn every_order_is_measured() {
-        let survey = Survey::of(&ring(50)).unwrap();
+        let survey = Survey::measure(&ring(50)).unwrap();
         assert_eq!((survey.edges_ordered, survey.edges_gathered, survey.threads), (100, 100, 1));
         assert_eq!(survey.gains.iter().map(|g| g.order).collect::<Vec<_>>(), Order::ALL);
         for gain in &survey.gains {
@@ -292,8 +292,8 @@ mod tests {
         assert_eq!(ranges[7], 7000..7100);
         let sample = permute_lists(graph.incoming(), &same, &ranges, 2).unwrap();
         assert_eq!(sample.neighbours().len(), 1600);
-        assert_eq!(sample.of(7000), graph.in_neighbours(7000));
-        assert_eq!(sample.of(6999), [] as [u32; 0]);
+        assert_eq!(sample.neighbours_of(7000), graph.in_neighbours(7000));
+        assert_eq!(sample.neighbours_of(6999), [] as [u32; 0]);
         assert_eq!(pieces(&graph, &same, 16_000), std::iter::once(0..8000).collect::<Vec<_>>());
     }
 

@@ -57,7 +57,7 @@ impl Case {
         let links = all.filter(|&(a, b)| linked(&self.graph, a as u32, b as u32));
         let mut pairs: Vec<_> = links.map(|(a, b)| (a, b, 1.0)).collect();
         for a in 0..VERTICES {
-            let own = self.negatives.of(a as u32).iter().filter(|&&b| (b as usize) < a);
+            let own = self.negatives.partners(a as u32).iter().filter(|&&b| (b as usize) < a);
             pairs.extend(own.map(|&b| (a, b as usize, 0.0)));
         }
         assert_eq!(pairs.iter().filter(|pair| pair.2 == 0.0).count() as u64, self.negatives.pairs());

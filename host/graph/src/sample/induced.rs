@@ -42,7 +42,7 @@ struct Listed {
 
 impl Listed {
     fn new(lists: &Adjacency) -> Self {
-        let filled = |&row: &u32| !lists.of(row).is_empty();
+        let filled = |&row: &u32| !lists.neighbours_of(row).is_empty();
         let count = (0..lists.vertices()).filter(filled).count() as u32;
         let rows = (count < lists.vertices()).then(|| (0..lists.vertices()).filter(filled).collect());
         Self { rows, count }
@@ -67,7 +67,7 @@ struct Ends {
 impl Draws {
     pub(super) fn new(graph: &Graph, method: &Method, roots: Arc<[u32]>, rows: u32) -> Result<Self> {
         if rows == 0 {
-            return Err(refused("row budget of a subgraph", rows, "at least 1"));
+            return Err(refused("the row budget of a subgraph", rows, "at least 1"));
         }
         let draws = u64::from(graph.vertices()).saturating_mul(MAX_DRAWS).max(FREE_DRAWS);
         if u64::from(rows) > draws {
@@ -75,23 +75,23 @@ impl Draws {
                 "at most {draws}: {MAX_DRAWS} draws for each of {} vertices, or {FREE_DRAWS}",
                 graph.vertices()
             );
-            return Err(refused("number of rows that a micro-batch draws", rows, allowed));
+            return Err(refused("the number of rows that a micro-batch draws", rows, allowed));
         }
         if roots.is_empty() {
-            return Err(refused("number of training rows to sample from", 0, "at least 1"));
+            return Err(refused("the number of training rows to sample from", 0, "at least 1"));
         }
         if let Some(root) = roots.iter().find(|&&root| root >= graph.vertices()) {
             let allowed = format!("below {}, the number of vertices", graph.vertices());
-            return Err(refused("training row to sample from", root, allowed));
+            return Err(refused("a training row to sample from", root, allowed));
         }
         let from = match *method {
             Method::Vertex => From::Vertices(Law::new(column_norms(graph))),
             Method::Edge if graph.edges() == 0 => {
-                return Err(refused("number of edges to sample", 0, "at least 1"));
+                return Err(refused("the number of edges to sample", 0, "at least 1"));
             }
             Method::Edge if rows < 2 => {
                 return Err(refused(
-                    "row budget of sampled edges",
+                    "the row budget of sampled edges",
                     rows,
                     "at least 2, the two ends of an edge",
                 ));
@@ -103,18 +103,18 @@ impl Draws {
             Method::Walk { length } => {
                 if length == 0 || length >= rows {
                     let allowed = format!("1 to {}, one less than the row budget", rows - 1);
-                    return Err(refused("walk length", length, allowed));
+                    return Err(refused("the walk length", length, allowed));
                 }
                 From::Walks { roots, length }
             }
             Method::Frontier { frontier: size } => {
                 if size == 0 || size > rows {
-                    return Err(refused("frontier size", size, format!("1 to {rows}, the row budget")));
+                    return Err(refused("the frontier size", size, format!("1 to {rows}, the row budget")));
                 }
                 From::Frontier { roots, size }
             }
             Method::Neighbours { .. } | Method::Shadow { .. } => {
-                return Err(refused("sampling method", "one that starts at targets", "an induced one"));
+                return Err(refused("the sampling method", "one that starts at targets", "an induced one"));
             }
         };
         Ok(Self { from, rows })
@@ -150,7 +150,7 @@ impl Draws {
                         (Some(at), Some(listed)) => (listed.row(at as u32), graph.outgoing()),
                         _ => (ends.targets.row(at as u32), graph.incoming()),
                     };
-                    let list = lists.of(row);
+                    let list = lists.neighbours_of(row);
                     enter(row);
                     enter(list[random.below(list.len() as u64) as usize]);
                 }

@@ -14,10 +14,10 @@ pub(super) struct FanOut(Vec<u32>);
 impl FanOut {
     pub(super) fn new(fan_out: Vec<u32>) -> Result<Self> {
         if fan_out.is_empty() {
-            return Err(refused("number of fan-outs", 0, "at least 1, one per hop"));
+            return Err(refused("the number of fan-outs", 0, "at least 1, one per hop"));
         }
         if fan_out.contains(&0) {
-            return Err(refused("fan-out", 0, "at least 1"));
+            return Err(refused("a fan-out", 0, "at least 1"));
         }
         Ok(Self(fan_out))
     }

@@ -40,7 +40,7 @@ impl Counts {
     /// Counts the subgraphs 0, 1, ... of round [`COUNTED_ROUND`], until they have more rows in
     /// total than `coverage` times `roots`, the number of training rows. Counts at most `most`
     /// subgraphs.
-    pub fn of(
+    pub fn from_sampler(
         sampler: &Sampler,
         graph: &Graph,
         seed: u64,

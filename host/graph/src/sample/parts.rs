@@ -52,7 +52,7 @@ impl Parts {
     /// [`MOST_PARTS`].
     pub fn new(graph: &Graph, count: u32, seed: u64) -> Result<Self> {
         if !(1..=MOST_PARTS).contains(&count) {
-            return Err(refused("number of parts", count, format!("1 to {MOST_PARTS}")));
+            return Err(refused("the number of parts", count, format!("1 to {MOST_PARTS}")));
         }
         let key = Key::new(seed, Purpose::Sampling, PART_ROUND, 0, 0);
         let part_of = |vertex: u32| {
@@ -63,12 +63,12 @@ impl Parts {
         let mut made: Vec<_> = (0..count).map(|_| Building::default()).collect();
         let mut edge = 0;
         for target in 0..graph.vertices() {
-            let degree = degrees.of(target);
+            let degree = degrees.degree(target);
             if degree == 0 {
                 made[part_of(target)].rows.push((target, 0));
             }
             for &source in graph.in_neighbours(target) {
-                let end = (degree, target).min((degrees.of(source), source)).1;
+                let end = (degree, target).min((degrees.degree(source), source)).1;
                 made[part_of(end)].push(source, target, edge);
                 edge += 1;
             }
@@ -87,14 +87,14 @@ impl Parts {
     /// [`MOST_PARTS`], or if `rate` is not at least 0 and below 1.
     pub fn drop_edges(&mut self, count: u32, rate: f32, seed: u64) -> Result<()> {
         if !(1..=MOST_PARTS).contains(&count) {
-            return Err(refused("number of masks of dropped edges", count, format!("1 to {MOST_PARTS}")));
+            return Err(refused("the number of masks of dropped edges", count, format!("1 to {MOST_PARTS}")));
         }
         for (part, number) in self.parts.iter_mut().zip(0..) {
             let mut masks = Vec::with_capacity(count as usize);
             for mask in 0..count {
                 let key = Key::new(seed, Purpose::Sampling, MASK_ROUND, number, mask);
                 let Some(dropout) = Dropout::new(key, rate) else {
-                    return Err(refused("fraction of edges to drop", rate, "at least 0 and below 1"));
+                    return Err(refused("the fraction of edges to drop", rate, "at least 0 and below 1"));
                 };
                 masks.push(mask_of(&part.subgraph, dropout));
             }
@@ -157,7 +157,7 @@ fn mask_of(subgraph: &Subgraph, dropout: Dropout) -> Vec<u64> {
     let mut mask = vec![0; subgraph.edges.len().div_ceil(64)];
     let mut at = 0;
     for (&target, local) in subgraph.ids.iter().zip(0..) {
-        for &source in subgraph.incoming.of(local) {
+        for &source in subgraph.incoming.neighbours_of(local) {
             let source = subgraph.ids[source as usize];
             let key = dropout.key.row(u64::from(source.min(target)));
             let kept = dropout.factor(key, source.max(target)) != 0.0;
@@ -173,8 +173,8 @@ fn mask_of(subgraph: &Subgraph, dropout: Dropout) -> Vec<u64> {
 struct Degrees<'a>(&'a Graph);
 
 impl Degrees<'_> {
-    fn of(&self, vertex: u32) -> u64 {
-        let out = self.0.transpose().map_or(0, |lists| lists.of(vertex).len() as u64);
+    fn degree(&self, vertex: u32) -> u64 {
+        let out = self.0.transpose().map_or(0, |lists| lists.neighbours_of(vertex).len() as u64);
         self.0.in_neighbours(vertex).len() as u64 + out
     }
 }
@@ -220,7 +220,7 @@ impl Building {
         if degrees.0.transpose().is_some() {
             sources.iter().for_each(|&source| local[source as usize] += 1);
         }
-        let weight = |(&id, &local): (&u32, &u64)| match degrees.of(id) {
+        let weight = |(&id, &local): (&u32, &u64)| match degrees.degree(id) {
             0 => 1.0,
             degree => (local as f64 / degree as f64) as f32,
         };

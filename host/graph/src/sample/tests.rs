@@ -99,14 +99,14 @@ fn neighbours_hold<'a>(
     assert!(ids.is_sorted_by(|a, b| a < b), "each row once");
     let hop = |local: u32| drawn.hops.partition_point(|&end| end <= local);
     for local in 0..drawn.ids.len() as u32 {
-        let list = drawn.incoming.of(local);
+        let list = drawn.incoming.neighbours_of(local);
         let degree = graph.in_degree(drawn.ids[local as usize]);
         let count = fan_out.get(hop(local)).map_or(0, |&count| count.min(degree));
         assert_eq!(list.len() as u32, count);
         // A source is at most one hop further, and a row is as near as its nearest reader says.
         assert!(list.iter().all(|&source| hop(source) <= hop(local) + 1));
         if hop(local) > 0 {
-            let readers = (0..local).filter(|&row| drawn.incoming.of(row).contains(&local));
+            let readers = (0..local).filter(|&row| drawn.incoming.neighbours_of(row).contains(&local));
             assert_eq!(readers.map(hop).min().map(|nearest| nearest + 1), Some(hop(local)));
         }
     }
@@ -209,29 +209,33 @@ fn refusals_say_what_may_be() {
         let none = says(&graph, method.clone(), &[], 9);
         assert_eq!(none, "the number of training rows to sample from is 0, but must be at least 1");
         let none = says(&graph, method.clone(), &all, 0);
-        assert_eq!(none, "a subgraph's budget of rows is 0, but must be at least 1");
+        assert_eq!(none, "the row budget of a subgraph is 0, but must be at least 1");
         let beyond = says(&graph, method, &[3, 10], 9);
         let expected = "a training row to sample from is 10, but must be below 10, the number of vertices";
         assert_eq!(beyond, expected);
     }
     for (method, rows, expected) in [
-        (Method::Edge, 1, "the budget of rows of sampled edges is 1, but must be at least 2, an edge's ends"),
+        (
+            Method::Edge,
+            1,
+            "the row budget of sampled edges is 1, but must be at least 2, the two ends of an edge",
+        ),
         (
             Method::Walk { length: 0 },
             9,
-            "a walk's length is 0, but must be 1 to 8, one less than the budget of rows",
+            "the walk length is 0, but must be 1 to 8, one less than the row budget",
         ),
         (
             Method::Walk { length: 9 },
             9,
-            "a walk's length is 9, but must be 1 to 8, one less than the budget of rows",
+            "the walk length is 9, but must be 1 to 8, one less than the row budget",
         ),
-        (Method::Frontier { frontier: 0 }, 9, "the frontier is 0, but must be 1 to 9, the budget of rows"),
-        (Method::Frontier { frontier: 10 }, 9, "the frontier is 10, but must be 1 to 9, the budget of rows"),
+        (Method::Frontier { frontier: 0 }, 9, "the frontier size is 0, but must be 1 to 9, the row budget"),
+        (Method::Frontier { frontier: 10 }, 9, "the frontier size is 10, but must be 1 to 9, the row budget"),
         (
             Method::Neighbours { fan_out: vec![] },
             0,
-            "the number of fan-outs is 0, but must be at least 1, one a hop",
+            "the number of fan-outs is 0, but must be at least 1, one per hop",
         ),
         (Method::Shadow { fan_out: vec![3, 0] }, 0, "a fan-out is 0, but must be at least 1"),
     ] {

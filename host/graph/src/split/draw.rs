@@ -224,9 +224,9 @@ mod tests {
         assert!((0..3).all(|class| of_class(&labels, &split.train, class) == 20));
         assert_eq!(sizes(&draw(50, None).unwrap()), [60, 50, 160]);
         let text = draw(50, Some(161)).unwrap_err().to_string();
-        assert!(text.contains("211 rows") && text.contains("210 are left"), "{text}");
+        assert!(text.contains("211 rows") && text.contains("only 210 remain"), "{text}");
         let text = Draw::PerClass { train: 91, validation: 0, test: None }.draw(&labels, 1).unwrap_err();
-        assert!(text.to_string().contains("class 0") && text.to_string().contains("has 90"), "{text}");
+        assert!(text.to_string().contains("class 0") && text.to_string().contains("has only 90"), "{text}");
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
             assert_eq!(tested, super::labelled(&labels));
         }
         let text = Draw::Folds { folds: 271, fold: 0, stratified: false }.draw(&labels, 5).unwrap_err();
-        assert!(text.to_string().contains("271 folds of 270"), "{text}");
+        assert!(text.to_string().contains("271 folds, but only 270"), "{text}");
     }
 
     #[test]
@@ -259,6 +259,6 @@ mod tests {
         assert!(draw(true).unwrap_err().to_string().contains("flags or numbers"));
         assert!(!draw(false).unwrap().train.contains(&1));
         let none = Draw::Shares { shares: [0.5, 0.5, 0.0], stratified: false };
-        assert!(none.draw(&Labels::none(3), 0).unwrap_err().to_string().contains("no row trains"));
+        assert!(none.draw(&Labels::none(3), 0).unwrap_err().to_string().contains("is for training"));
     }
 }

@@ -128,7 +128,7 @@ mod tests {
         fs::create_dir(&left).unwrap();
         fs::write(left.join("mine"), "1").unwrap();
         let text = Partial::create(&folder.path().join("out")).err().unwrap().to_string();
-        assert!(text.contains(".out.partial-store: is in the way"), "{text}");
+        assert!(text.contains(".out.partial-store: exists, but is needed"), "{text}");
         fs::write(left.join(LOCK), "").unwrap();
         let partial = Partial::create(&folder.path().join("out")).unwrap();
         assert!(!left.join("mine").exists());

@@ -257,7 +257,7 @@ impl Writer {
     /// # Errors
     /// Returns [`Error::Write`] if a file cannot be written.
     pub fn graphs(&mut self, graphs: &Graphs) -> Result<()> {
-        self.whole(Section::Graphs, graphs.of())?;
+        self.whole(Section::Graphs, graphs.standing_of_vertices())?;
         self.graphs = Some(self.ids_of(graphs.ids(), Section::GRAPH_IDS)?);
         Ok(())
     }

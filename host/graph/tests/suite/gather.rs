@@ -443,7 +443,7 @@ fn a_maximum_is_the_first_largest_and_its_gradient_goes_there() {
         }
         for v in 0..n {
             let from = both.incoming.offsets()[v] as usize;
-            let list = both.incoming.of(v as u32);
+            let list = both.incoming.neighbours_of(v as u32);
             for c in 0..columns {
                 let terms: Vec<(usize, f32)> = (list.iter().enumerate())
                     .map(|(at, &u)| (u as usize, if weighted { weights[from + at] } else { 1.0 }))
@@ -552,7 +552,7 @@ fn bf16_stays_within_its_bound() {
         gather.run(half.read(0..n).unwrap().view(), 0..n, &mut ViewMut::new(&mut out, n, columns));
         let mut rounded = false;
         for v in 0..n {
-            let list = both.incoming.of(v as u32);
+            let list = both.incoming.neighbours_of(v as u32);
             for c in 0..columns {
                 let terms = list
                     .iter()

@@ -30,7 +30,7 @@ fn grid(rows: u32, columns: u32) -> Graph {
 
 /// Checks that `order` is a bijection and that the graph it makes is the same one.
 fn check(graph: &Graph, order: Order, what: &str) -> Graph {
-    let permutation = Permutation::of(graph, order);
+    let permutation = Permutation::compute(graph, order);
     let n = graph.vertices();
     assert_eq!(permutation.len(), n as usize, "{what}, {order}");
     // from_old_of_new refuses all that is no bijection.
@@ -48,7 +48,7 @@ fn check(graph: &Graph, order: Order, what: &str) -> Graph {
         }
         assert_eq!(made.out_neighbours(v).len(), graph.out_neighbours(old[v as usize]).len());
     }
-    assert_eq!(Permutation::of(graph, order), permutation, "{what}, {order}: the same every time");
+    assert_eq!(Permutation::compute(graph, order), permutation, "{what}, {order}: the same every time");
     made
 }
 
@@ -102,7 +102,7 @@ fn directions_do_not_matter_to_an_order() {
     let both = graph(150, &edges);
     assert!(!directed.symmetric());
     for order in Order::ALL {
-        assert_eq!(Permutation::of(&directed, order), Permutation::of(&both, order), "{order}");
+        assert_eq!(Permutation::compute(&directed, order), Permutation::compute(&both, order), "{order}");
     }
 }
 
@@ -165,7 +165,7 @@ fn rabbit_finds_planted_communities() {
         assert!(short(&made) > 0.6, "{}", short(&made));
         // Vertices side by side are of one block, as 2 % were before. One in ten joins a wrong block
         // early, when all its neighbours are still alone; nothing takes it back.
-        let permutation = Permutation::of(&graph, Order::Rabbit);
+        let permutation = Permutation::compute(&graph, Order::Rabbit);
         let pairs = permutation.old_of_new().windows(2);
         let alike = pairs.filter(|w| block[w[0] as usize] == block[w[1] as usize]).count();
         assert!(alike as f64 > 0.8 * block.len() as f64, "{alike} of {}", block.len());
@@ -182,7 +182,7 @@ fn a_star_of_a_million_leaves_and_a_long_path() {
     for (what, graph) in [("star", star), ("path", path)] {
         for order in Order::ALL {
             let began = Instant::now();
-            let permutation = Permutation::of(&graph, order);
+            let permutation = Permutation::compute(&graph, order);
             let made = permute_graph(&graph, &permutation).unwrap();
             println!("{what}, {order}: {:?}", began.elapsed());
             assert_eq!((made.vertices(), made.edges()), (graph.vertices(), graph.edges()));

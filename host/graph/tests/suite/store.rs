@@ -21,7 +21,9 @@ fn random_set(random: &mut SplitMix64) -> Dataset {
     let many = if random.below(3) == 0 { 1 + random.below(vertices) } else { 0 };
     let of: Vec<u64> = (0..vertices).map(|_| random.below(many) * 3).collect();
     let graphs = (many > 0).then(|| Graphs::new(&of).unwrap());
-    let standing = |v: u64| graphs.as_ref().is_none_or(|graphs| u64::from(graphs.of()[v as usize]) == v);
+    let standing = |v: u64| {
+        graphs.as_ref().is_none_or(|graphs| u64::from(graphs.standing_of_vertices()[v as usize]) == v)
+    };
     let edges = (0..random.below(200)).map(|_| (below(random), below(random)));
     let edges: Vec<_> = edges.filter(|&(s, t)| of[s as usize] == of[t as usize]).collect();
     let options = Options { symmetric: random.below(2) == 0, keep_self_loops: random.below(2) == 0 };
@@ -399,7 +401,7 @@ fn features_of_edges_are_version_3() {
         writer.labels(&set.labels).unwrap();
         writer.split(&set.split).unwrap();
         let said = writer.finish("other").unwrap_err().to_string();
-        assert!(said.contains("edge-features.f32: 6 values, but the graph says 8"), "{said}");
+        assert!(said.contains("edge-features.f32: 6 values, but the graph has 8"), "{said}");
     }
 }
 
@@ -458,7 +460,7 @@ fn a_writer_wants_all_parts_and_leaves_nothing() {
     assert!(some.rows(0).is_err());
     some.split(&set.split).unwrap();
     let text = some.finish("x").unwrap_err().to_string();
-    assert!(text.contains("labels.u32: 0 values, but the graph says 3"), "{text}");
+    assert!(text.contains("labels.u32: 0 values, but the graph has 3"), "{text}");
     let mut short = writer();
     short.graph(&set.graph).unwrap();
     let mut rows = short.rows(2).unwrap();
@@ -468,7 +470,7 @@ fn a_writer_wants_all_parts_and_leaves_nothing() {
     short.labels(&set.labels).unwrap();
     short.split(&set.split).unwrap();
     let text = short.finish("x").unwrap_err().to_string();
-    assert!(text.contains("features.f32: 16 values, but the graph says 24"), "{text}");
+    assert!(text.contains("features.f32: 16 values, but the graph has 24"), "{text}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     store::write(&path, &set).unwrap();
     assert!(matches!(store::write(&path, &set), Err(Error::Exists { .. })));
@@ -563,9 +565,9 @@ fn many_graphs_are_version_4() {
             fs::write(path.join("store.json"), &text).unwrap();
         }
         let cases = [
-            ([0u32, 3, 0], "graphs.u32, row 1: expected a vertex that stands for its own graph, found 3"),
-            ([1, 0, 0], "graphs.u32, row 0: expected a vertex that stands"),
-            ([0, 1, 1], "graphs.u32: 2 graphs, but the ids of graphs says 1"),
+            ([0u32, 3, 0], "graphs.u32, row 1: expected a vertex that represents its own graph, found 3"),
+            ([1, 0, 0], "graphs.u32, row 0: expected a vertex that represents"),
+            ([0, 1, 1], "graphs.u32: 2 graphs, but the ids of graphs has 1"),
             ([1, 1, 1], "labels, row 0: expected no label"),
         ];
         let file = path.join("graphs.u32");

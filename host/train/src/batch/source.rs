@@ -116,7 +116,7 @@ impl Source {
         let counts = match &chooser {
             Chooser::Sampler(sampler) if chooser.weighs_rows(settings) => {
                 let enough = (settings.coverage, dataset.vertices(), MOST_COUNTED);
-                Some(Counts::of(sampler, &dataset.graph, DATA_SEED, enough, &mut Room::default()))
+                Some(Counts::from_sampler(sampler, &dataset.graph, DATA_SEED, enough, &mut Room::default()))
             }
             _ => None,
         };

@@ -62,7 +62,7 @@ impl Fingerprint {
             all(ids.len(), &mut ids.iter().copied());
         }
         if let Some(graphs) = &dataset.graphs {
-            all(graphs.of().len(), &mut graphs.of().iter().copied());
+            all(graphs.standing_of_vertices().len(), &mut graphs.standing_of_vertices().iter().copied());
         }
         let (offsets, neighbours) = (dataset.graph.offsets(), dataset.graph.neighbours());
         places(offsets.len()).for_each(|place| hasher.update(offsets[place].to_le_bytes()));

@@ -205,7 +205,7 @@ fn prepare_with(data: &Data, dataset: Dataset, moments: Option<&Arc<Moments>>) -
         }
         let features = std::mem::replace(&mut dataset.features, Features::identity(0));
         if scale(data, &dataset, &features) != NormaliseFeatures::None {
-            dataset.unscaled = Some(checksum::of_features(&features));
+            dataset.unscaled = Some(checksum::for_features(&features));
         }
         (dataset.features, dataset.scaling) = match scale(data, &dataset, &features) {
             NormaliseFeatures::None => {
@@ -221,7 +221,7 @@ fn prepare_with(data: &Data, dataset: Dataset, moments: Option<&Arc<Moments>>) -
                     Some(moments) => moments.clone(),
                     None => {
                         let rows = dataset.split.training_rows(dataset.graphs.as_ref(), features.rows());
-                        Arc::new(Moments::of(&features, &rows))
+                        Arc::new(Moments::from_rows(&features, &rows))
                     }
                 };
                 (features.standardise(&moments)?, Scaling::Columns(moments))

@@ -169,9 +169,7 @@ impl Columns {
             found if found == wanted => Ok(self),
             found => Err(Error::Malformed {
                 place: Place::whole(&table.file),
-                expected: format!(
-                    "the {wanted} feature columns of the model, and optionally a label column"
-                ),
+                expected: format!("the {wanted} feature columns of the model, and optionally a label column"),
                 found: format!("{found} feature columns"),
                 remedy: "give the columns that the model was trained on, in their order",
             }),
@@ -204,7 +202,7 @@ pub(crate) fn is_header(table: &Table, first: &[String]) -> Result<bool> {
     if !(counts || (whole && names_label)) {
         return Ok(false);
     }
-    let below = Below::of(table)?;
+    let below = Below::from_table(table)?;
     if below.rows == 0 {
         return Ok(false);
     }

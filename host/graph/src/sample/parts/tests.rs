@@ -27,7 +27,7 @@ fn each_edge_once_with_its_reverse_and_weights_of_a_vertex_sum_to_one() {
             }
             places.extend_from_slice(&part.subgraph.edges);
             for (&id, local) in part.subgraph.ids.iter().zip(0..) {
-                for &source in part.subgraph.incoming.of(local) {
+                for &source in part.subgraph.incoming.neighbours_of(local) {
                     let source = part.subgraph.ids[source as usize];
                     let home = homes.entry((id.min(source), id.max(source))).or_insert(number);
                     assert_eq!(*home, number, "case {case}: both directions in one part");
@@ -78,8 +78,11 @@ fn masks_drop_edges_with_their_reverse_at_the_rate() {
             check(&graph, less);
             assert_eq!(less.ids, part.subgraph.ids);
             // Symmetric as before.
-            let has = |target: u32, source: u32| less.incoming.of(target).binary_search(&source).is_ok();
-            assert!((0..less.ids.len() as u32).all(|t| less.incoming.of(t).iter().all(|&s| has(s, t))));
+            let has =
+                |target: u32, source: u32| less.incoming.neighbours_of(target).binary_search(&source).is_ok();
+            assert!(
+                (0..less.ids.len() as u32).all(|t| less.incoming.neighbours_of(t).iter().all(|&s| has(s, t)))
+            );
             kept += less.edges.len();
             all += part.subgraph.edges.len();
         }
@@ -109,6 +112,9 @@ fn refusals_say_what_may_be() {
     assert_eq!(none, "the number of masks of dropped edges is 0, but must be 1 to 65536");
     for rate in [1.0, -0.1, f32::NAN] {
         let wrong = says(parts.drop_edges(1, rate, 1).unwrap_err());
-        assert_eq!(wrong, format!("the share of edges to drop is {rate}, but must be from 0 to below 1"));
+        assert_eq!(
+            wrong,
+            format!("the fraction of edges to drop is {rate}, but must be at least 0 and below 1")
+        );
     }
 }

@@ -36,7 +36,7 @@ fn bias(graph: &Graph, method: Method, weighted: bool, seed: u64) -> (f64, f64) 
     let rows = graph.vertices();
     let sampler = Sampler::new(graph, method, (0..rows).collect(), 8).unwrap();
     let mut room = Room::default();
-    let counts = Counts::of(&sampler, graph, seed, (u32::MAX, rows, SAMPLES), &mut room);
+    let counts = Counts::from_sampler(&sampler, graph, seed, (u32::MAX, rows, SAMPLES), &mut room);
     assert_eq!(counts.subgraphs, SAMPLES);
     let value = |v: u32| f64::from(v * v % 7) + 0.5;
     let (mut loss, mut each) = (Mean::default(), vec![Mean::default(); rows as usize]);
@@ -49,7 +49,7 @@ fn bias(graph: &Graph, method: Method, weighted: bool, seed: u64) -> (f64, f64) 
         let mut total = 0.0;
         for (&id, local) in drawn.ids.iter().zip(0..) {
             let from = drawn.incoming.offsets()[local as usize] as usize;
-            let terms = drawn.incoming.of(local).iter().zip(&factors[from..]);
+            let terms = drawn.incoming.neighbours_of(local).iter().zip(&factors[from..]);
             let sum: f64 = terms.map(|(&u, &f)| f64::from(f) * value(drawn.ids[u as usize])).sum();
             let aggregate = sum / f64::from(graph.in_degree(id).max(1));
             each[id as usize].add(aggregate);
@@ -88,7 +88,7 @@ fn counts_of_threads_are_the_counts_of_one() {
     let roots: Arc<[u32]> = (0..200).collect();
     let sampler = Sampler::new(&graph, Method::Walk { length: 3 }, roots, 40).unwrap();
     let mut room = Room::default();
-    let all = Counts::of(&sampler, &graph, 9, (50, 200, u32::MAX), &mut room);
+    let all = Counts::from_sampler(&sampler, &graph, 9, (50, 200, u32::MAX), &mut room);
     let rows: u32 = all.vertices.iter().sum();
     // The first number of subgraphs with more rows than fifty times the training rows.
     assert!(all.covers(50, 200) && (10_001..10_041).contains(&rows), "{rows}");

@@ -56,7 +56,7 @@ pub(in crate::sample) fn check(graph: &Graph, subgraph: &Subgraph) {
     assert_eq!(hops.last(), Some(&(ids.len() as u32)));
     assert!(hops.is_sorted() && targets.iter().flatten().all(|&local| (local as usize) < ids.len()));
     for (row, local) in ids.iter().zip(0..) {
-        let (from, list) = (incoming.offsets()[local as usize] as usize, incoming.of(local));
+        let (from, list) = (incoming.offsets()[local as usize] as usize, incoming.neighbours_of(local));
         assert!(list.is_sorted());
         let own = &edges[from..from + list.len()];
         // Of parallel edges each is another one.

@@ -58,7 +58,7 @@ impl Tables {
 
 fn global(drawn: &Subgraph) -> Drawn {
     let list = |(&row, local): (&u32, u32)| {
-        drawn.incoming.of(local).iter().map(move |&source| (drawn.ids[source as usize], row))
+        drawn.incoming.neighbours_of(local).iter().map(move |&source| (drawn.ids[source as usize], row))
     };
     (drawn.ids.clone(), drawn.ids.iter().zip(0..).flat_map(list).collect())
 }

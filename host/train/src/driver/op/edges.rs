@@ -55,7 +55,7 @@ impl Lists {
 
 impl EdgeLists for Lists {
     fn others(&self, own: usize) -> &[u32] {
-        self.adjacency().of(self.number(own))
+        self.adjacency().neighbours_of(self.number(own))
     }
 
     fn itself(&self, own: usize) -> Option<u32> {
