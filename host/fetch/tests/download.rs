@@ -1,4 +1,4 @@
-//! Downloads against a server on this machine that behaves in every way a server can.
+//! Tests of downloads against a local server that fails in all ways in which a server can fail.
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -14,7 +14,8 @@ use eciton_fetch::download::{Limits, Origin, fetch};
 use eciton_fetch::error::Error;
 use eciton_fetch::local;
 
-/// Files that hold `abc` and `hello` with a line end (`printf abc | sha256sum`).
+/// Data set of two files, which contain `abc` and `hello` with a line end (`printf abc |
+/// sha256sum`).
 static SET: Set = Set {
     name: "tiny",
     description: "two files",
@@ -42,26 +43,26 @@ static SET: Set = Set {
 const A: &[u8] = b"abc";
 const B: &[u8] = b"hello\n";
 
-/// What the server does with one request.
+/// Action of the test server for one request.
 #[derive(Clone)]
 enum Act {
-    /// Status, further header lines, and a body with its true length.
+    /// Sends a status, further header lines, and a body with its true length.
     Answer(u16, String, Vec<u8>),
-    /// One of these bodies, by the file that is asked for.
+    /// Sends the body that belongs to the requested file.
     Asked(&'static [(&'static str, &'static [u8])]),
-    /// Says this length and sends these bytes, then goes away.
+    /// Announces this length, sends these bytes, and closes the connection.
     Short(usize, Vec<u8>),
-    /// No length: the connection's end is the body's.
+    /// Sends a body without a length, which ends when the connection is closed.
     Unmeasured(Vec<u8>),
-    /// Head and these bytes, then nothing for as long as the client waits.
+    /// Sends the header and these bytes, and then nothing until the client gives up.
     Silent(Vec<u8>),
-    /// Zeros without end and without a length.
+    /// Sends zeros without end and without a length.
     Endless,
-    /// One byte after the other, each within the time that silence may last, never to an end.
+    /// Sends one byte after another without end, each within the time limit of silence.
     Trickle,
-    /// Goes away without a word.
+    /// Closes the connection without an answer.
     HangUp,
-    /// What is no HTTP.
+    /// Sends bytes that are not HTTP.
     Nonsense,
 }
 
@@ -75,7 +76,8 @@ struct Server {
     closed: Receiver<()>,
 }
 
-/// Serves one connection a request, one act after the other; ends after the last.
+/// Starts a server that performs one act per request, on separate connections, and ends after the
+/// last.
 fn serve(acts: Vec<Act>) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -682,7 +682,7 @@ mod tests {
         assert_eq!(refused.expected, "less");
     }
 
-    /// Any cut gives the edges of the whole.
+    /// Tests that every division into ranges gives all edges.
     #[test]
     fn ranges_of_any_size_hold_every_line_once() {
         let seed = 11;

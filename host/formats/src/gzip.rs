@@ -151,7 +151,7 @@ pub(crate) mod tests {
     use super::*;
     use std::io::Write;
 
-    /// A packed file, for the tests of this crate.
+    /// Compresses bytes with gzip, for the tests of this crate.
     pub(crate) fn pack(bytes: &[u8]) -> Vec<u8> {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         encoder.write_all(bytes).unwrap();

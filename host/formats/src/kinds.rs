@@ -443,7 +443,8 @@ mod tests {
         )
     }
 
-    /// Blocks of any size give the columns of the whole, and these the fields.
+    /// Tests that blocks of any size give the same columns, and that the columns contain the
+    /// fields.
     #[test]
     fn columns_do_not_depend_on_blocks() {
         let seed = 46_003;

@@ -293,7 +293,7 @@ pub(crate) mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// A version 1 file, for the tests of this crate.
+    /// Writes a version 1 file, for the tests of this crate.
     pub(crate) fn write(descr: &str, fortran: bool, shape: &[usize], data: &[u8]) -> Vec<u8> {
         let extents: String = shape.iter().map(|e| format!("{e}, ")).collect();
         let fortran = if fortran { "True" } else { "False" };

@@ -119,7 +119,7 @@ pub(crate) mod tests {
     use std::io::Write;
     use zip::write::SimpleFileOptions;
 
-    /// A deflated archive, for the tests of this crate.
+    /// Writes a deflated archive, for the tests of this crate.
     pub(crate) fn write(entries: &[(&str, Vec<u8>)]) -> Vec<u8> {
         let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
         for (key, bytes) in entries {

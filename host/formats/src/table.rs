@@ -504,7 +504,7 @@ mod tests {
         (row.line(), row.fields().map(str::to_owned).collect())
     }
 
-    /// Any cut gives the records of the whole, in one thread and in many.
+    /// Tests that every division into blocks gives all records, with one thread and with many.
     #[test]
     fn blocks_of_any_size_hold_every_record_once() {
         let seed = 46_002;

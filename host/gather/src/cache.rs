@@ -68,7 +68,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
 
-    /// A system with these (level, type, size).
+    /// Returns the cache sizes of a system with these entries (level, type, size).
     fn system(entries: &[(&str, &str, &str)]) -> Caches {
         Caches::from_entries(|index, what| {
             let (level, kind, size) = entries.get(index)?;

@@ -130,7 +130,7 @@ mod tests {
     use crate::adjacency::{Options, Repeats};
     use crate::random::SplitMix64;
 
-    /// A graph of random edges with self loops, with parallel edges where asked for.
+    /// Returns a graph of random edges with self-loops, and with parallel edges on request.
     pub(super) fn random_graph(
         random: &mut SplitMix64,
         vertices: u64,
@@ -158,12 +158,12 @@ mod tests {
         Graph::from_parts(lists(&mut list), (!symmetric).then_some(outgoing)).unwrap()
     }
 
-    /// All links, by definition.
+    /// Returns all links by their definition.
     pub(super) fn all_links(graph: &Graph) -> BTreeSet<Pair> {
         graph.edge_list().filter(|(s, t)| s != t).map(|(s, t)| (s.min(t), s.max(t))).collect()
     }
 
-    /// Every vertex linked to every other.
+    /// Returns the complete graph.
     pub(super) fn complete(vertices: u32) -> Graph {
         let edges = (0..vertices).flat_map(|a| (0..a).map(move |b| (a, b)));
         Graph::from_edges(u64::from(vertices), edges, Options::default()).unwrap()

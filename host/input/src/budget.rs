@@ -148,7 +148,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// One test: the budget is the process's.
+    /// A single test, because the budget belongs to the process.
     #[test]
     fn charges_come_back_and_the_limit_holds() {
         set_limit(1000);

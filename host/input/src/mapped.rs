@@ -319,7 +319,7 @@ mod tests {
 
     use super::*;
 
-    /// One test: the files are the process's.
+    /// A single test, because the watched files belong to the process.
     #[test]
     fn changes_of_content_and_of_the_file_are_told_apart() {
         let folder = tempfile::tempdir().unwrap();

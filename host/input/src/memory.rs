@@ -64,7 +64,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// A system of these files.
+    /// Returns the memory limit of a system with these files.
     fn limit(files: &[(&str, &str)]) -> Option<u64> {
         group_limit(|path| files.iter().find(|(name, _)| *name == path).map(|(_, text)| (*text).to_owned()))
     }

@@ -5,7 +5,7 @@ use eciton_graph::random::SplitMix64;
 
 use super::*;
 
-/// `{'a': [1, -2, 70000, 1.5], 'b': None}` as each protocol writes it (Python 3).
+/// Pickles of `{'a': [1, -2, 70000, 1.5], 'b': None}` in three protocols, as Python 3 writes them.
 const PLAIN: [&[u8]; 3] = [
     b"(dp0\nVa\np1\n(lp2\nI1\naI-2\naI70000\naF1.5\nasVb\np3\nNs.",
     b"\x80\x02}q\x00(X\x01\x00\x00\x00aq\x01]q\x02(K\x01J\xfe\xff\xff\xffJp\x11\x01\x00G?\xf8\

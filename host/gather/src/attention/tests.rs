@@ -6,8 +6,8 @@ use eciton_tensor::random::{Key, Purpose};
 
 const VERTICES: usize = 40;
 
-/// A graph with an isolated vertex, one with more neighbours than a chunk has, parallel edges and
-/// loops.
+/// Returns a graph with an isolated vertex, a vertex with more neighbours than a chunk, parallel
+/// edges and self-loops.
 fn graph(random: &mut SplitMix64) -> Graph {
     let mut edges: Vec<(u32, u32)> = (1..VERTICES as u32 - 1).map(|u| (u, 0)).collect();
     edges.extend((0..150).map(|_| {
@@ -22,7 +22,7 @@ fn values(random: &mut SplitMix64, count: usize) -> Vec<f32> {
     (0..count).map(|_| random.below(1 << 20) as f32 / (1 << 19) as f32 - 1.0).collect()
 }
 
-/// y of every row, as it is defined.
+/// Computes y of every row by its definition.
 fn plain(graph: &Graph, heads: &Heads, drops: Option<Drops<'_>>, input: &[f64]) -> Vec<f64> {
     let (width, values) = (heads.input(), heads.values());
     let row = |u: usize| &input[u * width..(u + 1) * width];
@@ -83,8 +83,8 @@ impl Case {
         (self.probability > 0.0).then_some(Drops { dropout, numbers: Some(&self.numbers) })
     }
 
-    /// y, what was kept, what was turned and the input's gradient, computed in intervals of so many
-    /// rows.
+    /// Computes y, the stored values, the turned rows and the input's gradient, in intervals of
+    /// `interval` rows.
     fn run(&self, interval: usize) -> [Vec<f32>; 4] {
         let widths = [self.heads.output(), self.heads.kept(), self.heads.turned(), self.heads.input()];
         let [mut y, mut kept, mut turned, mut back] = widths.map(|width| vec![0.0; VERTICES * width]);

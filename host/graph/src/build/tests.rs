@@ -7,7 +7,7 @@ use crate::edges::MAX_CHUNK_EDGES;
 use crate::error::Error;
 use crate::random::SplitMix64;
 
-/// Edges in chunks of a length of their own.
+/// Edge source with a given number of edges per chunk.
 pub(crate) struct Cut<'a> {
     pub(crate) vertices: u64,
     pub(crate) edges: &'a [(u32, u32)],
@@ -29,7 +29,8 @@ impl EdgeSource for Cut<'_> {
     }
 }
 
-/// Random edges, some of them repeats, loops and reverses; vertices squared so that some are hubs.
+/// Returns random edges, among them repeats, self-loops and reverses. Vertices are squared random
+/// numbers, so that some are hubs.
 pub(crate) fn random_edges(random: &mut SplitMix64, vertices: u64, count: u64) -> Vec<(u32, u32)> {
     let mut edges: Vec<(u32, u32)> = Vec::new();
     for _ in 0..count {
@@ -117,7 +118,7 @@ fn a_chunk_has_a_limit() {
     assert!(matches!(in_memory(&over, Options::default(), 1), Err(Error::Limit { limit: "chunk", .. })));
 }
 
-/// [`Cut`] with values.
+/// Edge source like [`Cut`], with edge values.
 struct Valued<'a> {
     cut: Cut<'a>,
     columns: u32,
@@ -187,7 +188,7 @@ fn finish(mut writer: Writer, vertices: u64) -> Result<()> {
     writer.finish("edges")
 }
 
-/// Rooms so small that buckets are dealt again, down to single keys.
+/// Returns memory limits so small that buckets are divided again, down to single keys.
 fn rooms() -> Vec<Room> {
     let room = |readers, sorters, bucket_words, block_words, buckets_log2| Room {
         readers,

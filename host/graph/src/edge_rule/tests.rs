@@ -13,7 +13,7 @@ const ALL: [Options; 4] = [
     Options { symmetric: false, keep_self_loops: true },
 ];
 
-/// The rule written with maps: rows by (target, source), and counts.
+/// Applies the edge rule with maps. Returns rows by (target, source), and counts.
 fn naive(
     edges: &[(u32, u32)],
     columns: usize,

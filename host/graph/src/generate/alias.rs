@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use crate::random::SplitMix64;
 
-    /// Chi-square of draws from a law.
+    /// Returns the chi-square statistic of draws from a distribution.
     fn chi_square(weights: &[f64], draws: usize, seed: u64) -> f64 {
         println!("seed {seed}");
         let alias = Alias::new(weights);

@@ -215,7 +215,7 @@ fn exists(end: u64, bits: u32, quadrants: [f64; 4]) -> f64 {
 mod tests {
     use super::*;
 
-    /// The chance of a cell by its definition.
+    /// Computes the probability of a cell by its definition.
     fn cell(bits: u32, quadrants: [f64; 4], source: u32, target: u32) -> f64 {
         (0..bits)
             .map(|level| quadrants[((source >> level & 1) << 1 | target >> level & 1) as usize])

@@ -203,7 +203,7 @@ mod tests {
         Key::new(seed, Purpose::Negatives, 3, 0, 0)
     }
 
-    /// All pairs, each once, the smaller first.
+    /// Returns all pairs, each once, with the smaller vertex first.
     fn pairs(of: &Negatives) -> Vec<Pair> {
         let mut pairs: Vec<Pair> = (0..of.rows() as u32)
             .flat_map(|a| of.partners(a).iter().map(move |&b| (a.min(b), a.max(b))))

@@ -237,12 +237,13 @@ mod tests {
         assert_eq!((found.majority(), found.accuracy(), found.balanced_accuracy()), (None, None, None));
     }
 
-    /// Number of classes, labels, predictions, [macro F1, micro F1, balanced accuracy], of each
-    /// class [precision, recall, F1], and rows of each class.
+    /// Test case: number of classes, labels, predictions, [macro F1, micro F1, balanced accuracy],
+    /// [precision, recall, F1] of each class, and number of rows of each class.
     type Case = (u32, &'static [u32], &'static [usize], [f64; 3], &'static [[f64; 3]], &'static [u64]);
 
-    /// `precision_recall_fscore_support`, `f1_score` and `balanced_accuracy_score` of scikit-learn
-    /// 1.9.1 with `zero_division=0`. Some classes are in no row, some are never predicted.
+    /// Results of `precision_recall_fscore_support`, `f1_score` and `balanced_accuracy_score` of
+    /// scikit-learn 1.9.1 with `zero_division=0`. Some classes have no row, and some are never
+    /// predicted.
     const SCIKIT_LEARN: [Case; 10] = [
         (
             4,

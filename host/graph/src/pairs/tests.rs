@@ -16,7 +16,8 @@ struct Case {
 }
 
 impl Case {
-    /// A graph with a vertex of more links than two chunks have, an isolated one, and self loops.
+    /// Creates a graph with a vertex that has more links than two chunks, an isolated vertex, and
+    /// self-loops.
     fn new(seed: u64, columns: usize, symmetric: bool) -> Self {
         println!("seed {seed}, {columns} columns");
         let mut random = SplitMix64::new(seed);
@@ -34,7 +35,7 @@ impl Case {
         Pairs { graph: &self.graph, negatives: &self.negatives, weight: 0.37 }
     }
 
-    /// Gradient and losses, computed in intervals of so many rows.
+    /// Computes gradient and losses in intervals of `interval` rows.
     fn run(&self, sources: Sources<'_>, interval: usize) -> (Vec<f32>, Vec<f32>) {
         // What was there before is written over.
         let (mut gradient, mut losses) = (vec![9.0; self.z.len()], vec![9.0; VERTICES]);
@@ -51,7 +52,7 @@ impl Case {
         View::new(&self.z, VERTICES, self.columns)
     }
 
-    /// Pairs with their labels, by definition: each once.
+    /// Returns all pairs with their labels by definition, each once.
     fn labelled(&self) -> Vec<(usize, usize, f64)> {
         let all = (0..VERTICES).flat_map(|a| (0..a).map(move |b| (a, b)));
         let links = all.filter(|&(a, b)| linked(&self.graph, a as u32, b as u32));

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
     use crate::labels::Values;
 
-    /// 300 rows of three classes, every tenth without one.
+    /// Returns labels of 300 rows in three classes. Every tenth row has no label.
     fn labels() -> Labels {
         Labels::classes((0..300).map(|v| if v % 10 == 9 { NO_LABEL } else { v % 3 }).collect(), 3)
     }

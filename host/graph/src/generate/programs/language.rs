@@ -465,7 +465,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
 
-    /// SplitMix64.
+    /// Returns a SplitMix64 generator of numbers below a bound.
     fn numbers(seed: u64) -> impl FnMut(u32) -> u32 {
         let mut state = seed;
         move |bound| {
@@ -478,7 +478,7 @@ mod tests {
         }
     }
 
-    /// Way in which a block ended.
+    /// Way in which the execution of a block ended.
     #[derive(PartialEq)]
     enum End {
         Usual,
@@ -486,7 +486,7 @@ mod tests {
         Continue,
     }
 
-    /// Runs the same programs by their indentation alone, as a reader of the text does.
+    /// Runs a program by its indentation alone, like a person who reads the text.
     fn read(lines: &[Line], modulus: i64, values: &mut [i64]) -> End {
         let mut at = 0;
         while at < lines.len() {
@@ -620,7 +620,7 @@ mod tests {
         assert_eq!(counts[0] + counts[1] + counts[7], 0);
     }
 
-    /// A loop that does not end is no endless run.
+    /// Tests that a program with an endless loop ends without a result.
     #[test]
     fn what_does_not_end_has_no_result() {
         let line = Line { indent: 0, loops: 0, statement: S::Pass, variable: 0, number: 0, yes: 0, no: 0 };

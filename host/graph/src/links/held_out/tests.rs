@@ -6,7 +6,7 @@ use super::*;
 use crate::adjacency::Options;
 use crate::dataset::{Features, Labels, NO_LABEL, Split};
 
-/// A data set of a graph; features of an edge are what `feature` says of it.
+/// Creates the data set of a graph. `feature` returns the features of an edge.
 fn dataset(graph: Graph, with_features: bool) -> Dataset {
     let vertices = graph.vertices();
     let rows: Vec<f32> = graph.edge_list().flat_map(feature).collect();
@@ -30,7 +30,7 @@ fn shares(validation: f64, test: f64) -> Shares {
     Shares { validation, test, seed: 7, each: 2, draw: Draw::Pairs }
 }
 
-/// The links that are held out, by their definition on a list of all.
+/// Chooses the held-out links by definition, from a list of all links.
 fn chosen_from(all: &BTreeSet<Pair>, shares: &Shares) -> [Vec<Pair>; 2] {
     let mut needed = [shares.validation, shares.test].map(|share| (share * all.len() as f64).floor() as u64);
     let mut chosen = [vec![], vec![]];
@@ -47,7 +47,7 @@ fn chosen_from(all: &BTreeSet<Pair>, shares: &Shares) -> [Vec<Pair>; 2] {
     chosen
 }
 
-/// Pairs by their definition; none where one was not found.
+/// Draws pairs without a link by definition. Returns `None` if no pair was found.
 fn others_of(graph: &Graph, links: &[Pair], shares: &Shares, stream: u32) -> Option<Vec<Pair>> {
     let key = Key::new(shares.seed, Purpose::Negatives, u32::MAX, 0, stream);
     let (all, vertices) = (all_links(graph), u64::from(graph.vertices()));

@@ -1,4 +1,4 @@
-//! GraphSAINT's weights: what samples leave out is made up for.
+//! Tests that GraphSAINT's weights correct the bias of sampling.
 
 use super::graphs::skewed;
 use super::*;
@@ -6,7 +6,7 @@ use crate::sample::normalise::{COUNTED_ROUND, Counts, MOST, UNSEEN};
 
 const SAMPLES: u32 = 20_000;
 
-/// Mean and standard deviation of what was added.
+/// Mean and standard deviation of the values that were added.
 #[derive(Default, Clone)]
 struct Mean {
     count: f64,

@@ -1,10 +1,10 @@
-//! Graphs for tests of samplers, and what holds for every subgraph.
+//! Graphs for tests of samplers, and checks of every subgraph.
 
 use crate::adjacency::{Adjacency, Graph, Options, Repeats};
 use crate::random::SplitMix64;
 use crate::sample::Subgraph;
 
-/// A graph of random edges with self loops, with parallel edges where asked for.
+/// Returns a graph of random edges with self-loops, and with parallel edges on request.
 pub(in crate::sample) fn random_graph(
     random: &mut SplitMix64,
     vertices: u64,
@@ -35,7 +35,7 @@ pub(in crate::sample) fn random_graph(
     Graph::from_parts(lists(|&(s, t)| (t, s)), outgoing).unwrap()
 }
 
-/// A graph without loops whose degrees are skewed, the last vertex without an edge.
+/// Returns a graph without self-loops whose degrees are skewed. The last vertex has no edge.
 pub(in crate::sample) fn skewed(vertices: u32, edges: u64, symmetric: bool, seed: u64) -> Graph {
     let mut random = SplitMix64::new(seed);
     let mut low = || {

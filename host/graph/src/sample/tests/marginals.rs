@@ -9,8 +9,8 @@ use crate::sample::frontier::{Dashboard, slots_of};
 
 const SAMPLES: u32 = 20_000;
 
-/// Returns the chi-square of two samples of equally many draws, in standard deviations above its
-/// mean. Classes of fewer than ten draws are merged.
+/// Returns the chi-square statistic of two samples with equal numbers of draws, in standard
+/// deviations above its mean. Classes with fewer than ten draws are merged.
 fn beyond<K: Ord>(one: &BTreeMap<K, [f64; 2]>) -> f64 {
     let mut rare = [0.0; 2];
     let (mut chi, mut classes) = (0.0, 0);
@@ -32,8 +32,8 @@ fn beyond<K: Ord>(one: &BTreeMap<K, [f64; 2]>) -> f64 {
     (chi - freedom) / (2.0 * freedom).sqrt()
 }
 
-/// The classes of a row, an edge and the size of samples, each of a sample's rows as likely: what a
-/// sample adds is one draw, and draws do not depend on each other.
+/// Counts by row, edge and sample size. All rows of a sample are equally likely. A sample adds one
+/// draw to each table, so that draws are independent.
 #[derive(Default)]
 struct Tables {
     rows: BTreeMap<u32, [f64; 2]>,
@@ -108,8 +108,8 @@ fn another_law_is_found() {
     }
 }
 
-/// Chi-square of the vertices that a dashboard draws, against the frontier's degrees at each step:
-/// in standard deviations above its mean.
+/// Returns the chi-square statistic of the vertices that a dashboard draws, compared with the
+/// frontier's degrees at each step, in standard deviations above its mean.
 fn pops(graph: &Graph, slots: impl Fn(u32) -> u32, seed: u64) -> f64 {
     let n = graph.vertices() as usize;
     let (mut inside, mut found, mut expected) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);

@@ -1,4 +1,4 @@
-//! The samplers by definition: dense matrices, scans and sets, with numbers of their own.
+//! Samplers by their definition: dense matrices, scans and sets, with separate random numbers.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use crate::adjacency::Graph;
 use crate::random::SplitMix64;
 use crate::sample::Method;
 
-/// The rows of a sample, which may repeat, and its edges (source, target).
+/// Rows of a sample, which may repeat, and its edges (source, target).
 pub(super) type Drawn = (Vec<u32>, Vec<(u32, u32)>);
 
 fn by_weight(random: &mut SplitMix64, weights: &[f64]) -> usize {
@@ -39,7 +39,7 @@ fn between(graph: &Graph, rows: BTreeSet<u32>) -> Drawn {
     (rows.into_iter().collect(), edges)
 }
 
-/// The squared norms of the columns of (D + I)^-1 (A + I).
+/// Returns the squared norms of the columns of (D + I)^-1 (A + I).
 pub(super) fn norms(graph: &Graph) -> Vec<f64> {
     let matrix = dense(graph);
     let n = matrix.len();
@@ -48,7 +48,7 @@ pub(super) fn norms(graph: &Graph) -> Vec<f64> {
     (0..n).map(|s| (0..n).map(|t| entry(t, s).powi(2)).sum()).collect()
 }
 
-/// One sample by `method`, of a graph without loops.
+/// Draws one sample by `method` from a graph without self-loops.
 pub(super) fn sample(
     graph: &Graph,
     method: &Method,
@@ -116,7 +116,7 @@ pub(super) fn sample(
     between(graph, rows)
 }
 
-/// Adds what is within as many hops as there are fan-outs, by shuffles.
+/// Adds the sampled neighbours of each hop, which are chosen with shuffles.
 fn hops(
     graph: &Graph,
     fan_out: &[u32],
