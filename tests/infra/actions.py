@@ -66,7 +66,7 @@ CALLS = {
     (f"{STORE}/upload.rs", "upload_part"): WRITES,
     (f"{STORE}/upload.rs", "complete_multipart_upload"): WRITES,
     (f"{STORE}/upload.rs", "abort_multipart_upload"): ABANDONS,
-    ("host/exec/src/lambda.rs", "invoke"): {TRAINER: ("lambda:InvokeFunction", "functions")},
+    ("host/exec/src/lambda_invoker.rs", "invoke"): {TRAINER: ("lambda:InvokeFunction", "functions")},
     # Needs no permission, and cannot be denied.
     (f"{CLOUD}.rs", "get_caller_identity"): {},
     (f"{CLOUD}.rs", "get_account_settings"): {DEPLOYER: ("lambda:GetAccountSettings", "all")},

@@ -4,7 +4,7 @@ use eciton_kernel::artefact::Baseline;
 use eciton_recipe::Processor;
 use serde::{Deserialize, Serialize};
 
-use crate::functions::Error;
+use crate::error::Error;
 
 /// A kind of processor that functions run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -6,60 +6,25 @@
 //! This works because the sums of a task have a fixed order: two computations of one task have the
 //! same bits on every machine of one numeric class.
 
+mod draw;
+
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Display};
-use std::hash::{BuildHasher as _, Hash};
 use std::sync::Arc;
 use std::time::Duration;
 
 use eciton_kernel::Error;
 use eciton_kernel::wire::Answer;
-use eciton_types::{Location, Round, TaskKey};
+use eciton_types::TaskKey;
 
+use crate::completion::{Answered, Completion, Timing, WorkError};
+use crate::executor::Executor;
 use crate::framed::{Framed, Framing};
-use crate::{Answered, Completion, Executor, LocalPool, Order, Timing, WorkError};
+use crate::job::Order;
+use crate::local::LocalPool;
+use crate::process::Process;
 
-/// A process that does jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Process {
-    /// Its location.
-    pub at: Location,
-    /// Number of its connection in the run, if it is a worker: a location may have several workers, one
-    /// after another. Otherwise 0.
-    pub connection: u64,
-}
-
-impl Process {
-    /// This process.
-    pub const HOST: Self = Self { at: Location::HOST, connection: 0 };
-}
-
-impl Display for Process {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.at.fmt(f)
-    }
-}
-
-/// Outcome of an audit that found a difference.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// Two computations of the host are equal, and the answer differs from them.
-    Wrong(Process),
-    /// Two computations of the host differ.
-    Host,
-    /// The answerer computes in another numeric class, so its bits are others.
-    Class(String),
-}
-
-/// Counts of an audit.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Audited {
-    /// Answers of other processes.
-    pub answers: u64,
-    /// Answers that were compared with the host's.
-    pub compared: u64,
-}
+pub use draw::{Audited, Draw, Verdict};
 
 /// A task that may be compared.
 struct Open {
@@ -88,26 +53,6 @@ struct Withheld {
     answer: Box<Answer>,
     by: Process,
     timing: Timing,
-}
-
-/// The choice of what an audit compares: a share of all tasks, by a key that no other process knows. Of
-/// tasks of lanes, all or none of a round are chosen, since their sums are compared together.
-#[derive(Debug, Clone)]
-pub struct Draw {
-    share: f64,
-    key: RandomState,
-}
-
-impl Draw {
-    /// Returns whether the tasks of lanes in a round are chosen.
-    #[must_use]
-    pub fn takes_round(&self, round: Round) -> bool {
-        self.takes(round.0)
-    }
-
-    fn takes(&self, of: impl Hash) -> bool {
-        self.share >= 1.0 || self.key.hash_one(of) as f64 / u64::MAX as f64 <= self.share
-    }
 }
 
 /// Audit of the tasks of an executor.
@@ -309,7 +254,7 @@ mod tests {
     use eciton_kernel::{Finished, Limits};
     use eciton_tensor::Buffer;
     use eciton_tensor::frame::{Encoding, Writer};
-    use eciton_types::{Attempt, IntervalId, Round, StageId};
+    use eciton_types::{Attempt, IntervalId, Location, Round, StageId};
 
     use super::*;
 

@@ -7,8 +7,8 @@ use aws_sdk_lambda::config::retry::RetryConfig;
 use aws_sdk_lambda::config::timeout::TimeoutConfig;
 use eciton_transport::{S3Settings, S3Store, s3};
 
-use crate::Deployment;
-use crate::functions::{Error, Result, at_store};
+use crate::deployment::Deployment;
+use crate::error::{Error, Result, at_store};
 
 /// Tries of a request of a deployment.
 const ATTEMPTS: u32 = 4;

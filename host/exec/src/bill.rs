@@ -1,9 +1,10 @@
 //! The bill: what a run used of what is charged for.
 
-use eciton_recipe::Moved;
+use eciton_recipe::{Moved, Prices};
 use serde::{Deserialize, Serialize};
 
-use crate::{Architecture, Host, Prices};
+use crate::architecture::Architecture;
+use crate::host::Host;
 
 /// Counts, as the services reported them. Money follows from a dated price list, not from here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ pub use without::Bucket;
 
 use eciton_transport::Key;
 
-use crate::functions::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Address of the objects, as a command line gives it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

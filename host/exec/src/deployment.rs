@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Architecture;
-use crate::functions::{Error, Most, Result};
+use crate::architecture::Architecture;
+use crate::concurrency::ConcurrencyLimit;
+use crate::error::{Error, Result};
 
 /// Version of the file.
 pub const VERSION: u32 = 1;
@@ -220,17 +221,17 @@ impl Deployment {
     }
 
     /// Returns the maximum number of concurrent functions, and the limit that sets it.
-    pub(crate) fn most(&self) -> Most {
+    pub(crate) fn most(&self) -> ConcurrencyLimit {
         let stack = &self.stack;
         match self.reserved_concurrency {
-            Some(count) => Most {
+            Some(count) => ConcurrencyLimit {
                 count: count.max(1),
                 limit: format!(
                     "stack `{stack}` reserves {count} for each function, which is also its limit; \
                      `eciton deploy --reserve N` changes that"
                 ),
             },
-            None => Most {
+            None => ConcurrencyLimit {
                 count: self.account_concurrency.max(1),
                 limit: format!(
                     "the account may run {} functions at once, as stack `{stack}` was deployed; AWS raises it \

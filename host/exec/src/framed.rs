@@ -9,7 +9,7 @@ use eciton_kernel::{Call, Error, Instances, Layer, Limits};
 use eciton_tensor::frame::{Encoding, Frame};
 use eciton_types::TaskKey;
 
-use crate::Order;
+use crate::job::Order;
 
 /// Settings with which an order is written as a frame that contains all its tensors.
 #[derive(Debug, Clone)]

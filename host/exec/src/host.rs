@@ -101,7 +101,7 @@ impl Host {
 
     #[cfg(feature = "aws")]
     fn ask(region: &str, zone: Option<&str>) -> Self {
-        match crate::functions::runtime(1) {
+        match crate::runtime::runtime(1) {
             Ok(runtime) => {
                 runtime.block_on(metadata::ask(&metadata::Sources::of_environment(), region, zone))
             }

@@ -1,24 +1,26 @@
 //! The local pool: jobs on this machine's threads.
 
+mod queues;
+mod waiting;
+
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use eciton_kernel::{Finished, Instances};
+use eciton_kernel::Instances;
 
+use self::queues::{SPIN, Shared};
+use self::waiting::Waiting;
+use crate::completion::Completion;
+use crate::executor::{Capabilities, Executor, Load, Usage};
 use crate::framed::{Framed, Framing};
-use crate::ticket::Ticket;
-use crate::{
-    Affinity, Answered, Capabilities, Completion, Executor, Job, Load, Order, Process, Timing, Usage, Work,
-    WorkError,
-};
+use crate::job::{Job, Order};
+use crate::pending::PendingJob;
 
-/// Time for which an idle thread looks for work before it sleeps. The stages of a small graph are
-/// shorter than the time to wake a thread.
-const SPIN: Duration = Duration::from_micros(60);
+pub use queues::Inbox;
+pub(crate) use waiting::guarded;
 
 /// Settings of a local pool.
 #[derive(Debug, Clone, Copy)]
@@ -31,219 +33,6 @@ pub struct Settings {
     pub newest_first: bool,
     /// Lanes, which have a thread each besides the driver's: `threads` is more than that.
     pub lanes: u32,
-}
-
-/// A job on its way to a thread.
-enum Waiting {
-    Job(Box<Job>),
-    /// To be answered apart.
-    Framed(Arc<Framed>),
-}
-
-impl Waiting {
-    /// Does the job. A panic in it is a bug of ours; it ends the job, never the pool, which would
-    /// leave the driver waiting for ever.
-    fn run(self, instances: &mut Instances, thread: u32, rounding: Option<&Framing>) -> Completion {
-        let begun = Instant::now();
-        let (pass, key, affinity) = match &self {
-            Self::Job(job) => (job.pass, job.task.key(), job.affinity),
-            Self::Framed(framed) => (framed.pass, framed.key, Affinity::Any),
-        };
-        let apart = |answer| Answered::Apart(Box::new(answer));
-        let result = match self {
-            Self::Framed(framed) => guarded(instances, |instances| framed.run(instances).map(apart)),
-            Self::Job(job) => {
-                let Job { pass, task, work, deadline, affinity } = *job;
-                match work {
-                    Work::Host(work) => catch_unwind(AssertUnwindSafe(work))
-                        .unwrap_or_else(|panic| Err(caught(panic)))
-                        .map(|()| Answered::InPlace(Finished::default()))
-                        .map_err(WorkError::Host),
-                    Work::Instruction(_) => {
-                        Err(WorkError::Host("an instruction is for a worker of lanes".to_owned()))
-                    }
-                    Work::Kernel(work) => guarded(instances, |instances| match rounding {
-                        // Rows of edge kernels are never rounded.
-                        Some(rounding) if work.call.only_vertex().is_some() => {
-                            let job = Job { pass, task, work, deadline, affinity };
-                            rounding.write(&job)?.run(instances).map(apart)
-                        }
-                        _ => instances.run(*work.call).map(Answered::InPlace),
-                    }),
-                }
-            }
-        };
-        let timing = Timing::since(begun, Some(thread));
-        Completion::Ended { pass, key, affinity, timing, by: Process::HOST, result }
-    }
-}
-
-/// Runs a task; a panic in it throws the instances away.
-pub(crate) fn guarded<T>(
-    instances: &mut Instances,
-    run: impl FnOnce(&mut Instances) -> Result<T, eciton_kernel::Error>,
-) -> Result<T, WorkError> {
-    let result = catch_unwind(AssertUnwindSafe(|| run(instances))).unwrap_or_else(|panic| {
-        instances.clear();
-        Err(eciton_kernel::Error::Engine { doing: "running a task", reason: caught(panic) })
-    });
-    result.map_err(WorkError::from)
-}
-
-/// The text of a panic.
-fn caught(panic: Box<dyn std::any::Any + Send>) -> String {
-    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
-}
-
-#[derive(Default)]
-struct Queues {
-    waiting: VecDeque<Waiting>,
-    /// Jobs that only the thread of a lane may take. Lane l has thread l + 1.
-    lanes: Vec<VecDeque<Waiting>>,
-    /// Jobs that functions may take as well. A thread takes other jobs first.
-    offers: VecDeque<Box<Order>>,
-    done: Vec<Completion>,
-    /// Jobs that a thread has taken and not finished.
-    running: usize,
-}
-
-impl Queues {
-    /// Returns whether anything is under way.
-    fn busy(&self) -> bool {
-        self.running > 0 || self.waits() > 0
-    }
-
-    fn waits(&self) -> usize {
-        self.waiting.len() + self.offers.len() + self.lanes.iter().map(VecDeque::len).sum::<usize>()
-    }
-}
-
-#[derive(Default)]
-struct Shared {
-    queues: Mutex<Queues>,
-    /// Something is waiting, or the pool closes.
-    work: Condvar,
-    /// Something is done.
-    done: Condvar,
-    /// Hints for threads that look before they sleep.
-    waiting_hint: AtomicUsize,
-    done_hint: AtomicUsize,
-    closing: AtomicBool,
-    newest_first: bool,
-    /// Threads that may work besides the driver's...
-    limit: AtomicU32,
-    /// ...and where those wait that may not.
-    more: Condvar,
-    /// Jobs on threads besides the driver's.
-    helping: AtomicU32,
-    /// Format of the rows of tasks that threads run, if these are rounded as on the way to a
-    /// function.
-    rounding: OnceLock<Framing>,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queues> {
-        // Jobs run outside the lock; the queues are whole whatever happened.
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take(&self, queues: &mut Queues, thread: u32) -> Option<Waiting> {
-        fn pop<T>(queue: &mut VecDeque<T>, newest_first: bool) -> Option<T> {
-            if newest_first { queue.pop_back() } else { queue.pop_front() }
-        }
-        let newest = self.newest_first;
-        let job = |order: Box<Order>| Waiting::Job(Box::new((*order).into()));
-        let offer = |queues: &mut Queues| pop(&mut queues.offers, newest).map(job);
-        let lane = (thread as usize).checked_sub(1).and_then(|lane| queues.lanes.get_mut(lane));
-        let own = lane.and_then(VecDeque::pop_front);
-        let job = own.or_else(|| pop(&mut queues.waiting, newest)).or_else(|| offer(queues))?;
-        queues.running += 1;
-        self.waiting_hint.store(queues.waits(), Ordering::Release);
-        Some(job)
-    }
-
-    /// Something came to wait.
-    fn wake(&self, queues: MutexGuard<'_, Queues>) {
-        let waiting = queues.waits();
-        self.waiting_hint.store(waiting, Ordering::Release);
-        let of_lanes = !queues.lanes.is_empty();
-        drop(queues);
-        // Of many threads one may be the one that is meant.
-        if of_lanes {
-            self.work.notify_all();
-        }
-        // One job is the driver's own; only more than that wake somebody.
-        if waiting > 1 {
-            self.work.notify_one();
-        }
-    }
-
-    fn is_parked(&self, thread: u32) -> bool {
-        thread > self.limit.load(Ordering::Acquire)
-    }
-
-    /// Holds a thread up that may not work.
-    fn park(&self, thread: u32) {
-        let mut queues = self.lock();
-        while self.is_parked(thread) && !self.closing.load(Ordering::Acquire) {
-            queues = self.more.wait(queues).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn note(&self, completion: Completion) {
-        let mut queues = self.lock();
-        queues.done.push(completion);
-        self.done_hint.store(queues.done.len(), Ordering::Release);
-        drop(queues);
-        self.done.notify_one();
-    }
-
-    fn finish(&self, completion: Completion) {
-        let mut queues = self.lock();
-        queues.running -= 1;
-        queues.done.push(completion);
-        self.done_hint.store(queues.done.len(), Ordering::Release);
-        drop(queues);
-        self.done.notify_one();
-    }
-
-    /// A worker's life.
-    fn serve(&self, thread: u32, fresh: bool) {
-        let mut instances = Instances::new(fresh);
-        'serve: loop {
-            if self.is_parked(thread) && !self.closing.load(Ordering::Acquire) {
-                self.park(thread);
-            }
-            let until = Instant::now() + SPIN;
-            while self.waiting_hint.load(Ordering::Acquire) == 0
-                && !self.closing.load(Ordering::Acquire)
-                && Instant::now() < until
-            {
-                std::hint::spin_loop();
-            }
-            let mut queues = self.lock();
-            let job = loop {
-                if self.closing.load(Ordering::Acquire) && queues.waits() == 0 {
-                    return;
-                }
-                if self.is_parked(thread) {
-                    // Whoever woke it meant somebody who may work.
-                    self.work.notify_one();
-                    continue 'serve;
-                }
-                if let Some(job) = self.take(&mut queues, thread) {
-                    break job;
-                }
-                queues = self.work.wait(queues).unwrap_or_else(PoisonError::into_inner);
-            };
-            drop(queues);
-            self.helping.fetch_add(1, Ordering::Relaxed);
-            let completion = job.run(&mut instances, thread, self.rounding.get());
-            self.helping.fetch_sub(1, Ordering::Relaxed);
-            self.finish(completion);
-        }
-    }
 }
 
 /// Threads that do jobs.
@@ -302,7 +91,7 @@ impl LocalPool {
     pub(crate) fn submit_written(&mut self, framing: &Framing, order: &Order) {
         match framing.write(order) {
             Ok(framed) => self.submit_framed(Arc::new(framed)),
-            Err(error) => Ticket::refuse(&self.inbox(), order, error),
+            Err(error) => PendingJob::refuse(&self.inbox(), order, error),
         }
     }
 
@@ -310,65 +99,6 @@ impl LocalPool {
         let mut queues = self.shared.lock();
         queues.waiting.push_back(waiting);
         self.shared.wake(queues);
-    }
-}
-
-/// Completions that come from elsewhere.
-#[derive(Clone)]
-pub struct Inbox(Arc<Shared>);
-
-impl std::fmt::Debug for Inbox {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Inbox")
-    }
-}
-
-impl Inbox {
-    /// Something is under way: [`Inbox::end`] is called once for it, or [`Inbox::forget`].
-    pub(crate) fn begin(&self) {
-        self.0.lock().running += 1;
-    }
-
-    pub(crate) fn end(&self, completion: Completion) {
-        self.0.finish(completion);
-    }
-
-    /// Something for a thread that has nothing else to do, unless [`Inbox::take_offer`] comes
-    /// first.
-    pub(crate) fn offer(&self, order: Box<Order>) {
-        let mut queues = self.0.lock();
-        queues.offers.push_back(order);
-        self.0.wake(queues);
-    }
-
-    /// Takes an offered job that no thread has begun. It is in flight from now on, as after
-    /// [`Inbox::begin`].
-    pub(crate) fn take_offer(&self) -> Option<Box<Order>> {
-        let mut queues = self.0.lock();
-        let offer = queues.offers.pop_front()?;
-        queues.running += 1;
-        self.0.waiting_hint.store(queues.waits(), Ordering::Release);
-        Some(offer)
-    }
-
-    /// Takes all offers back; says how many there were.
-    pub(crate) fn withdraw(&self) -> usize {
-        let mut queues = self.0.lock();
-        let offers = std::mem::take(&mut queues.offers);
-        self.0.waiting_hint.store(queues.waits(), Ordering::Release);
-        drop(queues);
-        offers.len()
-    }
-
-    /// Something that ends nothing.
-    pub(crate) fn note(&self, completion: Completion) {
-        self.0.note(completion);
-    }
-
-    /// It will never report.
-    pub(crate) fn forget(&self) {
-        self.0.lock().running -= 1;
-        self.0.done.notify_one();
     }
 }
 
@@ -469,7 +199,12 @@ impl Drop for LocalPool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
+    use std::sync::atomic::AtomicUsize;
+
     use super::*;
+    use crate::completion::{Timing, WorkError};
+    use crate::job::{Affinity, Work};
+    use crate::process::Process;
     use eciton_types::{Attempt, IntervalId, Round, StageId, Task, Version};
 
     fn job(n: u32, work: impl FnOnce() -> Result<(), String> + Send + 'static) -> Job {

@@ -12,10 +12,13 @@ use eciton_recipe::Transport;
 use eciton_tensor::frame::Frame;
 use eciton_transport::{Carrier, Invocation, MemoryStore, Reply, Store};
 
-use crate::RemotePool;
+use crate::concurrency::ConcurrencyLimit;
+use crate::error::{self, system};
 use crate::framed;
-use crate::functions::{self, Most, Wanted};
+use crate::functions::{Wanted, run_name};
 use crate::invoker::{InvokeError, Invoked, Invoker};
+use crate::remote::RemotePool;
+use crate::runtime::runtime;
 
 /// Runs requests in this process.
 #[derive(Debug, Clone)]
@@ -38,7 +41,7 @@ pub struct Loopback {
 pub fn start(
     wanted: Wanted,
     emulator: &eciton_recipe::Emulator,
-) -> Result<RemotePool<Loopback>, functions::Error> {
+) -> Result<RemotePool<Loopback>, error::Error> {
     let kernels = Arc::new(wanted.kernels.iter().map(|(kernel, _)| kernel.clone()).collect());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let loopback = Loopback {
@@ -53,15 +56,15 @@ pub fn start(
         straggle: Duration::from_millis(emulator.straggle_ms),
         requests: Arc::default(),
     };
-    let settings = wanted.settings(functions::run_name(), None, &unlimited(), None);
+    let settings = wanted.settings(run_name(), None, &unlimited(), None);
     let store = (settings.transport != Transport::Payload).then_some(store);
-    RemotePool::new(wanted.local, loopback, store, settings, functions::runtime(1)?)
-        .map_err(functions::system("starting the remote pool"))
+    RemotePool::new(wanted.local, loopback, store, settings, runtime(1)?)
+        .map_err(system("starting the remote pool"))
 }
 
 /// This process takes any number of requests.
-fn unlimited() -> Most {
-    Most { count: u32::MAX, limit: String::new() }
+fn unlimited() -> ConcurrencyLimit {
+    ConcurrencyLimit { count: u32::MAX, limit: String::new() }
 }
 
 impl Loopback {

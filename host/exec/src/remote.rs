@@ -8,61 +8,37 @@
 
 mod attempt;
 mod constants;
+mod errors;
 mod flights;
+mod lock;
 mod objects;
 mod pace;
+mod settings;
 mod spent;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use eciton_kernel::{Error, Limits};
 use eciton_tensor::frame::Encoding;
 use eciton_transport::keys::RunKeys;
 use eciton_transport::{Counts, Key, Store};
 use tokio::sync::watch;
 
 pub use eciton_recipe::Transport;
+pub use settings::RemoteSettings;
 
 use self::attempt::Wire;
 use self::flights::{Flights, Shared};
+use self::lock::lock;
 use self::objects::Objects;
 use crate::audit::Audit;
+use crate::completion::Completion;
+use crate::executor::{Cancel, Capabilities, Executor, Load, Usage};
 use crate::framed::Framing;
 use crate::invoker::Invoker;
-use crate::ticket::Ticket;
-use crate::{
-    Architecture, Cancel, Capabilities, Completion, Cut, Executor, Host, Job, Load, LocalPool, Order, Usage,
-};
-
-/// Settings of a remote pool.
-#[derive(Debug, Clone)]
-pub struct RemoteSettings {
-    /// The run's name in the object store; nobody else may use it.
-    pub run: String,
-    /// Way in which frames are sent.
-    pub transport: Transport,
-    /// Storage format of rows. If it rounds them, the host's threads round theirs in the same way.
-    pub rows: Encoding,
-    /// True if a worker may compute on rows that are still arriving.
-    pub stream: bool,
-    /// Invocations under way at once, at most. Tasks beyond are the host's threads'.
-    pub most: u32,
-    /// Limits of a task.
-    pub limits: Limits,
-    /// Number of intervals that share a generation of weights.
-    pub intervals: u32,
-    /// Versions of the weights that tasks read at once, at most.
-    pub weight_versions: u32,
-    /// The functions' processors.
-    pub architecture: Option<Architecture>,
-    /// This machine's place; `None` where nothing is charged.
-    pub host: Option<Host>,
-    /// The limit that lowered `most`, if one did.
-    pub cut: Option<Cut>,
-    /// Share of the tasks that are audited, from 0 to 1.
-    pub audit: f64,
-}
+use crate::job::{Job, Order};
+use crate::local::LocalPool;
+use crate::pending::PendingJob;
 
 /// Hands tasks to functions, as many as there may be, and leaves the others to this machine's
 /// threads.
@@ -84,20 +60,6 @@ impl<I> std::fmt::Debug for RemotePool<I> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "RemotePool({})", self.shared.wire.settings.run)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Counters and options: whole whatever happened.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn refused(place: &str, reason: impl std::fmt::Display) -> Error {
-    Error::Wire { place: place.to_owned(), reason: reason.to_string() }
-}
-
-fn transport(error: &eciton_transport::Error) -> Error {
-    let (place, reason) = ("transport".to_owned(), error.to_string());
-    if error.is_retryable() { Error::Host { place, reason } } else { Error::Wire { place, reason } }
 }
 
 impl<I: Invoker> RemotePool<I> {
@@ -161,7 +123,7 @@ impl<I: Invoker> Executor for RemotePool<I> {
             Err(job) => return self.local.submit(job),
         };
         if let Err(error) = self.audit.submitted(&order) {
-            return Ticket::refuse(&self.shared.inbox, &order, error);
+            return PendingJob::refuse(&self.shared.inbox, &order, error);
         }
         if order.task.attempt.0 > 0 {
             self.submit_again(&order);

@@ -10,6 +10,7 @@
 
 mod children;
 mod connections;
+mod frames;
 mod incoming;
 mod link;
 mod objects;
@@ -18,40 +19,15 @@ mod peers;
 mod pool;
 mod room;
 mod serve;
+mod settings;
 mod shared;
 mod start;
 
-use serde::{Deserialize, Serialize};
-
+pub use crate::traffic::Traffic;
 pub use eciton_connect::{Error as ConnectError, Token};
 pub use objects::OBJECT_BYTES;
 pub use owned::{Owned, Passes};
-pub use pool::{Rendezvous, Settings, WorkerPool};
+pub use pool::{Rendezvous, WorkerPool};
 pub use serve::{Leave, Load, Served, Serving, serve};
+pub use settings::{CREDIT, Settings};
 pub use start::start;
-
-/// Tasks that a worker may have at once: the one that it is at and the next, whose data come meanwhile.
-pub const CREDIT: u32 = 2;
-
-/// Messages of a worker.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Traffic {
-    /// Its index.
-    pub place: u32,
-    /// Tasks that it has answered.
-    pub tasks: u64,
-    /// Bytes of all messages to it.
-    pub bytes_out: u64,
-    /// Bytes of all messages from it.
-    pub bytes_in: u64,
-    /// The part of `bytes_out` that is weights and other objects.
-    pub object_bytes: u64,
-    /// The part of `bytes_out` that is values of tasks: rows and weights.
-    pub values_out: u64,
-    /// The part of `bytes_in` that is values of tasks: rows, gradients and losses.
-    pub values_in: u64,
-    /// Bytes of values that it has sent to other workers: rows, and gradients for replicas.
-    pub values_passed: u64,
-    /// Times that it was lost.
-    pub lost: u32,
-}

@@ -17,7 +17,7 @@ const OTHERS: [(&str, &str); 22] = [
     ("cli/src/doctor/system.rs", "files of /proc"),
     ("emulator/src/owner.rs", "files of /proc"),
     ("kernel/src/secret.rs", "/dev/urandom"),
-    ("exec/src/emulated.rs", "/dev/urandom"),
+    ("exec/src/emulated_account.rs", "/dev/urandom"),
     ("exec/src/trainers/record.rs", "a file of its own, to append to it"),
     ("emulator/src/processor.rs", "files of /proc"),
     ("connect/src/folder.rs", "a folder, to lock it"),

@@ -8,7 +8,8 @@ use tokio::task::JoinSet;
 
 use super::{Address, Fault};
 use crate::aws;
-use crate::functions::{self, Result, at_store};
+use crate::error::{Result, at_store};
+use crate::runtime::runtime;
 
 /// Maximum number of requests in flight.
 const AT_ONCE: usize = 16;
@@ -29,7 +30,7 @@ impl Bucket {
     /// An address of another form, no region, a setting that S3 does not take.
     pub fn open(address: &Address) -> Result<Self> {
         let (bucket, prefix) = address.parts()?;
-        let runtime = functions::runtime(2)?;
+        let runtime = runtime(2)?;
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let config = runtime.block_on(aws::sdk(address.region.as_deref(), None))?;
         let region = config.region().map(ToString::to_string).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Builds without AWS's clients have no buckets.
 
 use super::{Address, Fault};
-use crate::NoAws;
-use crate::functions::{Error, Result};
+use crate::error::{Error, Result};
+use crate::no_aws::NoAws;
 
 /// Objects below a prefix of a bucket. This build cannot open one.
 #[derive(Debug)]

@@ -14,8 +14,10 @@ use eciton_transport::{Carrier, Condition, INLINE_FRAME_BYTES, Invocation, Key, 
 use eciton_types::TaskKey;
 
 use super::constants::Upload;
-use super::{RemoteSettings, lock, refused, transport};
-use crate::Bill;
+use super::errors::{refused, transport};
+use super::lock::lock;
+use super::settings::RemoteSettings;
+use crate::bill::Bill;
 use crate::invoker::{Charge, InvokeError, Invoked, Invoker};
 
 /// A task's frame on its way.

@@ -9,7 +9,8 @@ use eciton_transport::{Condition, Key, Store};
 use eciton_types::{IntervalId, OperationId, SlotId};
 use tokio::sync::OnceCell;
 
-use super::{lock, transport};
+use super::errors::transport;
+use super::lock::lock;
 
 /// Smaller constants are cheaper to send along than to fetch.
 pub(super) const OBJECT_BYTES: u64 = 32 << 10;

@@ -16,13 +16,15 @@ use eciton_types::Location;
 use tokio::sync::watch;
 
 use super::attempt::{Attempt, Wire};
-use super::lock;
+use super::lock::lock;
 use super::objects::Objects;
 use super::pace::Pace;
+use crate::completion::{Answered, Completion};
 use crate::invoker::Invoker;
+use crate::job::Order;
 use crate::local::Inbox;
-use crate::ticket::Ticket;
-use crate::{Answered, Completion, Order, Process};
+use crate::pending::PendingJob;
+use crate::process::Process;
 
 /// Counts of flights, and attempts that wait for one.
 #[derive(Default)]
@@ -34,7 +36,7 @@ pub(super) struct Flights {
     pub(super) in_flight: u32,
     /// Written, and no longer anybody else's to do; bounded by the steps of an epoch times the
     /// attempts.
-    pub(super) written: VecDeque<(Attempt, Ticket)>,
+    pub(super) written: VecDeque<(Attempt, PendingJob)>,
     /// Nothing is handed out any more.
     pub(super) closed: bool,
     /// Processes of functions, numbered as they answer for the first time, by the identity that
@@ -67,8 +69,8 @@ pub(super) struct Shared<I> {
 
 /// Next attempt for a function.
 enum Next {
-    Written(Attempt, Ticket),
-    Offer(Box<Order>, Ticket),
+    Written(Attempt, PendingJob),
+    Offer(Box<Order>, PendingJob),
 }
 
 impl<I> Shared<I> {
@@ -101,12 +103,12 @@ impl<I> Shared<I> {
         // A written frame can only be sent: its leases have ended, so no thread can run it in
         // place. One flight is therefore allowed even when the limit has dropped to zero.
         let next = if flights.in_flight < allowed.max(1)
-            && let Some((attempt, ticket)) = flights.written.pop_front()
+            && let Some((attempt, pending)) = flights.written.pop_front()
         {
-            Next::Written(attempt, ticket)
+            Next::Written(attempt, pending)
         } else if flights.in_flight < allowed {
             let order = self.inbox.take_offer()?;
-            Next::Offer(order, Ticket::new(&self.inbox))
+            Next::Offer(order, PendingJob::new(&self.inbox))
         } else {
             return None;
         };
@@ -119,10 +121,10 @@ impl<I: Invoker> Shared<I> {
     /// Writes an attempt that only a function may do; its leases end here.
     pub(super) fn write(&self, order: &Order) {
         self.inbox.begin();
-        let ticket = Ticket::new(&self.inbox);
+        let pending = PendingJob::new(&self.inbox);
         match self.attempt(order) {
-            Ok(attempt) => lock(&self.flights).written.push_back((attempt, ticket)),
-            Err(error) => ticket.fail(order, error),
+            Ok(attempt) => lock(&self.flights).written.push_back((attempt, pending)),
+            Err(error) => pending.fail(order, error),
         }
     }
 
@@ -144,19 +146,19 @@ impl<I: Invoker> Shared<I> {
     /// Begins a task for which there was room ([`Shared::has_room`]).
     pub(super) fn begin(self: &Arc<Self>, order: Order) {
         self.inbox.begin();
-        self.fly(Box::new(order), Ticket::new(&self.inbox));
+        self.fly(Box::new(order), PendingJob::new(&self.inbox));
     }
 
-    fn fly(self: &Arc<Self>, order: Box<Order>, ticket: Ticket) {
+    fn fly(self: &Arc<Self>, order: Box<Order>, pending: PendingJob) {
         match self.attempt(&order) {
             Ok(attempt) => {
                 // Its leases end here.
                 drop(order);
-                self.launch(attempt, ticket);
+                self.launch(attempt, pending);
             }
             Err(error) => {
                 lock(&self.flights).in_flight -= 1;
-                ticket.fail(&order, error);
+                pending.fail(&order, error);
             }
         }
     }
@@ -165,13 +167,13 @@ impl<I: Invoker> Shared<I> {
     pub(super) fn dispatch(self: &Arc<Self>) {
         while let Some(next) = self.next() {
             match next {
-                Next::Written(attempt, ticket) => self.launch(attempt, ticket),
-                Next::Offer(order, ticket) => self.fly(order, ticket),
+                Next::Written(attempt, pending) => self.launch(attempt, pending),
+                Next::Offer(order, pending) => self.fly(order, pending),
             }
         }
     }
 
-    fn launch(self: &Arc<Self>, attempt: Attempt, ticket: Ticket) {
+    fn launch(self: &Arc<Self>, attempt: Attempt, pending: PendingJob) {
         let shared = self.clone();
         let mut cancelled = self.cancelled.subscribe();
         self.runtime.spawn(async move {
@@ -198,11 +200,11 @@ impl<I: Invoker> Shared<I> {
             };
             lock(&shared.objects).spent.end((pass, key.round.0));
             match result {
-                None => drop(ticket),
+                None => drop(pending),
                 Some(result) => {
                     let id = |answer: &Answer| lock(&shared.flights).process(&answer.meta().worker.id);
                     let by = result.as_ref().map_or(Process::HOST, id);
-                    ticket.end(pass, key, begun, by, result.map(|answer| Answered::Apart(Box::new(answer))));
+                    pending.end(pass, key, begun, by, result.map(|answer| Answered::Apart(Box::new(answer))));
                 }
             }
             shared.landed(throttled.load(Ordering::Relaxed));

@@ -2,14 +2,14 @@
 
 use eciton_kernel::wire::{Encoding, Expected, Source, encode, encode_matrices};
 use eciton_kernel::{Error, Operand};
+use eciton_recipe::Transport;
 use eciton_transport::Key;
 use eciton_types::Version;
 
-use super::Transport;
 use super::attempt::{Attempt, Wire};
 use super::constants::{Constant, ConstantObjects, OBJECT_BYTES};
 use super::spent::Spent;
-use crate::{Order, SharedInput};
+use crate::job::{Order, SharedInput};
 
 /// Objects of a run.
 #[derive(Debug)]

@@ -8,9 +8,8 @@ use bytes::Bytes;
 use eciton_transport::{Condition, Key, S3Store, Store};
 
 use super::Call;
-use crate::InvokeError;
-use crate::invoker::{Charge, Invoker as _};
-use crate::lambda::LambdaInvoker;
+use crate::invoker::{Charge, InvokeError, Invoker as _};
+use crate::lambda_invoker::LambdaInvoker;
 
 /// Memory sizes that an error advises, MB: those that `eciton deploy` offers for whole runs.
 const SIZES: [u32; 7] = [512, 1024, 1769, 3008, 3538, 7076, 10_240];
@@ -150,7 +149,7 @@ pub(super) const ANSWER: &str = "answer";
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::emulated::Stand;
+    use crate::emulated_account::EmulatedAccount;
     use eciton_recipe::{Emulator, Executor};
 
     fn function_error(kind: &str, message: &str, used_mb: u32) -> InvokeError {
@@ -219,7 +218,7 @@ mod tests {
     fn an_object_that_the_store_has_is_not_sent_again() {
         let (executor, emulator) = (Executor::default(), Emulator::default());
         // Nobody invokes the function.
-        let stand = Stand::start(("trainer", "/bin/true".into()), &executor, &emulator).unwrap();
+        let stand = EmulatedAccount::start(("trainer", "/bin/true".into()), &executor, &emulator).unwrap();
         let key = Key::new("runs/files/object").unwrap();
         let mut sent = Vec::new();
         for _ in 0..2 {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use eciton_kernel::cache::{Cache, digest};
 use eciton_recipe::executor::ExecutorKind;
-use eciton_recipe::{Emulator, Executor, FunctionCount};
+use eciton_recipe::{Emulator, Executor, FunctionCount, Prices};
 use eciton_transport::{Counts, Key, S3Store, Store};
 use serde::Deserialize;
 use tokio::runtime::Runtime;
@@ -18,12 +18,21 @@ use super::late::{ATTEMPTS, Deadline, State, median, next_late, straggler};
 use super::record::{self, Before, Record};
 use super::time::Time;
 use super::{Call, Ended, OnEnd, REQUESTS, Rules};
+use crate::architecture::Architecture;
+use crate::aws;
+use crate::bill::{Bill, Cost, TimeOrigin};
+use crate::cloud_file;
+use crate::concurrency::{ConcurrencyLimit, Cut};
 use crate::deployment::{DEFAULT_STACK, Deployment};
-use crate::emulated::{self, Stand};
-use crate::functions::{self, Cut, Error, Keys, Most, Result, at_store};
+use crate::emulated_account::{EmulatedAccount, bill};
+use crate::error::{Error, Result, at_store, system};
+use crate::host::Host;
 use crate::invoker::Charge;
-use crate::lambda::{LambdaInvoker, LambdaSettings};
-use crate::{Architecture, Bill, Cost, Host, Prices, TimeOrigin, aws};
+use crate::kernel_keys::KernelKeys;
+use crate::lambda_invoker::{LambdaInvoker, LambdaSettings};
+use crate::programs;
+use crate::runtime::runtime;
+use crate::scratch::Scratch;
 
 /// Factor by which each call in flight is expected to cost more than the most expensive one so far,
 /// and to make more requests and bytes at the store than the mean.
@@ -39,7 +48,7 @@ pub struct Trainers {
     store: Arc<S3Store>,
     architecture: Architecture,
     host: Host,
-    most: Most,
+    most: ConcurrencyLimit,
     asked: FunctionCount,
     memory_mb: u32,
     timeout: Duration,
@@ -61,7 +70,7 @@ pub struct Trainers {
     cloud: Option<eciton_emulator::Emulator>,
     runtime: Option<Runtime>,
     /// Folder of emulated functions, removed after they have ended.
-    _folder: Option<crate::scratch::Scratch>,
+    _folder: Option<Scratch>,
 }
 
 impl Trainers {
@@ -80,24 +89,24 @@ impl Trainers {
         let timeout = Duration::from_secs(u64::from(executor.timeout_s));
         let mut trainers = match executor.kind {
             ExecutorKind::Emulated => {
-                let program = crate::worker::find_trainer(None)?;
-                let mut stand = Stand::start(("trainer", program), executor, emulator)?;
+                let program = programs::find_trainer(None)?;
+                let mut stand = EmulatedAccount::start(("trainer", program), executor, emulator)?;
                 stand.keys.cache = cache;
                 let architecture = stand.architecture();
-                let Stand { cloud, runtime, store, keys, baseline, invoker, folder } = stand;
-                let package = folder.path("package").map_err(functions::system("making a package"))?;
+                let EmulatedAccount { cloud, runtime, store, keys, baseline, invoker, folder } = stand;
+                let package = folder.path("package").map_err(system("making a package"))?;
                 kernels.iter().try_for_each(|kernel| keys.package(&package, baseline, *kernel))?;
                 Self {
                     invoker: Arc::new(invoker),
                     store: Arc::new(store),
                     architecture,
                     host: Host::of_emulated(executor.host),
-                    most: Most::of_emulator(emulator),
+                    most: ConcurrencyLimit::of_emulator(emulator),
                     asked: executor.functions,
                     memory_mb: executor.memory_mb,
                     timeout,
                     deadline: Deadline::of(executor),
-                    prices: crate::cloud::prices()?,
+                    prices: cloud_file::prices()?,
                     bill: Bill::default(),
                     time: cloud.clock().map_or_else(|| Time::Real(Instant::now()), Time::Virtual),
                     function: format!("emulated-{}", executor.memory_mb),
@@ -126,11 +135,11 @@ impl Trainers {
     fn of_deployment(executor: &Executor, kernels: &[(&str, &[u8])], cache: Option<Cache>) -> Result<Self> {
         let deployment = Deployment::load(executor.deployment.as_deref().unwrap_or(DEFAULT_STACK))?;
         let function = deployment.trainer(executor.memory_mb)?;
-        let runtime = functions::runtime(2)?;
+        let runtime = runtime(2)?;
         let config =
             runtime.block_on(aws::sdk(Some(deployment.region.as_str()), deployment.profile.as_deref()))?;
         let store = aws::store(&deployment, &config).map_err(at_store("opening the object store"))?;
-        let mut keys = Keys::of(&deployment)?;
+        let mut keys = KernelKeys::of(&deployment)?;
         keys.cache = cache;
         runtime.block_on(at_hand(&store, function.architecture.baseline(), &keys, kernels))?;
         let timeout = Duration::from_secs(u64::from(deployment.timeout_s));
@@ -151,7 +160,7 @@ impl Trainers {
             memory_mb: function.memory_mb,
             timeout,
             deadline: Deadline::of(executor),
-            prices: crate::cloud::prices_in(&deployment.region)?,
+            prices: cloud_file::prices_in(&deployment.region)?,
             bill: Bill::default(),
             time: Time::Real(Instant::now()),
             function: function.name.clone(),
@@ -232,7 +241,7 @@ impl Trainers {
         match &self.cloud {
             // The emulator counts a call at its end, which one that was given up does not reach.
             Some(cloud) => {
-                let mut bill = emulated::bill(&cloud.bill(), &own);
+                let mut bill = bill(&cloud.bill(), &own);
                 bill.invocations += self.abandoned;
                 bill.unreported += self.abandoned;
                 bill
@@ -538,7 +547,7 @@ impl Drop for Trainers {
 async fn at_hand(
     store: &S3Store,
     baseline: eciton_kernel::artefact::Baseline,
-    keys: &Keys,
+    keys: &KernelKeys,
     kernels: &[(&str, &[u8])],
 ) -> Result<()> {
     for (name, component) in kernels {

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Bill;
-use crate::functions::{Error, Result};
+use crate::bill::Bill;
+use crate::error::{Error, Result};
 use crate::invoker::Charge;
 
 /// Maximum length of a record that is read, bytes.
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn processes_and_calls_in_flight_at_a_kill_add_up() {
-        let folder = crate::Scratch::new().unwrap();
+        let folder = crate::scratch::Scratch::new().unwrap();
         let path = folder.path("own").unwrap().join("spent.jsonl");
         for process in 0..2 {
             let (mut record, before) = Record::open(&path, 0.5).unwrap();
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_call_in_flight_before_any_end_costs_the_longest() {
-        let folder = crate::Scratch::new().unwrap();
+        let folder = crate::scratch::Scratch::new().unwrap();
         let path = folder.path("own").unwrap().join("spent.jsonl");
         let (mut record, _) = Record::open(&path, 0.5).unwrap();
         record.call(0).unwrap();
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_damaged_record_is_refused_with_its_line() {
-        let folder = crate::Scratch::new().unwrap();
+        let folder = crate::scratch::Scratch::new().unwrap();
         let path = folder.path("own").unwrap().join("spent.jsonl");
         std::fs::write(&path, "{\"event\":\"call\",\"call\":0}\nnonsense\n").unwrap();
         let said = Record::open(&path, 0.5).unwrap_err().to_string();

@@ -4,8 +4,10 @@ use eciton_kernel::cache::Cache;
 use eciton_recipe::{Emulator, Executor};
 
 use super::{Call, OnEnd, Rules};
-use crate::functions::{Cut, Error, Result};
-use crate::{Bill, Cost, NoAws};
+use crate::bill::{Bill, Cost};
+use crate::concurrency::Cut;
+use crate::error::{Error, Result};
+use crate::no_aws::NoAws;
 
 /// Functions that do whole runs: none.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use eciton_input::text::clean;
 use eciton_types::Location;
 
-use crate::Completion;
+use crate::completion::Completion;
 use crate::local::Inbox;
 
 /// Maximum number of bytes of a line; the rest of a longer one is another line.
@@ -75,7 +75,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Executor as _, LocalPool, Settings};
+    use crate::executor::Executor as _;
+    use crate::local::{LocalPool, Settings};
 
     #[test]
     fn an_error_of_a_worker_is_a_warning_of_the_run() {

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::link::Link;
 use super::shared::{GOES, Shared};
-use crate::Completion;
+use crate::completion::Completion;
 
 /// Time for the last message of a connection to leave, and for the other end to close it.
 const FAREWELL: Duration = Duration::from_millis(500);

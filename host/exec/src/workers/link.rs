@@ -10,9 +10,9 @@ use eciton_kernel::wire::{Answer, Expected};
 use eciton_types::{Round, TaskKey, TensorKey};
 use tokio::sync::mpsc;
 
+use super::frames::values;
 use super::objects::{Objects, Written};
-use super::shared::values;
-use crate::ticket::Ticket;
+use crate::pending::PendingJob;
 
 /// Maximum number of times that a worker may lack objects of one task.
 const RESENDS: u32 = 2;
@@ -24,7 +24,7 @@ pub(super) struct Flight {
     pub(super) pass: u32,
     pub(super) key: TaskKey,
     pub(super) begun: Instant,
-    pub(super) ticket: Ticket,
+    pub(super) pending: PendingJob,
     /// A lane's task is not reported where the worker vanishes.
     pub(super) of_lane: bool,
     /// The task's frame, to send it once more.
@@ -38,16 +38,21 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    pub(super) fn new((pass, key): (u32, TaskKey), ticket: Ticket, of_lane: bool, written: Written) -> Self {
+    pub(super) fn new(
+        (pass, key): (u32, TaskKey),
+        pending: PendingJob,
+        of_lane: bool,
+        written: Written,
+    ) -> Self {
         let Written { frame, keys, frees, expected } = written;
         let (begun, expected) = (Instant::now(), Some(expected));
-        Self { pass, key, begun, ticket, of_lane, frame, keys, frees, expected, resent: 0 }
+        Self { pass, key, begun, pending, of_lane, frame, keys, frees, expected, resent: 0 }
     }
 
     /// An instruction, which names no objects.
-    pub(super) fn instruction((pass, key): (u32, TaskKey), ticket: Ticket, frame: Bytes) -> Self {
+    pub(super) fn instruction((pass, key): (u32, TaskKey), pending: PendingJob, frame: Bytes) -> Self {
         let (begun, keys, frees) = (Instant::now(), Vec::new(), Vec::new());
-        Self { pass, key, begun, ticket, of_lane: true, frame, keys, frees, expected: None, resent: 0 }
+        Self { pass, key, begun, pending, of_lane: true, frame, keys, frees, expected: None, resent: 0 }
     }
 
     /// The message that asks for it.

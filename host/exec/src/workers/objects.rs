@@ -9,7 +9,7 @@ use eciton_kernel::wire::{Encoding, Expected, Object, Source, encode, encode_mat
 use eciton_types::{TensorKey, Version, Via};
 
 use crate::framed::Framing;
-use crate::{Order, SharedInput};
+use crate::job::{Order, SharedInput};
 
 /// Smaller matrices travel along.
 pub const OBJECT_BYTES: usize = 4 << 10;

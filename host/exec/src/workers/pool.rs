@@ -11,51 +11,22 @@ use eciton_kernel::Kernel;
 use eciton_kernel::wire::KernelRef;
 use eciton_types::Location;
 
-use super::Traffic;
 use super::children::Started;
 use super::connections::let_in;
 use super::link::{Flight, Link};
 use super::objects::Objects;
+use super::settings::Settings;
 use super::shared::{Shared, State};
 use crate::audit::Audit;
-use crate::framed::Framing;
-use crate::functions;
+use crate::completion::Completion;
+use crate::error::{Error, Result, system};
+use crate::executor::{Cancel, Capabilities, Executor, Load, Usage};
+use crate::job::{Affinity, Job, Work};
+use crate::local::LocalPool;
+use crate::pending::PendingJob;
+use crate::runtime::runtime;
 use crate::scratch::Scratch;
-use crate::ticket::Ticket;
-use crate::{Affinity, Cancel, Capabilities, Completion, Executor, Job, Load, LocalPool, Usage, Work};
-
-/// Settings of a pool of workers.
-#[derive(Debug)]
-pub struct Settings {
-    /// The run's name.
-    pub run: String,
-    /// The form of tasks' frames.
-    pub(crate) framing: Framing,
-    /// Places.
-    pub count: u32,
-    /// The address to listen at: `HOST:PORT`.
-    pub listen: String,
-    /// Folder of tokens. If `None`, tokens are in a folder that is removed at the end of the process.
-    pub tokens: Option<PathBuf>,
-    /// The silence after which a worker counts as gone.
-    pub silence: Duration,
-    /// The time in which a task is answered: a worker that owes one for longer is let go.
-    pub answer: Duration,
-    /// The time to wait for workers where none is there.
-    pub patience: Duration,
-    /// The numeric class that all must compute in.
-    pub numeric_class: String,
-    /// Tasks come by lanes: nobody else does them.
-    pub lanes: bool,
-    /// Workers send each other rows.
-    pub peers: bool,
-    /// Versions of the weights that tasks read at once, at most.
-    pub weight_versions: u32,
-    /// Bytes of weights and of rows that a lane's worker keeps at once, by lane.
-    pub needs: Vec<(u64, u64)>,
-    /// Share of the tasks that are audited, from 0 to 1.
-    pub audit: f64,
-}
+use crate::traffic::Traffic;
 
 /// The place where a pool listens, and its tokens.
 #[derive(Debug, Clone)]
@@ -90,25 +61,21 @@ impl std::fmt::Debug for WorkerPool {
     }
 }
 
-fn failed(doing: &'static str) -> impl Fn(ConnectError) -> functions::Error {
-    move |error| functions::Error::Choice(format!("{doing}: {error}"))
+fn failed(doing: &'static str) -> impl Fn(ConnectError) -> Error {
+    move |error| Error::Choice(format!("{doing}: {error}"))
 }
 
 impl WorkerPool {
     /// Opens the folder of tokens, and listens. `kernels` are those that tasks use, with their components.
     ///
     /// # Errors
-    /// [`functions::Error`] where the address cannot be listened at, or a token cannot be written.
-    pub fn new(
-        local: LocalPool,
-        kernels: &[(Arc<Kernel>, Arc<[u8]>)],
-        settings: Settings,
-    ) -> functions::Result<Self> {
-        let runtime = functions::runtime(1)?;
+    /// [`Error`] where the address cannot be listened at, or a token cannot be written.
+    pub fn new(local: LocalPool, kernels: &[(Arc<Kernel>, Arc<[u8]>)], settings: Settings) -> Result<Self> {
+        let runtime = runtime(1)?;
         let (folder, own) = match &settings.tokens {
             Some(folder) => (folder.clone(), None),
             None => {
-                let system = functions::system("making a folder for tokens");
+                let system = system("making a folder for tokens");
                 let own = Scratch::new().map_err(&system)?;
                 (own.path("tokens").map_err(&system)?, Some(own))
             }
@@ -226,7 +193,7 @@ impl WorkerPool {
         state.closed = true;
         drop(state);
         let count = flights.len() + self.shared.inbox.withdraw();
-        // Tickets that are dropped take themselves back.
+        // The inbox no longer counts jobs that are dropped.
         drop(flights);
         if deserted {
             self.shared.inbox.forget();
@@ -251,7 +218,7 @@ impl Executor for WorkerPool {
             Err(job) => return self.local.submit(job),
         };
         if let Err(error) = self.audit.submitted(&order) {
-            return Ticket::refuse(&self.shared.inbox, &order, error);
+            return PendingJob::refuse(&self.shared.inbox, &order, error);
         }
         if let Affinity::On(at) = order.affinity {
             return self.shared.hand(at, &order);

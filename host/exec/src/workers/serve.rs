@@ -18,6 +18,7 @@ use super::incoming::{Incoming, Work, leave, read, write};
 use super::owned::{Owned, Passes};
 use super::peers::{self, Peers};
 use super::room::Room;
+use crate::completion::WorkError;
 use crate::framed;
 use crate::local::guarded;
 
@@ -364,8 +365,8 @@ impl Worker {
             framed::compute(request, &layers, instances, &mut resolve)
         });
         let (meta, mut places) = computed.map_err(|error| match error {
-            crate::WorkError::Kernel(error) => *error,
-            crate::WorkError::Host(reason) => Error::Host { place: "a task".to_owned(), reason },
+            WorkError::Kernel(error) => *error,
+            WorkError::Host(reason) => Error::Host { place: "a task".to_owned(), reason },
         })?;
         if meta.outcome == Outcome::Done {
             for (of, parts) in places.take_held() {

@@ -8,16 +8,18 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use eciton_connect::{Message, Token};
 use eciton_kernel::Error;
-use eciton_tensor::frame::{Frame, Header, Kind};
 use eciton_types::{Location, Step, TaskKey, TensorKey};
 
+use super::frames::{values, whole};
 use super::link::{Flight, Link};
 use super::objects::Objects;
-use super::pool::Settings;
-use super::{CREDIT, Traffic};
+use super::settings::{CREDIT, Settings};
+use crate::completion::{Answered, Completion};
+use crate::job::{Instruction, Order};
 use crate::local::Inbox;
-use crate::ticket::Ticket;
-use crate::{Answered, Completion, Instruction, Order, Process};
+use crate::pending::PendingJob;
+use crate::process::Process;
+use crate::traffic::Traffic;
 
 /// The reason of a worker that is through with its tasks.
 pub(super) const GOES: &str = "it was asked to go";
@@ -106,18 +108,6 @@ fn cut(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most)).unwrap_or_default()
 }
 
-/// Bytes of the matrices of a frame.
-pub(super) fn values(frame: &[u8]) -> u64 {
-    let Ok(header) = Header::parse(frame) else { return 0 };
-    header.parts.iter().filter(|part| part.kind != Kind::Ids).map(|part| part.bytes_len).sum()
-}
-
-/// Checks that the parts of a frame are as they were written.
-fn whole(frame: &[u8]) -> eciton_tensor::Result<()> {
-    let read = Frame::parse(frame)?;
-    (0..).zip(&read.header().parts).try_for_each(|(at, part)| part.verify(read.bytes(at)?))
-}
-
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // Tables are whole whatever happened.
@@ -147,7 +137,7 @@ impl Shared {
         let key = order.task.key();
         let of_lane = order.affinity.is_bound();
         self.inbox.begin();
-        let ticket = Ticket::new(&self.inbox);
+        let pending = PendingJob::new(&self.inbox);
         let mut state = self.lock();
         if state.closed {
             return;
@@ -159,7 +149,7 @@ impl Shared {
             drop(state);
             if !of_lane {
                 let reason = format!("{at} has gone");
-                ticket.end(
+                pending.end(
                     order.pass,
                     key,
                     Instant::now(),
@@ -178,7 +168,7 @@ impl Shared {
             Ok(written) => written,
             Err(error) => {
                 drop(state);
-                return ticket.fail(order, error);
+                return pending.fail(order, error);
             }
         };
         let sent = link.give(&written.keys, objects);
@@ -187,7 +177,7 @@ impl Shared {
             traffic.values_out += link.take_values() + values(&written.frame);
         }
         *numbers += 1;
-        let flight = Flight::new((order.pass, key), ticket, of_lane, written);
+        let flight = Flight::new((order.pass, key), pending, of_lane, written);
         let number = *numbers;
         link.begin(number, flight);
         drop(state);
@@ -248,7 +238,7 @@ impl Shared {
     /// worker that was asked to go still follows instructions, but begins nothing.
     pub(super) fn instruct(&self, at: Location, (pass, key): (u32, TaskKey), instruction: Instruction) {
         self.inbox.begin();
-        let ticket = Ticket::new(&self.inbox);
+        let pending = PendingJob::new(&self.inbox);
         let mut state = self.lock();
         let State { links, numbers, traffic, .. } = &mut *state;
         let link = links.get_mut(at.index()).and_then(Option::as_mut);
@@ -257,14 +247,14 @@ impl Shared {
             drop(state);
             let reason = format!("{at} has gone");
             let error = Error::Host { place: key.to_string(), reason };
-            return ticket.end(pass, key, Instant::now(), Process::HOST, Err(error));
+            return pending.end(pass, key, Instant::now(), Process::HOST, Err(error));
         };
         link.begun = true;
         if let Some(traffic) = traffic.get_mut(at.index()) {
             traffic.values_out += values(&instruction.frame);
         }
         *numbers += 1;
-        link.begin(*numbers, Flight::instruction((pass, key), ticket, instruction.frame));
+        link.begin(*numbers, Flight::instruction((pass, key), pending, instruction.frame));
     }
 
     /// Takes a worker's answer to a task or an instruction.
@@ -297,7 +287,7 @@ impl Shared {
             return Err(format!("it reports a failure, and {} is computed elsewhere: {error}", of.0.step()));
         }
         let Some(link) = state.link(at, id) else { return Ok(()) };
-        let Some(Flight { pass, key, begun, ticket, frees, .. }) = link.flights.remove(&number) else {
+        let Some(Flight { pass, key, begun, pending, frees, .. }) = link.flights.remove(&number) else {
             return Ok(());
         };
         let through = link.is_through();
@@ -321,7 +311,7 @@ impl Shared {
             traffic.values_passed = traffic.values_passed.saturating_add(passed);
         }
         drop(state);
-        ticket.end(pass, key, begun, Process { at, connection: id }, result);
+        pending.end(pass, key, begun, Process { at, connection: id }, result);
         if through {
             self.lost((at, id), GOES);
         }
@@ -441,9 +431,9 @@ impl Shared {
         }
         link.say(Message::Bye(reason.to_owned()));
         for flight in link.flights.into_values().filter(|flight| !flight.of_lane) {
-            let Flight { pass, key, begun, ticket, .. } = flight;
+            let Flight { pass, key, begun, pending, .. } = flight;
             let reason = format!("{at} has gone: {reason}");
-            ticket.end(pass, key, begun, Process::HOST, Err(Error::Host { place: key.to_string(), reason }));
+            pending.end(pass, key, begun, Process::HOST, Err(Error::Host { place: key.to_string(), reason }));
         }
         self.changed.notify_all();
     }
@@ -505,7 +495,7 @@ impl Shared {
         }
         drop(state);
         through.into_iter().for_each(|of| self.lost(of, GOES));
-        // Tickets that are dropped take themselves back.
+        // The inbox no longer counts jobs that are dropped.
         drop(gone);
     }
 

@@ -8,22 +8,20 @@ use eciton_connect::token_path;
 use eciton_recipe::Workers;
 use eciton_types::Location;
 
-use super::pool::{Settings, WorkerPool};
+use super::pool::WorkerPool;
+use super::settings::Settings;
+use crate::error::{Error, Result, system};
 use crate::framed::Framing;
-use crate::functions::{self, Error, Wanted};
+use crate::functions::{Wanted, run_name};
 
 /// A pool for a run. `lanes`: by lane, bytes of weights and of rows that its worker keeps, where there are lanes. Without `workers.listen` it starts its workers itself, on this machine.
 ///
 /// # Errors
 /// As [`WorkerPool::new`]; where a process cannot be started.
-pub fn start(
-    wanted: Wanted,
-    workers: &Workers,
-    lanes: Option<Vec<(u64, u64)>>,
-) -> functions::Result<WorkerPool> {
+pub fn start(wanted: Wanted, workers: &Workers, lanes: Option<Vec<(u64, u64)>>) -> Result<WorkerPool> {
     let rows = wanted.rows();
     let settings = Settings {
-        run: functions::run_name(),
+        run: run_name(),
         framing: Framing { rows, limits: wanted.limits.clone() },
         count: workers.count,
         listen: workers.listen.clone().unwrap_or_else(|| "127.0.0.1:0".to_owned()),
@@ -63,11 +61,11 @@ pub fn start(
 }
 
 /// The program whose command `worker` is one: `ECITON_PROGRAM`, else this one, else, in a Python, the one beside it.
-fn program() -> functions::Result<PathBuf> {
+fn program() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("ECITON_PROGRAM").filter(|path| !path.is_empty()) {
         return Ok(path.into());
     }
-    let own = std::env::current_exe().map_err(functions::system("finding this program"))?;
+    let own = std::env::current_exe().map_err(system("finding this program"))?;
     if own.file_stem().is_some_and(|name| name == "eciton") {
         return Ok(own);
     }

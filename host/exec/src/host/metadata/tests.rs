@@ -106,7 +106,7 @@ fn serve(stream: TcpStream, serves: Serves, seen: &Mutex<Vec<String>>) {
 }
 
 fn host(sources: &Sources, zone: Option<&str>) -> Host {
-    crate::functions::runtime(1).unwrap().block_on(ask(sources, "us-east-1", zone))
+    crate::runtime::runtime(1).unwrap().block_on(ask(sources, "us-east-1", zone))
 }
 
 fn instance(url: String) -> Sources {

@@ -5,7 +5,7 @@ use eciton_kernel::cache::digest;
 use eciton_transport::MemoryStore;
 
 use super::*;
-use crate::Architecture;
+use crate::architecture::Architecture;
 use crate::deployment::{Endpoints, Function};
 
 const BASELINE: Baseline = Baseline::X86_64V3;
@@ -53,22 +53,22 @@ impl Stack {
 
     /// A run's start: its kernel must be where functions find it.
     fn start(&self, deployment: &Deployment, component: &[u8]) -> Result<(), Error> {
-        let keys = Keys::of(deployment)?;
+        let keys = KernelKeys::of(deployment)?;
         let digest = digest(component);
         let work = keys.store(&self.store, BASELINE, "sum", &digest, component);
-        crate::functions::runtime(1)?.block_on(work)
+        crate::runtime::runtime(1)?.block_on(work)
     }
 
     fn kept(&self, component: &[u8]) -> Option<Vec<u8>> {
         let key = Key::new(artefact::store_key(&digest(component), BASELINE)).unwrap();
-        let found = crate::functions::runtime(1).unwrap().block_on(self.store.get(&key, None));
+        let found = crate::runtime::runtime(1).unwrap().block_on(self.store.get(&key, None));
         found.ok().map(|bytes| bytes.to_vec())
     }
 
     fn put(&self, component: &[u8], sealed: Vec<u8>) {
         let key = Key::new(artefact::store_key(&digest(component), BASELINE)).unwrap();
         let work = self.store.put(&key, sealed.into(), Condition::Always);
-        crate::functions::runtime(1).unwrap().block_on(work).unwrap();
+        crate::runtime::runtime(1).unwrap().block_on(work).unwrap();
     }
 }
 

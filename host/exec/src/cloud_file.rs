@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use eciton_recipe::cloud::{DEFAULT_REGION, MAX_CLOUD_BYTES};
 use eciton_recipe::{Cloud, Prices};
 
-use crate::functions::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Text of the program's own file.
 const OWN: &str = include_str!("../../../infra/cloud.toml");
@@ -78,7 +78,7 @@ fn parse(path: &Path, text: &str) -> Result<Cloud> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::Architecture;
+    use crate::architecture::Architecture;
 
     #[test]
     fn the_programs_own_prices_differ_by_architecture() {

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::Architecture;
-use crate::functions::{Error, Result};
+use crate::architecture::Architecture;
+use crate::error::{Error, Result};
 
 static CARRIED: OnceLock<PathBuf> = OnceLock::new();
 

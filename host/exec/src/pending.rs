@@ -1,30 +1,35 @@
-//! Tickets of work that is under way elsewhere.
+//! Jobs that another process runs, and the report of their end.
 
 use std::time::Instant;
 
 use eciton_kernel::Error;
 use eciton_types::TaskKey;
 
+use crate::completion::{Answered, Completion, Timing, WorkError};
+use crate::job::{Affinity, Order};
 use crate::local::Inbox;
-use crate::{Affinity, Answered, Completion, Order, Process, Timing, WorkError};
+use crate::process::Process;
 
-/// Something under way: reports once, or takes itself back when it is dropped before.
-pub(crate) struct Ticket {
+/// Job in flight at another process.
+///
+/// It reports its end once. If it is dropped before, the inbox no longer waits for it.
+pub(crate) struct PendingJob {
     inbox: Option<Inbox>,
 }
 
-impl Ticket {
+impl PendingJob {
+    /// Creates the handle of a job that the inbox counts since [`Inbox::begin`].
     pub(crate) fn new(inbox: &Inbox) -> Self {
         Self { inbox: Some(inbox.clone()) }
     }
 
-    /// Reports an order that cannot be written.
+    /// Reports an order whose frame cannot be written, and which has not begun.
     pub(crate) fn refuse(inbox: &Inbox, order: &Order, error: Error) {
         inbox.begin();
         Self::new(inbox).fail(order, error);
     }
 
-    /// An order that cannot be written.
+    /// Reports that the frame of the order cannot be written.
     pub(crate) fn fail(self, order: &Order, error: Error) {
         self.end(order.pass, order.task.key(), Instant::now(), Process::HOST, Err(error));
     }
@@ -46,7 +51,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for PendingJob {
     fn drop(&mut self) {
         if let Some(inbox) = self.inbox.take() {
             inbox.forget();

@@ -11,18 +11,12 @@ use eciton_kernel::artefact::{self, Baseline, Signer, Verifier};
 use eciton_kernel::cache::Cache;
 use eciton_transport::{Condition, Key, Store};
 
-use super::{Error, Wanted};
-use crate::Deployment;
-
-/// An error of the object store, in doing something.
-pub(crate) fn at_store(doing: impl Into<String>) -> impl FnOnce(eciton_transport::Error) -> Error {
-    let doing = doing.into();
-    move |source| Error::Store { doing, source: Box::new(source) }
-}
+use crate::deployment::Deployment;
+use crate::error::{Error, at_store};
 
 /// The key that functions trust, and the signer of further kernels, if there is one.
 #[derive(Debug)]
-pub(crate) struct Keys {
+pub(crate) struct KernelKeys {
     stack: String,
     trusted: Verifier,
     /// In words why there is none.
@@ -33,7 +27,7 @@ pub(crate) struct Keys {
     pub(crate) cache: Option<Cache>,
 }
 
-impl Keys {
+impl KernelKeys {
     /// Creates the store of functions that trust this signer.
     pub(crate) fn own(signer: Signer) -> Self {
         let trusted = signer.verifier();
@@ -65,7 +59,6 @@ impl Keys {
     }
 
     /// Writes a kernel, compiled and signed, into the folder `kernels` of a functions' package.
-    #[cfg(feature = "aws")]
     pub(crate) fn package(
         &self,
         root: &Path,
@@ -124,21 +117,6 @@ fn refusal(path: &Path, found: Option<&Signer>, trusted: &Verifier) -> String {
                 "{path} is another key than its deployer's: its public half is {own}, the functions trust {trusted}"
             )
         }
-    }
-}
-
-impl Wanted {
-    /// Stores every kernel that functions cannot have yet, compiled and signed.
-    pub(crate) async fn store_kernels(
-        &self,
-        store: &dyn Store,
-        baseline: Baseline,
-        keys: &Keys,
-    ) -> Result<(), Error> {
-        for (kernel, component) in &self.kernels {
-            keys.store(store, baseline, kernel.name(), kernel.digest(), component).await?;
-        }
-        Ok(())
     }
 }
 

@@ -1,0 +1,68 @@
+//! Number of functions that may run at once, and the limit that sets it.
+
+use eciton_recipe::FunctionCount;
+use serde::{Deserialize, Serialize};
+
+/// Maximum number of functions that run at once, and its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConcurrencyLimit {
+    /// Maximum number of functions.
+    pub count: u32,
+    /// Description of the limit, and the way to change it.
+    pub limit: String,
+}
+
+/// Reduction of the number of functions by a limit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// Number of functions requested.
+    pub asked: u32,
+    /// Number of functions granted.
+    pub given: u32,
+    /// The limit, and the way to change it.
+    pub limit: String,
+}
+
+impl std::fmt::Display for Cut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} asked for, {} given: {}", self.asked, self.given, self.limit)
+    }
+}
+
+impl Cut {
+    /// Returns the reduction if more functions are requested than the limit allows.
+    pub fn find(count: FunctionCount, intervals: u32, most: &ConcurrencyLimit) -> Option<Self> {
+        let asked = match count {
+            FunctionCount::Fixed(count) => count,
+            // With an autotuner more than the intervals would have nothing to do.
+            FunctionCount::Auto => intervals,
+        };
+        let limit = || most.limit.clone();
+        (asked > most.count).then(|| Self { asked, given: most.count, limit: limit() })
+    }
+}
+
+impl ConcurrencyLimit {
+    /// Returns the limit of an emulated account.
+    pub fn of_emulator(emulator: &eciton_recipe::Emulator) -> Self {
+        let count = emulator.account_concurrency;
+        Self { count, limit: format!("emulator.account_concurrency is {count}") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_hundred_functions_became_a_hundred_without_a_word() {
+        let most = ConcurrencyLimit { count: 100, limit: "stack `eciton` reserves 100".to_owned() };
+        let cut = Cut::find(FunctionCount::Fixed(500), 32, &most);
+        let said = cut.map(|cut| cut.to_string());
+        assert_eq!(said.as_deref(), Some("500 asked for, 100 given: stack `eciton` reserves 100"));
+        assert_eq!(Cut::find(FunctionCount::Fixed(100), 500, &most), None);
+        // An autotuner asks for as many as there are intervals.
+        assert_eq!(Cut::find(FunctionCount::Auto, 32, &most), None);
+        assert_eq!(Cut::find(FunctionCount::Auto, 101, &most).map(|cut| cut.asked), Some(101));
+    }
+}

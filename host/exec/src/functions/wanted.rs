@@ -1,0 +1,98 @@
+//! Requirements of a run on functions or workers.
+
+use std::sync::Arc;
+
+use eciton_kernel::{Kernel, Limits};
+use eciton_recipe::{Executor, FunctionCount, RowFormat};
+use eciton_tensor::frame::Encoding;
+use eciton_tensor::signs::Planes;
+#[cfg(feature = "aws")]
+use {crate::kernel_keys::KernelKeys, eciton_kernel::artefact::Baseline, eciton_transport::Store};
+
+use crate::architecture::Architecture;
+use crate::concurrency::{ConcurrencyLimit, Cut};
+#[cfg(feature = "aws")]
+use crate::error::Error;
+use crate::host::Host;
+use crate::local::LocalPool;
+use crate::remote::RemoteSettings;
+
+/// Requirements of a run on functions or workers.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Threads of this machine.
+    pub local: LocalPool,
+    /// Every kernel that tasks use, with its component.
+    pub kernels: Vec<(Arc<Kernel>, Arc<[u8]>)>,
+    /// `[executor]`
+    pub executor: Executor,
+    /// Limits of a task.
+    pub limits: Limits,
+    /// Number of intervals of the graph.
+    pub intervals: u32,
+    /// Versions of the weights that tasks read at once, at most.
+    pub weight_versions: u32,
+}
+
+impl Wanted {
+    /// Returns the storage format of rows.
+    pub(crate) fn rows(&self) -> Encoding {
+        match self.executor.rows {
+            RowFormat::F32 => Encoding::F32,
+            RowFormat::Bf16 => Encoding::Bf16,
+            RowFormat::Bits => Encoding::Bits(Planes::default()),
+        }
+    }
+
+    /// `most`: functions that may run at once; `host`: where this machine is, if anything is
+    /// charged.
+    pub(crate) fn settings(
+        &self,
+        run: String,
+        architecture: Option<Architecture>,
+        most: &ConcurrencyLimit,
+        host: Option<Host>,
+    ) -> RemoteSettings {
+        RemoteSettings {
+            run,
+            transport: self.executor.transport,
+            rows: self.rows(),
+            stream: self.executor.stream,
+            most: match self.executor.functions {
+                FunctionCount::Fixed(count) => count.min(most.count),
+                FunctionCount::Auto => self.intervals.min(most.count),
+            },
+            weight_versions: self.weight_versions,
+            limits: self.limits.clone(),
+            intervals: self.intervals,
+            architecture,
+            host,
+            cut: Cut::find(self.executor.functions, self.intervals, most),
+            audit: self.executor.audit,
+        }
+    }
+}
+
+#[cfg(feature = "aws")]
+impl Wanted {
+    /// Stores every kernel that functions cannot have yet, compiled and signed.
+    pub(crate) async fn store_kernels(
+        &self,
+        store: &dyn Store,
+        baseline: Baseline,
+        keys: &KernelKeys,
+    ) -> Result<(), Error> {
+        for (kernel, component) in &self.kernels {
+            keys.store(store, baseline, kernel.name(), kernel.digest(), component).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A name for a run that no other has: time, process, and 64 random bits.
+pub(crate) fn run_name() -> String {
+    use std::hash::{BuildHasher as _, Hasher as _};
+    let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
+    let seconds = std::time::UNIX_EPOCH.elapsed().map_or(0, |t| t.as_secs());
+    format!("{seconds:x}-{:x}-{random:016x}", std::process::id())
+}

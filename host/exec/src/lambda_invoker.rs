@@ -1,0 +1,226 @@
+//! AWS Lambda: functions invoked through the SDK, one request a task.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use aws_sdk_lambda::config::interceptors::{
+    AfterDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
+};
+use aws_sdk_lambda::config::retry::{RetryConfig, RetryPartition};
+use aws_sdk_lambda::config::timeout::TimeoutConfig;
+use aws_sdk_lambda::config::{
+    BehaviorVersion, ConfigBag, Credentials, Intercept, Region, RuntimeComponents,
+    StalledStreamProtectionConfig,
+};
+use aws_sdk_lambda::error::{BoxError, ProvideErrorMetadata, SdkError};
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::types::LogType;
+use bytes::Bytes;
+use eciton_transport::s3;
+
+use crate::error::{Result, at_store};
+use crate::invoker::{Charge, InvokeError, Invoked, Invoker};
+
+mod report;
+
+/// Requests for one invocation, throttled and broken ones included, with exponential waits and full
+/// jitter. Not the SDK's adaptive mode: one throttled request among the first sets its rate to one
+/// in two seconds. The pool of functions adapts the number of
+/// invocations in flight.
+const REQUESTS: u32 = 10;
+
+/// Settings of calls to a function.
+#[derive(Debug, Clone)]
+pub struct LambdaSettings {
+    /// Its name or ARN.
+    pub function: String,
+    /// For instance `us-east-1`.
+    pub region: String,
+    /// Another endpoint than AWS's.
+    pub endpoint: Option<String>,
+    /// The function's time limit.
+    pub timeout: Duration,
+    /// Its size, MiB.
+    pub memory_mb: u32,
+}
+
+/// Invokes one function.
+#[derive(Debug, Clone)]
+pub struct LambdaInvoker {
+    client: aws_sdk_lambda::Client,
+    settings: LambdaSettings,
+}
+
+impl LambdaInvoker {
+    /// Over configuration and credentials that were found elsewhere.
+    #[must_use]
+    pub fn new(config: &aws_config::SdkConfig, settings: LambdaSettings) -> Self {
+        let builder = aws_sdk_lambda::config::Builder::from(config);
+        Self::build(builder, settings)
+    }
+
+    /// Makes an invoker with fixed credentials, for a stand-in.
+    ///
+    /// # Errors
+    /// An HTTP client that cannot be made.
+    pub fn with_credentials(settings: LambdaSettings, access_key: &str, secret_key: &str) -> Result<Self> {
+        let plain = settings.endpoint.as_deref().is_some_and(s3::http::is_plain);
+        let client = s3::http::client(plain).map_err(at_store("making the HTTP client"))?;
+        let builder = aws_sdk_lambda::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .credentials_provider(Credentials::from_keys(access_key, secret_key, None))
+            .http_client(client);
+        Ok(Self::build(builder, settings))
+    }
+
+    fn build(builder: aws_sdk_lambda::config::Builder, settings: LambdaSettings) -> Self {
+        // A function answers within its limit or not at all.
+        let attempt = settings.timeout + Duration::from_secs(5);
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(Duration::from_secs(5))
+            .operation_attempt_timeout(attempt)
+            .build();
+        let retries = RetryConfig::standard()
+            .with_max_attempts(REQUESTS)
+            .with_initial_backoff(Duration::from_millis(50))
+            .with_max_backoff(Duration::from_secs(5));
+        let mut builder = builder
+            .region(Region::new(settings.region.clone()))
+            .timeout_config(timeouts)
+            .retry_config(retries)
+            // A retry budget of this client's own: the SDK shares one by service and region
+            // otherwise.
+            .retry_partition(RetryPartition::custom(settings.function.clone()).build())
+            // Nothing is sent while a function computes: that is no stall.
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
+        if let Some(endpoint) = &settings.endpoint {
+            builder = builder.endpoint_url(endpoint);
+        }
+        Self { client: aws_sdk_lambda::Client::from_conf(builder.build()), settings }
+    }
+}
+
+/// Counts the requests of one invocation.
+#[derive(Debug, Default, Clone)]
+struct Requests(Arc<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    sent: AtomicU64,
+    throttled: AtomicU64,
+}
+
+impl Intercept for Requests {
+    fn name(&self) -> &'static str {
+        "eciton-requests"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        self.0.sent.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn read_after_deserialization(
+        &self,
+        context: &AfterDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        if context.response().status().as_u16() == 429 {
+            self.0.throttled.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+impl Invoker for LambdaInvoker {
+    async fn invoke(&self, payload: Bytes) -> Result<Invoked, InvokeError> {
+        let counted = Requests::default();
+        let sent = self
+            .client
+            .invoke()
+            .function_name(&self.settings.function)
+            .log_type(LogType::Tail)
+            // Without a copy: nobody else holds these bytes.
+            .payload(Blob::new(Vec::from(payload)))
+            .customize()
+            .interceptor(counted.clone())
+            .send()
+            .await;
+        let requests = counted.0.sent.load(Ordering::Relaxed).max(1);
+        let throttled = counted.0.throttled.load(Ordering::Relaxed);
+        let output = sent.map_err(|error| self.service_error(&error, requests, throttled))?;
+        let charge = output.log_result().and_then(report::from_base64);
+        let payload = output.payload.map(Blob::into_inner).unwrap_or_default();
+        match output.function_error {
+            None => Ok(Invoked { payload: payload.into(), charge, requests, throttled }),
+            Some(handling) => Err(self.function_error(&handling, &payload, charge, requests, throttled)),
+        }
+    }
+}
+
+impl LambdaInvoker {
+    fn service_error<E, R>(&self, error: &SdkError<E, R>, requests: u64, throttled: u64) -> InvokeError
+    where
+        E: ProvideErrorMetadata + std::error::Error + 'static,
+        R: std::fmt::Debug,
+    {
+        let code = error.as_service_error().and_then(ProvideErrorMetadata::code).unwrap_or_default();
+        let retryable = match error {
+            SdkError::ConstructionFailure(_) => false,
+            SdkError::ServiceError(_) => matches!(
+                code,
+                "TooManyRequestsException"
+                    | "ServiceException"
+                    | "InternalFailure"
+                    | "ServiceUnavailable"
+                    | "EC2ThrottledException"
+                    | "ResourceConflictException"
+                    | "ResourceNotReadyException"
+            ),
+            // A connection that broke, a time-out, an answer that is none.
+            _ => true,
+        };
+        let remedy = match code {
+            "ResourceNotFoundException" => {
+                "; deploy it with `eciton deploy`, or name another in executor.deployment"
+            }
+            "AccessDeniedException" => "; these credentials need lambda:InvokeFunction on it",
+            "TooManyRequestsException" => "; lower executor.functions, or ask for a higher account limit",
+            _ => "",
+        };
+        let message = format!("{}{remedy}", eciton_input::text::causes(error));
+        let operation = format!("Invoke {}", self.settings.function);
+        InvokeError::Service { operation, message, retryable, requests, throttled }
+    }
+
+    fn function_error(
+        &self,
+        handling: &str,
+        payload: &[u8],
+        charge: Option<Charge>,
+        requests: u64,
+        throttled: u64,
+    ) -> InvokeError {
+        #[derive(Default, serde::Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Body {
+            error_type: String,
+            error_message: String,
+        }
+        let body: Body = serde_json::from_slice(payload).unwrap_or_default();
+        let kind = if body.error_type.is_empty() { handling.to_owned() } else { body.error_type };
+        // The worker's refusals say `Eciton.` and would be the same again; a crash, a time limit
+        // and the service's own errors may not be.
+        let retryable = !kind.starts_with("Eciton.") && kind != "Function.ResponseSizeTooLarge";
+        let message = body.error_message.chars().take(2000).collect();
+        let function = self.settings.function.clone();
+        InvokeError::Function { function, kind, message, retryable, charge, requests, throttled }
+    }
+}
