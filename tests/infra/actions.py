@@ -66,7 +66,7 @@ CALLS = {
     (f"{STORE}/upload.rs", "upload_part"): WRITES,
     (f"{STORE}/upload.rs", "complete_multipart_upload"): WRITES,
     (f"{STORE}/upload.rs", "abort_multipart_upload"): ABANDONS,
-    ("host/exec/src/lambda_invoker.rs", "invoke"): {TRAINER: ("lambda:InvokeFunction", "functions")},
+    ("host/cloud/src/lambda_invoker.rs", "invoke"): {TRAINER: ("lambda:InvokeFunction", "functions")},
     # Needs no permission, and cannot be denied.
     (f"{CLOUD}.rs", "get_caller_identity"): {},
     (f"{CLOUD}.rs", "get_account_settings"): {DEPLOYER: ("lambda:GetAccountSettings", "all")},
@@ -265,7 +265,7 @@ def wanted(who, kinds=()):
 
 def prefixes(texts):
     """What a bucket's objects of whole runs begin with, as the sources have it: by the name of `ON`."""
-    named = re.findall(r'pub const (FILES|JOBS): &str = "([^"]+)";', texts["host/exec/src/trainers.rs"])
+    named = re.findall(r'pub const (FILES|JOBS): &str = "([^"]+)";', texts["host/cloud/src/trainers.rs"])
     return {name.lower(): "arn:aws:s3:::{Bucket}/%s*" % prefix for name, prefix in named}
 
 

@@ -85,7 +85,7 @@ class Actions(unittest.TestCase):
         texts = actions.sources()
         named = {name: actions.ON[name] for name in ("files", "jobs")}
         self.assertEqual(actions.prefixes(texts), named)
-        name = "host/exec/src/trainers.rs"
+        name = "host/cloud/src/trainers.rs"
         moved = actions.prefixes(texts | {name: texts[name].replace('"runs/jobs/"', '"runs/answers/"')})
         self.assertNotEqual(moved, named)
 

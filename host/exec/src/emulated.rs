@@ -3,21 +3,17 @@
 use std::path::Path;
 use std::time::Duration;
 
+use eciton_cloud::emulated_account::{EmulatedAccount, bill};
+use eciton_cloud::error::{Error, system};
+use eciton_cloud::lambda_invoker::LambdaInvoker;
+use eciton_cloud::{Bill, ConcurrencyLimit, Host, programs, runtime};
 use eciton_emulator as emulator;
 
-use crate::bill::Bill;
 use crate::completion::Completion;
-use crate::concurrency::ConcurrencyLimit;
-use crate::emulated_account::{EmulatedAccount, bill};
-use crate::error::{Error, system};
 use crate::executor::{Cancel, Capabilities, Executor, Usage};
 use crate::functions::{Wanted, run_name};
-use crate::host::Host;
 use crate::job::Job;
-use crate::lambda_invoker::LambdaInvoker;
-use crate::programs;
 use crate::remote::RemotePool;
-use crate::runtime::runtime;
 
 /// A remote pool and the cloud that it uses.
 #[derive(Debug)]

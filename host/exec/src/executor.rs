@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use crate::architecture::Architecture;
+use eciton_cloud::{Architecture, Bill, Cut, Host};
+use eciton_types::Location;
+
 use crate::audit::{Audited, Draw};
-use crate::bill::Bill;
 use crate::completion::Completion;
-use crate::concurrency::Cut;
-use crate::host::Host;
 use crate::job::Job;
 use crate::traffic::Traffic;
-use eciton_types::Location;
 
 /// Number of jobs of an executor that are not done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -2,16 +2,13 @@
 
 mod wanted;
 
+use eciton_cloud::deployment::{DEFAULT_STACK, Deployment};
+use eciton_cloud::{ConcurrencyLimit, Host};
 use eciton_recipe::Executor;
 use eciton_recipe::executor::ExecutorKind;
 use serde::{Deserialize, Serialize};
 
-use crate::concurrency::ConcurrencyLimit;
-use crate::deployment::{DEFAULT_STACK, Deployment};
-use crate::host::Host;
-
-pub use crate::concurrency::Cut;
-pub use crate::error::{Error, Result};
+pub use eciton_cloud::{Cut, Error, Result};
 pub use wanted::Wanted;
 pub(crate) use wanted::run_name;
 
@@ -56,9 +53,9 @@ impl Outlook {
 pub fn check(kind: ExecutorKind) -> Result<(), Error> {
     match kind {
         #[cfg(not(feature = "aws"))]
-        ExecutorKind::Emulated => Err(crate::no_aws::NoAws("--executor emulated").into()),
+        ExecutorKind::Emulated => Err(eciton_cloud::NoAws("--executor emulated").into()),
         #[cfg(not(feature = "aws"))]
-        ExecutorKind::Lambda => Err(crate::no_aws::NoAws("--executor lambda").into()),
+        ExecutorKind::Lambda => Err(eciton_cloud::NoAws("--executor lambda").into()),
         _ => Ok(()),
     }
 }

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::aws;
-use crate::deployment::{DEFAULT_STACK, Deployment};
-use crate::error::{Error, at_store, system};
+use eciton_cloud::deployment::{DEFAULT_STACK, Deployment};
+use eciton_cloud::error::{Error, at_store, system};
+use eciton_cloud::kernel_keys::KernelKeys;
+use eciton_cloud::lambda_invoker::{LambdaInvoker, LambdaSettings};
+use eciton_cloud::{Host, aws, runtime};
+
 use crate::functions::{Wanted, run_name};
-use crate::host::Host;
-use crate::kernel_keys::KernelKeys;
-use crate::lambda_invoker::{LambdaInvoker, LambdaSettings};
 use crate::remote::RemotePool;
-use crate::runtime::runtime;
 
 /// A pool over a deployment's functions.
 ///
@@ -26,7 +25,7 @@ pub fn start(wanted: Wanted) -> Result<RemotePool<LambdaInvoker>, Error> {
     let config =
         runtime.block_on(aws::sdk(Some(deployment.region.as_str()), deployment.profile.as_deref()))?;
     let store = aws::store(&deployment, &config).map_err(at_store("opening the object store"))?;
-    let keys = KernelKeys::of(&deployment)?;
+    let keys = KernelKeys::from_deployment(&deployment)?;
     runtime.block_on(wanted.store_kernels(&store, function.architecture.baseline(), &keys))?;
     let settings = LambdaSettings {
         function: function.name.clone(),

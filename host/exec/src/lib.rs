@@ -14,65 +14,39 @@
 //! answer of another process is held back ([`Answered::Apart`]) until the engine commits it, so a
 //! task may have any number of attempts in flight.
 
-mod architecture;
 mod audit;
-#[cfg(feature = "aws")]
-pub mod aws;
-mod bill;
-pub mod bucket;
 mod clock;
-pub mod cloud_file;
 mod completion;
-mod concurrency;
-pub mod deployment;
 #[cfg(feature = "aws")]
 pub mod emulated;
-#[cfg(feature = "aws")]
-mod emulated_account;
-mod error;
 mod executor;
 mod framed;
 pub mod functions;
-mod host;
-mod invoker;
 mod job;
 #[cfg(feature = "aws")]
-mod kernel_keys;
-#[cfg(feature = "aws")]
 pub mod lambda;
-#[cfg(feature = "aws")]
-mod lambda_invoker;
 mod local;
 pub mod loopback;
-mod no_aws;
 mod pending;
 mod process;
-pub mod programs;
 mod remote;
-mod runtime;
-mod scratch;
 mod traffic;
-pub mod trainers;
 pub mod workers;
 
-pub use architecture::Architecture;
 pub use audit::{Audited, Draw, Verdict};
-pub use bill::{Bill, Cost, TimeOrigin};
 pub use clock::Clock;
-pub use cloud_file::{cloud, cloud_digest, prices};
 pub use completion::{Answered, Completion, Timing, WorkError};
-pub use concurrency::Cut;
-pub use deployment::{DEFAULT_STACK, Deployment};
-pub use eciton_recipe::Prices;
 pub use executor::{Cancel, Capabilities, Executor, Load, Usage};
-pub use host::Host;
-pub use invoker::{InvokeError, Invoked, Invoker};
 pub use job::{Affinity, Instruction, Job, KernelWork, SharedInput, Work};
 pub use local::{Inbox, LocalPool, Settings};
-pub use no_aws::NoAws;
 pub use process::Process;
 pub use remote::{RemotePool, RemoteSettings, Transport};
-pub use scratch::Scratch;
 pub use traffic::Traffic;
 
-pub use {cloud_file as cloud, programs as worker};
+#[cfg(feature = "aws")]
+pub use eciton_cloud::aws;
+pub use eciton_cloud::{
+    Architecture, Bill, Cost, Cut, DEFAULT_STACK, Deployment, Host, InvokeError, Invoked, Invoker, NoAws,
+    Prices, Scratch, TimeOrigin, bucket, cloud_digest, deployment, prices, programs as worker, trainers,
+};
+pub use eciton_cloud::{cloud, cloud_file as cloud};

@@ -6,19 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use eciton_cloud::error::{self, system};
+use eciton_cloud::{ConcurrencyLimit, InvokeError, Invoked, Invoker, runtime};
 use eciton_kernel::wire::{CallRef, Request};
 use eciton_kernel::{Error, Instances, Kernel};
 use eciton_recipe::Transport;
 use eciton_tensor::frame::Frame;
 use eciton_transport::{Carrier, Invocation, MemoryStore, Reply, Store};
 
-use crate::concurrency::ConcurrencyLimit;
-use crate::error::{self, system};
 use crate::framed;
 use crate::functions::{Wanted, run_name};
-use crate::invoker::{InvokeError, Invoked, Invoker};
 use crate::remote::RemotePool;
-use crate::runtime::runtime;
 
 /// Runs requests in this process.
 #[derive(Debug, Clone)]

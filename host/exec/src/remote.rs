@@ -19,6 +19,7 @@ mod spent;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use eciton_cloud::Invoker;
 use eciton_tensor::frame::Encoding;
 use eciton_transport::keys::RunKeys;
 use eciton_transport::{Counts, Key, Store};
@@ -35,7 +36,6 @@ use crate::audit::Audit;
 use crate::completion::Completion;
 use crate::executor::{Cancel, Capabilities, Executor, Load, Usage};
 use crate::framed::Framing;
-use crate::invoker::Invoker;
 use crate::job::{Job, Order};
 use crate::local::LocalPool;
 use crate::pending::PendingJob;

@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
+use eciton_cloud::{Architecture, ConcurrencyLimit, Cut, Host};
 use eciton_kernel::{Kernel, Limits};
 use eciton_recipe::{Executor, FunctionCount, RowFormat};
 use eciton_tensor::frame::Encoding;
 use eciton_tensor::signs::Planes;
 #[cfg(feature = "aws")]
-use {crate::kernel_keys::KernelKeys, eciton_kernel::artefact::Baseline, eciton_transport::Store};
+use {
+    eciton_cloud::Error, eciton_cloud::kernel_keys::KernelKeys, eciton_kernel::artefact::Baseline,
+    eciton_transport::Store,
+};
 
-use crate::architecture::Architecture;
-use crate::concurrency::{ConcurrencyLimit, Cut};
-#[cfg(feature = "aws")]
-use crate::error::Error;
-use crate::host::Host;
 use crate::local::LocalPool;
 use crate::remote::RemoteSettings;
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
+use eciton_cloud::{Bill, Charge, InvokeError, Invoked, Invoker};
 use eciton_kernel::Error;
 use eciton_kernel::wire::{Answer, Expected};
 use eciton_recipe::Transport;
@@ -17,8 +18,6 @@ use super::constants::Upload;
 use super::errors::{refused, transport};
 use super::lock::lock;
 use super::settings::RemoteSettings;
-use crate::bill::Bill;
-use crate::invoker::{Charge, InvokeError, Invoked, Invoker};
 
 /// A task's frame on its way.
 pub(super) struct Attempt {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use eciton_cloud::Invoker;
 use eciton_kernel::Error;
 use eciton_kernel::wire::Answer;
 use eciton_transport::Key;
@@ -20,7 +21,6 @@ use super::lock::lock;
 use super::objects::Objects;
 use super::pace::Pace;
 use crate::completion::{Answered, Completion};
-use crate::invoker::Invoker;
 use crate::job::Order;
 use crate::local::Inbox;
 use crate::pending::PendingJob;

@@ -1,12 +1,9 @@
 //! Settings of a remote pool.
 
+use eciton_cloud::{Architecture, Cut, Host};
 use eciton_kernel::Limits;
 use eciton_recipe::Transport;
 use eciton_tensor::frame::Encoding;
-
-use crate::architecture::Architecture;
-use crate::concurrency::Cut;
-use crate::host::Host;
 
 /// Settings of a remote pool.
 #[derive(Debug, Clone)]

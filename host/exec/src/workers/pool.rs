@@ -6,6 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use eciton_cloud::error::{Error, Result, system};
+use eciton_cloud::{Scratch, runtime};
 use eciton_connect::{Error as ConnectError, Listener, Message, Tokens, Welcome, token_path};
 use eciton_kernel::Kernel;
 use eciton_kernel::wire::KernelRef;
@@ -19,13 +21,10 @@ use super::settings::Settings;
 use super::shared::{Shared, State};
 use crate::audit::Audit;
 use crate::completion::Completion;
-use crate::error::{Error, Result, system};
 use crate::executor::{Cancel, Capabilities, Executor, Load, Usage};
 use crate::job::{Affinity, Job, Work};
 use crate::local::LocalPool;
 use crate::pending::PendingJob;
-use crate::runtime::runtime;
-use crate::scratch::Scratch;
 use crate::traffic::Traffic;
 
 /// The place where a pool listens, and its tokens.

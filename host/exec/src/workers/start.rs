@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use eciton_cloud::error::{Error, Result, system};
 use eciton_connect::token_path;
 use eciton_recipe::Workers;
 use eciton_types::Location;
 
 use super::pool::WorkerPool;
 use super::settings::Settings;
-use crate::error::{Error, Result, system};
 use crate::framed::Framing;
 use crate::functions::{Wanted, run_name};
 

@@ -53,7 +53,7 @@ impl Stack {
 
     /// A run's start: its kernel must be where functions find it.
     fn start(&self, deployment: &Deployment, component: &[u8]) -> Result<(), Error> {
-        let keys = KernelKeys::of(deployment)?;
+        let keys = KernelKeys::from_deployment(deployment)?;
         let digest = digest(component);
         let work = keys.store(&self.store, BASELINE, "sum", &digest, component);
         crate::runtime::runtime(1)?.block_on(work)

@@ -51,20 +51,30 @@ const HELD_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// A stand-in for AWS with functions of one kind, and its clients.
 #[derive(Debug)]
-pub(crate) struct EmulatedAccount {
-    pub(crate) cloud: emulator::Emulator,
-    pub(crate) runtime: tokio::runtime::Runtime,
-    pub(crate) store: S3Store,
-    pub(crate) keys: KernelKeys,
-    pub(crate) baseline: Baseline,
-    pub(crate) invoker: LambdaInvoker,
+pub struct EmulatedAccount {
+    /// The stand-in.
+    pub cloud: emulator::Emulator,
+    /// Threads of the stand-in and of its clients.
+    pub runtime: tokio::runtime::Runtime,
+    /// Client of the object store.
+    pub store: S3Store,
+    /// Keys of the kernels that functions trust.
+    pub keys: KernelKeys,
+    /// Processor features that kernels are compiled for.
+    pub baseline: Baseline,
+    /// Client of the functions.
+    pub invoker: LambdaInvoker,
     /// Folder of the functions' temporary files, which a killed function leaves behind.
-    pub(crate) folder: Scratch,
+    pub folder: Scratch,
 }
 
 impl EmulatedAccount {
     /// Starts functions `eciton-KIND-SIZE` of this program.
-    pub(crate) fn start(
+    ///
+    /// # Errors
+    /// A port or folder that the system refuses, a preset that the cloud file does not have, or a
+    /// processor that no kernel can be compiled for.
+    pub fn start(
         (kind, program): (&str, PathBuf),
         executor: &eciton_recipe::Executor,
         settings: &eciton_recipe::Emulator,
@@ -148,10 +158,12 @@ impl EmulatedAccount {
             ACCESS_KEY,
             &secret,
         )?;
-        Ok(Self { cloud, runtime, store, keys: KernelKeys::own(signer), baseline, invoker, folder })
+        Ok(Self { cloud, runtime, store, keys: KernelKeys::from_signer(signer), baseline, invoker, folder })
     }
 
-    pub(crate) fn architecture(&self) -> Architecture {
+    /// Returns the processor architecture of the functions.
+    #[must_use]
+    pub fn architecture(&self) -> Architecture {
         match self.baseline {
             Baseline::NeoverseN1 => Architecture::Arm64,
             _ => Architecture::X86_64,
@@ -201,8 +213,9 @@ fn role(kind: &str) -> emulator::Role {
     emulator::Role { read: read.iter().copied().map(str::to_owned).collect(), write: vec![write.to_owned()] }
 }
 
-/// A service's own counts; of the client's, what crossed between host and store.
-pub(crate) fn bill(service: &emulator::Bill, client: &Bill) -> Bill {
+/// Returns the counts of the service, with the client's count of bytes between host and store.
+#[must_use]
+pub fn bill(service: &emulator::Bill, client: &Bill) -> Bill {
     Bill {
         invocations: service.invocations,
         cold_starts: service.cold_starts,

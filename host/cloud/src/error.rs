@@ -103,7 +103,7 @@ pub enum Error {
 
 impl Error {
     /// Wraps an error of a file with its path and the operation that failed.
-    pub(crate) fn file(path: impl Into<PathBuf>, doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+    pub fn file(path: impl Into<PathBuf>, doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, doing, source }
     }
@@ -123,13 +123,13 @@ impl From<eciton_kernel::Error> for Error {
 }
 
 /// Wraps an error of the operating system with the operation that failed.
-pub(crate) fn system(doing: &'static str) -> impl Fn(std::io::Error) -> Error {
+pub fn system(doing: &'static str) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::System { doing, source }
 }
 
 /// Wraps an error of the object store with the operation that failed.
 #[cfg(feature = "aws")]
-pub(crate) fn at_store(doing: impl Into<String>) -> impl FnOnce(eciton_transport::Error) -> Error {
+pub fn at_store(doing: impl Into<String>) -> impl FnOnce(eciton_transport::Error) -> Error {
     let doing = doing.into();
     move |source| Error::Store { doing, source: Box::new(source) }
 }

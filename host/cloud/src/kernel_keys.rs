@@ -16,7 +16,7 @@ use crate::error::{Error, at_store};
 
 /// The key that functions trust, and the signer of further kernels, if there is one.
 #[derive(Debug)]
-pub(crate) struct KernelKeys {
+pub struct KernelKeys {
     stack: String,
     trusted: Verifier,
     /// In words why there is none.
@@ -24,19 +24,23 @@ pub(crate) struct KernelKeys {
     /// Kernels of the functions' package, as [`artefact::store_key`] names them.
     packaged: Vec<String>,
     /// Cache of code that was compiled for functions.
-    pub(crate) cache: Option<Cache>,
+    pub cache: Option<Cache>,
 }
 
 impl KernelKeys {
-    /// Creates the store of functions that trust this signer.
-    pub(crate) fn own(signer: Signer) -> Self {
+    /// Creates the keys of functions that trust this signer.
+    #[must_use]
+    pub fn from_signer(signer: Signer) -> Self {
         let trusted = signer.verifier();
         Self { stack: "emulated".to_owned(), trusted, signer: Ok(signer), packaged: Vec::new(), cache: None }
     }
 
-    /// Creates the store of a deployment. Its key may be on another machine, so no key is
+    /// Creates the keys of a deployment. Its signing key may be on another machine, so no key is
     /// generated.
-    pub(crate) fn of(deployment: &Deployment) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// A verifying key or a file of a signing key that cannot be read.
+    pub fn from_deployment(deployment: &Deployment) -> Result<Self, Error> {
         let trusted = Verifier::parse(&deployment.verifying_key)?;
         let path = &deployment.signing_key;
         let signer = match Signer::existing(path)? {
@@ -59,7 +63,10 @@ impl KernelKeys {
     }
 
     /// Writes a kernel, compiled and signed, into the folder `kernels` of a functions' package.
-    pub(crate) fn package(
+    ///
+    /// # Errors
+    /// No signing key, a kernel that cannot be compiled, a file that cannot be written.
+    pub fn package(
         &self,
         root: &Path,
         baseline: Baseline,
@@ -72,7 +79,10 @@ impl KernelKeys {
     }
 
     /// Stores a kernel where functions cannot have it yet.
-    pub(crate) async fn store(
+    ///
+    /// # Errors
+    /// An error of the store, no signing key, a kernel that cannot be compiled.
+    pub async fn store(
         &self,
         store: &dyn Store,
         baseline: Baseline,

@@ -139,7 +139,7 @@ impl Trainers {
         let config =
             runtime.block_on(aws::sdk(Some(deployment.region.as_str()), deployment.profile.as_deref()))?;
         let store = aws::store(&deployment, &config).map_err(at_store("opening the object store"))?;
-        let mut keys = KernelKeys::of(&deployment)?;
+        let mut keys = KernelKeys::from_deployment(&deployment)?;
         keys.cache = cache;
         runtime.block_on(at_hand(&store, function.architecture.baseline(), &keys, kernels))?;
         let timeout = Duration::from_secs(u64::from(deployment.timeout_s));

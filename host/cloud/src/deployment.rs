@@ -221,7 +221,8 @@ impl Deployment {
     }
 
     /// Returns the maximum number of concurrent functions, and the limit that sets it.
-    pub(crate) fn most(&self) -> ConcurrencyLimit {
+    #[must_use]
+    pub fn most(&self) -> ConcurrencyLimit {
         let stack = &self.stack;
         match self.reserved_concurrency {
             Some(count) => ConcurrencyLimit {

@@ -79,8 +79,9 @@ impl InvokeError {
         }
     }
 
-    /// (requests, throttled ones).
-    pub(crate) fn requests(&self) -> (u64, u64) {
+    /// Returns the number of requests, and the number of these that were throttled.
+    #[must_use]
+    pub fn requests(&self) -> (u64, u64) {
         match self {
             Self::Service { requests, throttled, .. } | Self::Function { requests, throttled, .. } => {
                 (*requests, *throttled)
@@ -88,7 +89,9 @@ impl InvokeError {
         }
     }
 
-    pub(crate) fn charge(&self) -> Option<Charge> {
+    /// Returns the charge, if the service reported one.
+    #[must_use]
+    pub fn charge(&self) -> Option<Charge> {
         match self {
             Self::Function { charge, .. } => *charge,
             Self::Service { .. } => None,

@@ -3,7 +3,10 @@
 use crate::error::{Error, system};
 
 /// Starts threads that wait for requests. They compute nothing except encodings.
-pub(crate) fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Error> {
+///
+/// # Errors
+/// If the system refuses a thread.
+pub fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Error> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name("eciton-io")

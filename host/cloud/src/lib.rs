@@ -1,0 +1,61 @@
+//! An account at a cloud: its deployments, its prices and bills, and the clients of its services.
+//!
+//! A [`Deployment`] is the file that `eciton deploy` writes and a run reads. It names the functions,
+//! their bucket, and the key that signs kernels. An [`Architecture`] is the processor of functions.
+//!
+//! A [`Bill`] has the usage that the services charge for. [`Bill::cost`] multiplies it with the
+//! [`Prices`] of a region, for a [`Host`] at a location. [`cloud_file`] reads prices and presets.
+//!
+//! An [`Invoker`] sends requests to a function. With the feature `aws`, a
+//! `lambda_invoker::LambdaInvoker` is one for AWS Lambda, `aws` finds credentials, and an
+//! `emulated_account::EmulatedAccount` is a stand-in for AWS on this machine. Without the feature,
+//! all of these are refused with [`NoAws`]. [`trainers`] runs whole trainings as functions' calls.
+//!
+//! This crate knows no executor and no task: `eciton-exec` builds its remote executors on it.
+//!
+//! # Example
+//!
+//! ```
+//! use eciton_cloud::{Architecture, Bill, Host, prices};
+//!
+//! let bill = Bill { invocations: 1_000, gb_seconds: 500.0, ..Bill::default() };
+//! let cost = bill.cost(&prices()?, Architecture::Arm64, &Host::default());
+//! assert!(cost.functions_usd > 0.0 && cost.usd == cost.functions_usd);
+//! # Ok::<(), eciton_cloud::Error>(())
+//! ```
+
+mod architecture;
+#[cfg(feature = "aws")]
+pub mod aws;
+mod bill;
+pub mod bucket;
+pub mod cloud_file;
+mod concurrency;
+pub mod deployment;
+#[cfg(feature = "aws")]
+pub mod emulated_account;
+pub mod error;
+mod host;
+mod invoker;
+#[cfg(feature = "aws")]
+pub mod kernel_keys;
+#[cfg(feature = "aws")]
+pub mod lambda_invoker;
+mod no_aws;
+pub mod programs;
+mod runtime;
+mod scratch;
+pub mod trainers;
+
+pub use architecture::Architecture;
+pub use bill::{Bill, Cost, TimeOrigin};
+pub use cloud_file::{cloud, cloud_digest, prices};
+pub use concurrency::{ConcurrencyLimit, Cut};
+pub use deployment::{DEFAULT_STACK, Deployment};
+pub use eciton_recipe::Prices;
+pub use error::{Error, Result};
+pub use host::Host;
+pub use invoker::{Charge, InvokeError, Invoked, Invoker};
+pub use no_aws::NoAws;
+pub use runtime::runtime;
+pub use scratch::Scratch;
