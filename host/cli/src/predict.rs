@@ -6,7 +6,7 @@ mod row;
 use std::io::{self, BufWriter, IntoInnerError, Write as _};
 use std::path::{Path, PathBuf};
 
-use eciton_exec::workers::Traffic;
+use eciton_exec::Traffic;
 use eciton_graph::dataset::VertexIds;
 use eciton_recipe::{TaskType, Workers};
 use eciton_train::run_folder::{Arrays, Run, save_predictions};

@@ -56,7 +56,7 @@ struct Withheld {
 }
 
 /// Audit of the tasks of an executor.
-pub(crate) struct Audit {
+pub struct Audit {
     draw: Draw,
     framing: Framing,
     open: BTreeMap<(u32, TaskKey), Open>,
@@ -70,7 +70,7 @@ pub(crate) struct Audit {
 
 impl Audit {
     /// Audit of a share of all tasks, from 0 to 1.
-    pub(crate) fn new(share: f64, framing: Framing) -> Self {
+    pub fn new(share: f64, framing: Framing) -> Self {
         Self {
             draw: Draw { share, key: RandomState::new() },
             framing,
@@ -83,17 +83,17 @@ impl Audit {
     }
 
     /// Returns the choice of what is compared. `None` if nothing is audited.
-    pub(crate) fn draw(&self) -> Option<&Draw> {
+    pub fn draw(&self) -> Option<&Draw> {
         Some(&self.draw).filter(|draw| draw.share > 0.0)
     }
 
     /// The counts so far. `None` if nothing is audited.
-    pub(crate) fn counts(&self) -> Option<&Audited> {
+    pub fn counts(&self) -> Option<&Audited> {
         self.draw().map(|_| &self.counts)
     }
 
     /// Takes the answerers that are to be excluded.
-    pub(crate) fn take_caught(&mut self) -> Vec<Process> {
+    pub fn take_caught(&mut self) -> Vec<Process> {
         std::mem::take(&mut self.caught)
     }
 
@@ -101,7 +101,7 @@ impl Audit {
     ///
     /// # Errors
     /// The task is to be compared, and the host cannot write its own computation of it.
-    pub(crate) fn submitted(&mut self, order: &Order) -> Result<(), Error> {
+    pub fn submitted(&mut self, order: &Order) -> Result<(), Error> {
         let Some(draw) = self.draw() else { return Ok(()) };
         let (id, call) = ((order.pass, order.task.key()), &order.work.call);
         let of_lane = order.affinity.is_bound();
@@ -120,12 +120,12 @@ impl Audit {
     }
 
     /// Forgets tasks that have no answer yet: they are cancelled.
-    pub(crate) fn cancel(&mut self) {
+    pub fn cancel(&mut self) {
         self.open.retain(|_, open| !matches!(open.state, State::Asked));
     }
 
     /// Drains the pool as [`Executor::drain`] does, without answers that are still to be compared.
-    pub(crate) fn drain(
+    pub fn drain(
         &mut self,
         local: &mut LocalPool,
         done: &mut Vec<Completion>,

@@ -13,11 +13,11 @@ use crate::job::Order;
 
 /// Settings with which an order is written as a frame that contains all its tensors.
 #[derive(Debug, Clone)]
-pub(crate) struct Framing {
+pub struct Framing {
     /// Storage format of rows.
-    pub(crate) rows: Encoding,
+    pub rows: Encoding,
     /// Limits of a task.
-    pub(crate) limits: Limits,
+    pub limits: Limits,
 }
 
 /// A task written down; whatever it borrowed is given back.
@@ -62,12 +62,17 @@ impl Framed {
     }
 }
 
-/// A request's frame, or one that it names.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Frame<'_>, Error> {
-    Frame::parse(bytes).map_err(tensor)
+/// Parses the frame of a request, or one that the request names.
+///
+/// # Errors
+/// A frame that is damaged.
+pub fn parse(bytes: &[u8]) -> Result<Frame<'_>, Error> {
+    Frame::parse(bytes).map_err(tensor_error)
 }
 
-pub(crate) fn tensor(source: eciton_tensor::Error) -> Error {
+/// Wraps an error in a frame as an error of a kernel's call.
+#[must_use]
+pub fn tensor_error(source: eciton_tensor::Error) -> Error {
     Error::Tensor { place: "a request's frame".to_owned(), source }
 }
 
@@ -86,7 +91,7 @@ pub(crate) fn run(
             None => own,
             Some(at) => others.get(at as usize).unwrap_or(own),
         };
-        frame.part(part).map_err(tensor)
+        frame.part(part).map_err(tensor_error)
     })?;
     if digests {
         // What would stay with a worker: of rows, digests are all that is asked for here.
@@ -97,7 +102,11 @@ pub(crate) fn run(
 }
 
 /// Runs a request on its calls' layers. `resolve` finds its tensors.
-pub(crate) fn compute(
+///
+/// # Errors
+/// A request that does not fit its layers, or a tensor that `resolve` does not find. The error of
+/// the run itself is part of the answer.
+pub fn compute(
     request: Request,
     layers: &[Arc<Layer>],
     instances: &mut Instances,

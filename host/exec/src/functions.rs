@@ -9,8 +9,7 @@ use eciton_recipe::executor::ExecutorKind;
 use serde::{Deserialize, Serialize};
 
 pub use eciton_cloud::{Cut, Error, Result};
-pub use wanted::Wanted;
-pub(crate) use wanted::run_name;
+pub use wanted::{Wanted, run_name};
 
 /// Facts of a run's functions that are known before its first task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -47,13 +47,14 @@ impl Affinity {
     }
 
     /// Returns whether the job is bound to a worker.
-    pub(crate) fn is_bound(self) -> bool {
+    #[must_use]
+    pub fn is_bound(self) -> bool {
         matches!(self, Self::On(at) if at.is_worker())
     }
 }
 
 /// A kernel's job that other processes may run.
-pub(crate) type Order = Job<KernelWork>;
+pub type Order = Job<KernelWork>;
 
 /// The work of a job.
 pub enum Work {
@@ -65,7 +66,7 @@ pub enum Work {
     Instruction(Instruction),
 }
 
-/// An instruction about the state that a worker owns ([`crate::workers::Owned`]).
+/// An instruction about the state that a worker owns.
 #[derive(Debug)]
 pub struct Instruction {
     /// The frame of the instruction.
@@ -125,9 +126,11 @@ impl Job {
         }
     }
 
-    /// Returns the job as one that other processes may do, or `Err` with the job if only this host
-    /// may.
-    pub(crate) fn anywhere(self) -> Result<Order, Self> {
+    /// Returns the job as one that other processes may run.
+    ///
+    /// # Errors
+    /// The job itself, if only this host may run it.
+    pub fn anywhere(self) -> Result<Order, Self> {
         let Self { pass, task, work, deadline, affinity } = self;
         match work {
             Work::Kernel(work) if affinity != Affinity::HOST => {

@@ -20,7 +20,7 @@ use crate::job::{Job, Order};
 use crate::pending::PendingJob;
 
 pub use queues::Inbox;
-pub(crate) use waiting::guarded;
+pub use waiting::run_guarded;
 
 /// Settings of a local pool.
 #[derive(Debug, Clone, Copy)]
@@ -71,12 +71,12 @@ impl LocalPool {
 
     /// Returns the inbox in which other executors report ends of their work, so that one
     /// [`Executor::drain`] waits for both.
-    pub(crate) fn inbox(&self) -> Inbox {
+    pub fn inbox(&self) -> Inbox {
         Inbox(self.shared.clone())
     }
 
-    /// From now on tasks go through frames, which round their rows.
-    pub(crate) fn round(&self, framing: Framing) {
+    /// Rounds the rows of later tasks, as frames do. Only the first call has an effect.
+    pub fn round(&self, framing: Framing) {
         // Once: the pool has one owner.
         let _ = self.shared.rounding.set(framing);
     }
@@ -87,8 +87,9 @@ impl LocalPool {
         self.push(Waiting::Framed(framed));
     }
 
-    /// Writes a task down and takes it, or reports that it cannot be written.
-    pub(crate) fn submit_written(&mut self, framing: &Framing, order: &Order) {
+    /// Writes the frame of a task and submits it. Reports a failure if it cannot be written. Other
+    /// attempts at the task may be in flight.
+    pub fn submit_written(&mut self, framing: &Framing, order: &Order) {
         match framing.write(order) {
             Ok(framed) => self.submit_framed(Arc::new(framed)),
             Err(error) => PendingJob::refuse(&self.inbox(), order, error),

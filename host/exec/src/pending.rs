@@ -13,29 +13,30 @@ use crate::process::Process;
 /// Job in flight at another process.
 ///
 /// It reports its end once. If it is dropped before, the inbox no longer waits for it.
-pub(crate) struct PendingJob {
+#[derive(Debug)]
+pub struct PendingJob {
     inbox: Option<Inbox>,
 }
 
 impl PendingJob {
     /// Creates the handle of a job that the inbox counts since [`Inbox::begin`].
-    pub(crate) fn new(inbox: &Inbox) -> Self {
+    pub fn new(inbox: &Inbox) -> Self {
         Self { inbox: Some(inbox.clone()) }
     }
 
     /// Reports an order whose frame cannot be written, and which has not begun.
-    pub(crate) fn refuse(inbox: &Inbox, order: &Order, error: Error) {
+    pub fn refuse(inbox: &Inbox, order: &Order, error: Error) {
         inbox.begin();
         Self::new(inbox).fail(order, error);
     }
 
     /// Reports that the frame of the order cannot be written.
-    pub(crate) fn fail(self, order: &Order, error: Error) {
+    pub fn fail(self, order: &Order, error: Error) {
         self.end(order.pass, order.task.key(), Instant::now(), Process::HOST, Err(error));
     }
 
     /// Reports the end. `by` is the process that answered.
-    pub(crate) fn end(
+    pub fn end(
         mut self,
         pass: u32,
         key: TaskKey,

@@ -530,7 +530,7 @@ pub enum Error {
     },
     /// A worker's connection to its run.
     #[error(transparent)]
-    Connection(#[from] eciton_exec::workers::ConnectError),
+    Connection(#[from] eciton_workers::ConnectError),
     /// A worker that owns weights has failed, so the run goes back to its snapshot.
     #[error("{at} is gone, with what it owned")]
     Gone {

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use eciton_exec::functions::Outlook;
-use eciton_exec::workers::Traffic;
-use eciton_exec::{Bill, Cost, Cut};
+use eciton_exec::{Bill, Cost, Cut, Traffic};
 use eciton_recipe::{Metric, Part, TaskType, Until};
 use serde::{Deserialize, Serialize};
 

@@ -206,7 +206,7 @@ impl Session {
             (false, _) => Residence::Host,
         };
         if config.executor.kind.has_workers() {
-            settings.credit = eciton_exec::workers::CREDIT;
+            settings.credit = eciton_workers::CREDIT;
         }
         // A step has a gradient buffer from when it is submitted. A record of events can be
         // replayed with any number of threads, so all its steps are submitted.

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use eciton_exec::Clock;
-use eciton_exec::workers::{Leave, Served, Serving, Token, serve};
 use eciton_kernel::{Limits, Runtime, Settings};
+use eciton_workers::{Leave, Served, Serving, Token, serve};
 
 use crate::error::{Error, Result};
 use crate::kernels::{CachePolicy, load_sent};

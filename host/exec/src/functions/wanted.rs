@@ -35,7 +35,8 @@ pub struct Wanted {
 
 impl Wanted {
     /// Returns the storage format of rows.
-    pub(crate) fn rows(&self) -> Encoding {
+    #[must_use]
+    pub fn rows(&self) -> Encoding {
         match self.executor.rows {
             RowFormat::F32 => Encoding::F32,
             RowFormat::Bf16 => Encoding::Bf16,
@@ -88,8 +89,9 @@ impl Wanted {
     }
 }
 
-/// A name for a run that no other has: time, process, and 64 random bits.
-pub(crate) fn run_name() -> String {
+/// Returns a unique name for a run: time, process, and 64 random bits.
+#[must_use]
+pub fn run_name() -> String {
     use std::hash::{BuildHasher as _, Hasher as _};
     let random = std::collections::hash_map::RandomState::new().build_hasher().finish();
     let seconds = std::time::UNIX_EPOCH.elapsed().map_or(0, |t| t.as_secs());

@@ -166,7 +166,7 @@ impl Shared {
     }
 }
 
-/// Completions that come from elsewhere.
+/// Inbox of a local pool, in which other executors report completions.
 #[derive(Clone)]
 pub struct Inbox(pub(super) Arc<Shared>);
 
@@ -177,18 +177,18 @@ impl std::fmt::Debug for Inbox {
 }
 
 impl Inbox {
-    /// Something is under way: [`Inbox::end`] is called once for it, or [`Inbox::forget`].
-    pub(crate) fn begin(&self) {
+    /// Counts a job in flight. [`Inbox::end`] or [`Inbox::forget`] must follow once.
+    pub fn begin(&self) {
         self.0.lock().running += 1;
     }
 
-    pub(crate) fn end(&self, completion: Completion) {
+    /// Reports the end of a job in flight.
+    pub fn end(&self, completion: Completion) {
         self.0.finish(completion);
     }
 
-    /// Something for a thread that has nothing else to do, unless [`Inbox::take_offer`] comes
-    /// first.
-    pub(crate) fn offer(&self, order: Box<Order>) {
+    /// Offers a job to threads without other work. [`Inbox::take_offer`] may take it first.
+    pub fn offer(&self, order: Box<Order>) {
         let mut queues = self.0.lock();
         queues.offers.push_back(order);
         self.0.wake(queues);
@@ -196,7 +196,7 @@ impl Inbox {
 
     /// Takes an offered job that no thread has begun. It is in flight from now on, as after
     /// [`Inbox::begin`].
-    pub(crate) fn take_offer(&self) -> Option<Box<Order>> {
+    pub fn take_offer(&self) -> Option<Box<Order>> {
         let mut queues = self.0.lock();
         let offer = queues.offers.pop_front()?;
         queues.running += 1;
@@ -204,8 +204,8 @@ impl Inbox {
         Some(offer)
     }
 
-    /// Takes all offers back; says how many there were.
-    pub(crate) fn withdraw(&self) -> usize {
+    /// Removes all offers. Returns their number.
+    pub fn withdraw(&self) -> usize {
         let mut queues = self.0.lock();
         let offers = std::mem::take(&mut queues.offers);
         self.0.waiting_hint.store(queues.waits(), Ordering::Release);
@@ -213,13 +213,13 @@ impl Inbox {
         offers.len()
     }
 
-    /// Something that ends nothing.
-    pub(crate) fn note(&self, completion: Completion) {
+    /// Reports a completion that ends no job.
+    pub fn note(&self, completion: Completion) {
         self.0.note(completion);
     }
 
-    /// It will never report.
-    pub(crate) fn forget(&self) {
+    /// No longer counts a job in flight, which will not be reported.
+    pub fn forget(&self) {
         self.0.lock().running -= 1;
         self.0.done.notify_one();
     }

@@ -34,7 +34,7 @@ impl Waiting {
         };
         let apart = |answer| Answered::Apart(Box::new(answer));
         let result = match self {
-            Self::Framed(framed) => guarded(instances, |instances| framed.run(instances).map(apart)),
+            Self::Framed(framed) => run_guarded(instances, |instances| framed.run(instances).map(apart)),
             Self::Job(job) => {
                 let Job { pass, task, work, deadline, affinity } = *job;
                 match work {
@@ -45,7 +45,7 @@ impl Waiting {
                     Work::Instruction(_) => {
                         Err(WorkError::Host("an instruction is for a worker of lanes".to_owned()))
                     }
-                    Work::Kernel(work) => guarded(instances, |instances| match rounding {
+                    Work::Kernel(work) => run_guarded(instances, |instances| match rounding {
                         // Rows of edge kernels are never rounded.
                         Some(rounding) if work.call.only_vertex().is_some() => {
                             let job = Job { pass, task, work, deadline, affinity };
@@ -61,8 +61,11 @@ impl Waiting {
     }
 }
 
-/// Runs a task; a panic in it throws the instances away.
-pub(crate) fn guarded<T>(
+/// Runs a task. If it panics, the instances are dropped and the panic is returned as an error.
+///
+/// # Errors
+/// The error of the task, or the text of the panic.
+pub fn run_guarded<T>(
     instances: &mut Instances,
     run: impl FnOnce(&mut Instances) -> Result<T, eciton_kernel::Error>,
 ) -> Result<T, WorkError> {

@@ -1,10 +1,10 @@
 //! Parameter shard of a worker: parameters with their moments, gradients as they arrive, and
 //! updates.
 
-use eciton_exec::workers::{Owned, Passes};
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Buffer, Matrix};
 use eciton_types::{IntervalId, Node, ParameterId, Round, TensorKey, Tree};
+use eciton_workers::{Owned, Passes};
 
 use super::id;
 use super::instruction::{self, Instruction, Reply};

@@ -13,7 +13,7 @@ use crate::owned::OwningLanes;
 use crate::session::Draft;
 
 /// Weights of fewer bytes go with each task, larger ones once an update.
-const TRAVELS: u64 = eciton_exec::workers::OBJECT_BYTES as u64;
+const TRAVELS: u64 = eciton_workers::OBJECT_BYTES as u64;
 
 /// Bytes of values that a lane's worker gets and sends in an update; messages have further bytes for shapes, row
 /// numbers and labels.

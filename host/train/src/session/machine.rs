@@ -35,7 +35,7 @@ pub(super) fn machine(
         weight_versions: config.pipeline.weight_versions(),
     };
     if config.executor.kind.has_workers() {
-        return Ok(Box::new(eciton_exec::workers::start(wanted, &config.workers, lanes)?));
+        return Ok(Box::new(eciton_workers::start(wanted, &config.workers, lanes)?));
     }
     Ok(functions::start(wanted, &config.emulator)?)
 }

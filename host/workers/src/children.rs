@@ -4,11 +4,9 @@ use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Child, ChildStderr, ExitStatus};
 use std::thread::JoinHandle;
 
+use eciton_exec::{Completion, Inbox};
 use eciton_input::text::clean;
 use eciton_types::Location;
-
-use crate::completion::Completion;
-use crate::local::Inbox;
 
 /// Maximum number of bytes of a line; the rest of a longer one is another line.
 const LINE_BYTES: u64 = 1 << 10;
@@ -75,8 +73,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::executor::Executor as _;
-    use crate::local::{LocalPool, Settings};
+    use eciton_exec::Executor as _;
+    use eciton_exec::{LocalPool, Settings};
 
     #[test]
     fn an_error_of_a_worker_is_a_warning_of_the_run() {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::framed::Framing;
+use eciton_exec::framed::Framing;
 
 /// Tasks that a worker may have at once: the one that it is at and the next, whose data come meanwhile.
 pub const CREDIT: u32 = 2;
@@ -13,8 +13,8 @@ pub const CREDIT: u32 = 2;
 pub struct Settings {
     /// The run's name.
     pub run: String,
-    /// The form of tasks' frames.
-    pub(crate) framing: Framing,
+    /// Format and limits of the frames of tasks.
+    pub framing: Framing,
     /// Places.
     pub count: u32,
     /// The address to listen at: `HOST:PORT`.

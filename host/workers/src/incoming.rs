@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use eciton_connect::{Error as ConnectError, Message, Receiver, Sender, Token};
+use eciton_exec::framed;
 use eciton_kernel::Error;
 use eciton_kernel::wire::Decoded;
 use eciton_types::{Location, TensorKey};
 use tokio::sync::{mpsc, watch};
-
-use crate::framed;
 
 /// Asks the host for no more once this process is to go.
 pub(super) async fn leave(mut leaves: watch::Receiver<bool>, out: mpsc::UnboundedSender<Message>) {
@@ -79,7 +78,7 @@ pub(super) async fn read(
 fn decode(bytes: &[u8]) -> Result<Vec<Decoded>, Error> {
     let frame = framed::parse(bytes)?;
     let count = u32::try_from(frame.header().parts.len()).unwrap_or(u32::MAX);
-    (0..count).map(|part| frame.part(part).map_err(framed::tensor)).collect()
+    (0..count).map(|part| frame.part(part).map_err(framed::tensor_error)).collect()
 }
 
 pub(super) async fn write(

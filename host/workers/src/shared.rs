@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use eciton_connect::{Message, Token};
+use eciton_exec::{Answered, Completion, Inbox, Instruction, Order, PendingJob, Process, Traffic};
 use eciton_kernel::Error;
 use eciton_types::{Location, Step, TaskKey, TensorKey};
 
@@ -14,12 +15,6 @@ use super::frames::{values, whole};
 use super::link::{Flight, Link};
 use super::objects::Objects;
 use super::settings::{CREDIT, Settings};
-use crate::completion::{Answered, Completion};
-use crate::job::{Instruction, Order};
-use crate::local::Inbox;
-use crate::pending::PendingJob;
-use crate::process::Process;
-use crate::traffic::Traffic;
 
 /// The reason of a worker that is through with its tasks.
 pub(super) const GOES: &str = "it was asked to go";

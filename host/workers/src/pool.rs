@@ -9,6 +9,10 @@ use bytes::Bytes;
 use eciton_cloud::error::{Error, Result, system};
 use eciton_cloud::{Scratch, runtime};
 use eciton_connect::{Error as ConnectError, Listener, Message, Tokens, Welcome, token_path};
+use eciton_exec::{
+    Affinity, Audit, Cancel, Capabilities, Completion, Executor, Job, Load, LocalPool, PendingJob, Traffic,
+    Usage, Work,
+};
 use eciton_kernel::Kernel;
 use eciton_kernel::wire::KernelRef;
 use eciton_types::Location;
@@ -19,13 +23,6 @@ use super::link::{Flight, Link};
 use super::objects::Objects;
 use super::settings::Settings;
 use super::shared::{Shared, State};
-use crate::audit::Audit;
-use crate::completion::Completion;
-use crate::executor::{Cancel, Capabilities, Executor, Load, Usage};
-use crate::job::{Affinity, Job, Work};
-use crate::local::LocalPool;
-use crate::pending::PendingJob;
-use crate::traffic::Traffic;
 
 /// The place where a pool listens, and its tokens.
 #[derive(Debug, Clone)]

@@ -4,12 +4,11 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use eciton_exec::framed::Framing;
+use eciton_exec::{Order, SharedInput};
 use eciton_kernel::Error;
 use eciton_kernel::wire::{Encoding, Expected, Object, Source, encode, encode_matrices};
 use eciton_types::{TensorKey, Version, Via};
-
-use crate::framed::Framing;
-use crate::job::{Order, SharedInput};
 
 /// Smaller matrices travel along.
 pub const OBJECT_BYTES: usize = 4 << 10;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eciton_connect::{Error as ConnectError, Joined, Listener, Message, Receiver, Sender};
+use eciton_exec::Completion;
 use eciton_types::Location;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::link::Link;
 use super::shared::{GOES, Shared};
-use crate::completion::Completion;
 
 /// Time for the last message of a connection to leave, and for the other end to close it.
 const FAREWELL: Duration = Duration::from_millis(500);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use eciton_connect::{Dialled, Error as ConnectError, Hello, Message, Token, dial};
+use eciton_exec::{WorkError, framed, run_guarded};
 use eciton_kernel::wire::{
     AnswerMeta, CallRef, Decoded, KeptRows, Object, Outcome, Request, Source, encode_failure,
 };
@@ -18,9 +19,6 @@ use super::incoming::{Incoming, Work, leave, read, write};
 use super::owned::{Owned, Passes};
 use super::peers::{self, Peers};
 use super::room::Room;
-use crate::completion::WorkError;
-use crate::framed;
-use crate::local::guarded;
 
 /// Messages that wait for the worker, at most; further ones wait on the wire.
 const WAITING: usize = 4;
@@ -351,7 +349,7 @@ impl Worker {
         let (interval, round) = (request.key.interval, request.key.round);
         let (room, owned) = (&self.room, &self.owned);
         let mut resolve = |source: &Source| match source.object {
-            None => own.part(source.part).map_err(framed::tensor),
+            None => own.part(source.part).map_err(framed::tensor_error),
             Some(at) => {
                 let key = objects.get(at as usize).and_then(Object::held);
                 let found = key.and_then(|key| {
@@ -361,7 +359,7 @@ impl Worker {
                 found.ok_or_else(|| refused("a request", format!("{source}: there is no such part")))
             }
         };
-        let computed = guarded(&mut self.instances, |instances| {
+        let computed = run_guarded(&mut self.instances, |instances| {
             framed::compute(request, &layers, instances, &mut resolve)
         });
         let (meta, mut places) = computed.map_err(|error| match error {

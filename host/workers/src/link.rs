@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use eciton_connect::{Message, Token};
+use eciton_exec::PendingJob;
 use eciton_kernel::wire::{Answer, Expected};
 use eciton_types::{Round, TaskKey, TensorKey};
 use tokio::sync::mpsc;
 
 use super::frames::values;
 use super::objects::{Objects, Written};
-use crate::pending::PendingJob;
 
 /// Maximum number of times that a worker may lack objects of one task.
 const RESENDS: u32 = 2;

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use eciton_cloud::error::{Error, Result, system};
 use eciton_connect::token_path;
+use eciton_exec::framed::Framing;
+use eciton_exec::functions::{Wanted, run_name};
 use eciton_recipe::Workers;
 use eciton_types::Location;
 
 use super::pool::WorkerPool;
 use super::settings::Settings;
-use crate::framed::Framing;
-use crate::functions::{Wanted, run_name};
 
 /// A pool for a run. `lanes`: by lane, bytes of weights and of rows that its worker keeps, where there are lanes. Without `workers.listen` it starts its workers itself, on this machine.
 ///

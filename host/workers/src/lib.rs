@@ -1,0 +1,71 @@
+//! Pool of worker processes, their connections, and a worker's own side.
+//!
+//! A [`WorkerPool`] is an [`Executor`](eciton_exec::Executor). It admits processes that connect to
+//! this host ([`eciton_connect::Listener`]), each with an index of its own, and sends them tasks. A
+//! task of a lane names its worker ([`Affinity`](eciton_exec::Affinity)). Other tasks go to the
+//! worker with the fewest. [`start`] starts a pool for a run, and the processes if the run has none.
+//!
+//! A worker ([`serve`]) runs one task at a time. It caches tensors that later steps read: weights
+//! by generation, and rows of forward steps of lanes until their backward steps.
+//!
+//! A worker may fail at any time, because its cached tensors are copies or can be computed again.
+//! The caller logs the state that a worker owns ([`Owned`]), and gives it to another worker.
+//!
+//! # Example
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use eciton_exec::framed::Framing;
+//! use eciton_exec::{Executor as _, LocalPool};
+//! use eciton_kernel::Limits;
+//! use eciton_tensor::frame::Encoding;
+//! use eciton_workers::{Settings, WorkerPool};
+//!
+//! let threads = eciton_exec::Settings { threads: 2, fresh_instances: false, newest_first: false, lanes: 0 };
+//! let settings = Settings {
+//!     run: "example".to_owned(),
+//!     framing: Framing { rows: Encoding::F32, limits: Limits::default() },
+//!     count: 2,
+//!     listen: "127.0.0.1:0".to_owned(),
+//!     tokens: None,
+//!     silence: Duration::from_secs(5),
+//!     answer: Duration::from_secs(60),
+//!     patience: Duration::from_secs(60),
+//!     numeric_class: eciton_tensor::numeric_class().to_owned(),
+//!     lanes: false,
+//!     peers: false,
+//!     weight_versions: 1,
+//!     needs: Vec::new(),
+//!     audit: 0.0,
+//! };
+//! let mut pool = WorkerPool::new(LocalPool::new(threads)?, &[], settings)?;
+//! // Waits until both workers are connected.
+//! let connected = pool.prepare(&mut |line| println!("{line}"))?;
+//! assert_eq!(connected, [true, true]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod children;
+mod connections;
+mod frames;
+mod incoming;
+mod link;
+mod objects;
+mod owned;
+mod peers;
+mod pool;
+mod room;
+mod serve;
+mod settings;
+mod shared;
+mod start;
+
+pub use eciton_connect::{Error as ConnectError, Token};
+pub use eciton_exec::Traffic;
+pub use objects::OBJECT_BYTES;
+pub use owned::{Owned, Passes};
+pub use pool::{Rendezvous, WorkerPool};
+pub use serve::{Leave, Load, Served, Serving, serve};
+pub use settings::{CREDIT, Settings};
+pub use start::start;
