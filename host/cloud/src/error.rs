@@ -53,7 +53,6 @@ pub enum Error {
     #[error("{0}")]
     Choice(String),
     /// This build has no clients of AWS.
-    #[cfg(not(feature = "aws"))]
     #[error(transparent)]
     NoAws(#[from] crate::no_aws::NoAws),
     /// The stand-in for AWS does not start.

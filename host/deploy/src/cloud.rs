@@ -4,8 +4,8 @@ mod aws;
 mod bucket;
 
 use aws_config::SdkConfig;
-use eciton_exec::aws::{sdk, store};
-use eciton_exec::deployment::{self, Deployment, Endpoints, check_stack};
+use eciton_cloud::aws::{sdk, store};
+use eciton_cloud::deployment::{self, Deployment, Endpoints, check_stack};
 use eciton_transport::keys::RunKeys;
 use eciton_transport::{Key, Store as _};
 

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use eciton_exec::deployment::{Deployment, check_stack};
-use eciton_exec::functions::Error;
+use eciton_cloud::Error;
+use eciton_cloud::deployment::{Deployment, check_stack};
 use serde::Serialize;
 
 use super::error::Result;

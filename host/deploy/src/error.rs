@@ -68,13 +68,13 @@ pub enum Error {
     /// This build has no AWS clients.
     #[cfg(not(feature = "aws"))]
     #[error(transparent)]
-    NoAws(#[from] eciton_exec::NoAws),
+    NoAws(#[from] eciton_cloud::NoAws),
     /// An option has an invalid value. The text names the option.
     #[error("{0}")]
     Choice(String),
     /// Error in a deployment file, the worker's program, or the price list, which runs use as well.
     #[error(transparent)]
-    Functions(#[from] eciton_exec::functions::Error),
+    Functions(#[from] eciton_cloud::Error),
     /// Error of a kernel, or of the key that signs kernels.
     #[error(transparent)]
     Kernel(#[from] eciton_kernel::Error),

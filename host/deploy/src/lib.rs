@@ -36,9 +36,9 @@ pub use worker::Worker;
 
 use std::path::{Path, PathBuf};
 
-use eciton_exec::deployment::user_folder;
-use eciton_exec::worker::{find_for_package, find_trainer_for_package};
-use eciton_exec::{Architecture, Deployment};
+use eciton_cloud::deployment::user_folder;
+use eciton_cloud::programs::{find_for_package, find_trainer_for_package};
+use eciton_cloud::{Architecture, Deployment};
 use eciton_kernel::artefact::Signer;
 use serde::Serialize;
 

@@ -133,7 +133,7 @@ impl Package {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use eciton_exec::Architecture;
+    use eciton_cloud::Architecture;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::sync_channel;
 
-use eciton_exec::Scratch;
+use eciton_cloud::Scratch;
 
 use super::error::{Error, Result};
 

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use eciton_exec::deployment::{Deployment, Function, check_stack};
-use eciton_exec::{Architecture, Prices};
+use eciton_cloud::deployment::{Deployment, Function, check_stack};
+use eciton_cloud::{Architecture, Prices};
 use serde::Serialize;
 
 use super::account::Reserve;
@@ -467,7 +467,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_longest_name_is_one_of_a_bucket() {
-        let stack = "a".repeat(eciton_exec::deployment::MAX_STACK_CHARS);
+        let stack = "a".repeat(eciton_cloud::deployment::MAX_STACK_CHARS);
         let longest = packages_bucket(&stack, "123456789012", "ap-southeast-1");
         assert!(longest.len() <= 63, "{longest}: {}", longest.len());
     }

@@ -1,7 +1,7 @@
 //! Replacements for a build without AWS clients. They return an error that says how to build with
 //! AWS support.
 
-use eciton_exec::{Deployment, NoAws};
+use eciton_cloud::{Deployment, NoAws};
 
 use crate::{Choices, Component, Deployed, Destroyed, Located, Progress, Result, Target};
 

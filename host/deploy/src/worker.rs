@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_exec::Architecture;
+use eciton_cloud::Architecture;
 use serde::Serialize;
 
 use super::error::{Error, Result};
