@@ -1,4 +1,4 @@
-//! The cloud file that holds here: the program's own, or the user's.
+//! The cloud file with prices and presets: the program's own, or the user's.
 //!
 //! The program's own is `infra/cloud.toml`, compiled in. `ECITON_CLOUD` names another file.
 
@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 /// Text of the program's own file.
 const OWN: &str = include_str!("../../../infra/cloud.toml");
 
-/// Reads the file that `ECITON_CLOUD` names, or the program's own if the variable is absent or empty.
+/// Reads the file that `ECITON_CLOUD` names, or the program's own if the variable is absent or
+/// empty.
 ///
 /// # Errors
 /// A file that cannot be read or is no cloud file. The message names it.
@@ -22,7 +23,8 @@ pub fn cloud() -> Result<Cloud> {
     parse(&path, &text)
 }
 
-/// Returns the name of the cloud file that holds, and the SHA-256 of its text in hexadecimal digits.
+/// Returns the name of the cloud file that holds, and the SHA-256 of its text in hexadecimal
+/// digits.
 ///
 /// # Errors
 /// A file that cannot be read. The message names it.
@@ -58,8 +60,8 @@ pub fn prices() -> Result<Prices> {
     prices_in(DEFAULT_REGION)
 }
 
-/// Returns the prices of a region, or of the default region if the file has none for it. A bill names the
-/// region that its prices are of.
+/// Returns the prices of a region, or of the default region if the file has none for it. A bill
+/// names the region that its prices are of.
 ///
 /// # Errors
 /// As [`cloud`].

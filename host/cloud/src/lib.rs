@@ -1,7 +1,8 @@
 //! An account at a cloud: its deployments, its prices and bills, and the clients of its services.
 //!
-//! A [`Deployment`] is the file that `eciton deploy` writes and a run reads. It names the functions,
-//! their bucket, and the key that signs kernels. An [`Architecture`] is the processor of functions.
+//! A [`Deployment`] is the file that `eciton deploy` writes and a run reads. It names the
+//! functions, their bucket, and the key that signs kernels. An [`Architecture`] is the processor of
+//! functions.
 //!
 //! A [`Bill`] has the usage that the services charge for. [`Bill::cost`] multiplies it with the
 //! [`Prices`] of a region, for a [`Host`] at a location. [`cloud_file`] reads prices and presets.

@@ -1,4 +1,4 @@
-//! A build without AWS: what needs its clients is refused, with the way to get them.
+//! The error of a build without AWS's clients.
 
 /// Something that needs the feature `aws`, as the user asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

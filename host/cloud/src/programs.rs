@@ -1,4 +1,4 @@
-//! The worker's binary, found: what emulated functions run, and what a package is made of.
+//! Search for the worker's and the trainer's binaries, which functions run.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! The runtime of requests to services.
+//! The runtime whose threads wait for requests to services.
 
 use crate::error::{Error, system};
 

@@ -1,7 +1,7 @@
 //! Folders of this process in the folder for temporary files.
 //!
-//! A process that is killed leaves its folders behind. Each folder has a file that its process keeps
-//! locked, so that the next process finds out which folders nobody uses, and removes these.
+//! A process that is killed leaves its folders behind. Each folder has a file that its process
+//! keeps locked, so that the next process finds out which folders nobody uses, and removes these.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,7 +14,8 @@ use std::time::Duration;
 const PREFIX: &str = "eciton-scratch-";
 /// The file that is locked for as long as the folder is in use.
 const LOCK: &str = "lock";
-/// Age from which a folder without a lock counts as left behind. A new one has no lock for a moment.
+/// Age from which a folder without a lock counts as left behind. A new one has no lock for a
+/// moment.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// A folder that is removed when this is dropped, or by the next process if this one is killed.

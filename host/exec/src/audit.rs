@@ -374,7 +374,8 @@ mod tests {
         assert_eq!((counts.answers, counts.compared), (4, 2));
     }
 
-    /// The host's answer cannot take the place of a worker's that keeps rows: the task is tried again.
+    /// The host's answer cannot take the place of a worker's that keeps rows: the task is tried
+    /// again.
     #[test]
     fn rows_that_stay_are_compared_and_made_again_by_another_worker() {
         let mut all = Audited::new();

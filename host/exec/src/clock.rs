@@ -41,7 +41,8 @@ impl Clock {
 /// The most ticks at once: a process that was halted has not used the time.
 const MOST_DUE: u32 = 10;
 
-/// Ticks for the time since the last: a busy machine wakes the clock late, and no time is lost by that.
+/// Ticks for the time since the last: a busy machine wakes the clock late, and no time is lost by
+/// that.
 fn due(since: Duration) -> u32 {
     let ticks = since.as_nanos() / Limits::TICK.as_nanos();
     u32::try_from(ticks).unwrap_or(MOST_DUE).clamp(1, MOST_DUE)

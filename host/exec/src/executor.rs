@@ -23,8 +23,8 @@ pub struct Load {
 /// Properties of an executor.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Capabilities<'a> {
-    /// True if answers are [`crate::Answered::Apart`], so that a second attempt at a task may be submitted
-    /// while the first is in flight.
+    /// True if answers are [`crate::Answered::Apart`], so that a second attempt at a task may be
+    /// submitted while the first is in flight.
     pub is_apart: bool,
     /// True if workers of lanes store rows between steps ([`eciton_kernel::Kept`]).
     pub keeps_rows: bool,

@@ -1,4 +1,4 @@
-//! Functions for a run: what must be in place before the first task, whoever runs them.
+//! Functions of a run: their start, and the facts that are known before the first task.
 
 mod wanted;
 

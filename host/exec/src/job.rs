@@ -16,8 +16,8 @@ pub struct Job<W = Work> {
     pub task: Task,
     /// The work.
     pub work: W,
-    /// Time from the start of the attempt after which [`crate::Completion::Overdue`] is reported, once. If
-    /// `None`, it is never reported.
+    /// Time from the start of the attempt after which [`crate::Completion::Overdue`] is reported,
+    /// once. If `None`, it is never reported.
     pub deadline: Option<Duration>,
     /// The locations where the job may run.
     pub affinity: Affinity,
@@ -28,8 +28,8 @@ pub struct Job<W = Work> {
 pub enum Affinity {
     /// All locations. The job is pure, so that there may be several attempts at it.
     Any,
-    /// One location. A local pool with [lanes](crate::Settings::lanes) runs the job of a worker on the
-    /// thread of that lane.
+    /// One location. A local pool with [lanes](crate::Settings::lanes) runs the job of a worker on
+    /// the thread of that lane.
     On(Location),
 }
 

@@ -13,9 +13,9 @@
 //! a task may have any number of attempts in flight. An [`Audit`] compares a share of the answers
 //! with the host's own.
 //!
-//! Other crates build executors on the [`Inbox`] of a local pool, [`PendingJob`] and [`framed`]. The
-//! pool of worker processes is `eciton-workers`. Deployments, prices and clients of the cloud are
-//! `eciton-cloud`, whose types are exported here as well.
+//! Other crates build executors on the [`Inbox`] of a local pool, [`PendingJob`] and [`framed`].
+//! The pool of worker processes is `eciton-workers`. Deployments, prices and clients of the cloud
+//! are `eciton-cloud`, whose types are exported here as well.
 //!
 //! # Example
 //!

@@ -9,8 +9,8 @@ use eciton_types::Location;
 pub struct Process {
     /// Its location.
     pub at: Location,
-    /// Number of its connection in the run, if it is a worker: a location may have several workers, one
-    /// after another. Otherwise 0.
+    /// Number of its connection in the run, if it is a worker: a location may have several workers,
+    /// one after another. Otherwise 0.
     pub connection: u64,
 }
 

@@ -3,7 +3,8 @@
 //! A [`WorkerPool`] is an [`Executor`](eciton_exec::Executor). It admits processes that connect to
 //! this host ([`eciton_connect::Listener`]), each with an index of its own, and sends them tasks. A
 //! task of a lane names its worker ([`Affinity`](eciton_exec::Affinity)). Other tasks go to the
-//! worker with the fewest. [`start`] starts a pool for a run, and the processes if the run has none.
+//! worker with the fewest. [`start`] starts a pool for a run, and the processes if the run has
+//! none.
 //!
 //! A worker ([`serve`]) runs one task at a time. It caches tensors that later steps read: weights
 //! by generation, and rows of forward steps of lanes until their backward steps.

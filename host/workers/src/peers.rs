@@ -1,7 +1,7 @@
 //! Workers among themselves: rows that one sends to another, over a connection that it dials.
 //!
-//! Each worker listens with a certificate of its own, and has a token for every place. Address and tokens go to
-//! the host over its connection, and from there to the others.
+//! Each worker listens with a certificate of its own, and has a token for every place. Address and
+//! tokens go to the host over its connection, and from there to the others.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -45,8 +45,8 @@ impl Peers {
         self.runtime.spawn(send(at, self.between, messages));
     }
 
-    /// Sends rows or a sum to a worker. A worker that is gone does not get them: the host hears of its
-    /// end.
+    /// Sends rows or a sum to a worker. A worker that is gone does not get them: the host hears of
+    /// its end.
     pub(super) fn pass(&self, to: Location, key: TensorKey, rows: &Matrix) -> Result<(), String> {
         let Some(out) = self.out.get(&to) else { return Err(format!("{to} is unknown here")) };
         let mut writer = Writer::new(Vec::new());
@@ -57,7 +57,8 @@ impl Peers {
     }
 }
 
-/// Sends messages to one worker. Dials it again after each failure, until no message can come any more.
+/// Sends messages to one worker. Dials it again after each failure, until no message can come any
+/// more.
 async fn send(
     (address, token, hello): (String, Token, Hello),
     between: Duration,
@@ -84,8 +85,8 @@ async fn send(
     }
 }
 
-/// Writes messages. Returns whether all are written and none can come. `left` is the message that may not
-/// have arrived.
+/// Writes messages. Returns whether all are written and none can come. `left` is the message that
+/// may not have arrived.
 async fn write(
     sender: &mut Sender,
     between: Duration,
@@ -113,7 +114,8 @@ async fn signs_of_life(mut receiver: Receiver) {
     while let Ok((Message::Alive, _)) = receiver.next().await {}
 }
 
-/// Listens at this machine's address for the other workers. Returns the message that reports it to the host.
+/// Listens at this machine's address for the other workers. Returns the message that reports it to
+/// the host.
 pub(super) async fn open(
     local: SocketAddr,
     welcome: &Welcome,

@@ -1,4 +1,4 @@
-//! The pool: an executor whose tasks are those of workers that have dialled this process.
+//! The pool: an executor that sends its tasks to workers that have dialled this process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -62,7 +62,8 @@ fn failed(doing: &'static str) -> impl Fn(ConnectError) -> Error {
 }
 
 impl WorkerPool {
-    /// Opens the folder of tokens, and listens. `kernels` are those that tasks use, with their components.
+    /// Opens the folder of tokens, and listens. `kernels` are those that tasks use, with their
+    /// components.
     ///
     /// # Errors
     /// [`Error`] where the address cannot be listened at, or a token cannot be written.

@@ -56,8 +56,8 @@ impl Room {
         self.peak = self.peak.max(self.bytes.saturating_add(bytes));
     }
 
-    /// Keeps an object, in the place of rows and, where these do not suffice, of older objects. One that is
-    /// larger than the room is missing to its task.
+    /// Keeps an object, in the place of rows and, where these do not suffice, of older objects. One
+    /// that is larger than the room is missing to its task.
     pub(super) fn put(&mut self, key: TensorKey, parts: Vec<Decoded>) {
         let bytes = parts.iter().map(Decoded::bytes).sum();
         self.free(&key);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use eciton_exec::framed::Framing;
 
-/// Tasks that a worker may have at once: the one that it is at and the next, whose data come meanwhile.
+/// Tasks that a worker may have at once: the one that it is at and the next, whose data come
+/// meanwhile.
 pub const CREDIT: u32 = 2;
 
 /// Settings of a pool of workers.
@@ -19,7 +20,8 @@ pub struct Settings {
     pub count: u32,
     /// The address to listen at: `HOST:PORT`.
     pub listen: String,
-    /// Folder of tokens. If `None`, tokens are in a folder that is removed at the end of the process.
+    /// Folder of tokens. If `None`, tokens are in a folder that is removed at the end of the
+    /// process.
     pub tokens: Option<PathBuf>,
     /// The silence after which a worker counts as gone.
     pub silence: Duration,

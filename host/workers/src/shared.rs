@@ -126,8 +126,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives a worker a task. If the worker is gone, the task fails, or is forgotten if it is a lane's: the
-    /// worker's loss is reported.
+    /// Gives a worker a task. If the worker is gone, the task fails, or is forgotten if it is a
+    /// lane's: the worker's loss is reported.
     pub(super) fn hand(self: &Arc<Self>, at: Location, order: &Order) {
         let key = order.task.key();
         let of_lane = order.affinity.is_bound();
@@ -229,8 +229,8 @@ impl Shared {
         self.settings.answer.checked_sub(waited).filter(|left| !left.is_zero())
     }
 
-    /// Gives a worker an instruction. It fails if the worker is gone, whose loss is reported by then. A
-    /// worker that was asked to go still follows instructions, but begins nothing.
+    /// Gives a worker an instruction. It fails if the worker is gone, whose loss is reported by
+    /// then. A worker that was asked to go still follows instructions, but begins nothing.
     pub(super) fn instruct(&self, at: Location, (pass, key): (u32, TaskKey), instruction: Instruction) {
         self.inbox.begin();
         let pending = PendingJob::new(&self.inbox);
@@ -365,7 +365,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Excludes a worker whose answer is wrong: the one of a connection, or the one that has the index now.
+    /// Excludes a worker whose answer is wrong: the one of a connection, or the one that has the
+    /// index now.
     pub(super) fn exclude(self: &Arc<Self>, at: Location, connection: Option<u64>, reason: &str) {
         let mut state = self.lock();
         let link = state.links.get(at.index()).and_then(Option::as_ref);
@@ -394,8 +395,8 @@ impl Shared {
         reaches(&state.wrong, WRONG_ANSWERS) || reaches(&state.silent, SILENT_FAILURES)
     }
 
-    /// A worker has gone, or is to go. Its loss is told before its tasks are forgotten: something is under way
-    /// all the time.
+    /// A worker has gone, or is to go. Its loss is told before its tasks are forgotten: something
+    /// is under way all the time.
     pub(super) fn lost(self: &Arc<Self>, (at, id): (Location, u64), reason: &str) {
         // A worker's farewell may have any length.
         let reason = cut(reason, REASON_BYTES);
@@ -436,7 +437,8 @@ impl Shared {
     /// Records where a worker listens for other workers, and tells these of it and it of these.
     ///
     /// # Errors
-    /// The reason why other workers must not dial the address: it is not the worker's, or not its first.
+    /// The reason why other workers must not dial the address: it is not the worker's, or not its
+    /// first.
     pub(super) fn door(&self, at: Location, id: u64, door: (String, Vec<Token>)) -> Result<(), String> {
         let mut state = self.lock();
         let count = state.links.len();
@@ -494,7 +496,8 @@ impl Shared {
         drop(gone);
     }
 
-    /// Reports after `workers.wait_s` that no worker has come since the last one failed, for a reason.
+    /// Reports after `workers.wait_s` that no worker has come since the last one failed, for a
+    /// reason.
     fn wait_for_others(self: &Arc<Self>, connections: u64, last: &str) {
         let (shared, patience) = (self.clone(), self.settings.patience);
         let reason = format!(

@@ -1,4 +1,4 @@
-//! Workers for a run: processes that this one starts, or those that somebody else does.
+//! Start of the pool of a run, whose workers this process or the user starts.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -14,7 +14,8 @@ use eciton_types::Location;
 use super::pool::WorkerPool;
 use super::settings::Settings;
 
-/// A pool for a run. `lanes`: by lane, bytes of weights and of rows that its worker keeps, where there are lanes. Without `workers.listen` it starts its workers itself, on this machine.
+/// Starts the pool of a run. If `workers.listen` is absent, it starts the workers as processes of
+/// this machine. `lanes` has the bytes of weights and of rows that the worker of each lane stores.
 ///
 /// # Errors
 /// As [`WorkerPool::new`]; where a process cannot be started.
@@ -60,7 +61,8 @@ pub fn start(wanted: Wanted, workers: &Workers, lanes: Option<Vec<(u64, u64)>>) 
     Ok(pool)
 }
 
-/// The program whose command `worker` is one: `ECITON_PROGRAM`, else this one, else, in a Python, the one beside it.
+/// Returns the program whose command `worker` starts a worker: the one that `ECITON_PROGRAM` names,
+/// else this program, else `eciton` in the same folder.
 fn program() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("ECITON_PROGRAM").filter(|path| !path.is_empty()) {
         return Ok(path.into());

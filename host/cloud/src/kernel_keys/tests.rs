@@ -1,3 +1,5 @@
+//! Tests of kernels in the object store, and of who may sign them.
+
 #![allow(clippy::unwrap_used)]
 use std::path::PathBuf;
 

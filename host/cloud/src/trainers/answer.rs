@@ -33,7 +33,8 @@ pub(super) struct Fault {
     pub(super) charge: Option<Charge>,
 }
 
-/// Returns why another attempt would fail as well, for a call that ran into its function's time limit or memory.
+/// Returns why another attempt would fail as well, for a call that ran into its function's time
+/// limit or memory.
 pub(super) fn exhausted(error: &InvokeError, (memory_mb, timeout): (u32, Duration)) -> Option<String> {
     let InvokeError::Function { kind, message, charge, .. } = error else { return None };
     let larger = match SIZES.iter().find(|size| **size > memory_mb) {
@@ -60,7 +61,8 @@ pub(super) fn exhausted(error: &InvokeError, (memory_mb, timeout): (u32, Duratio
     None
 }
 
-/// Stores an object unless the store has it. A conditional request alone would send its bytes first.
+/// Stores an object unless the store has it. A conditional request alone would send its bytes
+/// first.
 pub(super) async fn store_once(store: &S3Store, key: &Key, bytes: Bytes) -> eciton_transport::Result<()> {
     match store.size(key).await {
         Ok(_) => Ok(()),

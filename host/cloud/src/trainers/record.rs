@@ -1,8 +1,9 @@
 //! An append-only record of what calls cost, read across restarts.
 //!
-//! One JSON object a line. A process that makes calls writes `start`, then `call` before each call and `end` after
-//! it, with the bill of this process so far. So the bill of all processes is the sum of each one's last `end`, and a
-//! `call` without an `end` is a call that was in flight when its process was killed: it is charged to its end.
+//! One JSON object a line. A process that makes calls writes `start`, then `call` before each call
+//! and `end` after it, with the bill of this process so far. So the bill of all processes is the
+//! sum of each one's last `end`, and a `call` without an `end` is a call that was in flight when
+//! its process was killed: it is charged to its end.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -44,8 +45,8 @@ enum Line {
         /// Maximum memory that it used, MiB.
         #[serde(default)]
         used_mb: Option<u32>,
-        /// Real seconds from its request to its reply, where both are of AWS; objects that were stored before it and read
-        /// after it are left out.
+        /// Real seconds from its request to its reply, where both are of AWS; objects that were
+        /// stored before it and read after it are left out.
         #[serde(default)]
         reply_s: Option<f64>,
         /// Dollars of this call's time and request.
@@ -80,10 +81,12 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Opens or creates the record and sums up what it has. `longest_usd` is what a call costs at most.
+    /// Opens or creates the record and sums up what it has. `longest_usd` is what a call costs at
+    /// most.
     ///
     /// # Errors
-    /// A file that cannot be read or written, or a line that is no line of a record; the message names file and line.
+    /// A file that cannot be read or written, or a line that is no line of a record; the message
+    /// names file and line.
     pub(super) fn open(path: &Path, longest_usd: f64) -> Result<(Self, Before)> {
         let (before, whole) = match path.exists() {
             true => {

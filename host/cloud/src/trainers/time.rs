@@ -36,8 +36,8 @@ impl Time {
         }
     }
 
-    /// Waits for the next end of a call, and for `timer` at most. Returns `None` from time to time, so that
-    /// the caller sees a request to stop.
+    /// Waits for the next end of a call, and for `timer` at most. Returns `None` from time to time,
+    /// so that the caller sees a request to stop.
     pub(super) async fn next<T: 'static>(
         &self,
         under: &mut JoinSet<T>,

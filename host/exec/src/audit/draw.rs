@@ -27,8 +27,9 @@ pub struct Audited {
     pub compared: u64,
 }
 
-/// The choice of what an audit compares: a share of all tasks, by a key that no other process knows. Of
-/// tasks of lanes, all or none of a round are chosen, since their sums are compared together.
+/// The choice of what an audit compares: a share of all tasks, by a key that no other process
+/// knows. Of tasks of lanes, all or none of a round are chosen, since their sums are compared
+/// together.
 #[derive(Debug, Clone)]
 pub struct Draw {
     pub(super) share: f64,

@@ -7,8 +7,8 @@ use eciton_transport::Key;
 /// A pass and a round of it.
 pub(super) type Time = (u32, u32);
 
-/// Keys that attempts use, kept until no attempt of their round is under way. (Rounds may run into each
-/// other, and evaluations lie within them.)
+/// Keys that attempts use, kept until no attempt of their round is under way. (Rounds may run into
+/// each other, and evaluations lie within them.)
 #[derive(Debug, Default)]
 pub(super) struct Spent {
     newest: Option<Time>,
@@ -22,8 +22,8 @@ struct Keys {
 }
 
 impl Spent {
-    /// An attempt begins that uses these keys. Gives back keys that nobody reads any more, where another
-    /// round begins.
+    /// An attempt begins that uses these keys. Gives back keys that nobody reads any more, where
+    /// another round begins.
     pub(super) fn begin(&mut self, time: Time, keys: impl IntoIterator<Item = Key>) -> Vec<Key> {
         let mut gone = Vec::new();
         if self.newest.replace(time) != Some(time) {

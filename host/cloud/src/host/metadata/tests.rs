@@ -1,3 +1,5 @@
+//! Tests of the metadata services, against servers on loopback.
+
 #![allow(clippy::unwrap_used)]
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
