@@ -59,7 +59,7 @@
 //! let shape = DataShape { rows: 2708, features: 1433, classes: 7, edge_features: 0, graphs: 0, group: 1 };
 //! // The signature of each kernel, which `eciton-kernel` reads from components. Here it has as
 //! // many output columns as its attribute states.
-//! let program = Program::build(&model, shape, eciton_program::Savings::default(), &|kernel, inputs, attributes| {
+//! let program = Program::build(&model, shape, eciton_program::Rewrites::default(), &|kernel, inputs, attributes| {
 //!     let columns = attributes.iter().find_map(|attribute| match attribute.value {
 //!         Value::Integer(columns) => u32::try_from(columns).ok(),
 //!         _ => None,

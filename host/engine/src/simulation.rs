@@ -84,7 +84,7 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
 fn gcn(layers: u32) -> Program {
     let model = Model::gcn(layers, 16, 0.5, 30, 7).unwrap();
     let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, graphs: 0, group: 1 };
-    Program::build(&model, shape, eciton_program::Savings::default(), &signature).unwrap()
+    Program::build(&model, shape, eciton_program::Rewrites::default(), &signature).unwrap()
 }
 
 /// Layers of an edge kernel: its steps read weights and rows of all intervals; some yield
@@ -95,7 +95,7 @@ fn gatv2(layers: u32, edges: Place) -> Program {
         Model::resolve(&ModelSettings::parse(&text, "m.toml").unwrap(), 30, 7, TaskType::Classification)
             .unwrap();
     let shape = DataShape { rows: 100, features: 30, classes: 7, edge_features: 0, graphs: 0, group: 1 };
-    let mut program = Program::build(&model, shape, eciton_program::Savings::default(), &signature).unwrap();
+    let mut program = Program::build(&model, shape, eciton_program::Rewrites::default(), &signature).unwrap();
     program.place_edges(edges);
     program
 }

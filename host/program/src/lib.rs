@@ -6,7 +6,7 @@
 //! signature is plain data here, because this crate is independent of WebAssembly.
 //! [`Program::evaluation`] is the forward part on its own.
 //!
-//! [`Savings`] has the rewrites of a program. [`Spans`] fuses stages into one task. [`Buffers`]
+//! [`Rewrites`] has the rewrites of a program. [`Spans`] fuses stages into one task. [`Buffers`]
 //! assigns row buffers that may share memory, and [`Residents`] the values that stay between two
 //! tasks. A [`Profile`] has the times of stages and the bytes that they move. [`receptive`] cuts
 //! images into strips of rows, and convolutions into blocks that need no other strip's rows.
@@ -26,9 +26,9 @@ pub mod profile;
 pub mod program;
 pub mod receptive;
 pub mod residents;
+pub mod rewrites;
 #[cfg(test)]
 mod sample_programs;
-pub mod savings;
 pub mod span;
 #[cfg(test)]
 #[path = "../../recipe/src/testing.rs"]
@@ -42,5 +42,5 @@ pub use program::{
     Program, Read, Relation, RowsOf, Scope, SlotOf, SlotSpec, Stage,
 };
 pub use residents::{Passed, Residents};
-pub use savings::{Savings, Workload, loss_gathers};
+pub use rewrites::{Rewrites, Workload, loss_gathers};
 pub use span::{Span, Spans};

@@ -18,7 +18,7 @@ use crate::program::{
     Along, Cost, DataShape, Domain, LossOf, Operation, Parameter, Phase, Place, Program, Relation, RowsOf,
     SlotOf, SlotSpec, Stage,
 };
-use crate::savings::Savings;
+use crate::rewrites::Rewrites;
 use eciton_recipe::Error as Refused;
 use eciton_recipe::model::{FirstWeights, Model, short_name};
 use eciton_types::On;
@@ -40,7 +40,12 @@ const IN_GROUPS: [&str; 2] = [EMBEDDING, SELF_ATTENTION];
 type Open<'a> = &'a crate::program::Open<'a, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Builds the training program.
-pub(crate) fn training(model: &Model, shape: DataShape, savings: Savings, open: Open<'_>) -> Result<Program> {
+pub(crate) fn training(
+    model: &Model,
+    shape: DataShape,
+    rewrites: Rewrites,
+    open: Open<'_>,
+) -> Result<Program> {
     let found = [shape.features, shape.classes];
     if found != [model.features, model.classes] || shape.rows == 0 {
         return Err(Error::from(Refused::Data {
@@ -54,7 +59,7 @@ pub(crate) fn training(model: &Model, shape: DataShape, savings: Savings, open: 
             allowed: "whole groups of one row and more",
         }));
     }
-    let mut lowering = Lowering::new(model.clone(), shape, savings, open, true);
+    let mut lowering = Lowering::new(model.clone(), shape, rewrites, open, true);
     let nodes = std::mem::take(&mut lowering.network.nodes);
     limit("operations and gathers of a model", nodes.len(), MAX_NODES)?;
     lowering.enter_all(&nodes)?;
@@ -79,7 +84,7 @@ fn limit(what: &'static str, found: usize, most: usize) -> Result<()> {
 pub(crate) fn evaluation(training: &Program) -> Program {
     // No kernel is opened, because no gradients are added.
     let open: Open<'_> = &|kernel, _, _| Err(format!("{kernel} is opened already").into());
-    let mut lowering = Lowering::new(training.model.clone(), training.shape, training.savings, open, false);
+    let mut lowering = Lowering::new(training.model.clone(), training.shape, training.rewrites, open, false);
     lowering.program.operations.clone_from(&training.operations);
     lowering.program.parameters.clone_from(&training.parameters);
     lowering.program.uses.clone_from(&training.uses);
@@ -118,9 +123,9 @@ pub(crate) struct Lowering<'o> {
 }
 
 impl<'o> Lowering<'o> {
-    fn new(model: Model, shape: DataShape, savings: Savings, open: Open<'o>, training: bool) -> Self {
-        let network = Network::of(&model, savings);
-        let constants = 1 + usize::from(savings.reads_beside(&model));
+    fn new(model: Model, shape: DataShape, rewrites: Rewrites, open: Open<'o>, training: bool) -> Self {
+        let network = Network::of(&model, rewrites);
+        let constants = 1 + usize::from(rewrites.reads_beside(&model));
         let features = SlotSpec {
             width: shape.features,
             extents: vec![shape.features],
@@ -137,7 +142,7 @@ impl<'o> Lowering<'o> {
         let program = Program {
             shape,
             model,
-            savings,
+            rewrites,
             stages: Vec::new(),
             slots: vec![features; constants],
             operations: Vec::new(),

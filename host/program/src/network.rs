@@ -12,7 +12,7 @@ mod layers;
 use crate::op::kernel::Kernel;
 use crate::op::{Node, Operator};
 use crate::program::{Domain, Over};
-use crate::savings::Savings;
+use crate::rewrites::Rewrites;
 use eciton_recipe::model::{Activation, Model, number};
 use eciton_recipe::objective::Loss;
 use eciton_types::ids::{DomainId, Layer};
@@ -108,12 +108,12 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Builds the operations of a model, rewritten according to `savings`.
-    pub(crate) fn of(model: &Model, savings: Savings) -> Self {
+    /// Builds the operations of a model, rewritten according to `rewrites`.
+    pub(crate) fn of(model: &Model, rewrites: Rewrites) -> Self {
         let features = Value { width: model.features, layer: Layer(0), domain: Domain::VERTICES };
-        let values = vec![features; 1 + usize::from(savings.reads_beside(model))];
+        let values = vec![features; 1 + usize::from(rewrites.reads_beside(model))];
         let network = Self { values, nodes: Vec::new(), embeddings: ValueId::FEATURES };
-        layers::build(network, model, savings)
+        layers::build(network, model, rewrites)
     }
 
     pub(crate) fn width(&self, value: ValueId) -> u32 {

@@ -24,7 +24,7 @@
 
 use crate::error::Result;
 use crate::lower;
-use crate::savings::Savings;
+use crate::rewrites::Rewrites;
 use eciton_recipe::model::Model;
 pub(crate) use eciton_types::Normalisation;
 use eciton_types::ids::{DomainId, Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
@@ -63,7 +63,7 @@ pub struct Program {
     pub model: Model,
     /// Rewrites that the program applies. With gathered features, the gathered rows are in the slot
     /// `features` or in `gathered`.
-    pub savings: Savings,
+    pub rewrites: Rewrites,
     /// Stages in the order in which one interval runs them. [`StageId`] is the index in this list.
     pub stages: Vec<Stage>,
     /// Row buffers. [`SlotId`] is the index in this list.
@@ -436,10 +436,10 @@ impl Program {
     pub fn build<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         model: &Model,
         shape: DataShape,
-        savings: Savings,
+        rewrites: Rewrites,
         signature: &Open<'_, E>,
     ) -> Result<Self> {
-        lower::training(model, shape, savings, &|kernel, inputs, attributes| {
+        lower::training(model, shape, rewrites, &|kernel, inputs, attributes| {
             signature(kernel, inputs, attributes).map_err(Into::into)
         })
     }

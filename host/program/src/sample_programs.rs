@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, dead_code)]
 
 use crate::testing::Random;
-use eciton_program::{DataShape, Program, Savings};
+use eciton_program::{DataShape, Program, Rewrites};
 use eciton_recipe::{Model, ModelSettings, TaskType};
 use eciton_types::signature::{
     Attribute, BackwardNeeds, EdgeSignature, Initialiser, ParameterSpec, RowsSpec, Signature, TargetKind,
@@ -132,7 +132,7 @@ pub(crate) fn signature(
 pub(crate) fn gcn(layers: u32, hidden: u32, features: u32, classes: u32) -> Program {
     let model = Model::gcn(layers, hidden, 0.5, features, classes).unwrap();
     let shape = DataShape { rows: 64, features, classes, edge_features: 0, graphs: 0, group: 1 };
-    Program::build(&model, shape, Savings::default(), &signature).unwrap()
+    Program::build(&model, shape, Rewrites::default(), &signature).unwrap()
 }
 
 /// Returns the signatures of the kernels of deep layers.
@@ -259,8 +259,8 @@ pub(crate) fn random(random: &mut Random) -> Program {
     let model = Model::resolve(&settings, features, classes, task).unwrap_or_else(|e| panic!("{text}: {e}"));
     let shape = DataShape { rows: 64, features, classes, edge_features: 0, graphs: 0, group: 1 };
     let constant = model.constant_gather().is_some() && random.below(2) == 0;
-    let savings = Savings { gathered_features: constant, aggregate_first: random.next() & !1 };
-    Program::build(&model, shape, savings, &signature).unwrap_or_else(|e| panic!("{text}: {e}"))
+    let rewrites = Rewrites { gathered_features: constant, aggregate_first: random.next() & !1 };
+    Program::build(&model, shape, rewrites, &signature).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
 pub(crate) fn deep_model(text: &str, features: u32, classes: u32) -> eciton_recipe::Result<Model> {
@@ -364,6 +364,6 @@ pub(crate) fn random_deep(random: &mut Random) -> Program {
     let text = random_graph(random);
     let model = deep_model(&text, 16, 3).unwrap_or_else(|error| panic!("{text}: {error}"));
     let shape = DataShape { rows: 64, features: 16, classes: 3, edge_features: 0, graphs: 0, group: 4 };
-    let savings = Savings { gathered_features: false, aggregate_first: random.next() & !1 };
-    Program::build(&model, shape, savings, &signature).unwrap_or_else(|error| panic!("{text}: {error}"))
+    let rewrites = Rewrites { gathered_features: false, aggregate_first: random.next() & !1 };
+    Program::build(&model, shape, rewrites, &signature).unwrap_or_else(|error| panic!("{text}: {error}"))
 }

@@ -39,7 +39,7 @@ impl LabelledGathers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GatherFeatures {
-    /// Counts of the data set decide (`Savings::choose` in `eciton-program`).
+    /// Counts of the data set decide (`Rewrites::choose` in `eciton-program`).
     #[default]
     Auto,
     /// The gather runs once, before the first epoch.

@@ -2,7 +2,7 @@
 
 mod layers;
 
-use eciton_program::{DataShape, Profile, Program, Savings};
+use eciton_program::{DataShape, Profile, Program, Rewrites};
 use eciton_types::{
     Attribute, BackwardNeeds, Initialiser, ParameterSpec, RowsSpec, Signature, TargetKind, Value,
 };
@@ -142,9 +142,9 @@ impl Shape {
     /// [`Error::Plan`] for a model that cannot be, and for a profile of another.
     pub fn program(&self, profile: &Profile) -> Result<Program, Error> {
         let aggregate_first = if self.is_gathered_first() { u64::MAX } else { 0 };
-        let first = self.program_with(Savings { aggregate_first, ..Savings::default() })?;
+        let first = self.program_with(Rewrites { aggregate_first, ..Rewrites::default() })?;
         let Err(other) = profile.check_program(&first) else { return Ok(first) };
-        let gathered = Savings { gathered_features: true, ..Savings::default() };
+        let gathered = Rewrites { gathered_features: true, ..Rewrites::default() };
         let second = self.program_with(gathered)?;
         if profile.check_program(&second).is_ok() {
             return Ok(second);
@@ -152,7 +152,7 @@ impl Shape {
         Err(other.into())
     }
 
-    fn program_with(&self, savings: Savings) -> Result<Program, Error> {
+    fn program_with(&self, rewrites: Rewrites) -> Result<Program, Error> {
         let refuse = |what, found: String, allowed: &str| {
             Err(Error::Setting { what, found, allowed: allowed.to_owned() })
         };
@@ -171,7 +171,7 @@ impl Shape {
             graphs: 0,
             group: 1,
         };
-        self.ordered(Program::build(&model, shape, savings, &signature)?)
+        self.ordered(Program::build(&model, shape, rewrites, &signature)?)
     }
 }
 
@@ -243,8 +243,8 @@ mod tests {
     fn a_profile_says_which_program_it_is_of() {
         let shape = Shape { layers: 3, ..NAMED[0].shape() };
         for gathered_features in [false, true] {
-            let savings = Savings { gathered_features, ..Savings::default() };
-            let program = shape.program_with(savings).unwrap();
+            let rewrites = Rewrites { gathered_features, ..Rewrites::default() };
+            let program = shape.program_with(rewrites).unwrap();
             let stages = Profile::default().stages(&program, 1.0).unwrap();
             let profile = Profile { program: stage_names(&program), stages, ..Profile::default() };
             let found = shape.program(&profile).unwrap();

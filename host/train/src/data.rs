@@ -308,7 +308,7 @@ impl Inputs {
     /// # Errors
     /// The errors of [`gather_features`].
     pub(crate) fn complete(mut self, program: &Program, threads: u32) -> Result<Self> {
-        if let Some(gather) = program.model.constant_gather().filter(|_| program.savings.gathered_features) {
+        if let Some(gather) = program.model.constant_gather().filter(|_| program.rewrites.gathered_features) {
             self.gather_features(gather, threads)?;
         }
         if program.relations.iter().any(|relation| relation.reached) {

@@ -135,7 +135,7 @@ impl MemoryPlan {
     pub(crate) fn of(wanted: &Wanted<'_>) -> Self {
         let Wanted { inputs, program, config, threads, .. } = *wanted;
         let ordered = inputs.vertices.ordered.is_some();
-        let gathered = program.savings.gathered_features;
+        let gathered = program.rewrites.gathered_features;
         let happens = |phase: &Phase| match phase {
             Phase::Ordering => ordered,
             Phase::Gathering => gathered,

@@ -167,8 +167,8 @@ fn first(program: &Program, at: usize, kind: &LayerKind) -> LayerFirst {
 /// Returns the first operation of a layer in which both orders are possible.
 fn chosen(program: &Program, at: usize) -> LayerFirst {
     match at {
-        0 if program.savings.gathered_features => LayerFirst::GatheredOnce,
-        _ if program.savings.aggregates_first(at) => LayerFirst::Gather,
+        0 if program.rewrites.gathered_features => LayerFirst::GatheredOnce,
+        _ if program.rewrites.aggregates_first(at) => LayerFirst::Gather,
         _ => LayerFirst::Product,
     }
 }
@@ -358,7 +358,7 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
         gathers,
         gathered_width,
         epoch_flops: epoch_flops(&draft, config, (&rows, gathered_width)),
-        gathered_features: program.savings.gathered_features,
+        gathered_features: program.rewrites.gathered_features,
         layers: layers.collect(),
         labelled_edges: draft.planned.labelled.as_ref().map(|labelled| labelled.edges),
         pipeline: config.pipeline,

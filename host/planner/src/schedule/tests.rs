@@ -9,7 +9,7 @@ use crate::policy::caps;
 use crate::sample_programs::signature;
 use crate::testing::Random;
 use eciton_program::program::Place;
-use eciton_program::{DataShape, Savings, Spans};
+use eciton_program::{DataShape, Rewrites, Spans};
 use eciton_recipe::lanes::LaneSettings;
 use eciton_recipe::lanes::Order;
 use eciton_recipe::{Model, ModelSettings, TaskType};
@@ -98,7 +98,7 @@ pub(crate) fn chain(layers: u32, lanes: Lanes) -> Program {
         ModelSettings::parse(&format!("kind = \"mlp\"\nhidden = 8\nlayers = {layers}"), "m").unwrap();
     let model = Model::resolve(&settings, 8, 8, TaskType::Classification).unwrap();
     let shape = DataShape { rows: 64, features: 8, classes: 8, edge_features: 0, graphs: 0, group: 1 };
-    let mut program = Program::build(&model, shape, Savings::default(), &signature).unwrap();
+    let mut program = Program::build(&model, shape, Rewrites::default(), &signature).unwrap();
     program.set_apart(1, 64);
     let placement = Placement::of(&program, &LaneSettings { lanes, ..LaneSettings::default() }).unwrap();
     let spans = Spans::of(&program, &placement.spans(&program)).unwrap();

@@ -7,7 +7,7 @@ use crate::sample_programs;
 use crate::sample_programs::signature;
 use crate::schedule::{Grid, Shape};
 use crate::testing::Random;
-use eciton_program::{DataShape, Place, Profile, Program, Savings, Spans};
+use eciton_program::{DataShape, Place, Profile, Program, Rewrites, Spans};
 use eciton_recipe::lanes::{LaneSettings, Lanes};
 use eciton_recipe::pipeline_schedule::PipelineSchedule;
 use eciton_recipe::{Model, ModelSettings, TaskType};
@@ -19,7 +19,7 @@ fn perceptron(layers: u32) -> Program {
     let settings = ModelSettings::parse(&text, "m").unwrap();
     let model = Model::resolve(&settings, 8, 8, TaskType::Classification).unwrap();
     let shape = DataShape { rows: 64, features: 8, classes: 8, edge_features: 0, graphs: 0, group: 1 };
-    let mut program = Program::build(&model, shape, Savings::default(), &signature).unwrap();
+    let mut program = Program::build(&model, shape, Rewrites::default(), &signature).unwrap();
     program.set_apart(1, 64);
     program
 }

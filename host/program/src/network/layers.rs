@@ -4,7 +4,7 @@ use super::{ATTENTION, Bias, CONCAT, GATV2, MAXIMUM, NORMALISE, Network, PRODUCT
 use crate::op::attention;
 use crate::op::kernel::Kernel;
 use crate::program::{Along, Normalisation, Over};
-use crate::savings::Savings;
+use crate::rewrites::Rewrites;
 use eciton_recipe::model::{
     Activation, Aggregator, Attention, Jumping, LayerKind, Model, ModelLayer, Norm, Readout, Source, number,
 };
@@ -13,7 +13,7 @@ use eciton_types::ids::Layer;
 use eciton_types::signature::{Attribute, Value as Setting};
 
 /// Adds all layers, and the head or the comparison of pairs.
-pub(super) fn build(mut network: Network, model: &Model, savings: Savings) -> Network {
+pub(super) fn build(mut network: Network, model: &Model, rewrites: Rewrites) -> Network {
     let readers = readers(model);
     let mut made: Vec<Rows> = Vec::with_capacity(model.layers.len());
     for (at, layer) in model.layers.iter().enumerate() {
@@ -38,8 +38,8 @@ pub(super) fn build(mut network: Network, model: &Model, savings: Savings) -> Ne
         let one = One {
             layer,
             at: number(at),
-            gathered: at == 0 && savings.gathered_features,
-            aggregates: savings.aggregates_first(at) && !model.reads_features(at),
+            gathered: at == 0 && rewrites.gathered_features,
+            aggregates: rewrites.aggregates_first(at) && !model.reads_features(at),
         };
         rows = one.build(&mut network, rows, &inputs);
         if layer.residual {

@@ -91,8 +91,8 @@ fn two_layers_are_nine_stages() {
 fn gathered_features_leave_two_gathers_out() {
     let model = Model::gcn(2, 16, 0.0, 1433, 7).unwrap();
     let shape = DataShape { rows: 64, features: 1433, classes: 7, edge_features: 0, graphs: 0, group: 1 };
-    let savings = Savings { gathered_features: true, ..Savings::default() };
-    let program = Program::build(&model, shape, savings, &signature).unwrap();
+    let rewrites = Rewrites { gathered_features: true, ..Rewrites::default() };
+    let program = Program::build(&model, shape, rewrites, &signature).unwrap();
     let wanted = [
         "linear 0 Forward 0>1",
         "linear 1 Forward 1>2",
@@ -176,7 +176,7 @@ fn kept_rows_and_outputs_live_until_backward() {
     };
     let model = Model::gcn(2, 4, 0.0, 9, 3).unwrap();
     let shape = DataShape { rows: 5, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
-    let program = Program::build(&model, shape, Savings::default(), &keeping).unwrap();
+    let program = Program::build(&model, shape, Rewrites::default(), &keeping).unwrap();
     let of = |port| program.stages[8].port(port).collect::<Vec<_>>();
     let (outputs, kept) = (of(Port::Output), of(Port::Kept));
     assert!(of(Port::Input).is_empty() && outputs.len() == 1 && kept.len() == 1);
@@ -218,17 +218,17 @@ fn kernels_that_do_not_fit_are_refused() {
             change(kernel, &mut found);
             Ok::<_, String>(found)
         };
-        let error = Program::build(&model, shape, Savings::default(), &changed).unwrap_err();
+        let error = Program::build(&model, shape, Rewrites::default(), &changed).unwrap_err();
         assert!(matches!(error, Error::SignatureMismatch { .. }), "{error}");
         assert!(error.to_string().contains(word), "{word}: {error}");
     }
     let fails =
         |kernel: &str, _: &[Vec<u32>], _: &[Attribute]| Err::<Signature, _>(format!("{kernel} is broken"));
-    let error = Program::build(&model, shape, Savings::default(), &fails).unwrap_err();
+    let error = Program::build(&model, shape, Rewrites::default(), &fails).unwrap_err();
     assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "linear is broken");
     let other = DataShape { classes: 4, ..shape };
     assert!(matches!(
-        Program::build(&model, other, Savings::default(), &signature),
+        Program::build(&model, other, Rewrites::default(), &signature),
         Err(Error::Recipe(eciton_recipe::Error::Data { .. }))
     ));
 }

@@ -11,11 +11,11 @@ use eciton_types::signature::{EdgeSignature, RowsSpec};
 
 mod deep;
 
-fn program(text: &str, savings: Savings) -> Program {
+fn program(text: &str, rewrites: Rewrites) -> Program {
     let settings = ModelSettings::parse(text, "m.toml").unwrap();
     let model = Model::resolve(&settings, 9, 3, TaskType::Classification).unwrap();
     let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
-    Program::build(&model, shape, savings, &signature).unwrap()
+    Program::build(&model, shape, rewrites, &signature).unwrap()
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_readout_is_a_gather_over_graphs() {
         "gather' 9>10 x16",
         "linear 0 Backward 0,10>",
     ];
-    let sum = program("layers = 1\nreadout = \"sum\"", Savings::default());
+    let sum = program("layers = 1\nreadout = \"sum\"", Rewrites::default());
     assert_eq!(sketch(&sum), wanted);
     assert!(sum.model.reads_out());
     let names: Vec<&str> = sum.parameters.iter().map(|p| &p.name[..]).collect();
@@ -42,7 +42,7 @@ fn a_readout_is_a_gather_over_graphs() {
     assert_eq!(sum.model.name(), "gcn-readout-linear 9-16-16-3");
     let text = "hidden = 4\n[[layers]]\nkernel = \"gin\"\n[[layers]]\nkernel = \"readout\"\nreadout = \"max\"\n\
                 [[layers]]\nkernel = \"linear\"\n[[layers]]\nkernel = \"linear\"\n";
-    let max = program(text, Savings::default());
+    let max = program(text, Rewrites::default());
     let along = max.operations.iter().find_map(|operation| operation.along);
     assert_eq!(along, Some(Along { over: Over::Graphs, with_self: false, features: false }));
 }
@@ -68,7 +68,7 @@ fn pairs_take_the_place_of_the_head() {
     let settings = ModelSettings::parse("kind = \"gcn\"", "m.toml").unwrap();
     let model = Model::resolve(&settings, 9, 3, TaskType::LinkPrediction).unwrap();
     let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
-    let links = Program::build(&model, shape, Savings::default(), &signature).unwrap();
+    let links = Program::build(&model, shape, Rewrites::default(), &signature).unwrap();
     let wanted = [
         "linear 0 Forward 0>1",
         "gather 1>2 x16",
@@ -114,7 +114,7 @@ fn sage_multiplies_twice_and_gathers_the_mean() {
         "linear 0 Backward 0,14>",
         "linear 0 Backward 0,13>",
     ];
-    let sage = program("kind = \"sage\"", Savings::default());
+    let sage = program("kind = \"sage\"", Rewrites::default());
     assert_eq!(sketch(&sage), wanted);
     let names: Vec<&str> = sage.parameters.iter().map(|p| &p.name[..]).collect();
     let wanted = [
@@ -135,21 +135,21 @@ fn sage_multiplies_twice_and_gathers_the_mean() {
     };
     assert_eq!(sage.parameters[1].initialiser, Initialiser::Zeros);
     let text = "kind = \"sage\"\nfirst_weights = \"pytorch\"";
-    let drawn = program(text, Savings::default());
+    let drawn = program(text, Rewrites::default());
     assert_eq!((drawn.parameters[0].initialiser, drawn.parameters[2].initialiser), (bound, bound));
     assert_eq!(bias(&drawn, 1), (bound, 0, 1 << 16));
     assert_eq!(bias(&drawn, 4), (Initialiser::Uniform(0.25), 1, 1 << 16));
-    let gathered = program(text, Savings { aggregate_first: 0b11, ..Savings::default() });
+    let gathered = program(text, Rewrites { aggregate_first: 0b11, ..Rewrites::default() });
     let of = |program: &Program| -> Vec<_> {
         let biases =
             (0..program.parameters.len()).filter(|&at| program.parameters[at].name.ends_with("bias"));
         biases.map(|at| bias(program, at)).collect()
     };
     assert_eq!(of(&gathered), of(&drawn));
-    let gin = program("kind = \"gin\"\nfirst_weights = \"pytorch\"", Savings::default());
+    let gin = program("kind = \"gin\"\nfirst_weights = \"pytorch\"", Rewrites::default());
     let streams: Vec<u32> = of(&gin).iter().map(|(_, _, position)| *position).collect();
     assert_eq!(streams, [1 << 16, 1 << 16 | 1, 1 << 16, 1 << 16 | 1]);
-    let glorot = program("kind = \"sage\"\nfirst_weights = \"glorot\"", Savings::default());
+    let glorot = program("kind = \"sage\"\nfirst_weights = \"glorot\"", Rewrites::default());
     assert_eq!(glorot.parameters[0].initialiser, Initialiser::GlorotUniform);
     // First values differ, dropped values do not.
     assert_eq!((sage.parameters[0].draw, sage.parameters[2].draw), (0, 1 << 16));
@@ -189,7 +189,7 @@ fn sage_takes_the_maximum_before_its_product() {
         "linear 0 Backward 2,19>",
         "linear 0 Backward 1,19>",
     ];
-    let max = program("kind = \"sage\"\naggregator = \"max\"", Savings::default());
+    let max = program("kind = \"sage\"\naggregator = \"max\"", Rewrites::default());
     assert_eq!(sketch(&max), wanted);
     let widths: Vec<u32> = max.slots.iter().map(|slot| slot.width).collect();
     assert_eq!(widths[..11], [9, 9, 9, 16, 16, 16, 16, 16, 3, 3, 3]);
@@ -197,11 +197,11 @@ fn sage_takes_the_maximum_before_its_product() {
     assert!(max.operation(StageId(1)).unwrap().along.is_some_and(|along| !along.with_self));
     // Nothing is chosen, and without dropout a copy of the features is made as well.
     let text = "kind = \"sage\"\naggregator = \"max\"\ndropout = 0";
-    let savings = Savings { aggregate_first: 0b10, ..Savings::default() };
-    assert_eq!(sketch(&program(text, savings))[..5], wanted[..5]);
-    assert_eq!(program(text, savings).stages, program(text, Savings::default()).stages);
+    let rewrites = Rewrites { aggregate_first: 0b10, ..Rewrites::default() };
+    assert_eq!(sketch(&program(text, rewrites))[..5], wanted[..5]);
+    assert_eq!(program(text, rewrites).stages, program(text, Rewrites::default()).stages);
     // What is trained, and how it starts, is as with the mean.
-    let mean = program("kind = \"sage\"", Savings::default());
+    let mean = program("kind = \"sage\"", Rewrites::default());
     let trained = |program: &Program| -> Vec<_> {
         let all = program.parameters.iter();
         all.map(|p| (p.name.clone(), p.shape.clone(), p.initialiser, p.draw, p.position)).collect()
@@ -209,7 +209,7 @@ fn sage_takes_the_maximum_before_its_product() {
     assert_eq!(trained(&max), trained(&mean));
     // A layer may say otherwise than the model.
     let text = "aggregator = \"max\"\n[[layers]]\nkernel = \"sage\"\naggregator = \"mean\"\n[[layers]]\nkernel = \"sage\"\n";
-    let mixed = program(text, Savings::default());
+    let mixed = program(text, Rewrites::default());
     let names: Vec<String> = (0..8).map(|stage| mixed.stage_name(StageId(stage))).collect();
     assert_eq!((&names[2][..], &names[5][..]), ("gather 0", "maximum 1 forward"));
 }
@@ -229,7 +229,7 @@ fn attention_turns_by_row_before_it_sums_over_out_neighbours() {
         "attend backward 11,1>12",
         "attention 0 Backward 0,1,12>",
     ];
-    let gat = program("kind = \"gat\"\nheads = 4", Savings::default());
+    let gat = program("kind = \"gat\"\nheads = 4", Rewrites::default());
     assert_eq!(sketch(&gat), wanted);
     let widths: Vec<u32> = gat.slots.iter().map(|slot| slot.width).collect();
     assert_eq!(widths, [9, 24, 16, 28, 5, 3, 6, 3, 8, 5, 16, 36, 24]);
@@ -272,7 +272,7 @@ fn attention_along_edges_goes_back_by_target_and_then_by_source() {
         "linear 0 Backward 0,18>",
         "linear 0 Backward 0,20>",
     ];
-    let gatv2 = program("kind = \"gatv2\"\nheads = 4", Savings::default());
+    let gatv2 = program("kind = \"gatv2\"\nheads = 4", Rewrites::default());
     assert_eq!(sketch(&gatv2), wanted);
     let widths: Vec<u32> = gatv2.slots.iter().map(|slot| slot.width).collect();
     let forward = [9, 16, 16, 16, 8, 16, 3, 3, 3, 2];
@@ -314,7 +314,7 @@ fn attention_along_edges_goes_back_by_target_and_then_by_source() {
 fn kernels_of_ones_own_get_rows_that_are_done() {
     let text = "[[layers]]\nkernel = \"./rows.wasm\"\nwidth = 5\ndropout = 0.0\nattributes = { out = 5, scaled = true }\n\
                 [[layers]]\nkernel = \"./edges.wasm\"\non = \"edges\"\nattributes = { out = 3 }\nbias = true\n";
-    let own = program(text, Savings::default());
+    let own = program(text, Rewrites::default());
     let wanted = [
         "./rows.wasm 0 Forward 0>1",
         // Activation and dropout.
@@ -339,7 +339,7 @@ fn kernels_of_ones_own_get_rows_that_are_done() {
     // Features are nobody's slot, so that a copy goes along edges; nothing trained stands before it.
     let text = "[[layers]]\nkernel = \"./edges.wasm\"\non = \"edges\"\nself_loops = false\nwidth = 4\ndropout = 0\n\
                 attributes = { out = 4, scaled = true }\n[[layers]]\nkernel = \"linear\"\n";
-    let first = program(text, Savings::default());
+    let first = program(text, Rewrites::default());
     let wanted = [
         "activate 0 Forward 0>1",
         "./edges.wasm 0 forward 1,all of 1>2",
@@ -387,14 +387,14 @@ fn kernels_of_the_other_interface_are_refused() {
             }
             Ok::<_, String>(found)
         };
-        let error = Program::build(&model, shape, Savings::default(), &changed).unwrap_err();
+        let error = Program::build(&model, shape, Rewrites::default(), &changed).unwrap_err();
         assert!(error.to_string().contains(words), "{words}: {error}");
     }
 }
 
 #[test]
 fn gathers_stand_before_the_product_where_that_is_chosen() {
-    let savings = Savings { aggregate_first: 0b10, ..Savings::default() };
+    let rewrites = Rewrites { aggregate_first: 0b10, ..Rewrites::default() };
     let wanted = [
         "linear 0 Forward 0>1",
         "gather 1>2 x16",
@@ -409,23 +409,23 @@ fn gathers_stand_before_the_product_where_that_is_chosen() {
         "gather' 9>10 x16",
         "linear 0 Backward 0,10>",
     ];
-    let first = program("", savings);
+    let first = program("", rewrites);
     assert_eq!(sketch(&first), wanted);
     // What is drawn does not depend on the order.
     for text in ["", "kind = \"sage\"", "kind = \"gin\""] {
-        let drawn = |savings| {
-            let all = program(text, savings).parameters.into_iter().map(|p| (p.name, p.draw));
+        let drawn = |rewrites| {
+            let all = program(text, rewrites).parameters.into_iter().map(|p| (p.name, p.draw));
             let mut all: Vec<_> = all.filter(|(name, _)| name.ends_with("weight")).collect();
             all.sort();
             all
         };
-        assert_eq!(drawn(savings), drawn(Savings::default()), "{text}");
+        assert_eq!(drawn(rewrites), drawn(Rewrites::default()), "{text}");
     }
 }
 
 #[test]
 fn propagation_adds_gradients_as_they_come() {
-    let appnp = program("kind = \"appnp\"\nlayers = 1\nhops = 2", Savings::default());
+    let appnp = program("kind = \"appnp\"\nlayers = 1\nhops = 2", Rewrites::default());
     let wanted = [
         "linear 0 Forward 0>1",
         // The product's bias, for its rows are read as they are.
@@ -450,20 +450,20 @@ fn propagation_adds_gradients_as_they_come() {
 
 #[test]
 fn sgc_gathers_its_features_before_the_first_epoch() {
-    let savings = Savings { gathered_features: true, ..Savings::default() };
-    let once = program("kind = \"sgc\"\ndropout = 0", savings);
+    let rewrites = Rewrites { gathered_features: true, ..Rewrites::default() };
+    let once = program("kind = \"sgc\"\ndropout = 0", rewrites);
     let wanted = ["linear 0 Forward 0>1", "head 1 Loss 1>2", "linear 0 Backward 0,2>"];
     assert_eq!(sketch(&once), wanted);
     assert_eq!(once.model.constant_gather(), Some(FeatureGather::Hops(2)));
-    let each = program("kind = \"sgc\"\ndropout = 0", Savings::default());
+    let each = program("kind = \"sgc\"\ndropout = 0", Rewrites::default());
     assert_eq!(each.stages.len(), 7);
     assert_eq!(once.parameters, each.parameters);
 }
 
 #[test]
 fn sage_reads_what_was_gathered_beside_its_features_and_gin_in_their_place() {
-    let savings = Savings { gathered_features: true, ..Savings::default() };
-    let sage = program("kind = \"sage\"\nlayers = 1\ndropout = 0", savings);
+    let rewrites = Rewrites { gathered_features: true, ..Rewrites::default() };
+    let sage = program("kind = \"sage\"\nlayers = 1\ndropout = 0", rewrites);
     let wanted = [
         "linear 0 Forward 0>2",
         "linear 0 Forward 1>3",
@@ -475,7 +475,7 @@ fn sage_reads_what_was_gathered_beside_its_features_and_gin_in_their_place() {
     assert_eq!(sketch(&sage), wanted);
     assert_eq!((sage.features, sage.gathered), (SlotId(0), Some(SlotId(1))));
     assert!(sage.slots[..2].iter().all(|slot| (slot.of, slot.width) == (SlotOf::Features, 9)));
-    let gin = program("kind = \"gin\"\nlayers = 1\ndropout = 0", savings);
+    let gin = program("kind = \"gin\"\nlayers = 1\ndropout = 0", rewrites);
     let wanted = [
         "linear 0 Forward 0>1",
         "linear 0 Forward 1>2",
@@ -485,7 +485,7 @@ fn sage_reads_what_was_gathered_beside_its_features_and_gin_in_their_place() {
     ];
     assert_eq!((sketch(&gin), gin.gathered), (wanted.map(String::from).to_vec(), None));
     for (kind, once) in [("sage", sage), ("gin", gin)] {
-        let each = program(&format!("kind = \"{kind}\"\nlayers = 1\ndropout = 0"), Savings::default());
+        let each = program(&format!("kind = \"{kind}\"\nlayers = 1\ndropout = 0"), Rewrites::default());
         let first = |p: &Parameter| (p.name.clone(), p.shape.clone(), p.initialiser, p.draw, p.position);
         let [once, each] = [once, each].map(|of| of.parameters.iter().map(first).collect::<Vec<_>>());
         assert_eq!(once, each, "{kind}");
@@ -494,7 +494,7 @@ fn sage_reads_what_was_gathered_beside_its_features_and_gin_in_their_place() {
 
 #[test]
 fn jumping_reads_every_layer_and_drops_of_each_by_itself() {
-    let program = program("kind = \"gcn\"\njumping = \"concat\"", Savings::default());
+    let program = program("kind = \"gcn\"\njumping = \"concat\"", Rewrites::default());
     let draws: Vec<u32> =
         program.operations.iter().filter(|o| o.role.starts_with("from")).map(|o| o.draw).collect();
     assert_eq!(draws, [2, 2 | 1 << 16]);
@@ -546,7 +546,7 @@ fn check_program(program: &Program, seed: u64) {
 #[test]
 fn what_the_loss_does_not_reach_is_found_through_kernels_that_go_by_row() {
     let found = |text: &str, replaced: &str| {
-        let program = program(text, Savings::default());
+        let program = program(text, Rewrites::default());
         let found = crate::loss_gathers(&program, |kernel| kernel == replaced);
         found.iter().map(|&id| program.stage_name(id)).collect::<Vec<_>>()
     };
@@ -582,7 +582,7 @@ fn models_of_too_many_operations_are_refused() {
         Model::resolve(&ModelSettings::parse(&text, "m.toml").unwrap(), 9, 3, TaskType::Classification)
             .unwrap();
     let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
-    let error = Program::build(&model, shape, Savings::default(), &signature).unwrap_err();
+    let error = Program::build(&model, shape, Rewrites::default(), &signature).unwrap_err();
     assert!(error.to_string().contains("at most 4096"), "{error}");
 }
 
@@ -590,7 +590,7 @@ fn models_of_too_many_operations_are_refused() {
 fn batch_normalisation_reads_all_rows_once_forward_and_once_backward() {
     let found = program(
         "hidden = 4\n[[layers]]\nkernel = \"linear\"\nnorm = \"batch\"\n[[layers]]\nkernel = \"linear\"\n",
-        Savings::default(),
+        Rewrites::default(),
     );
     assert_eq!(
         sketch(&found),
@@ -617,7 +617,7 @@ fn batch_normalisation_reads_all_rows_once_forward_and_once_backward() {
 fn pair_norm_is_three_stages_and_trains_nothing() {
     let text =
         "hidden = 4\n[[layers]]\nkernel = \"sage\"\nnorm = \"pair\"\n[[layers]]\nkernel = \"linear\"\n";
-    let found = program(&text.replace("sage", "linear"), Savings::default());
+    let found = program(&text.replace("sage", "linear"), Rewrites::default());
     assert_eq!(
         sketch(&found),
         [
@@ -633,7 +633,7 @@ fn pair_norm_is_three_stages_and_trains_nothing() {
     );
     assert_eq!(found.slots[6].width, 5, "a gradient, and its product with the row");
     let of = |text: &str| -> Vec<String> {
-        let all = program(text, Savings::default()).parameters;
+        let all = program(text, Rewrites::default()).parameters;
         all.into_iter().map(|parameter| parameter.name).filter(|name| name.starts_with("layers.0.")).collect()
     };
     assert_eq!(of(&text.replace("sage", "linear")), ["layers.0.weight"]);

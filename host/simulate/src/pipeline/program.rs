@@ -1,7 +1,7 @@
 //! A pipeline as a program: a stage forward and one back for each, on its lane.
 
 use eciton_program::{
-    Cost, DataShape, Domain, LossOf, Phase, Place, Port, Program, Read, Savings, Scope, SlotOf, SlotSpec,
+    Cost, DataShape, Domain, LossOf, Phase, Place, Port, Program, Read, Rewrites, Scope, SlotOf, SlotSpec,
     Stage,
 };
 use eciton_recipe::{Model, ModelSettings, TaskType};
@@ -18,7 +18,7 @@ pub(super) fn program(of: &Pipeline) -> Result<Program, Error> {
     let model = Model::resolve(&settings, 1, 2, TaskType::Classification)?;
     let rows = of.rows.max(1);
     let shape = DataShape { rows, features: 1, classes: 2, edge_features: 0, graphs: 0, group: 1 };
-    let mut program = Program::build(&model, shape, Savings::default(), &signature)?;
+    let mut program = Program::build(&model, shape, Rewrites::default(), &signature)?;
     // At most `MAX_LANES`.
     let depth = of.stages.len() as u16;
     let back = |stage: u16| 2 * depth - 1 - stage;

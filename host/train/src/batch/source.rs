@@ -451,7 +451,7 @@ impl Chooser {
         use eciton_recipe::Sampler as Named;
         let graph = &inputs.dataset.graph;
         let hops = Hops::of(program).most();
-        let saved = match program.model.constant_gather().filter(|_| program.savings.gathered_features) {
+        let saved = match program.model.constant_gather().filter(|_| program.rewrites.gathered_features) {
             Some(FeatureGather::Hops(saved)) => saved as usize,
             saved => usize::from(saved.is_some()),
         };

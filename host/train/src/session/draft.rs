@@ -6,7 +6,7 @@ use std::sync::Arc;
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::{Kernel, Layer};
 use eciton_planner::Placement;
-use eciton_program::{Place, Program, Savings, Spans};
+use eciton_program::{Place, Program, Rewrites, Spans};
 use eciton_recipe::{
     Config, EdgeColumn, EdgePlace, GatherFeatures, Layers, Model, ModelSettings, NormaliseFeatures, Readout,
 };
@@ -91,17 +91,17 @@ impl Draft {
         };
         inputs.check_readout(&model)?;
         let inputs = inputs.with_edges(&model)?.with_class_weights(settings.class_weights.as_ref())?;
-        let savings = {
+        let rewrites = {
             let work = inputs.workload(model.constant_gather());
-            Savings::choose(&model, &work, config.run.gather_features)?
+            Rewrites::choose(&model, &work, config.run.gather_features)?
         };
         let keeps = Keeps::of(asked, options, &inputs);
-        let plan = |savings| Planned::new(config, &inputs, &kernels, threads, (&model, savings, keeps));
-        let mut planned = plan(savings)?;
-        let gives_up = savings.gathered_features && config.run.gather_features == GatherFeatures::Auto;
+        let plan = |rewrites| Planned::new(config, &inputs, &kernels, threads, (&model, rewrites, keeps));
+        let mut planned = plan(rewrites)?;
+        let gives_up = rewrites.gathered_features && config.run.gather_features == GatherFeatures::Auto;
         if gives_up && !planned.fits(config) {
-            let savings = Savings { gathered_features: false, ..savings };
-            let without = plan(savings)?;
+            let rewrites = Rewrites { gathered_features: false, ..rewrites };
+            let without = plan(rewrites)?;
             if without.fits(config) {
                 planned = without;
             }
@@ -182,7 +182,7 @@ impl Planned {
         inputs: &Inputs,
         kernels: &Kernels,
         threads: u32,
-        (model, savings, keeps): (&Model, Savings, Keeps),
+        (model, rewrites, keeps): (&Model, Rewrites, Keeps),
     ) -> Result<Self> {
         let layers: RefCell<Vec<Arc<Layer>>> = RefCell::default();
         let failure: RefCell<Option<Error>> = RefCell::default();
@@ -206,7 +206,7 @@ impl Planned {
                     text
                 })
         };
-        let mut program = Program::build(model, inputs.shape, savings, &open)
+        let mut program = Program::build(model, inputs.shape, rewrites, &open)
             .map_err(|plan| failure.borrow_mut().take().unwrap_or(plan.into()))?;
         let executor = &config.executor;
         if executor.edge_kernels == EdgePlace::Functions && !executor.kind.is_here() {

@@ -9,7 +9,7 @@ use eciton_types::signature::Value;
 fn program(text: &str, (features, classes, group): (u32, u32, u32)) -> Program {
     let model = model(text, features, classes).unwrap();
     let shape = DataShape { rows: 64, features, classes, edge_features: 0, graphs: 0, group };
-    Program::build(&model, shape, Savings::default(), &signature).unwrap()
+    Program::build(&model, shape, Rewrites::default(), &signature).unwrap()
 }
 
 fn names(program: &Program) -> Vec<&str> {
@@ -337,7 +337,7 @@ fn first_values_are_said_by_model_layer_and_name() {
     let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
     let unknown =
         model(&text.replace("{ bias = { kind = \"uniform\"", "{ b = { kind = \"uniform\""), 9, 3).unwrap();
-    let error = Program::build(&unknown, shape, Savings::default(), &signature).unwrap_err().to_string();
+    let error = Program::build(&unknown, shape, Rewrites::default(), &signature).unwrap_err().to_string();
     assert_eq!(
         error,
         "`model.layers[2].init` names the parameter \"b\", which is not there: leave it out, or take one of bias, weight"

@@ -104,7 +104,7 @@ pub struct Workload {
 
 /// Rewrites that a program applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Savings {
+pub struct Rewrites {
     /// True if the first layer's gather of the features runs before the first epoch
     /// ([`Model::constant_gather`]).
     pub gathered_features: bool,
@@ -125,7 +125,7 @@ const GATHER_WEIGHT: u64 = 3;
 /// made from the previous layer, and its gradient is passed back.
 const PASSES: u64 = 5;
 
-impl Savings {
+impl Rewrites {
     /// Chooses the rewrites for a model and a data set, by counting an epoch's multiply-adds.
     ///
     /// # Errors
@@ -231,7 +231,7 @@ mod tests {
 
     fn chosen(dropout: f64, work: Workload, wanted: GatherFeatures) -> Result<bool> {
         let model = Model::gcn(2, 16, dropout, 100, 7).unwrap();
-        Savings::choose(&model, &work, wanted).map(|s| s.gathered_features)
+        Rewrites::choose(&model, &work, wanted).map(|s| s.gathered_features)
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
             let settings = eciton_recipe::model::ModelSettings::parse(&text, "m.toml").unwrap();
             let model = Model::resolve(&settings, 100, 40, TaskType::Classification).unwrap();
             let work = Workload { rows: 1000, edges, stored: 100_000, stored_gathered: 100_000 };
-            Savings::choose(&model, &work, GatherFeatures::Auto).unwrap().aggregate_first
+            Rewrites::choose(&model, &work, GatherFeatures::Auto).unwrap().aggregate_first
         };
         for kind in ["gcn", "sage", "gin"] {
             assert_eq!(chosen(kind, 16, 9_000), 0b100, "{kind}: 16 to 40, equal widths before");
@@ -292,7 +292,7 @@ mod tests {
         let chosen = |kind: &str, wanted| {
             let text = format!("kind = \"{kind}\"\ndropout = 0\n");
             let settings = eciton_recipe::model::ModelSettings::parse(&text, "m.toml").unwrap();
-            Savings::choose(
+            Rewrites::choose(
                 &Model::resolve(&settings, 100, 7, TaskType::Classification).unwrap(),
                 &work,
                 wanted,
