@@ -8,11 +8,11 @@ mod runs;
 
 use crate::error::{Error, Result};
 use crate::plan::Plan;
+use eciton_program::fused_stages::FusedStages;
 use eciton_program::op::{batch_norm, pair_norm};
 use eciton_program::program::{Phase, Place, Program, Scope, Stage};
-use eciton_program::span::Spans;
 use eciton_recipe::Error as Refused;
-use eciton_recipe::executor::SpanChoice;
+use eciton_recipe::executor::FusionChoice;
 use eciton_recipe::lanes::LaneSettings;
 use eciton_types::ids::StageId;
 
@@ -142,11 +142,11 @@ impl Placement {
 
     /// Returns a choice of one task for each run of stages in one direction.
     #[must_use]
-    pub fn spans(&self, program: &Program) -> SpanChoice {
+    pub fn spans(&self, program: &Program) -> FusionChoice {
         let end = program.loss().map_or(program.stages.len(), StageId::index);
         let starts = |at: &usize| *at == 0 || *at == end || self.runs.get(*at) != self.runs.get(at - 1);
         // A program has at most 2^16 stages.
-        SpanChoice::Firsts((0..self.runs.len()).filter(starts).map(|at| at as u32).collect())
+        FusionChoice::Firsts((0..self.runs.len()).filter(starts).map(|at| at as u32).collect())
     }
 
     /// Makes the lanes of `settings.recompute` recompute forward rows in their backward steps. The
@@ -155,7 +155,12 @@ impl Placement {
     ///
     /// # Errors
     /// [`Error::Together`] for a lane that does not exist, or whose layers are several tasks.
-    pub fn recompute(&self, program: &Program, spans: Spans, settings: &LaneSettings) -> Result<Spans> {
+    pub fn recompute(
+        &self,
+        program: &Program,
+        spans: FusedStages,
+        settings: &LaneSettings,
+    ) -> Result<FusedStages> {
         let refuse = |other, other_found: String, remedy| {
             let (key, found) = ("lanes.recompute", format!("{:?}", settings.recompute));
             Err(Error::from(Refused::Together { key, found, other, other_found, remedy }))
@@ -190,7 +195,7 @@ impl Placement {
     }
 
     /// Sets the placement of a program's fused stages to their lanes.
-    pub fn place(&self, fused: &mut Program, spans: &eciton_program::Spans) {
+    pub fn place(&self, fused: &mut Program, spans: &eciton_program::FusedStages) {
         for (stage, span) in fused.stages.iter_mut().zip(spans.as_slice()) {
             if let Some(&run) = self.runs.get(span.stages.start) {
                 let depth = self.depth.max(1);

@@ -6,7 +6,7 @@
 //! signature is plain data here, because this crate is independent of WebAssembly.
 //! [`Program::evaluation`] is the forward part on its own.
 //!
-//! [`Rewrites`] has the rewrites of a program. [`Spans`] fuses stages into one task. [`Buffers`]
+//! [`Rewrites`] has the rewrites of a program. [`FusedStages`] fuses stages into one task. [`Buffers`]
 //! assigns row buffers that may share memory, and [`Residents`] the values that stay between two
 //! tasks. A [`Profile`] has the times of stages and the bytes that they move. [`receptive`] cuts
 //! images into strips of rows, and convolutions into blocks that need no other strip's rows.
@@ -19,6 +19,7 @@ extern crate self as eciton_program;
 
 pub mod buffers;
 mod error;
+pub mod fused_stages;
 mod lower;
 mod network;
 pub mod op;
@@ -29,13 +30,13 @@ pub mod residents;
 pub mod rewrites;
 #[cfg(test)]
 mod sample_programs;
-pub mod span;
 #[cfg(test)]
 #[path = "../../recipe/src/testing.rs"]
 mod testing;
 
 pub use buffers::Buffers;
 pub use error::{Error, Result};
+pub use fused_stages::{FusedStage, FusedStages};
 pub use profile::{Profile, StageProfile};
 pub use program::{
     Along, Cost, DataShape, Domain, Hops, LossOf, Open, Operation, Over, Parameter, Phase, Place, Port,
@@ -43,4 +44,3 @@ pub use program::{
 };
 pub use residents::{Passed, Residents};
 pub use rewrites::{Rewrites, Workload, loss_gathers};
-pub use span::{Span, Spans};

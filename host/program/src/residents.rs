@@ -9,8 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::fused_stages::FusedStages;
 use crate::program::{Place, Program};
-use crate::span::Spans;
 use eciton_types::ids::{OperationId, SlotId, StageId};
 
 /// The resident slots of a program whose spans are on lanes.
@@ -37,7 +37,7 @@ impl Residents {
     /// Returns the residents of `program`, cut into `spans`. `schedule` has these spans as stages,
     /// on their lanes.
     #[must_use]
-    pub fn of(program: &Program, spans: &Spans, schedule: &Program) -> Self {
+    pub fn of(program: &Program, spans: &FusedStages, schedule: &Program) -> Self {
         let whole = whole(program, spans);
         let slots = (0..program.slots.len()).map(|slot| SlotId(slot as u16));
         let last = slots.map(|slot| last_reader(schedule, &whole, slot)).collect();
@@ -48,7 +48,7 @@ impl Residents {
 
     /// Does the same as [`Residents::of`], and adds the rows that lanes pass to each other.
     #[must_use]
-    pub fn passing(program: &Program, spans: &Spans, schedule: &Program) -> Self {
+    pub fn passing(program: &Program, spans: &FusedStages, schedule: &Program) -> Self {
         let slots = (0..program.slots.len()).map(|slot| SlotId(slot as u16));
         let host = [Some(program.features), program.gathered, program.scores, program.embeddings];
         let passed = |slot| match host.contains(&Some(slot)) {
@@ -124,7 +124,7 @@ impl Residents {
 }
 
 /// Returns for each span true if all of its stages are vertex kernels.
-fn whole(program: &Program, spans: &Spans) -> Vec<bool> {
+fn whole(program: &Program, spans: &FusedStages) -> Vec<bool> {
     let kernel = |id| program.stage(id).is_some_and(|stage| is_kernel(program, stage.operation));
     spans.as_slice().iter().map(|span| span.ids().all(kernel)).collect()
 }

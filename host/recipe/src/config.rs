@@ -23,7 +23,7 @@ pub use normalise::NormaliseFeatures;
 use crate::batch::{Batch, Sampler};
 use crate::checkpoint::Checkpoint;
 use crate::error::{Error, Result};
-use crate::executor::{Emulator, Executor, RowFormat, SpanChoice};
+use crate::executor::{Emulator, Executor, FusionChoice, RowFormat};
 use crate::gather_choice::{GatherFeatures, LabelledGathers};
 use crate::lanes::LaneSettings;
 use crate::links::Links;
@@ -464,7 +464,7 @@ impl Config {
     fn check_spans(&self) -> Result<()> {
         let executor = &self.executor;
         let rounds = !executor.kind.is_here() && executor.rows == RowFormat::Bf16;
-        if rounds && executor.fuse != SpanChoice::None {
+        if rounds && executor.fuse != FusionChoice::None {
             return Err(Error::Together {
                 key: "executor.fuse",
                 found: "given".to_owned(),

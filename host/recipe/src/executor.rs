@@ -177,8 +177,8 @@ impl EdgePlace {
 
 /// Rule that groups consecutive stages into one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "SpanForm", into = "SpanForm")]
-pub enum SpanChoice {
+#[serde(try_from = "FusionText", into = "FusionText")]
+pub enum FusionChoice {
     /// No groups: each task is one stage.
     #[default]
     None,
@@ -188,38 +188,38 @@ pub enum SpanChoice {
     Firsts(Vec<u32>),
 }
 
-/// Text form of a [`SpanChoice`]: `"none"`, `"auto"` or a list.
+/// Text form of a [`FusionChoice`]: `"none"`, `"auto"` or a list.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum SpanForm {
+enum FusionText {
     Word(String),
     Firsts(Vec<u32>),
 }
 
-impl TryFrom<SpanForm> for SpanChoice {
+impl TryFrom<FusionText> for FusionChoice {
     type Error = String;
 
-    fn try_from(form: SpanForm) -> Result<Self, String> {
+    fn try_from(form: FusionText) -> Result<Self, String> {
         match form {
-            SpanForm::Word(word) if word == "none" => Ok(Self::None),
-            SpanForm::Word(word) if word == "auto" => Ok(Self::Auto),
-            SpanForm::Word(word) => Err(format!("`{word}` where `none`, `auto` or a list is needed")),
-            SpanForm::Firsts(firsts) => Ok(Self::Firsts(firsts)),
+            FusionText::Word(word) if word == "none" => Ok(Self::None),
+            FusionText::Word(word) if word == "auto" => Ok(Self::Auto),
+            FusionText::Word(word) => Err(format!("`{word}` where `none`, `auto` or a list is needed")),
+            FusionText::Firsts(firsts) => Ok(Self::Firsts(firsts)),
         }
     }
 }
 
-impl From<SpanChoice> for SpanForm {
-    fn from(choice: SpanChoice) -> Self {
+impl From<FusionChoice> for FusionText {
+    fn from(choice: FusionChoice) -> Self {
         match choice {
-            SpanChoice::None => Self::Word("none".to_owned()),
-            SpanChoice::Auto => Self::Word("auto".to_owned()),
-            SpanChoice::Firsts(firsts) => Self::Firsts(firsts),
+            FusionChoice::None => Self::Word("none".to_owned()),
+            FusionChoice::Auto => Self::Word("auto".to_owned()),
+            FusionChoice::Firsts(firsts) => Self::Firsts(firsts),
         }
     }
 }
 
-impl SpanChoice {
+impl FusionChoice {
     pub(crate) fn is_none(&self) -> bool {
         *self == Self::None
     }
@@ -288,8 +288,8 @@ pub struct Executor {
     #[serde(default)]
     pub edge_kernels: EdgePlace,
     /// Rule that groups consecutive stages into one task. Never changes a result.
-    #[serde(default, skip_serializing_if = "SpanChoice::is_none")]
-    pub fuse: SpanChoice,
+    #[serde(default, skip_serializing_if = "FusionChoice::is_none")]
+    pub fuse: FusionChoice,
     /// Location of the host, which determines the price of its bytes. If `None`, the host's
     /// metadata decides (`lambda`), else the host is at home. Never changes a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -329,7 +329,7 @@ impl Default for Executor {
             stream: true,
             functions: FunctionCount::Fixed(16),
             edge_kernels: EdgePlace::Host,
-            fuse: SpanChoice::None,
+            fuse: FusionChoice::None,
             host: None,
             host_hour_usd: None,
             memory_mb: 1769,

@@ -51,7 +51,7 @@ pub use config::{
     origins,
 };
 pub use error::{Error, Result, TextPlace};
-pub use executor::{EdgePlace, Emulator, Executor, FunctionCount, RowFormat, SpanChoice, Transport};
+pub use executor::{EdgePlace, Emulator, Executor, FunctionCount, FusionChoice, RowFormat, Transport};
 pub use gather_choice::{GatherFeatures, LabelledGathers};
 pub use keys::{KeyInfo, keys, layer_keys};
 pub use lanes::{LaneSettings, Lanes, Order};

@@ -13,8 +13,8 @@ use eciton_engine::{Engine, MAX_INTERVALS};
 use eciton_graph::metrics::{Folded, Terms};
 use eciton_kernel::{Layer, Targets};
 use eciton_planner::Placement;
-use eciton_program::{Program, Spans};
-use eciton_recipe::{Config, Lanes, Metric, Pipeline, RowFormat, SpanChoice, TaskType};
+use eciton_program::{FusedStages, Program};
+use eciton_recipe::{Config, FusionChoice, Lanes, Metric, Pipeline, RowFormat, TaskType};
 use eciton_tensor::{Buffer, Grid};
 use eciton_types::Round;
 
@@ -77,7 +77,7 @@ pub(crate) fn has_tokens(inputs: &Inputs) -> bool {
 #[derive(Debug)]
 pub(crate) struct EvaluationPlan {
     pub program: Program,
-    pub spans: Spans,
+    pub spans: FusedStages,
     /// Program that the engine schedules, with fused stages as its stages.
     pub schedule: Program,
     /// Pieces that replace the intervals, if intervals are longer.
@@ -99,7 +99,7 @@ impl EvaluationPlan {
         let alone = program.relations.is_empty()
             && !keeps.strips
             && (local || config.executor.rows != RowFormat::Bf16);
-        let spans = Spans::of(&program, if alone { &SpanChoice::Auto } else { &SpanChoice::None })?;
+        let spans = FusedStages::of(&program, if alone { &FusionChoice::Auto } else { &FusionChoice::None })?;
         let schedule = spans.fuse(&program);
         // A function's task contains the rows of an interval, so that requests are fewer and
         // larger.
@@ -115,7 +115,7 @@ impl EvaluationPlan {
     /// Returns the same plan for the lanes of a training, whose workers own the weights.
     pub(crate) fn on_lanes(mut self, training: &Program, lanes: &Placement, inputs: &Inputs) -> Result<Self> {
         let lanes = lanes.following(training, &self.program).gathered(&mut self.program);
-        self.spans = Spans::of(&self.program, &lanes.spans(&self.program))?;
+        self.spans = FusedStages::of(&self.program, &lanes.spans(&self.program))?;
         self.schedule = self.spans.fuse(&self.program);
         lanes.place(&mut self.schedule, &self.spans);
         self.pieces = if self.program.relations.is_empty() { pieces(inputs) } else { None };

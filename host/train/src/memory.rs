@@ -10,7 +10,7 @@ use eciton_graph::graphs::Graphs;
 use eciton_input::memory::{available, peak_bytes};
 use eciton_kernel::BLOCK_EDGES;
 use eciton_planner::policy;
-use eciton_program::{Buffers, Domain, Hops, Parameter, Program, Residents, Spans, Stage};
+use eciton_program::{Buffers, Domain, FusedStages, Hops, Parameter, Program, Residents, Stage};
 use eciton_recipe::{Config, Lanes, Pipeline, RowFormat, VertexOrder, WeightVersions};
 use eciton_tensor::half::HalfBuffer;
 use eciton_tensor::pages::Pages;
@@ -115,7 +115,7 @@ pub(crate) struct Wanted<'a> {
     pub threads: u32,
     pub labelled: Option<&'a LabelledPlan>,
     /// Fused stages of the training and their schedule, if its stages run on lanes.
-    pub lanes: Option<(&'a Spans, &'a Program)>,
+    pub lanes: Option<(&'a FusedStages, &'a Program)>,
 }
 
 impl Wanted<'_> {
@@ -511,7 +511,7 @@ fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
     let parts = program.apart.unwrap_or(intervals);
     let pieces = evaluation.intervals(inputs).len() as u32;
     let own = config.workers.own();
-    let residents = |program: &Program, (spans, schedule): (&Spans, &Program)| match own {
+    let residents = |program: &Program, (spans, schedule): (&FusedStages, &Program)| match own {
         true => Residents::passing(program, spans, schedule),
         false => Residents::of(program, spans, schedule),
     };

@@ -7,7 +7,7 @@ mod pipeline;
 use eciton_exec::functions::Outlook;
 use eciton_graph::dataset::Dataset;
 use eciton_program::{Domain, Program, Stage};
-use eciton_recipe::{Aggregator, Config, Image, LayerKind, Mode, Pipeline, Source, SpanChoice};
+use eciton_recipe::{Aggregator, Config, FusionChoice, Image, LayerKind, Mode, Pipeline, Source};
 use eciton_types::StageId;
 use serde::Serialize;
 
@@ -207,13 +207,13 @@ pub struct SpanPlan {
 /// Returns the fused stages of a program. `rows` has the number of rows of each interval.
 fn spans(draft: &Draft, config: &Config, rows: &[usize]) -> Vec<SpanPlan> {
     let (inputs, program, spans) = (&draft.inputs, &draft.planned.program, &draft.planned.spans);
-    if config.executor.fuse == SpanChoice::None {
+    if config.executor.fuse == FusionChoice::None {
         return Vec::new();
     }
     let schedule = spans.fuse(program);
     let stored = inputs.stored();
     let count = rows.len().max(1) as u64;
-    let one = |(id, span): (u16, &eciton_program::Span)| {
+    let one = |(id, span): (u16, &eciton_program::FusedStage)| {
         let id = StageId(id);
         let bytes =
             rows.iter().map(|&rows| stage_bytes(&schedule, inputs, config.run.row_storage, (id, rows)));

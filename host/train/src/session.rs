@@ -13,7 +13,7 @@ use eciton_exec::functions::{self, Outlook};
 use eciton_exec::{Completion, Executor, LocalPool, Prices};
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::Layer;
-use eciton_program::{Domain, Program, Spans};
+use eciton_program::{Domain, FusedStages, Program};
 use eciton_recipe::{
     Config, LEAKY_SLOPE, Lanes, Layers, Mode, ModelSettings, NormaliseFeatures, Readout, WeightVersions,
     Workers,
@@ -136,7 +136,7 @@ pub(crate) struct Session {
     pub origins: BTreeMap<String, String>,
     pub program: Program,
     /// Fused stages of the program. `schedule` is the program of these.
-    spans: Spans,
+    spans: FusedStages,
     schedule: Program,
     pub kernels: Kernels,
     pub threads: u32,

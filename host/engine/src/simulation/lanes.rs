@@ -6,7 +6,7 @@ use super::store::Store;
 use super::{Context, Planted, Random, hash, seeds, signature};
 use crate::{Action, Engine, Event, Reason, Residence, Settings};
 use eciton_planner::Placement;
-use eciton_program::{DataShape, Place, Program, Scope, Spans};
+use eciton_program::{DataShape, FusedStages, Place, Program, Scope};
 use eciton_recipe::{LaneSettings, Lanes, Model, ModelSettings, Order, Pipeline, TaskType, WeightVersions};
 use eciton_types::{IntervalId, Location, Round, StageId, Step, Task, TaskKey, Version};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,7 @@ fn program(layers: u32, branches: bool, lanes: Lanes) -> Program {
     program.set_apart(1, 100);
     let of = LaneSettings { lanes, ..LaneSettings::default() };
     let placement = Placement::of(&program, &of).unwrap();
-    let spans = Spans::of(&program, &placement.spans(&program)).unwrap();
+    let spans = FusedStages::of(&program, &placement.spans(&program)).unwrap();
     let mut fused = spans.fuse(&program);
     placement.place(&mut fused, &spans);
     if !layers.is_multiple_of(2) {

@@ -9,7 +9,7 @@ use crate::policy::caps;
 use crate::sample_programs::signature;
 use crate::testing::Random;
 use eciton_program::program::Place;
-use eciton_program::{DataShape, Rewrites, Spans};
+use eciton_program::{DataShape, FusedStages, Rewrites};
 use eciton_recipe::lanes::LaneSettings;
 use eciton_recipe::lanes::Order;
 use eciton_recipe::{Model, ModelSettings, TaskType};
@@ -101,7 +101,7 @@ pub(crate) fn chain(layers: u32, lanes: Lanes) -> Program {
     let mut program = Program::build(&model, shape, Rewrites::default(), &signature).unwrap();
     program.set_apart(1, 64);
     let placement = Placement::of(&program, &LaneSettings { lanes, ..LaneSettings::default() }).unwrap();
-    let spans = Spans::of(&program, &placement.spans(&program)).unwrap();
+    let spans = FusedStages::of(&program, &placement.spans(&program)).unwrap();
     let mut fused = spans.fuse(&program);
     placement.place(&mut fused, &spans);
     fused

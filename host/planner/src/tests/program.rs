@@ -7,7 +7,7 @@ use crate::sample_programs;
 use crate::sample_programs::signature;
 use crate::schedule::{Grid, Shape};
 use crate::testing::Random;
-use eciton_program::{DataShape, Place, Profile, Program, Rewrites, Spans};
+use eciton_program::{DataShape, FusedStages, Place, Profile, Program, Rewrites};
 use eciton_recipe::lanes::{LaneSettings, Lanes};
 use eciton_recipe::pipeline_schedule::PipelineSchedule;
 use eciton_recipe::{Model, ModelSettings, TaskType};
@@ -88,7 +88,7 @@ fn predictions_are_the_grids_of_programs_on_lanes() {
             Lanes { count: answer.shape.depth, chunks, order: schedule.settings().0, ..Lanes::default() };
         let placement =
             Placement::of(&program, &LaneSettings { lanes, cut, ..LaneSettings::default() }).unwrap();
-        let spans = Spans::of(&program, &placement.spans(&program)).unwrap();
+        let spans = FusedStages::of(&program, &placement.spans(&program)).unwrap();
         let mut fused = spans.fuse(&program);
         placement.place(&mut fused, &spans);
         let took = |stage: StageId, _: u32| -> f64 {

@@ -2,7 +2,7 @@
 
 use super::Config;
 use crate::error::{Error, Result};
-use crate::executor::SpanChoice;
+use crate::executor::FusionChoice;
 use crate::lanes::Lanes;
 use crate::pipeline::{Mode, WeightVersions};
 use crate::workers::Workers;
@@ -22,7 +22,7 @@ impl Config {
                 let found = self.pipeline.mode.name().to_owned();
                 refuse("pipeline.mode", found, "say pipeline.mode = \"pipe\": lanes pass rows of one round")
             }
-            () if self.executor.fuse != SpanChoice::None => {
+            () if self.executor.fuse != FusionChoice::None => {
                 let remedy = "leave executor.fuse out: a lane's layers are one task";
                 refuse("executor.fuse", "given".to_owned(), remedy)
             }

@@ -3,7 +3,7 @@
 use super::key::{Bounds, Group, Key, Kind, Write, key, names, value};
 use crate::document::Field;
 use crate::executor::{
-    EdgePlace, Executor, ExecutorKind, FunctionCount, MAX_FUNCTIONS, RowFormat, SpanChoice, Transport,
+    EdgePlace, Executor, ExecutorKind, FunctionCount, FusionChoice, MAX_FUNCTIONS, RowFormat, Transport,
 };
 use crate::prices::HostPlace;
 
@@ -78,9 +78,9 @@ const FUNCTIONS: (Kind, Write<Executor>) =
 const FUSE: (Kind, Write<Executor>) =
     (Kind::Open(|| vec!["none", "auto"], "a list of stages such as [0, 3]"), |executor, field, _| {
         executor.fuse = match field.word(&["none", "auto"]) {
-            Some("none") => SpanChoice::None,
-            Some(_) => SpanChoice::Auto,
-            None => SpanChoice::Firsts(field.integers32(0..=MAX_STAGE)?),
+            Some("none") => FusionChoice::None,
+            Some(_) => FusionChoice::Auto,
+            None => FusionChoice::Firsts(field.integers32(0..=MAX_STAGE)?),
         };
         Ok(())
     });

@@ -1,8 +1,8 @@
 //! The layers of a shape's model, and the order of their work.
 
-use eciton_program::{Cost, Place, Program, Spans};
+use eciton_program::{Cost, FusedStages, Place, Program};
 use eciton_recipe::{
-    Activation, KindSettings, LayerKind, Layers, Model, ModelKind, ModelSettings, SpanChoice, TaskType,
+    Activation, FusionChoice, KindSettings, LayerKind, Layers, Model, ModelKind, ModelSettings, TaskType,
 };
 use eciton_types::On;
 use serde::Serialize;
@@ -77,7 +77,7 @@ impl Shape {
         if !self.order.fused {
             return Ok(program);
         }
-        Ok(Spans::of(&program, &SpanChoice::Auto)?.fuse(&program))
+        Ok(FusedStages::of(&program, &FusionChoice::Auto)?.fuse(&program))
     }
 }
 

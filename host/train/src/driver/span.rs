@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use eciton_exec::{KernelWork, SharedInput, Work};
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Call, CallStep, Finished, Given, Kept, Local, Operand, Target, Write};
-use eciton_program::{Buffers, Passed, Place, Span};
+use eciton_program::{Buffers, FusedStage, Passed, Place};
 use eciton_recipe::RowFormat;
 use eciton_tensor::Matrix;
 use eciton_types::{Location, OperationId, ParameterId, SlotId, StageId, Task, TensorKey, Via};
@@ -201,14 +201,14 @@ impl Building {
 /// A fused stage, for one task.
 pub(super) struct Thick<'a> {
     stages: &'a Stages<'a>,
-    span: &'a Span,
+    span: &'a FusedStage,
     task: Task,
     /// Stages of the fused stage.
     each: Vec<On<'a>>,
 }
 
 impl<'a> Thick<'a> {
-    pub(super) fn new(stages: &'a Stages<'a>, span: &'a Span, each: Vec<On<'a>>, task: Task) -> Self {
+    pub(super) fn new(stages: &'a Stages<'a>, span: &'a FusedStage, each: Vec<On<'a>>, task: Task) -> Self {
         Self { stages, span, task, each }
     }
 

@@ -11,7 +11,8 @@ use eciton_exec::{Affinity, Job};
 use eciton_kernel::wire::Answer;
 use eciton_kernel::{Finished, Layer};
 use eciton_program::{
-    Buffers, Domain, Hops, Operation, Passed, Place, Program, Residents, Scope, Span, Spans, Stage, residents,
+    Buffers, Domain, FusedStage, FusedStages, Hops, Operation, Passed, Place, Program, Residents, Scope,
+    Stage, residents,
 };
 use eciton_recipe::RowFormat;
 use eciton_tensor::Matrix;
@@ -32,7 +33,7 @@ pub(crate) struct Stages<'a> {
     pub program: &'a Program,
     /// Program that the engine schedules: `program` itself, or its fused stages.
     pub schedule: &'a Program,
-    spans: Option<&'a Spans>,
+    spans: Option<&'a FusedStages>,
     pub inputs: &'a Inputs,
     pub rows: &'a RowStore,
     pub layers: &'a [Option<Arc<Layer>>],
@@ -113,7 +114,7 @@ impl<'a> Stages<'a> {
     }
 
     /// Sets the fused stages, whose program is `schedule`.
-    pub(crate) fn with_spans(mut self, spans: &'a Spans, schedule: &'a Program) -> Self {
+    pub(crate) fn with_spans(mut self, spans: &'a FusedStages, schedule: &'a Program) -> Self {
         (self.spans, self.schedule) = (Some(spans), schedule);
         self
     }
@@ -186,7 +187,7 @@ impl<'a> Stages<'a> {
 
     /// Returns the fused stage of a step if it has several stages. A single kernel counts if its
     /// rows may stay on a worker or have no reader.
-    fn thick(&self, stage: StageId) -> Option<&'a Span> {
+    fn thick(&self, stage: StageId) -> Option<&'a FusedStage> {
         let span = self.spans.and_then(|spans| spans.get(stage))?;
         let kernel = |id| {
             let stage = self.program.stage(id);
@@ -196,7 +197,7 @@ impl<'a> Stages<'a> {
         let written = |id| self.program.stage(id).map_or(0, |stage| stage.writes().count());
         let drops = || span.writes.len() < span.ids().map(written).sum();
         let stays = (self.residents.is_some() || drops()) && span.ids().all(kernel);
-        (span.is_thick() || stays).then_some(span)
+        (span.is_fused() || stays).then_some(span)
     }
 
     /// Returns the uses of parameters whose gradients the stages of a step write.
@@ -261,8 +262,8 @@ impl<'a> Stages<'a> {
 
     /// Returns the stages of earlier fused stages that write the rows that `span` reads from its
     /// own worker, in order.
-    pub(super) fn before<'s>(&'s self, on: &On<'s>, span: &Span) -> Result<Vec<On<'s>>> {
-        let spans = self.spans.map_or(&[][..], Spans::as_slice);
+    pub(super) fn before<'s>(&'s self, on: &On<'s>, span: &FusedStage) -> Result<Vec<On<'s>>> {
+        let spans = self.spans.map_or(&[][..], FusedStages::as_slice);
         let (mut wanted, mut runs) = (vec![span], BTreeSet::new());
         while let Some(span) = wanted.pop() {
             for (slot, _) in span.reads.iter().filter(|(slot, _)| self.stays(*slot).is_some()) {
@@ -271,7 +272,7 @@ impl<'a> Stages<'a> {
                 wanted.extend(writer.and_then(|writer| spans.get(writer)));
             }
         }
-        let ids = runs.into_iter().filter_map(|run| spans.get(run)).flat_map(Span::ids);
+        let ids = runs.into_iter().filter_map(|run| spans.get(run)).flat_map(FusedStage::ids);
         let (of, part) = ((on.pass, on.task), &on.part);
         ids.map(|id| self.of_stage(id, of, on.ages, on.weights, part.clone())).collect()
     }

@@ -1,6 +1,6 @@
 //! Memory of fused stages: rows between their stages, which no other stage reads.
 
-use eciton_program::{Buffers, Program, Spans};
+use eciton_program::{Buffers, FusedStages, Program};
 use eciton_recipe::RowFormat;
 use eciton_types::SlotId;
 
@@ -8,12 +8,12 @@ use super::{pages, row_bytes};
 
 /// Returns the maximum number of bytes that a task of a fused stage holds at once for `rows` rows.
 /// A slot is held from the stage that writes it to the last one that reads it.
-pub(super) fn span_bytes(program: &Program, spans: &Spans, rows: u64, format: RowFormat) -> u64 {
+pub(super) fn span_bytes(program: &Program, spans: &FusedStages, rows: u64, format: RowFormat) -> u64 {
     let bytes = |slot: SlotId| {
         let width = program.slots.get(slot.index()).map_or(0, |spec| spec.width);
         pages(rows * row_bytes(width, Buffers::format(program, slot, format)))
     };
-    let most = |span: &eciton_program::Span| {
+    let most = |span: &eciton_program::FusedStage| {
         let held = |at: usize| {
             let slots = (0u16..).map(SlotId).zip(&program.slots);
             let live = slots.filter(|(_, spec)| {
@@ -28,5 +28,5 @@ pub(super) fn span_bytes(program: &Program, spans: &Spans, rows: u64, format: Ro
         };
         span.stages.clone().map(held).max().unwrap_or(0)
     };
-    spans.as_slice().iter().filter(|span| span.is_thick()).map(most).max().unwrap_or(0)
+    spans.as_slice().iter().filter(|span| span.is_fused()).map(most).max().unwrap_or(0)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use eciton_planner::policy::{self, caps};
 use eciton_planner::schedule::{Grid, Shape};
 use eciton_program::program::Parameter;
-use eciton_program::{Buffers, Place, Program, Residents, SlotSpec, Spans, Stage};
+use eciton_program::{Buffers, FusedStages, Place, Program, Residents, SlotSpec, Stage};
 use eciton_recipe::{Config, Order, WeightVersions};
 use eciton_tensor::frame::padded_bytes;
 use eciton_types::{SlotId, StageId};
@@ -141,7 +141,7 @@ fn passes(schedule: &Program, slot: SlotId) -> bool {
 }
 
 /// Program, its fused stages, and the schedule whose stages are these fused stages on lanes.
-pub(super) type Cut<'a> = (&'a Program, &'a Spans, &'a Program);
+pub(super) type Cut<'a> = (&'a Program, &'a FusedStages, &'a Program);
 
 /// Returns the parameters that a lane's stages read.
 fn parameters<'a>((program, spans, schedule): Cut<'a>, lane: u16) -> impl Iterator<Item = &'a Parameter> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use eciton_graph::dataset::Dataset;
 use eciton_kernel::{Kernel, Layer};
 use eciton_planner::Placement;
-use eciton_program::{Place, Program, Rewrites, Spans};
+use eciton_program::{FusedStages, Place, Program, Rewrites};
 use eciton_recipe::{
     Config, EdgeColumn, EdgePlace, GatherFeatures, Layers, Model, ModelSettings, NormaliseFeatures, Readout,
 };
@@ -154,7 +154,7 @@ pub(crate) struct Planned {
     pub lowered: Program,
     pub program: Program,
     /// Fused stages of the program.
-    pub spans: Spans,
+    pub spans: FusedStages,
     /// Program that the engine schedules: the fused stages, on their lanes.
     pub schedule: Program,
     pub(super) evaluation: EvaluationPlan,
@@ -246,9 +246,9 @@ impl Planned {
             Some(_) => None,
             None => LabelledPlan::new(config, &program, &dataset.graph, &dataset.split.train),
         };
-        let fuse = |program: &Program| -> Result<(Spans, Program)> {
+        let fuse = |program: &Program| -> Result<(FusedStages, Program)> {
             let wanted = lanes.as_ref().map(|lanes| lanes.spans(program));
-            let spans = Spans::of(program, wanted.as_ref().unwrap_or(&config.executor.fuse))?;
+            let spans = FusedStages::of(program, wanted.as_ref().unwrap_or(&config.executor.fuse))?;
             let spans = match &lanes {
                 Some(lanes) => lanes.recompute(program, spans, &config.lanes)?,
                 None => spans,

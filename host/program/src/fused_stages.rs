@@ -1,9 +1,9 @@
-//! Spans: consecutive stages that run as one task. The rows between them stay where the task runs.
+//! FusedStages: consecutive stages that run as one task. The rows between them stay where the task runs.
 //!
 //! A cut divides a program's stages into runs, in order. A run of several stages has vertex
 //! kernels. In a program of micro-batches with their own graphs ([`Program::apart`]), it may also
 //! have gathers between them. No stage of the run reads rows of other intervals, so the run is a
-//! pure task. Schedulers read the program of the runs ([`Spans::fuse`]), in which a run is one
+//! pure task. Schedulers read the program of the runs ([`FusedStages::fuse`]), in which a run is one
 //! stage. No other run touches the slots within it.
 //!
 //! A cut never changes a result.
@@ -14,16 +14,16 @@ use crate::error::{Error, Result};
 use crate::op;
 use crate::program::{Cost, Over, Phase, Place, Port, Program, Read, Scope, Stage};
 use eciton_recipe::Error as Refused;
-use eciton_recipe::executor::SpanChoice;
+use eciton_recipe::executor::FusionChoice;
 use eciton_types::ids::{ParameterId, SlotId, StageId};
 
 /// A run of stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct FusedStage {
     /// Stages of the run.
     pub stages: Range<usize>,
     /// Forward stages that the run repeats before its own stages, for the rows that they write
-    /// ([`Spans::recompute`]).
+    /// ([`FusedStages::recompute`]).
     pub again: Range<usize>,
     /// Slots that the run reads and does not write, each once, in the order of first reads.
     pub reads: Vec<(SlotId, Scope)>,
@@ -33,22 +33,22 @@ pub struct Span {
 
 /// A program cut into runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spans {
-    spans: Vec<Span>,
+pub struct FusedStages {
+    spans: Vec<FusedStage>,
 }
 
-impl Spans {
+impl FusedStages {
     /// Cuts a program into the requested runs.
     ///
     /// # Errors
     /// [`Error::Together`] for first stages that the program does not have, or for runs that cannot
     /// be one task.
-    pub fn of(program: &Program, wanted: &SpanChoice) -> Result<Self> {
+    pub fn of(program: &Program, wanted: &FusionChoice) -> Result<Self> {
         let count = program.stages.len();
         let firsts: Vec<usize> = match wanted {
-            SpanChoice::None => (0..count).collect(),
-            SpanChoice::Auto => longest(program),
-            SpanChoice::Firsts(firsts) => {
+            FusionChoice::None => (0..count).collect(),
+            FusionChoice::Auto => longest(program),
+            FusionChoice::Firsts(firsts) => {
                 let firsts: Vec<usize> = firsts.iter().map(|&first| first as usize).collect();
                 let ascending = firsts.windows(2).all(|pair| pair[0] < pair[1]);
                 if firsts.first() != Some(&0) || !ascending || firsts.last().is_none_or(|&last| last >= count)
@@ -74,7 +74,7 @@ impl Spans {
                 return Err(refused(&firsts, format!("only gathers in stages {run:?}"), remedy));
             }
         }
-        Ok(Self { spans: runs.into_iter().map(|run| Span::of(program, run)).collect() })
+        Ok(Self { spans: runs.into_iter().map(|run| FusedStage::of(program, run)).collect() })
     }
 
     /// Makes backward runs repeat forward stages, so that these stages stash no rows for them (Chen
@@ -103,13 +103,13 @@ impl Spans {
 
     /// Returns the runs, in order.
     #[must_use]
-    pub fn as_slice(&self) -> &[Span] {
+    pub fn as_slice(&self) -> &[FusedStage] {
         &self.spans
     }
 
-    /// Returns a run by its number in the [fused](Spans::fuse) program.
+    /// Returns a run by its number in the [fused](FusedStages::fuse) program.
     #[must_use]
-    pub fn get(&self, id: StageId) -> Option<&Span> {
+    pub fn get(&self, id: StageId) -> Option<&FusedStage> {
         self.spans.get(id.index())
     }
 
@@ -125,10 +125,10 @@ impl Spans {
             StageId(at as u16)
         };
         for (slot, spec) in fused.slots.iter_mut().enumerate() {
-            let leaves = |span: &Span| span.writes.iter().any(|written| written.index() == slot);
+            let leaves = |span: &FusedStage| span.writes.iter().any(|written| written.index() == slot);
             spec.written_by = spec.written_by.map(of).filter(|id| self.get(*id).is_some_and(leaves));
             // A run that does stages again may read what these alone read.
-            let reads = |span: &Span| span.reads.iter().any(|(read, _)| read.index() == slot);
+            let reads = |span: &FusedStage| span.reads.iter().any(|(read, _)| read.index() == slot);
             let last = self.spans.iter().rposition(|span| !span.again.is_empty() && reads(span)).unwrap_or(0);
             spec.kept_until = of(spec.kept_until).max(StageId(last as u16));
         }
@@ -204,7 +204,7 @@ fn may_be_inside(program: &Program, at: usize) -> bool {
     !stage.exact && (is_kernel(program, at) || gathers && program.apart.is_some())
 }
 
-impl Span {
+impl FusedStage {
     fn of(program: &Program, stages: Range<usize>) -> Self {
         let inside = program.stages.get(stages.clone()).unwrap_or_default();
         let written = inside.iter().flat_map(Stage::writes);
@@ -221,7 +221,7 @@ impl Span {
 
     /// Returns true if the run has several stages, repeated ones included.
     #[must_use]
-    pub fn is_thick(&self) -> bool {
+    pub fn is_fused(&self) -> bool {
         self.numbers().count() > 1
     }
 
@@ -244,7 +244,7 @@ impl Span {
         let inside = self.inside(program);
         let own = program.stages.get(self.stages.clone())?;
         let (first, last) = (own.first()?, own.last()?);
-        if !self.is_thick() {
+        if !self.is_fused() {
             let mut alone = first.clone();
             alone.writes.iter_mut().for_each(|slot| *slot = slot.filter(|slot| self.writes.contains(slot)));
             return Some(alone);
@@ -309,7 +309,7 @@ mod tests {
     fn a_round_of_parts_is_one_run() {
         let mut program = gcn(2, 4, 9, 3);
         program.set_apart(1, 100);
-        let spans = Spans::of(&program, &SpanChoice::Auto).unwrap();
+        let spans = FusedStages::of(&program, &FusionChoice::Auto).unwrap();
         let [span] = spans.as_slice() else { panic!("{spans:?}") };
         assert_eq!((span.stages.clone(), span.writes.len()), (0..program.stages.len(), 0));
         assert!(
@@ -330,7 +330,7 @@ mod tests {
             if round % 2 == 0 {
                 program.set_apart(1, program.shape.rows);
             }
-            let spans = Spans::of(&program, &SpanChoice::Auto).unwrap();
+            let spans = FusedStages::of(&program, &FusionChoice::Auto).unwrap();
             let fused = spans.fuse(&program);
             let stages: usize = spans.as_slice().iter().map(|span| span.stages.len()).sum();
             assert_eq!(
@@ -361,6 +361,6 @@ mod tests {
     #[test]
     fn no_spans_are_the_program() {
         let program = gcn(3, 4, 9, 3);
-        assert_eq!(Spans::of(&program, &SpanChoice::None).unwrap().fuse(&program), program);
+        assert_eq!(FusedStages::of(&program, &FusionChoice::None).unwrap().fuse(&program), program);
     }
 }
