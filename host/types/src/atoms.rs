@@ -1,90 +1,96 @@
 //! Atoms: a fixed division of rows, over which sums are computed in a fixed order.
 //!
-//! Sums of floating-point numbers depend on their order. Therefore rows are cut into [`Atoms`], by
-//! the graph alone, and sums over rows follow a fixed tree over the atoms ([`Tree`]). Intervals
-//! consist of whole atoms ([`Intervals`]). An interval computes the sums of its largest complete
-//! nodes ([`Atoms::nodes`]), and [`crate::Combine`] adds them up. The additions are the same for
+//! The sum of floating-point numbers depends on the order of the additions. Therefore the rows of a
+//! graph are divided into [`Atoms`] (consecutive rows of about equal work), and the division
+//! depends on the graph alone. Sums over rows follow a fixed tree over the atoms ([`Tree`]).
+//!
+//! An interval is a run of whole atoms that is scheduled as one unit ([`Intervals`]). A process
+//! that computes an interval returns the sums of its largest complete tree nodes
+//! ([`Atoms::nodes`]), and [`crate::Combine`] adds these sums up. The additions are the same for
 //! every number of intervals.
 
 use crate::error::{Error, Result};
 use crate::ids::IntervalId;
 use std::ops::Range;
 
-/// Maximum number of children of a node of the tree.
+/// Maximum number of children of a node of the summation tree.
 pub const FAN_OUT: u32 = 8;
-/// Maximum number of atoms of a graph.
+/// Maximum number of atoms (units of the fixed summation order) of a graph.
 pub const MAX_ATOMS: u32 = 256;
-/// Minimum number of rows per atom, for graphs of at most [`FEW_ATOMS`] atoms.
+/// Minimum number of rows per atom, for graphs of at most [`FEW_ATOMS`] atoms. An atom is a run of
+/// rows that is summed as one unit.
 pub const ROWS_PER_ATOM: u32 = 32;
-/// Maximum number of atoms, unless each atom has at least [`ROWS_PER_LATER_ATOM`] rows.
+/// Maximum number of atoms of a graph with fewer than [`ROWS_PER_LATER_ATOM`] rows per atom.
 pub const FEW_ATOMS: u32 = 64;
 /// Minimum number of rows per atom, for graphs of more than [`FEW_ATOMS`] atoms. Each atom may need
 /// a partial sum of every weight gradient, so a graph has more atoms only if these are large.
 pub const ROWS_PER_LATER_ATOM: u32 = 1024;
-/// Maximum number of atoms of a batch of tabular rows, and so of micro-batches per update: three
-/// levels of the tree.
+/// Maximum number of atoms of a batch of tabular rows: three levels of the summation tree. It also
+/// limits the number of micro-batches per update.
 pub const MAX_BATCH_ATOMS: u32 = 512;
-/// Minimum number of rows per atom of a batch, and so per micro-batch.
+/// Minimum number of rows per atom of a batch. A micro-batch consists of whole atoms, so it has at
+/// least this number of rows too.
 pub const ROWS_PER_BATCH_ATOM: u32 = 8;
-/// Work below which the default is one interval. Work is the number of edges and stored features,
-/// plus [`ROW_WORK`] per row.
+/// Work below which a run has one interval by default. Work is the number of edges and stored
+/// features, plus [`ROW_WORK`] per row.
 pub const SMALL_WORK: u64 = 200_000;
-/// Number of edges whose work equals that of a row's matrix products. It matters for small graphs.
-/// In large graphs most of the work is in the edges.
+/// Work of a row's matrix products, expressed as a number of edges. It matters for small graphs
+/// only, because in large graphs most of the work is in the edges.
 pub const ROW_WORK: u64 = 8;
-/// Default number of intervals, as pairs of (maximum, work per interval). The largest count of all
-/// pairs is taken.
+/// Rules for the default number of intervals, as pairs of (maximum, work per interval). Each pair
+/// yields a number, and the largest of them is used.
 ///
 /// Work is the number of rows, edges and stored features. A few intervals let threads balance a
-/// load that the work does not predict. More intervals follow only if each is large, because a
-/// gather of many rows reuses each block of source rows more often.
+/// load that the work does not predict. A gather of many rows reuses each block of source rows more
+/// often than a gather of few rows. Therefore more intervals follow only if each is large.
 pub const INTERVAL_WORK: [(u64, u64); 3] = [(8, 300_000), (16, 2_000_000), (FEW_ATOMS as u64, 16_000_000)];
 
-/// A node of the tree. The nodes of level 0 are atoms, and a node of level l + 1 has up to
+/// Node of the summation tree. The nodes of level 0 are atoms. A node of level l + 1 has up to
 /// [`FAN_OUT`] children of level l.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Node {
-    /// Level, from 0 for atoms.
+    /// Level in the tree. Atoms have level 0.
     pub level: u8,
-    /// Index in its level, from left to right.
+    /// Index among the nodes of the level, from left to right.
     pub index: u32,
 }
 
 impl Node {
-    /// Returns the node of an atom.
+    /// Returns the tree node of an atom, which has level 0.
     #[must_use]
     pub const fn atom(index: u32) -> Self {
         Self { level: 0, index }
     }
 }
 
-/// Summation tree over a number of atoms. It has indices and no values.
+/// Shape of the summation tree over a number of atoms. It describes which sums are added, and holds
+/// no values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
     atoms: u32,
 }
 
 impl Tree {
-    /// Creates the tree over `atoms` atoms. If `atoms` is 0, the tree has one.
+    /// Creates the tree over `atoms` atoms. If `atoms` is 0, the tree has one atom.
     #[must_use]
     pub const fn new(atoms: u32) -> Self {
         Self { atoms: if atoms == 0 { 1 } else { atoms } }
     }
 
-    /// Returns the number of atoms.
+    /// Returns the number of atoms, which are the leaves of the tree.
     #[must_use]
     pub const fn atoms(self) -> u32 {
         self.atoms
     }
 
-    /// Returns the number of nodes of a level.
+    /// Returns the number of nodes at a level of the tree.
     #[must_use]
     pub fn width(self, level: u8) -> u32 {
         (0..level).fold(self.atoms, |width, _| width.div_ceil(FAN_OUT))
     }
 
-    /// Returns the node over all atoms. Its level is 0 for one atom, 1 for up to 8, 2 for up to 64,
-    /// and 3 for up to 512.
+    /// Returns the root, which is the node over all atoms. Its level is 0 for one atom, 1 for up to
+    /// 8 atoms, 2 for up to 64, and 3 for up to 512.
     #[must_use]
     pub fn root(self) -> Node {
         let mut level = 0;
@@ -104,7 +110,7 @@ impl Tree {
         end(u64::from(node.index))..end(u64::from(node.index) + 1)
     }
 
-    /// Returns the children of a node, in order. An atom has none.
+    /// Returns the children of a node, in order. An atom has no children.
     pub fn children(self, node: Node) -> impl Iterator<Item = Node> {
         let below = node.level.checked_sub(1);
         let first = node.index.saturating_mul(FAN_OUT);
@@ -113,8 +119,8 @@ impl Tree {
             .map(move |index| Node { level: below.unwrap_or(0), index })
     }
 
-    /// Returns the largest complete nodes that make up a range of atoms, from left to right. Atoms
-    /// that do not exist are ignored.
+    /// Returns the largest complete nodes that make up a range of atoms, from left to right. Atom
+    /// numbers past the last atom are ignored.
     #[must_use]
     pub fn nodes(self, run: Range<u32>) -> Vec<Node> {
         let run = run.start..run.end.min(self.atoms);
@@ -139,19 +145,22 @@ impl Tree {
     }
 }
 
-/// Division of a graph's rows into atoms of about equal work.
+/// Division of a graph's rows into atoms: runs of consecutive rows with about equal work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Atoms {
-    /// First row of each atom, followed by the number of rows: atoms + 1 values.
+    /// First row of each atom, followed by the number of rows. The list has one value more than
+    /// there are atoms.
     starts: Vec<u32>,
-    /// Sum of the work before each atom, followed by the total: atoms + 1 values.
+    /// Total work of all earlier atoms, for each atom, followed by the work of all atoms. The list
+    /// has one value more than there are atoms.
     work: Vec<u64>,
 }
 
 impl Atoms {
-    /// Returns the number of atoms of a graph with `rows` rows: the largest power of two up to rows
-    /// / 32, from 1 to 64, or up to rows / 1,024 and 256, whichever is more. For instance Cora with
-    /// 2,708 rows has 64 atoms, and a graph of 131,072 rows has 128.
+    /// Returns the number of atoms of a graph with `rows` rows. It is the larger of two powers of
+    /// two: the largest one up to rows / 32, between 1 and 64, and the largest one up to rows /
+    /// 1,024 and 256. For instance, Cora with 2,708 rows has 64 atoms, and a graph of 131,072 rows
+    /// has 128.
     #[must_use]
     pub fn count_for(rows: u32) -> u32 {
         let few = (rows / ROWS_PER_ATOM).clamp(1, FEW_ATOMS);
@@ -159,23 +168,23 @@ impl Atoms {
         1 << few.max(many).ilog2()
     }
 
-    /// Cuts the rows of a graph into atoms of about equal work. The work of a row is one more than
-    /// its number of edges. `offsets` are the row offsets of its compressed adjacency: rows + 1 values that ascend
-    /// from 0. Each atom has at least one row.
+    /// Divides the rows of a graph into atoms of about equal work. The work of a row is one more
+    /// than its number of edges. `offsets` are the row offsets of the graph's compressed adjacency:
+    /// rows + 1 values that ascend from 0. Each atom has at least one row.
     ///
     /// # Errors
-    /// [`Error::Rows`] if there is no row, if there are 2^32 rows or more, or if `offsets` do not
-    /// ascend.
+    /// Returns [`Error::Rows`] if there is no row, if there are 2^32 rows or more, or if `offsets`
+    /// do not ascend.
     pub fn new(offsets: &[u64]) -> Result<Self> {
         Self::of_groups(offsets, 1)
     }
 
-    /// Does the same for rows in groups of `group` consecutive rows. Each atom has at least one
-    /// group, and no group is divided.
+    /// Divides rows into atoms like [`Atoms::new`], but keeps groups of `group` consecutive rows
+    /// (for instance sequences) together. Each atom has at least one group.
     ///
     /// # Errors
-    /// Those of [`Atoms::new`], and [`Error::Rows`] if the number of rows is not a multiple of
-    /// `group`.
+    /// Returns [`Error::Rows`] if the number of rows is not a multiple of `group`, and in the cases
+    /// of [`Atoms::new`].
     pub fn of_groups(offsets: &[u64], group: u32) -> Result<Self> {
         let rows = offsets.len().saturating_sub(1);
         let count_rows = u32::try_from(rows).ok().filter(|&rows| rows > 0 && rows < u32::MAX);
@@ -188,7 +197,7 @@ impl Atoms {
         if let Some(row) = offsets.windows(2).position(|pair| pair[0] > pair[1]) {
             return Err(Error::Rows {
                 found: format!(
-                    "row offsets that fall from {} to {} at row {row}",
+                    "row offsets that decrease from {} to {} at row {row}",
                     offsets[row],
                     offsets[row + 1]
                 ),
@@ -233,9 +242,9 @@ impl Atoms {
         Ok(Self { starts, work })
     }
 
-    /// Creates `count` atoms of about equally many groups, for the rows of a batch. If there are
-    /// fewer groups than atoms, some atoms have no row, so that batches of all sizes have the same
-    /// tree.
+    /// Creates `count` atoms for the rows of a batch, with about equal numbers of groups. A group
+    /// is `group` consecutive rows. If there are fewer groups than atoms, some atoms have no row.
+    /// Batches of all sizes therefore have the same summation tree.
     #[must_use]
     pub fn even(count: u32, groups: u32, group: u32) -> Self {
         let start =
@@ -245,36 +254,36 @@ impl Atoms {
         Self { starts, work }
     }
 
-    /// Returns the number of atoms of a batch: the largest power of two up to rows /
-    /// [`ROWS_PER_BATCH_ATOM`], at least 1 and at most [`MAX_BATCH_ATOMS`], and no more than there
-    /// are groups of rows that stay together.
+    /// Returns the number of atoms of a batch. It is the largest power of two up to rows /
+    /// [`ROWS_PER_BATCH_ATOM`], between 1 and [`MAX_BATCH_ATOMS`]. It is also at most the number of
+    /// groups of `group` rows, which stay together.
     #[must_use]
     pub fn count_of_batch(rows: u32, group: u32) -> u32 {
         let wanted = (rows / ROWS_PER_BATCH_ATOM).min(rows / group.max(1));
         1 << wanted.clamp(1, MAX_BATCH_ATOMS).ilog2()
     }
 
-    /// Returns the number of atoms of `rows` rows in groups: [`Atoms::count_for`], but at most the
-    /// number of groups.
+    /// Returns the number of atoms of `rows` rows in groups of `group` rows. It is
+    /// [`Atoms::count_for`], limited to the number of groups.
     #[must_use]
     fn count_of(rows: u32, group: u32) -> u32 {
         let groups = (rows / group.max(1)).max(1);
         Self::count_for(rows).min(1 << groups.ilog2())
     }
 
-    /// Returns the number of atoms.
+    /// Returns the number of atoms into which the rows are divided.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.tree().atoms()
     }
 
-    /// Returns the number of rows.
+    /// Returns the number of rows of all atoms.
     #[must_use]
     pub fn rows(&self) -> u32 {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Returns the total work: the number of rows and edges.
+    /// Returns the work of all atoms: the number of rows and edges.
     #[must_use]
     pub fn work(&self) -> u64 {
         self.work.last().copied().unwrap_or(0)
@@ -293,21 +302,23 @@ impl Atoms {
         Tree::new(u32::try_from(self.starts.len() - 1).unwrap_or(MAX_ATOMS))
     }
 
-    /// Returns the rows of a range of atoms. Atoms that do not exist have no rows.
+    /// Returns the rows of a range of atoms. Atom numbers past the last atom have no rows.
     #[must_use]
     pub fn row_range(&self, run: Range<u32>) -> Range<u32> {
         let row = |atom: u32| self.starts.get(atom as usize).copied().unwrap_or(self.rows());
         row(run.start)..row(run.end)
     }
 
-    /// Returns the nodes whose sums an interval of these atoms computes ([`Tree::nodes`]).
+    /// Returns the summation-tree nodes whose sums an interval of these atoms computes
+    /// ([`Tree::nodes`]).
     #[must_use]
     pub fn nodes(&self, run: Range<u32>) -> Vec<Node> {
         self.tree().nodes(run)
     }
 }
 
-/// Division of a graph's atoms into intervals of about equal work.
+/// Division of a graph's atoms into intervals of about equal work. An interval is a run of atoms
+/// that is scheduled as one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intervals {
     /// First atom of each interval, followed by the number of atoms.
@@ -317,10 +328,11 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    /// Cuts `atoms` into `count` intervals of about equal work. Each has at least one atom.
+    /// Divides `atoms` into `count` intervals of about equal work. Each interval has at least one
+    /// atom.
     ///
     /// # Errors
-    /// [`Error::IntervalCount`] if `count` is 0 or more than the number of atoms.
+    /// Returns [`Error::IntervalCount`] if `count` is 0 or more than the number of atoms.
     pub fn new(atoms: &Atoms, count: u32) -> Result<Self> {
         let most = atoms.count();
         if count == 0 || count > most {
@@ -343,8 +355,9 @@ impl Intervals {
     }
 
     /// Returns the default number of intervals of a graph with `features` stored features. It is 1
-    /// if the work is below [`SMALL_WORK`], and otherwise follows [`INTERVAL_WORK`], as a power of
-    /// two from 2 to the number of atoms. It depends on the data and not on threads or workers.
+    /// if the work is below [`SMALL_WORK`]. Otherwise it follows [`INTERVAL_WORK`], and is a power
+    /// of two from 2 to the number of atoms. The number depends on the data alone, and not on
+    /// threads or workers.
     #[must_use]
     pub fn default_count(atoms: &Atoms, features: u64) -> u32 {
         let work = atoms.work().saturating_add(features);
@@ -374,7 +387,7 @@ impl Intervals {
         range(&self.rows, interval)
     }
 
-    /// Returns all intervals, in order.
+    /// Returns the ids of all intervals, in order.
     pub fn ids(&self) -> impl Iterator<Item = IntervalId> + use<> {
         (0..self.count()).map(IntervalId)
     }
@@ -388,7 +401,7 @@ fn range(starts: &[u32], interval: IntervalId) -> Range<u32> {
     }
 }
 
-/// Returns total * part / parts, without overflow.
+/// Returns `total * part / parts`, computed without overflow.
 fn share(total: u64, part: u32, parts: u32) -> u64 {
     let share = u128::from(total) * u128::from(part) / u128::from(parts.max(1));
     u64::try_from(share).unwrap_or(u64::MAX)

@@ -1,8 +1,9 @@
-//! The order in which partial sums over rows are added.
+//! Order in which partial sums over rows are added.
 //!
 //! Each node of the [`Tree`] is the sum of its children in order, starting from +0.0. Any process
-//! may compute a node: an interval computes the nodes that it covers, and the remaining additions
-//! follow once all intervals are done. [`Combine`] is the list of these additions.
+//! may compute a node. An interval (a run of rows that is scheduled as one unit) computes the nodes
+//! that it covers completely. The remaining additions follow after all intervals are done.
+//! [`Combine`] is the list of these additions.
 //!
 //! ```
 //! use eciton_types::{Combine, Tree};
@@ -13,37 +14,39 @@
 //! let partials = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 100.0]; // width 1
 //! let mut scratch = vec![0.0; combine.scratch_len(1)];
 //! assert_eq!(combine.sum(&partials, 1, &mut scratch)?, [136.0]);
+//!
 //! # Ok::<(), eciton_types::Error>(())
 //! ```
 
 use crate::atoms::{Node, Tree};
 use crate::error::{Error, Result};
 
-/// One addition. An accumulator's index is the level of the node that it holds.
+/// One addition of a [`Combine`] list. Each level of the summation tree has one accumulator, whose
+/// index is the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sum {
-    /// Sets an accumulator to +0.0.
+    /// Sets an accumulator to +0.0, to start the sum of a node.
     Start {
-        /// Index of the accumulator.
+        /// Index of the accumulator: the level of its node in the tree.
         level: u8,
     },
     /// Adds a partial sum to an accumulator.
     AddPartial {
-        /// Index of the accumulator.
+        /// Index of the accumulator: the level of its node in the tree.
         level: u8,
-        /// Index of the partial sum in the list that [`Combine::new`] got.
+        /// Index of the partial sum in the list that was passed to [`Combine::new`].
         partial: usize,
     },
-    /// Adds a complete accumulator to the one of the level above.
+    /// Adds a complete accumulator to the accumulator of the next level.
     AddLevel {
-        /// Index of the accumulator that is added to.
+        /// Index of the accumulator that receives the sum.
         level: u8,
-        /// Index of the accumulator that is added: level - 1.
+        /// Index of the accumulator that is added. It is `level` - 1.
         from: u8,
     },
 }
 
-/// List of the additions that make the sum of one node from partial sums.
+/// List of the additions that compute the sum of one tree node from partial sums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Combine {
     steps: Vec<Sum>,
@@ -52,13 +55,14 @@ pub struct Combine {
 }
 
 impl Combine {
-    /// Creates the additions that make the sum of `target` from `partials`. The partial sums are
-    /// ordered from left to right, cover `target` exactly and do not overlap. For the sum of a
-    /// round they are the nodes of all intervals and `target` is the root; within an interval they
-    /// are its atoms and `target` is one of its nodes.
+    /// Creates the additions that compute the sum of the tree node `target` from `partials`. The
+    /// partial sums are ordered from left to right, cover `target` exactly and do not overlap.
+    ///
+    /// For the sum of a round, the partial sums are the nodes of all intervals, and `target` is the
+    /// root. Within an interval, they are the interval's atoms, and `target` is one of its nodes.
     ///
     /// # Errors
-    /// [`Error::Cover`] if the partial sums have gaps, overlap or are out of order.
+    /// Returns [`Error::Cover`] if the partial sums have gaps, overlap or are out of order.
     pub fn new(tree: Tree, partials: &[Node], target: Node) -> Result<Self> {
         let mut combine = Self { steps: Vec::new(), partials: partials.len(), level: target.level };
         let mut next = 0;
@@ -93,19 +97,20 @@ impl Combine {
         Ok(())
     }
 
-    /// Returns the additions, in order. There are none if the only partial sum is the result.
+    /// Returns the additions, in order. The list is empty if the only partial sum is already the
+    /// result.
     #[must_use]
     pub fn steps(&self) -> &[Sum] {
         &self.steps
     }
 
-    /// Returns the index of the accumulator that has the result after all additions.
+    /// Returns the index of the accumulator that holds the result after all additions.
     #[must_use]
     pub fn level(&self) -> u8 {
         self.level
     }
 
-    /// Returns the number of partial sums.
+    /// Returns the number of partial sums that the additions read.
     #[must_use]
     pub fn partials(&self) -> usize {
         self.partials
@@ -118,11 +123,11 @@ impl Combine {
         (usize::from(self.level) + 1).saturating_mul(width)
     }
 
-    /// Does the additions. `partials` has the `width` values of each partial sum, one after
-    /// another. The result is in `scratch`, or in `partials` if nothing had to be added.
+    /// Runs the additions. `partials` has the `width` values of each partial sum, one after
+    /// another. The returned slice lies in `scratch`, or in `partials` if there is nothing to add.
     ///
     /// # Errors
-    /// [`Error::PartialLength`] if a slice is too short.
+    /// Returns [`Error::PartialLength`] if a slice is too short.
     pub fn sum<'a>(&self, partials: &'a [f32], width: usize, scratch: &'a mut [f32]) -> Result<&'a [f32]> {
         let wanted = self.partials.saturating_mul(width);
         if partials.len() != wanted {
@@ -172,12 +177,12 @@ mod tests {
     use super::*;
     use eciton_gather::random::SplitMix64;
 
-    /// A number in [0, 1).
+    /// Returns a random number in [0, 1).
     fn unit(random: &mut SplitMix64) -> f32 {
         (random.next_u64() >> 40) as f32 / (1u32 << 24) as f32
     }
 
-    /// Cuts 0..atoms into `count` runs at random.
+    /// Divides 0..atoms into `count` random runs.
     fn random_runs(random: &mut SplitMix64, atoms: u32, count: u32) -> Vec<std::ops::Range<u32>> {
         let mut cuts: Vec<u32> = (1..atoms).collect();
         random.shuffle(&mut cuts);
@@ -187,7 +192,7 @@ mod tests {
         cuts.windows(2).map(|pair| pair[0]..pair[1]).collect()
     }
 
-    /// Sums as a run does: each interval sums its atoms into nodes, and then all nodes are
+    /// Sums as a training run does: each interval sums its atoms into nodes, and then all nodes are
     /// combined.
     fn reduce(tree: Tree, runs: &[std::ops::Range<u32>], atoms: &[f32], width: usize) -> Vec<f32> {
         let mut scratch = vec![f32::NAN; 4 * width];

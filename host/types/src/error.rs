@@ -1,49 +1,50 @@
-//! Errors of atoms and of the sums over them.
+//! Errors of atoms (the units of the fixed summation order) and of sums over them.
 
 use crate::atoms::Node;
 
-/// The result of a function of this crate.
+/// Result of a function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Reasons why rows cannot be cut or added up. None is worth a retry.
+/// Reasons why rows cannot be divided or added up. The same input fails again, so no error is worth
+/// a retry.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A graph that cannot be cut into atoms.
-    #[error("cannot cut the graph's rows: found {found}, need {allowed}")]
+    /// The graph cannot be divided into atoms.
+    #[error("cannot divide the graph's rows: found {found}, expected {allowed}")]
     Rows {
-        /// The number of rows or the offsets found.
+        /// Number of rows, or the row offsets, that were found.
         found: String,
-        /// The values allowed.
+        /// Values that are allowed.
         allowed: String,
     },
-    /// An interval count that the graph does not have.
-    #[error("{found} intervals asked for a graph of {rows} rows: choose 1 to {most}")]
+    /// The graph cannot be divided into this number of intervals.
+    #[error("cannot divide {rows} rows into {found} intervals: choose 1 to {most} intervals")]
     IntervalCount {
-        /// The number of intervals requested.
+        /// Requested number of intervals.
         found: u32,
-        /// The maximum: one interval per atom.
+        /// Maximum number of intervals: one interval per atom.
         most: u32,
         /// Number of rows of the graph.
         rows: u32,
     },
-    /// Partial sums that do not make up the sum asked for (a defect of the caller).
-    #[error("partial {place} is {found:?}, but the sum needs {wanted:?} there")]
+    /// The partial sums do not make up the requested sum. This is a defect of the caller.
+    #[error("partial sum {place} is of {found:?}, but the sum needs {wanted:?} at this index")]
     Cover {
-        /// The node needed. `None` if no further node is.
+        /// Tree node that the sum needs at this index. `None` if the sum needs no further node.
         wanted: Option<Node>,
-        /// The node given. `None` if no further node is.
+        /// Tree node that the caller passed at this index. `None` if there is no further node.
         found: Option<Node>,
         /// Index in the list of partial sums.
         place: usize,
     },
-    /// A slice of another length than the sum needs (a defect of the caller).
+    /// A slice has another length than the sum needs. This is a defect of the caller.
     #[error("{what} hold {found} values, but the sum needs {wanted}")]
     PartialLength {
         /// Name of the slice.
         what: &'static str,
-        /// Its length.
+        /// Number of values in the slice.
         found: usize,
-        /// The length needed.
+        /// Number of values that the sum needs.
         wanted: usize,
     },
 }

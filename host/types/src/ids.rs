@@ -1,4 +1,4 @@
-//! Index types. Each kind of index has its own type, so that two of them cannot be swapped. All
+//! Index types. Each kind of index has its own type, so that two kinds cannot be mixed up. All ids
 //! print as plain numbers.
 
 use serde::{Deserialize, Serialize};
@@ -30,53 +30,60 @@ macro_rules! id {
 
 id! {
     /// Number of an optimiser step, from 1. Round 0 is the state before training. An epoch has one
-    /// round per batch, or one if it has no batches.
+    /// round for each batch. If the run has no batches, an epoch is one round.
     Round(u32)
 }
 id! {
-    /// Index of a layer in the user's model, from 0. The loss head has the index after the last
-    /// layer.
+    /// Index of a layer in the user's model, from 0. The index after the last layer is that of the
+    /// loss.
     Layer(u16)
 }
 id! {
-    /// Index of a stage in its program, from 0.
+    /// Index of a stage in its program, from 0. A stage is one operation of the program, forward or
+    /// backward.
     StageId(u16)
 }
 id! {
-    /// Index of an interval of rows, from 0.
+    /// Index of an interval, from 0. An interval is a run of rows (vertices) that is scheduled as
+    /// one unit.
     IntervalId(u32)
 }
 id! {
-    /// Number of updates that the weights have had. Version 0 has the initial values. In
-    /// synchronous mode round r publishes version r.
+    /// Version of the weights: the number of updates so far. Version 0 has the initial values. In
+    /// synchronous mode, round r writes version r.
     Version(u64)
 }
 id! {
-    /// Number of an attempt at a step, from 0.
+    /// Number of an attempt at a step, from 0. A step has several attempts if tasks fail or are
+    /// relaunched.
     Attempt(u32)
 }
 id! {
-    /// Index of a row buffer in its program: a matrix with one row for each row of its domain.
+    /// Index of a slot in its program. A slot is a row buffer: a matrix with one row for each row
+    /// of its domain.
     SlotId(u16)
 }
 id! {
-    /// Index of a relation in its program: for each row, the list of rows that a gather reads.
+    /// Index of a relation in its program. A relation has, for each row, the list of rows that a
+    /// gather reads.
     RelationId(u16)
 }
 id! {
-    /// Index of a domain in its program: a kind of rows, such as vertices or graphs.
+    /// Index of a domain in its program. A domain is a kind of rows, such as vertices or graphs.
     DomainId(u16)
 }
 id! {
-    /// Index of a memory region that several slots use, one after another (`eciton_program::Buffers`).
+    /// Index of a memory region that several slots (row buffers) use, one after another
+    /// (`eciton_program::Buffers`).
     BufferId(u16)
 }
 id! {
-    /// Index of a parameter in its program.
+    /// Index of a trained parameter in its program.
     ParameterId(u16)
 }
 id! {
-    /// Index of an operation in its program: a kernel or a host operator, with its attributes.
+    /// Index of an operation in its program. An operation is a kernel or a host operator, with its
+    /// attributes.
     OperationId(u16)
 }
 

@@ -1,17 +1,29 @@
-//! The names that tasks, frames and messages use: ids, keys of tensors, locations, signatures of
-//! kernels, and the atoms that rows and their sums are cut into.
+//! Types that tasks, frames and messages have in common: ids, keys of tensors, locations,
+//! signatures of kernels, and the atoms of the fixed summation order.
 //!
-//! Kernels, transports and connections need these and nothing else of a plan. A stage on an
-//! interval in a round is a [`Step`], an attempt at it a [`Task`], and a tensor that it reads or
-//! leaves has a [`TensorKey`]. What a kernel takes and gives is its [`Signature`]. Rows are cut
-//! into [`Atoms`], a grid that depends on the graph alone, and sums over rows follow a fixed
-//! [`Tree`] over it, so any number of [`Intervals`] gives the same bits: [`Atoms::nodes`] returns
-//! the partial sums of an interval, and [`Combine`] adds them up.
+//! The kernels, transports and connections of a run need only these types, and not the program or
+//! the plan. The types build on these terms:
+//!
+//! * A *stage* is one operation of a stage program, forward or backward.
+//! * An *interval* is a run of rows (vertices) that is scheduled as one unit.
+//! * A *round* is one optimiser step.
+//! * A [`Step`] is one stage on one interval in one round. A [`Task`] is an attempt at a step.
+//! * A *slot* is a row buffer that stages read and write. A [`TensorKey`] identifies the rows of a
+//!   slot, or the values of a parameter.
+//! * A *lane* is a worker's share of the pipeline: stages that run one after another on the same
+//!   worker.
+//! * A *pass* is one run of a scheduler, for training or for an evaluation.
+//!
+//! A [`Signature`] describes the inputs, outputs and parameters of a kernel. Rows are divided into
+//! [`Atoms`], which depend on the graph alone, and sums over rows follow a fixed [`Tree`] over the
+//! atoms. Any number of [`Intervals`] therefore gives the same bits: [`Atoms::nodes`] returns the
+//! partial sums of an interval, and [`Combine`] adds them up.
 //!
 //! ```
 //! use eciton_types::{IntervalId, Location, Round, StageId, Step};
 //! let step = Step { round: Round(1), stage: StageId(2), interval: IntervalId(3) };
 //! assert_eq!(Location::worker(0).to_string(), "worker 0");
+//!
 //! # let _ = step;
 //! ```
 

@@ -1,49 +1,52 @@
-//! Locations: where work is done, and where tensors lie.
+//! Locations: the processes where work is done and where tensors are stored.
 
 use std::fmt::{self, Display};
 
 use serde::{Deserialize, Serialize};
 
-/// A process that computes or keeps tensors: this host, a worker, or the process of a function. All
-/// have numbers of one space, so that a record of where something is has one field, which is never
-/// empty.
+/// Process that computes or stores tensors: this host, a worker, or the process of a function. All
+/// locations share one number space, so a record of a tensor's location needs one field, which is
+/// never empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Location(u32);
 
-/// Number of the first function. Those of workers lie between the host's and this one.
+/// Number of the first function's location. The numbers of workers lie between the host's number,
+/// 0, and this one.
 const FUNCTIONS: u32 = 1 << 31;
 
 impl Location {
-    /// This host.
+    /// Location of this host.
     pub const HOST: Self = Self(0);
 
-    /// The worker of an index, that of its token. Indices from 2^31 - 2 on share a location.
+    /// Returns the location of the worker with this index. All indices from 2^31 - 2 on have the
+    /// same location.
     #[must_use]
     pub const fn worker(index: u32) -> Self {
         let last = FUNCTIONS - 2;
         Self(1 + if index < last { index } else { last })
     }
 
-    /// The function's process that answered as the `index`-th, from 0.
+    /// Returns the location of a function's process. `index` is its number, from 0, in the order in
+    /// which the processes first answered.
     #[must_use]
     pub const fn function(index: u32) -> Self {
         Self(FUNCTIONS.saturating_add(index))
     }
 
-    /// The locations of workers, in order of their indices.
+    /// Returns the locations of all possible workers, in the order of their indices.
     pub fn workers() -> impl Iterator<Item = Self> {
         (0..FUNCTIONS - 1).map(Self::worker)
     }
 
-    /// Returns whether this is a worker.
+    /// Returns true if this location is a worker.
     #[must_use]
     pub const fn is_worker(self) -> bool {
         1 <= self.0 && self.0 < FUNCTIONS
     }
 
-    /// The index of a worker, for tables of workers. For other locations the result is beyond any
-    /// table.
+    /// Returns the index of a worker, for tables of workers. For other locations it returns
+    /// `usize::MAX`, which is past the end of any table.
     #[must_use]
     pub const fn index(self) -> usize {
         if self.is_worker() { self.0 as usize - 1 } else { usize::MAX }

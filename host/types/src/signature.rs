@@ -1,61 +1,63 @@
 //! Signatures of kernels, as plain data.
 //!
-//! They mirror `interface vertex` and `interface edge` of the kernel contract
-//! (`wit/kernel/kernel.wit`). The driver reads them from the kernel, so that planning needs no
-//! WebAssembly.
+//! The types mirror `interface vertex` and `interface edge` of the kernel contract
+//! (`wit/kernel/kernel.wit`). The driver reads signatures from the kernels, so that planning needs
+//! no WebAssembly.
 
 use serde::{Deserialize, Serialize};
 
-/// Name of the attribute with the number of consecutive rows that form a sequence.
+/// Name of the attribute that gives the number of consecutive rows in a sequence.
 pub const GROUP: &str = "group";
 
-/// Name of the attribute with the inputs and parameters, separated by spaces, of which a kernel
-/// reads only signs and scales (docs/reference/contract.md).
+/// Name of the attribute that lists inputs and parameters of which a kernel reads only signs and
+/// scales. The names are separated by spaces (docs/reference/contract.md).
 pub const SIGNS: &str = "signs";
 
-/// Inputs, outputs and parameters of a layer, for given input extents and attributes.
+/// Inputs, outputs and parameters that a kernel declares, for given input extents and attributes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Signature {
-    /// Blocks of rows that `forward` reads. An edge kernel has two: source and target.
+    /// Blocks of rows that `forward` reads. An edge kernel has two or three: source, target and, if
+    /// it reads them, edge features.
     pub inputs: Vec<RowsSpec>,
-    /// Parameters, in the kernel's order.
+    /// Parameters, in the order in which the kernel declares them.
     pub parameters: Vec<ParameterSpec>,
     /// Blocks of rows that `forward` writes.
     pub outputs: Vec<RowsSpec>,
-    /// Blocks of rows that `forward` stashes for `backward`, in addition to inputs and outputs.
+    /// Blocks of rows that `forward` stashes for `backward`, in addition to its inputs and outputs.
     pub kept: Vec<RowsSpec>,
-    /// Forward rows that `backward` reads. For edge kernels the contract fixes them.
+    /// Inputs and outputs of `forward` that `backward` reads. For edge kernels, the contract fixes
+    /// them.
     pub backward_needs: BackwardNeeds,
-    /// Targets of the function `loss`, which does forward, loss and backward in one call. If
-    /// `None`, the kernel has no such function.
+    /// Kind of targets of the function `loss`, which computes forward, loss and backward in one
+    /// call. If `None`, the kernel has no such function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<TargetKind>,
-    /// Additional fields of an edge kernel. If `None`, this is a vertex kernel.
+    /// Additional fields of an edge kernel. If `None`, the kernel is a vertex kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges: Option<EdgeSignature>,
 }
 
-/// Kind of training targets.
+/// Kind of training targets that a loss compares rows with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetKind {
-    /// One class per row.
+    /// One class number per row.
     Classes,
-    /// Numbers: one per column of the first output.
+    /// One number per row for each column of the first output.
     Values,
 }
 
-/// Fields of a signature that only edge kernels have.
+/// Fields of a [`Signature`] that only edge kernels have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeSignature {
-    /// Rows that the backward step of the target side writes for that of the source side.
+    /// Rows that the first backward step (by target) writes for the second one (by source).
     pub passed: RowsSpec,
 }
 
 /// Name and shape of a block of rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowsSpec {
-    /// Name, for instance `rows`.
+    /// Name of the block, for instance `rows`.
     pub name: String,
     /// Extents of one row, without the number of rows.
     pub extents: Vec<u32>,
@@ -69,60 +71,63 @@ impl RowsSpec {
     }
 }
 
-/// Name, shape and initial values of a parameter.
+/// Name, shape and initial values of a kernel's parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ParameterSpec {
-    /// Name, for instance `weight`.
+    /// Name of the parameter, for instance `weight`.
     pub name: String,
-    /// Extents, rows first.
+    /// Extents of the matrix, rows first.
     pub shape: Vec<u32>,
-    /// Distribution of the initial values.
+    /// Distribution of the parameter's initial values.
     pub initialiser: Initialiser,
 }
 
 impl ParameterSpec {
-    /// Returns the number of values, or `None` above 2^32 - 1.
+    /// Returns the number of values of the parameter, or `None` above 2^32 - 1.
     #[must_use]
     pub fn values(&self) -> Option<u32> {
         self.shape.iter().try_fold(1u32, |len, &e| len.checked_mul(e))
     }
 }
 
-/// Distribution of a parameter's initial values. They are drawn from the contract's generator with
-/// purpose 1, the parameter's index in its signature as stream, and its rows as global rows.
+/// Distribution of a parameter's initial values. The contract's random number generator draws the
+/// values with purpose 1. Its stream is the parameter's index in the signature, and its global rows
+/// are the rows of the parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Initialiser {
     /// All values are 0.
     Zeros,
-    /// All values are this one.
+    /// All values are this constant.
     Constant(f32),
     /// Uniform in +-sqrt(6 / (rows + columns)) (Glorot and Bengio 2010).
     GlorotUniform,
-    /// Uniform in +-this bound.
+    /// Uniform between minus and plus this bound.
     Uniform(f32),
-    /// Normal with mean 0 and this standard deviation. Kernels do not ask for it; models may.
+    /// Normal with mean 0 and this standard deviation. Models may request this distribution;
+    /// kernels do not.
     Normal(f32),
-    /// Orthogonal rows or columns, whichever are fewer, of this length. Kernels do not ask for it;
-    /// models may.
+    /// Orthogonal rows or columns, whichever are fewer, of this length. Models may request this
+    /// distribution; kernels do not.
     Orthogonal(f32),
 }
 
-/// Forward rows that `backward` reads, in addition to gradients, parameters and stashed rows.
+/// Inputs and outputs of `forward` that `backward` reads, in addition to gradients, parameters and
+/// stashed rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackwardNeeds {
-    /// True if it reads the inputs of `forward`.
+    /// True if `backward` reads the inputs of `forward`.
     pub inputs: bool,
-    /// True if it reads the outputs of `forward`.
+    /// True if `backward` reads the outputs of `forward`.
     pub outputs: bool,
 }
 
-/// Declaration of an attribute of a kernel.
+/// Declaration of an attribute that a kernel accepts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttributeSpec {
-    /// Name, for instance `out-features`.
+    /// Name of the attribute, for instance `out-features`.
     pub name: String,
-    /// Its meaning, in one sentence.
+    /// Meaning of the attribute, in one sentence.
     pub meaning: String,
     /// Default value. If `None`, the attribute is required.
     pub default: Option<Value>,
@@ -131,21 +136,21 @@ pub struct AttributeSpec {
 /// Name and value of an attribute that a kernel is opened with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attribute {
-    /// Name, for instance `out-features`.
+    /// Name of the attribute, for instance `out-features`.
     pub name: String,
-    /// Its value.
+    /// Value of the attribute.
     pub value: Value,
 }
 
 impl Attribute {
-    /// Creates an attribute.
+    /// Creates an attribute with this name and value.
     #[must_use]
     pub fn new(name: &str, value: Value) -> Self {
         Self { name: name.to_owned(), value }
     }
 }
 
-/// Value of an attribute, as model files have it.
+/// Value of an attribute, in one of the types that model files have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -153,9 +158,9 @@ pub enum Value {
     Integer(i64),
     /// A real number.
     Number(f64),
-    /// A text.
+    /// A string.
     Text(String),
-    /// A truth value.
+    /// A Boolean.
     Flag(bool),
 }
 
@@ -170,23 +175,23 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// Rows that a user's kernel computes on.
+/// Kind of rows that a user's kernel computes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum On {
-    /// Each row by itself: a kernel of `interface vertex`.
+    /// Each row separately, with a kernel of `interface vertex`.
     #[default]
     Rows,
-    /// Each vertex's in-neighbours, their rows and its own: a kernel of `interface edge`.
+    /// The rows of each vertex and of its in-neighbours, with a kernel of `interface edge`.
     Edges,
 }
 
 impl On {
-    /// All values with their names.
+    /// All kinds, with their names in model files.
     pub const ALL: [(&'static str, Self); 2] = [("rows", Self::Rows), ("edges", Self::Edges)];
 
-    /// Returns the name of the contract's interface that such a kernel exports, in quotes for
-    /// messages.
+    /// Returns the name of the contract's interface that a kernel of this kind exports, in quotes
+    /// for messages.
     #[must_use]
     pub const fn interface(self) -> &'static str {
         match self {
@@ -196,20 +201,21 @@ impl On {
     }
 }
 
-/// Weights of edges in a gather.
+/// Weights of the edges in a gather, which sums the rows of a vertex's neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Normalisation {
-    /// `D^-1/2 (A + I) D^-1/2`, where D has the in-degrees of A + I. The vertex itself is among the
-    /// terms.
+    /// `D^-1/2 (A + I) D^-1/2`, where D has the in-degrees of A + I. The sum includes the vertex's
+    /// own row.
     Symmetric,
-    /// 1 / in-degree of the vertex: the mean. The result is 0 for a vertex without in-neighbours.
+    /// 1 / in-degree of the vertex, which gives the mean. The result is 0 for a vertex without
+    /// in-neighbours.
     Mean,
-    /// 1: the sum.
+    /// Weight 1, which gives the sum.
     Sum,
 }
 
 impl Normalisation {
-    /// Returns the name that plans print.
+    /// Returns the name of the normalisation in printed plans.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -219,7 +225,7 @@ impl Normalisation {
         }
     }
 
-    /// Returns the normalisation with this name.
+    /// Returns the normalisation with this name, or `None` if there is no such name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         [Self::Symmetric, Self::Mean, Self::Sum].into_iter().find(|known| known.name() == name)

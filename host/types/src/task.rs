@@ -1,16 +1,17 @@
-//! Steps, the units of work of a run, and tasks, the attempts at them.
+//! Steps, which are the units of work of a run, and tasks, which are attempts at steps.
 
 use crate::ids::{Attempt, IntervalId, Round, StageId, Version};
 use serde::{Deserialize, Serialize};
 
-/// One stage on one interval in one round. The engine commits each step exactly once.
+/// Unit of work of a run: one stage on one interval in one round. The engine commits each step
+/// exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Step {
-    /// The round.
+    /// Round (optimiser step) that the work belongs to.
     pub round: Round,
-    /// The stage.
+    /// Stage of the program that is computed.
     pub stage: StageId,
-    /// The interval, whose rows the step writes.
+    /// Interval (run of rows) whose rows the step writes.
     pub interval: IntervalId,
 }
 
@@ -20,24 +21,25 @@ impl std::fmt::Display for Step {
     }
 }
 
-/// An attempt at a step, as an executor gets it. The answer is a pure function of kernel, inputs,
-/// parameters of version `weights`, attributes and seed, so all attempts have equal answers.
+/// Attempt at a step, as an executor receives it. The answer is a pure function of kernel, inputs,
+/// attributes, seed and the parameters of version `weights`. All attempts at a step therefore have
+/// equal answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Task {
-    /// The round.
+    /// Round (optimiser step) that the work belongs to.
     pub round: Round,
-    /// The stage.
+    /// Stage of the program that is computed.
     pub stage: StageId,
-    /// The interval, whose rows the step writes.
+    /// Interval (run of rows) whose rows the task writes.
     pub interval: IntervalId,
-    /// The attempt.
+    /// Number of this attempt at the step.
     pub attempt: Attempt,
-    /// The version of the weights that the task reads.
+    /// Version of the weights that the task reads.
     pub weights: Version,
 }
 
 impl Task {
-    /// Returns the step of this attempt.
+    /// Returns the step that this task attempts.
     #[must_use]
     pub const fn step(&self) -> Step {
         Step { round: self.round, stage: self.stage, interval: self.interval }
@@ -50,21 +52,22 @@ impl Task {
     }
 }
 
-/// Key of a task's answer. The keys of two attempts at one step differ in `attempt` only.
+/// Key that identifies a task's answer. The keys of two attempts at one step differ in `attempt`
+/// only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskKey {
-    /// The round.
+    /// Round (optimiser step) that the work belongs to.
     pub round: Round,
-    /// The stage.
+    /// Stage of the program that is computed.
     pub stage: StageId,
-    /// The interval, whose rows the step writes.
+    /// Interval (run of rows) whose rows the task writes.
     pub interval: IntervalId,
-    /// The attempt.
+    /// Number of this attempt at the step.
     pub attempt: Attempt,
 }
 
 impl TaskKey {
-    /// Returns the step of the task.
+    /// Returns the step that the task attempts.
     #[must_use]
     pub const fn step(&self) -> Step {
         Step { round: self.round, stage: self.stage, interval: self.interval }

@@ -1,4 +1,5 @@
-//! Keys of tensors that are stored, cached or sent, and so outlive the task that computed them.
+//! Keys of tensors that outlive the task that computed them, because they are stored, cached or
+//! sent.
 
 use std::fmt::{self, Display};
 
@@ -6,72 +7,78 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{IntervalId, ParameterId, Round, SlotId, Version};
 
-/// Key of a tensor in stores, caches, frames and messages. Tensors with equal keys have equal bits
-/// at all locations.
+/// Key that identifies a tensor in stores, caches, frames and messages. Tensors with equal keys
+/// have equal bits at all locations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TensorKey {
-    /// Rows of one interval that do not change between rounds, such as features.
+    /// Constant rows of one interval, such as features. They do not change between rounds
+    /// (optimiser steps).
     Inputs {
-        /// The slot.
+        /// Slot (row buffer) that the rows belong to.
         slot: SlotId,
-        /// The interval.
+        /// Interval (run of rows) that the tensor covers.
         interval: IntervalId,
     },
-    /// Rows of one interval in one round.
+    /// Rows of one interval in one round, such as activations or gradients.
     Rows {
-        /// Number of the pass. Two runs of the same program have different passes.
+        /// Number of the pass, which is one training or evaluation run of a program. Two passes of
+        /// the same program have different numbers.
         pass: u32,
-        /// The slot.
+        /// Slot (row buffer) that the rows belong to.
         slot: SlotId,
-        /// The round.
+        /// Round (optimiser step) in which the rows were computed.
         round: Round,
-        /// The interval.
+        /// Interval (run of rows) that the tensor covers.
         interval: IntervalId,
-        /// The source from which the worker got them.
+        /// Source from which the worker received the rows.
         via: Via,
     },
     /// Values of a parameter.
     Weight {
-        /// The parameter.
+        /// Parameter that the values belong to.
         parameter: ParameterId,
-        /// The update that wrote them. If the host owns the weights, their generation.
+        /// Number of the update that wrote the values. If the host owns the weights, it is their
+        /// generation.
         version: Version,
     },
-    /// An optimiser moment of a parameter.
+    /// Optimiser moment of a parameter, for instance Adam's first moment.
     Moment {
-        /// The parameter.
+        /// Parameter that the moment belongs to.
         parameter: ParameterId,
-        /// Index of the moment, from 0.
+        /// Index of the moment among the parameter's moments, from 0.
         which: u8,
-        /// The update that wrote it.
+        /// Number of the update that wrote the moment.
         version: Version,
     },
-    /// Sum of the gradients of one use of a parameter, at one node of the round's summation tree.
+    /// Sum of gradients of a parameter, at one node of the round's summation tree. A parameter that
+    /// several layers share has one sum for each use.
     Sum {
-        /// The use.
+        /// Use of the parameter by one layer.
         of: ParameterId,
-        /// The round.
+        /// Round (optimiser step) of the gradients.
         round: Round,
         /// Index of the node among the nodes that replicas sum.
         node: u32,
     },
 }
 
-/// Source of rows that a worker reads.
+/// Source of the rows that a worker reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Via {
-    /// The worker computed them itself.
+    /// The worker computed the rows itself.
     Stay,
-    /// Another worker computed and sent them. A task that reads them waits until they arrive.
+    /// Another worker computed and sent the rows. A task that reads them waits until they arrive.
     Peer,
-    /// The host sent them, for several steps of this lane.
+    /// The host sent the rows once, for several steps of this lane (share of the pipeline on a
+    /// worker).
     Host(u16),
 }
 
 impl TensorKey {
-    /// Returns the key of a parameter's values (`matrix` 0) or of one of its moments (from 1).
+    /// Returns the key of one of a parameter's matrices. Matrix 0 has the values, and matrices from
+    /// 1 on have the optimiser moments.
     #[must_use]
     pub fn of_matrix(parameter: ParameterId, version: Version, matrix: usize) -> Self {
         match matrix.checked_sub(1) {
@@ -83,21 +90,21 @@ impl TensorKey {
         }
     }
 
-    /// Returns whether only workers have the tensor. If a worker lacks it, the engine has it
-    /// computed again.
+    /// Returns true if only workers store the tensor. If the worker that needs such a tensor does
+    /// not have it, the engine has it recomputed.
     #[must_use]
     pub const fn is_made_by_workers(&self) -> bool {
         matches!(self, Self::Rows { via: Via::Stay | Via::Peer, .. })
     }
 
-    /// Returns whether another worker sends the tensor, so that a task has to wait for it.
+    /// Returns true if another worker sends the tensor, so that a task has to wait for its arrival.
     #[must_use]
     pub const fn is_awaited(&self) -> bool {
         matches!(self, Self::Rows { via: Via::Peer, .. })
     }
 
-    /// Returns the key with round 0. A worker's store has one entry for it: rows of a later round
-    /// replace those of earlier rounds.
+    /// Returns the key with round 0, which is the key of the tensor's entry in a worker's store. In
+    /// that entry, rows of a later round replace those of earlier rounds.
     #[must_use]
     pub const fn place(self) -> Self {
         match self {
