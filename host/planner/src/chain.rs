@@ -34,8 +34,10 @@ pub(super) struct Runs {
 pub(super) type Price<'a> = dyn Fn(&Sums, &Lane, u32) -> f64 + 'a;
 
 impl Runs {
-    pub(super) fn of(graph: &Graph) -> Self {
-        let run = |first: usize, end: usize| Sums::of(graph, first..end, |at| (first..end).contains(&at));
+    pub(super) fn from_graph(graph: &Graph) -> Self {
+        let run = |first: usize, end: usize| {
+            Sums::from_operators(graph, first..end, |at| (first..end).contains(&at))
+        };
         let from = |first: usize| (first + 1..=graph.len()).map(|end| run(first, end)).collect();
         Self { sums: (0..graph.len()).map(from).collect() }
     }

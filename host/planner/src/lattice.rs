@@ -57,12 +57,12 @@ pub(super) struct State {
 
 impl Lattice {
     /// Returns the lattice of a graph. `weight` returns the weight of a list of operators.
-    pub(super) fn of(graph: &Graph, part: &Part, weight: &dyn Fn(&[usize]) -> f64) -> Option<Self> {
+    pub(super) fn from_graph(graph: &Graph, part: &Part, weight: &dyn Fn(&[usize]) -> f64) -> Option<Self> {
         let all = weight(&part.operators());
         let mut limit = 0.0;
         loop {
             let coarse = part.coarse(limit, weight);
-            if let Some(found) = Shape::of(graph, &coarse).and_then(|shape| shape.lattice(graph)) {
+            if let Some(found) = Shape::from_part(graph, &coarse).and_then(|shape| shape.lattice(graph)) {
                 return Some(found);
             }
             if limit >= all {
@@ -137,7 +137,7 @@ struct Shape {
 
 impl Shape {
     /// Returns `None` if there are too many atoms.
-    fn of(graph: &Graph, part: &Part) -> Option<Self> {
+    fn from_part(graph: &Graph, part: &Part) -> Option<Self> {
         let mut shape = Self {
             atoms: Vec::new(),
             reads: Vec::new(),
@@ -264,7 +264,7 @@ impl Shape {
     fn sums(&self, graph: &Graph, set: Set) -> Sums {
         let mut inside: Vec<usize> = bits(set).flat_map(|at| &self.atoms[at]).copied().collect();
         inside.sort_unstable();
-        Sums::of(graph, inside.iter().copied(), |of| inside.binary_search(&of).is_ok())
+        Sums::from_operators(graph, inside.iter().copied(), |of| inside.binary_search(&of).is_ok())
     }
 
     /// Returns the atoms outside a set that no atom outside it reads.

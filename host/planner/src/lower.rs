@@ -21,7 +21,7 @@ impl Graph {
     /// # Errors
     /// The errors of [`Profile::stages`] and of [`Graph::new`]. Also [`Error::Together`] for a
     /// program with stages of the host, which lanes cannot run.
-    pub fn of(program: &Program, profile: &Profile, stored: f64) -> Result<Self> {
+    pub fn from_program(program: &Program, profile: &Profile, stored: f64) -> Result<Self> {
         let stages = profile.stages(program, stored)?;
         if let Some(stage) = program.stages.iter().find(|stage| stage.place == Place::Host) {
             let (other, other_found, remedy) = not_on_lanes(program, stage);

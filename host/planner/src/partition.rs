@@ -89,7 +89,7 @@ impl Partition {
         counted
             .map(|(at, ((stage, reads), path))| {
                 let inside = |of: usize| stage_of.get(of) == Some(&at);
-                let sums = Sums::of(graph, stage.operators.iter().copied(), inside);
+                let sums = Sums::from_operators(graph, stage.operators.iter().copied(), inside);
                 let in_flight = setting.in_flight(path);
                 let lanes = stage.lanes.iter().filter_map(|&lane| machine.lanes.get(lane));
                 // `true` if one of the lanes needs it.

@@ -60,7 +60,7 @@ impl Placement {
     /// [`Error::Together`] for a program with a stage of the host or one that reads rows of other
     /// intervals, or with fewer forward stages than runs. Also for cuts that name layers that the
     /// model does not have.
-    pub fn of(program: &Program, settings: &LaneSettings) -> Result<Self> {
+    pub fn from_program(program: &Program, settings: &LaneSettings) -> Result<Self> {
         let runs = settings.lanes.runs();
         let refuse = |other, other_found: String, remedy| {
             let found = settings.lanes.count.to_string();

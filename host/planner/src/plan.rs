@@ -69,7 +69,7 @@ pub struct Answer {
 }
 
 impl Plan {
-    pub(super) fn of(candidate: &Candidate<'_>, predicted: Predicted) -> Self {
+    pub(super) fn from_candidate(candidate: &Candidate<'_>, predicted: Predicted) -> Self {
         let setting = &candidate.setting;
         let stages = candidate.partition.stages.iter().zip(&candidate.counted).enumerate();
         let stages = stages.map(|(at, (stage, counted))| {

@@ -24,7 +24,7 @@ pub(super) struct Pool {
 impl Pool {
     /// Makes groups of `width` lanes, with lanes of similar pace together. Surplus lanes are
     /// unused.
-    pub(super) fn of(machine: &Machine, width: u32) -> Self {
+    pub(super) fn from_machine(machine: &Machine, width: u32) -> Self {
         let memory = |lane: &Lane| lane.memory.unwrap_or(f64::INFINITY);
         let mut order: Vec<(usize, Lane)> = machine.lanes.iter().copied().enumerate().collect();
         order.sort_by(|(_, one), (_, other)| {

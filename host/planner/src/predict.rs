@@ -246,7 +246,7 @@ impl Candidate<'_> {
 
     /// Computes the list schedule.
     pub(super) fn grid(&self) -> Grid {
-        self.list().run(&mut Links::of(self))
+        self.list().run(&mut Links::from_candidate(self))
     }
 
     /// Predicts the times of a round by the list schedule.
@@ -282,7 +282,7 @@ struct Links<'a> {
 }
 
 impl<'a> Links<'a> {
-    fn of(of: &'a Candidate<'a>) -> Self {
+    fn from_candidate(of: &'a Candidate<'a>) -> Self {
         let width = of.setting.shape.width as usize;
         let count = of.depth() * width;
         let seconds = (0..of.depth()).flat_map(|stage| (0..width).map(move |replica| (stage, replica)));

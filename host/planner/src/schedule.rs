@@ -93,7 +93,7 @@ impl World for Lengths<'_> {
 impl Grid {
     /// Computes the grid of some rounds, if a stage takes `took` on an interval.
     #[must_use]
-    pub fn of(shape: &Shape<'_>, took: &dyn Fn(StageId, u32) -> f64) -> Self {
+    pub fn from_shape(shape: &Shape<'_>, took: &dyn Fn(StageId, u32) -> f64) -> Self {
         shape.list().run(&mut Lengths(took))
     }
 

@@ -28,7 +28,7 @@ pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer>
         graph,
         machine,
         wanted,
-        runs: Runs::of(graph),
+        runs: Runs::from_graph(graph),
         lattice: lattice(graph, wanted),
         states: 0,
         found: Vec::new(),
@@ -50,7 +50,7 @@ pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer>
 /// Returns the lattice of a graph that is not only a chain, if independent stages may run at the
 /// same time.
 fn lattice(graph: &Graph, wanted: &Wanted) -> Option<Lattice> {
-    let part = Part::of(graph);
+    let part = Part::from_graph(graph);
     if !wanted.parallel || part.is_chain() {
         return None;
     }
@@ -59,7 +59,7 @@ fn lattice(graph: &Graph, wanted: &Wanted) -> Option<Lattice> {
         let operators = operators.iter().filter_map(|&at| graph.operators().get(at));
         operators.map(|of| (of.forward + of.backward).on(f64::from(rows))).sum()
     };
-    Lattice::of(graph, &part, &weight)
+    Lattice::from_graph(graph, &part, &weight)
 }
 
 struct Search<'a> {
@@ -83,7 +83,7 @@ impl<'a> Search<'a> {
     /// Adds cuts of equal compute with boundary operators moved. Run k of such a cut is on lane k
     /// mod depth.
     fn interleaved(&mut self, setting: Setting) {
-        let groups = Pool::of(self.machine, setting.shape.width).groups;
+        let groups = Pool::from_machine(self.machine, setting.shape.width).groups;
         let most = groups.len().min(self.runs.len() / setting.shape.chunks as usize);
         for depth in chain::depths(most) {
             let shape = Shape { depth: depth as u32, ..setting.shape };
@@ -105,7 +105,7 @@ impl<'a> Search<'a> {
         if setting.shape.chunks > 1 {
             return self.interleaved(setting);
         }
-        let pool = Pool::of(self.machine, setting.shape.width);
+        let pool = Pool::from_machine(self.machine, setting.shape.width);
         let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
         let mut states = 0;
         let mut found: Vec<Partition> = Vec::new();
@@ -155,7 +155,7 @@ impl<'a> Search<'a> {
         let mut worst: Option<(f64, Candidate<'a>)> = None;
         for shape in self.wanted.shapes(self.machine) {
             let setting = Setting::new(self.machine, self.wanted, shape);
-            let pool = Pool::of(self.machine, shape.width);
+            let pool = Pool::from_machine(self.machine, shape.width);
             let price =
                 |sums: &Sums, lane: &Lane, path: u32| setting.strain(sums, lane, setting.in_flight(path));
             for (strain, cut) in chain::cuts(&self.runs, &pool, &price, &mut self.states) {
@@ -198,7 +198,7 @@ fn best(candidates: Vec<Candidate<'_>>) -> Option<(Plan, Option<Plan>)> {
         if second.as_ref().is_some_and(|second| least >= second.round_seconds) {
             break;
         }
-        let plan = Plan::of(&candidate, candidate.predict());
+        let plan = Plan::from_candidate(&candidate, candidate.predict());
         match first.take() {
             None => first = Some(plan),
             Some(best) if plan.round_seconds < best.round_seconds => {

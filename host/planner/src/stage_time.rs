@@ -42,7 +42,7 @@ pub(super) struct Sums {
 
 impl Sums {
     /// Returns the sums of `operators`. `inside` returns true for exactly these operators.
-    pub(super) fn of(
+    pub(super) fn from_operators(
         graph: &Graph,
         operators: impl Iterator<Item = usize>,
         inside: impl Fn(usize) -> bool,

@@ -21,7 +21,7 @@ pub(super) enum Part {
 
 impl Part {
     /// A graph's parts, down to single operators.
-    pub(super) fn of(graph: &Graph) -> Self {
+    pub(super) fn from_graph(graph: &Graph) -> Self {
         // By operator, those before it.
         let mut before = vec![vec![false; graph.len()]; graph.len()];
         for at in 0..graph.len() {

@@ -1,28 +1,30 @@
-//! Assignment of slots to buffers, so that slots may share memory.
+//! Assignment of slots to buffers, so that slots can share memory.
 //!
-//! A slot is free after the last stage that needs it. But stages of one interval that are
-//! independent may run at the same time, and intervals may run ahead of each other. Memory may
-//! therefore pass to a later slot only if all stages that touch the earlier one have ended *before
-//! its writer can begin*.
+//! A slot (row buffer of the program) is free after the last stage that needs it. However,
+//! independent stages of one interval (a run of rows that is scheduled as one unit) may run at the
+//! same time, and intervals may run ahead of each other. Memory may therefore pass to a later slot
+//! only if all stages that touch the earlier slot have ended *before the later slot's writer can
+//! begin*.
 //!
-//! The dependencies of a stage S determine the stages that precede it (`Before`). A writer of
-//! rows that S reads on its own interval precedes S on that interval. A writer of rows that S
-//! gathers precedes S on every interval. The predecessors of these writers precede S as well.
+//! The dependencies of a stage S determine the stages that precede it (`Before`). A writer of rows
+//! that S reads on its own interval precedes S on that interval. A writer of rows that S gathers
+//! precedes S on every interval. The predecessors of these writers precede S as well.
+//!
 //! Memory passes to a later slot under two conditions. The writer and the own-interval readers of
 //! the earlier slot precede the later writer on the same interval. Gathers of the earlier slot
-//! precede it on every interval. With one interval, both conditions are the same.
+//! precede the later writer on every interval. With one interval, both conditions are the same.
 //!
-//! If rows of several epochs are stored ([`Pipeline::row_versions`] above 1), the slots that
-//! gathers read are stored for several epochs and share no memory. Other intervals may read them
-//! long after their own interval has moved on. Only its own interval reads any other slot, so the
-//! rule of one interval holds for it.
+//! Slots that gathers read are stored for several epochs if [`Pipeline::row_versions`] is above 1.
+//! Such slots share no memory, because other intervals may read them long after their own interval
+//! has moved on. Any other slot is read by its own interval only, so the rule of one interval holds
+//! for it.
 
 use crate::program::{Program, Scope, SlotOf, Stage};
 use eciton_recipe::executor::RowFormat;
 use eciton_recipe::pipeline::Pipeline;
 use eciton_types::ids::{BufferId, DomainId, SlotId, StageId};
 
-/// Set of stages, as bits.
+/// Set of stages, with one bit per stage number.
 #[derive(Clone, Debug, Default)]
 struct Stages(Vec<u64>);
 
@@ -49,19 +51,19 @@ impl Stages {
     }
 }
 
-/// Stages that have ended when a stage begins on an interval.
+/// Stages that have always ended when a stage begins on an interval.
 #[derive(Clone, Debug, Default)]
 struct Before {
-    /// Stages that have ended on that interval.
+    /// Stages that have ended on the same interval.
     own: Stages,
-    /// Stages that have ended on every interval, including that one.
+    /// Stages that have ended on every interval, the same interval included.
     all: Stages,
 }
 
 impl Before {
-    /// Returns the predecessors of each stage. A program has at most some thousands of stages, so
-    /// they take at most a few megabytes.
-    fn of(program: &Program) -> Vec<Self> {
+    /// Returns the predecessors of each stage. A program has at most a few thousand stages, so the
+    /// sets take at most a few megabytes.
+    fn from_program(program: &Program) -> Vec<Self> {
         let mut known: Vec<Self> = Vec::with_capacity(program.stages.len());
         for id in (0u16..).map(StageId).take(program.stages.len()) {
             let mut before = Self::default();
@@ -81,9 +83,9 @@ impl Before {
     }
 }
 
-/// Assignment of a program's slots to buffers. Every slot except the features, which belong to the
-/// data set, has a buffer. Only slots of one width, format and domain share a buffer. Rows of other
-/// slots would have another stride or another number.
+/// Assignment of a program's slots (row buffers) to memory buffers. Every slot has a buffer, except
+/// the features, which belong to the data set. Only slots of one width, format and domain share a
+/// buffer, because rows of other slots have another size or another number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffers {
     of: Vec<Option<BufferId>>,
@@ -95,9 +97,9 @@ pub struct Buffers {
 
 impl Buffers {
     /// Returns the storage format of a slot's rows in a run with the row format `rows`. Activations
-    /// and gradients have the format `rows`. Rows that a kernel stashes stay f32, because their
-    /// content is unknown. Class scores, which leave the run, stay f32 too, as do slots of stages
-    /// that need f32 ([`Stage::exact`]).
+    /// and gradients have the format `rows`. Rows that a kernel stashes stay f32, because the host
+    /// does not know their content. Class scores, which leave the run, stay f32 too, as do slots of
+    /// stages that need f32 ([`Stage::exact`]).
     #[must_use]
     pub fn format(program: &Program, slot: SlotId, rows: RowFormat) -> RowFormat {
         let of = program.slots.get(slot.index()).map(|spec| spec.of);
@@ -109,8 +111,8 @@ impl Buffers {
         }
     }
 
-    /// Returns the assignment for a number of intervals and for rows stored as `rows`. It depends
-    /// only on whether there is one interval or more.
+    /// Returns the assignment for a number of intervals and for rows stored in the format `rows`.
+    /// It depends only on whether there is one interval or more.
     #[must_use]
     pub fn assign(program: &Program, intervals: u32, pipeline: &Pipeline, rows: RowFormat) -> Self {
         let kept = pipeline.row_versions();
@@ -132,7 +134,7 @@ impl Buffers {
                 touched[slot.index()].push((id, scope));
             }
         }
-        let before = Before::of(program);
+        let before = Before::from_program(program);
         let apart = intervals <= 1 || kept > 1;
         let passed = |slot: usize, writer: StageId| {
             let before = &before[writer.index()];
@@ -181,29 +183,29 @@ impl Buffers {
         buffers
     }
 
-    /// Returns a slot's buffer, or `None` for the features.
+    /// Returns the buffer of a slot, or `None` for the features.
     #[must_use]
-    pub fn of(&self, slot: SlotId) -> Option<BufferId> {
+    pub fn buffer(&self, slot: SlotId) -> Option<BufferId> {
         self.of.get(slot.index()).copied().flatten()
     }
 
-    /// Returns for each buffer the number of values in a row of its slots.
+    /// Returns the number of values in a row, for each buffer.
     #[must_use]
     pub fn widths(&self) -> &[u32] {
         &self.widths
     }
 
-    /// Returns for each buffer the number of epochs whose rows are stored. The buffer has one copy
-    /// for each.
+    /// Returns the number of epochs whose rows are stored at once, for each buffer. The buffer has
+    /// one copy of its rows for each epoch.
     #[must_use]
     pub fn versions(&self) -> &[u32] {
         &self.versions
     }
 
-    /// Returns for each buffer the number of intervals whose rows it holds at once, and the last
+    /// Returns, for each buffer, the number of intervals whose rows it holds at once, and the last
     /// stage that touches it. `at_once` returns the number of intervals whose rows must be stored
-    /// for a stage. Rows that only lanes touch exist between the first and the last step of their
-    /// interval on these lanes.
+    /// for a stage. Rows that only lanes (shares of the pipeline on workers) touch exist from the
+    /// first to the last step of their interval on these lanes.
     #[must_use]
     pub fn places(&self, program: &Program, at_once: impl Fn(&Stage) -> u32) -> Vec<(u32, StageId)> {
         let mut found = vec![(0, StageId(0)); self.widths.len()];
@@ -211,7 +213,7 @@ impl Buffers {
             for (slot, spec) in
                 (0u16..).map(SlotId).zip(&program.slots).filter(|(slot, _)| stage.touches(*slot))
             {
-                let buffer = self.of(slot).and_then(|buffer| found.get_mut(buffer.index()));
+                let buffer = self.buffer(slot).and_then(|buffer| found.get_mut(buffer.index()));
                 if let Some((places, last)) = buffer {
                     *places = at_once(stage).max(*places);
                     *last = id.max(*last).max(spec.kept_until);
@@ -221,13 +223,13 @@ impl Buffers {
         found
     }
 
-    /// Returns for each buffer the format of its rows.
+    /// Returns the storage format of the rows, for each buffer.
     #[must_use]
     pub fn formats(&self) -> &[RowFormat] {
         &self.formats
     }
 
-    /// Returns for each buffer the domain of its rows.
+    /// Returns the domain (kind of rows) of each buffer.
     #[must_use]
     pub fn domains(&self) -> &[DomainId] {
         &self.domains
@@ -241,12 +243,13 @@ mod tests {
     use crate::sample_programs::gcn;
     use crate::testing::Random;
 
-    /// A step in flight: interval, stage.
+    /// Step in flight, as (interval, stage).
     type Going = (usize, StageId);
 
     /// Runs `intervals` intervals through the program in random order under the engine's rule.
-    /// Steps begin and end separately. Checks that each step reads the rows that were written.
-    /// Checks that no two steps in flight touch the same memory, if one of them writes.
+    /// Steps begin and end separately. The function checks that each step reads the rows that were
+    /// written for it. It also checks that no two steps in flight touch the same memory, if one of
+    /// them writes.
     fn simulate(program: &Program, buffers: &Buffers, intervals: usize, seed: u64) {
         let random = &mut Random::new(seed);
         let count = program.stages.len();
@@ -265,13 +268,13 @@ mod tests {
         let reads = |(i, stage): Going| {
             let all = program.stages[stage.index()].reads().flat_map(move |(slot, scope)| {
                 let of = if scope == Scope::All { 0..intervals } else { i..i + 1 };
-                of.filter_map(move |of| Some((buffers.of(slot)?.index(), of, slot)))
+                of.filter_map(move |of| Some((buffers.buffer(slot)?.index(), of, slot)))
             });
             all.collect::<Vec<_>>()
         };
         let writes = |(i, stage): Going| {
             let slots = program.stages[stage.index()].writes();
-            slots.map(|slot| (buffers.of(slot).unwrap().index(), i, slot)).collect::<Vec<_>>()
+            slots.map(|slot| (buffers.buffer(slot).unwrap().index(), i, slot)).collect::<Vec<_>>()
         };
         while done.iter().flatten().any(|done| !done) {
             let steps = (0..intervals).flat_map(|i| (0..count).map(move |s| (i, StageId(s as u16))));
@@ -310,12 +313,13 @@ mod tests {
         }
         let outlasts = [program.scores, program.embeddings];
         for slot in outlasts.into_iter().flatten() {
-            let buffer = buffers.of(slot).unwrap().index();
+            let buffer = buffers.buffer(slot).unwrap().index();
             assert!(memory[buffer].iter().all(|&by| by == Some(slot)), "slot {slot}, seed {seed}");
         }
     }
 
-    /// Random stages that read earlier slots, gathers among them, with few different widths.
+    /// Returns a program of random stages that read earlier slots, with few different widths. Some
+    /// of the stages are gathers.
     fn random_program(random: &mut Random) -> Program {
         let mut program = gcn(1, 4, 4, 2);
         let like = program.stages[0].clone();
@@ -420,7 +424,7 @@ mod tests {
                 .any(|(s, scope)| scope == Scope::All && s.index() == slot)
         };
         for slot in 1..program.slots.len() {
-            let buffer = buffers.of(SlotId(slot as u16)).unwrap().index();
+            let buffer = buffers.buffer(SlotId(slot as u16)).unwrap().index();
             holders[buffer] += 1;
             assert_eq!(buffers.versions()[buffer], if gathered(slot) { 3 } else { 1 });
         }
@@ -445,7 +449,7 @@ mod tests {
             assert!(all && half.widths() == buffers.widths(), "all rows are activations or gradients");
             let shared: u32 = buffers.widths().iter().sum();
             assert!(shared * 10 < slots * 6, "{shared} of {slots}, {intervals} intervals");
-            assert_eq!(buffers.of(program.features), None);
+            assert_eq!(buffers.buffer(program.features), None);
         }
     }
 
@@ -455,7 +459,7 @@ mod tests {
         let evaluation = program.evaluation();
         let scores = evaluation.scores.unwrap();
         let buffers = Buffers::assign(&evaluation, 1, &Pipeline::default(), RowFormat::Bf16);
-        let of = |slot: SlotId| buffers.formats()[buffers.of(slot).unwrap().index()];
+        let of = |slot: SlotId| buffers.formats()[buffers.buffer(slot).unwrap().index()];
         assert_eq!(of(scores), RowFormat::F32);
         assert!(
             (1..evaluation.slots.len() as u16).map(SlotId).all(|s| s == scores || of(s) == RowFormat::Bf16)

@@ -2,63 +2,63 @@
 
 use eciton_types::Layer;
 
-/// The result of a function of this crate.
+/// Result of a function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Error of this crate. None is worth a retry, because the same input fails again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Settings or data that no program can be built for.
+    /// No program can be built for these settings or this data set.
     #[error(transparent)]
     Recipe(#[from] eciton_recipe::Error),
-    /// Initial values of a parameter that the model does not have.
+    /// The settings give initial values for a parameter that the model does not have.
     #[error("`{key}` names the parameter {name:?}, which is not there: leave it out, or take one of {known}")]
     NoParameter {
-        /// Key of the setting.
+        /// Key of the setting that names the parameter.
         key: String,
-        /// Name of the parameter.
+        /// Name of the parameter in the setting.
         name: String,
-        /// Names of the model's parameters.
+        /// Names of the model's parameters, separated by commas.
         known: String,
     },
-    /// A layer that does not fit its position in a chain of convolutions.
+    /// A layer does not fit its position in a chain of convolutions.
     #[error("layer {layer} of the chain {found}, but needs {wanted}")]
     Chain {
-        /// Index of the layer, from 0.
+        /// Index of the layer in the chain, from 0.
         layer: usize,
         /// Description of the layer.
         found: String,
-        /// Layers that would fit.
+        /// Description of the layers that would fit.
         wanted: String,
     },
-    /// A model whose images cannot be split into strips.
+    /// The images of the model cannot be split into strips of rows.
     #[error("{found}, but must have {allowed}")]
     Strips {
         /// Description of the model.
         found: String,
-        /// Models that can be split.
+        /// Description of the models that can be split.
         allowed: &'static str,
     },
-    /// A kernel that refused its inputs or attributes, and returned no signature.
+    /// A kernel refused its inputs or attributes, and returned no signature.
     #[error("kernel `{kernel}` (layer {layer}) refused its inputs or attributes")]
     Signature {
-        /// The kernel's name.
+        /// Name of the kernel.
         kernel: String,
-        /// The layer that it was opened for.
+        /// Layer for which the kernel was opened.
         layer: Layer,
-        /// Error of the kernel, or of its host.
+        /// Error of the kernel, or of the host that opened it.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A kernel's signature that does not fit the kernel's position in the program.
+    /// The signature of a kernel does not fit the kernel's position in the program.
     #[error(
         "kernel `{kernel}` (layer {layer}): {what} {found}, but its place in the program needs {expected}"
     )]
     SignatureMismatch {
-        /// The kernel's name.
+        /// Name of the kernel.
         kernel: String,
-        /// The layer that it was opened for.
+        /// Layer for which the kernel was opened.
         layer: Layer,
         /// Part of the signature that does not fit.
         what: &'static str,
@@ -67,7 +67,7 @@ pub enum Error {
         /// Value that the program needs.
         expected: String,
     },
-    /// Rows that cannot be cut, or partial sums that do not fit.
+    /// Rows cannot be divided, or partial sums do not fit.
     #[error(transparent)]
     Rows(#[from] eciton_types::Error),
 }

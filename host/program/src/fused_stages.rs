@@ -1,12 +1,13 @@
-//! FusedStages: consecutive stages that run as one task. The rows between them stay where the task runs.
+//! Fused stages: runs of consecutive stages that a worker or a function executes as one task.
 //!
-//! A cut divides a program's stages into runs, in order. A run of several stages has vertex
-//! kernels. In a program of micro-batches with their own graphs ([`Program::apart`]), it may also
-//! have gathers between them. No stage of the run reads rows of other intervals, so the run is a
-//! pure task. Schedulers read the program of the runs ([`FusedStages::fuse`]), in which a run is one
-//! stage. No other run touches the slots within it.
+//! A fusion divides a program's stages into runs, in order. The rows between the stages of a run
+//! stay where the task runs. A run of several stages has vertex kernels. In a program of
+//! micro-batches with their own graphs ([`Program::apart`]), it may also have gathers between them.
+//! No stage of the run reads rows of other intervals, so the run is a pure task. Schedulers read
+//! the fused program ([`FusedStages::fuse`]), in which each run is one stage. No other run touches
+//! the slots within it.
 //!
-//! A cut never changes a result.
+//! Fusion never changes a result.
 
 use std::ops::Range;
 
@@ -17,33 +18,34 @@ use eciton_recipe::Error as Refused;
 use eciton_recipe::executor::FusionChoice;
 use eciton_types::ids::{ParameterId, SlotId, StageId};
 
-/// A run of stages.
+/// Fused stage: a run of consecutive stages of a program that executes as one task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FusedStage {
-    /// Stages of the run.
+    /// Indices of the program's stages in the run.
     pub stages: Range<usize>,
-    /// Forward stages that the run repeats before its own stages, for the rows that they write
-    /// ([`FusedStages::recompute`]).
+    /// Indices of forward stages that the run repeats before its own stages. The run reads the rows
+    /// that these stages write ([`FusedStages::recompute`]).
     pub again: Range<usize>,
-    /// Slots that the run reads and does not write, each once, in the order of first reads.
+    /// Slots that the run reads from outside. Each is listed once, in the order in which the run
+    /// first reads them.
     pub reads: Vec<(SlotId, Scope)>,
-    /// Slots that the run writes and others read, in order.
+    /// Slots that the run writes and that other runs read, in order.
     pub writes: Vec<SlotId>,
 }
 
-/// A program cut into runs.
+/// Division of a program's stages into fused stages (runs that execute as one task).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FusedStages {
     spans: Vec<FusedStage>,
 }
 
 impl FusedStages {
-    /// Cuts a program into the requested runs.
+    /// Divides the stages of a program into runs, as the setting `executor.fuse` requests.
     ///
     /// # Errors
-    /// [`Error::Together`] for first stages that the program does not have, or for runs that cannot
-    /// be one task.
-    pub fn of(program: &Program, wanted: &FusionChoice) -> Result<Self> {
+    /// Returns [`Error::Together`] if a first stage does not exist in the program, or if the stages
+    /// of a run cannot be one task.
+    pub fn from_program(program: &Program, wanted: &FusionChoice) -> Result<Self> {
         let count = program.stages.len();
         let firsts: Vec<usize> = match wanted {
             FusionChoice::None => (0..count).collect(),
@@ -74,12 +76,13 @@ impl FusedStages {
                 return Err(refused(&firsts, format!("only gathers in stages {run:?}"), remedy));
             }
         }
-        Ok(Self { spans: runs.into_iter().map(|run| FusedStage::of(program, run)).collect() })
+        Ok(Self { spans: runs.into_iter().map(|run| FusedStage::from_range(program, run)).collect() })
     }
 
-    /// Makes backward runs repeat forward stages, so that these stages stash no rows for them (Chen
-    /// et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). `again` has (backward run,
-    /// forward run) pairs of numbers. Random numbers are keyed, so no bit changes.
+    /// Makes backward runs repeat forward stages, so that these stages stash no rows for backward
+    /// (Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"). `again` has pairs of
+    /// run numbers: (backward run, forward run). Random numbers depend on keys and not on the order
+    /// of calls, so no bit changes.
     #[must_use]
     pub fn recompute(mut self, program: &Program, again: &[(usize, usize)]) -> Self {
         for &(backward, forward) in again {
@@ -101,20 +104,20 @@ impl FusedStages {
         self
     }
 
-    /// Returns the runs, in order.
+    /// Returns the fused stages, in order.
     #[must_use]
     pub fn as_slice(&self) -> &[FusedStage] {
         &self.spans
     }
 
-    /// Returns a run by its number in the [fused](FusedStages::fuse) program.
+    /// Returns the fused stage that is stage `id` of the [fused](FusedStages::fuse) program.
     #[must_use]
     pub fn get(&self, id: StageId) -> Option<&FusedStage> {
         self.spans.get(id.index())
     }
 
-    /// Returns the program whose stages are the runs. Slots, operations and parameters keep their
-    /// numbers. A slot that no other run reads has no writer.
+    /// Returns the program whose stages are the fused stages. Slots, operations and parameters keep
+    /// their numbers. A slot that no other run reads has no writer in the fused program.
     #[must_use]
     pub fn fuse(&self, program: &Program) -> Program {
         let mut fused = program.clone();
@@ -137,7 +140,8 @@ impl FusedStages {
     }
 }
 
-/// Returns the slots that stages read and do not write, each once, in the order of first reads.
+/// Returns the slots that stages read and do not write. Each is listed once, in the order in which
+/// the stages first read them.
 fn reads(program: &Program, stages: impl Iterator<Item = usize> + Clone) -> Vec<(SlotId, Scope)> {
     let inside = stages.filter_map(|stage| program.stages.get(stage));
     let written: Vec<SlotId> = inside.clone().flat_map(Stage::writes).collect();
@@ -161,8 +165,8 @@ fn refused(firsts: &[usize], other_found: String, remedy: &'static str) -> Error
     })
 }
 
-/// Returns the first stages of the longest runs. Each run begins at the first stage that is in no
-/// earlier run.
+/// Returns the first stage of each run, where each run is as long as possible. A run begins at the
+/// first stage that no earlier run contains.
 fn longest(program: &Program) -> Vec<usize> {
     let mut firsts = Vec::new();
     let mut at = 0;
@@ -179,20 +183,20 @@ fn longest(program: &Program) -> Vec<usize> {
     firsts
 }
 
-/// Returns true if a stage is a kernel on an interval's own rows.
+/// Returns true if a stage is a kernel that reads only rows of its own interval.
 fn is_kernel(program: &Program, at: usize) -> bool {
     let Some(stage) = program.stages.get(at) else { return false };
     let operation = program.operations.get(stage.operation.index());
     operation.is_some_and(|operation| operation.signature.is_some() && operation.along.is_none())
 }
 
-/// Returns true if two stages run on rows of one domain.
+/// Returns true if two stages compute rows of the same domain (kind of rows).
 fn is_alike(program: &Program, left: usize, right: usize) -> bool {
     let domain = |at: usize| program.stages.get(at).map(|stage| stage.domain);
     domain(left) == domain(right)
 }
 
-/// Returns true if a stage may run in one task with others.
+/// Returns true if a stage may execute in one task with other stages.
 fn may_be_inside(program: &Program, at: usize) -> bool {
     let Some(stage) = program.stages.get(at) else { return false };
     let operation = program.operations.get(stage.operation.index());
@@ -205,7 +209,7 @@ fn may_be_inside(program: &Program, at: usize) -> bool {
 }
 
 impl FusedStage {
-    fn of(program: &Program, stages: Range<usize>) -> Self {
+    fn from_range(program: &Program, stages: Range<usize>) -> Self {
         let inside = program.stages.get(stages.clone()).unwrap_or_default();
         let written = inside.iter().flat_map(Stage::writes);
         let leaves = |slot: &SlotId| {
@@ -219,7 +223,7 @@ impl FusedStage {
         Self { writes, reads, stages, again: 0..0 }
     }
 
-    /// Returns true if the run has several stages, repeated ones included.
+    /// Returns true if the run has several stages, repeated stages included.
     #[must_use]
     pub fn is_fused(&self) -> bool {
         self.numbers().count() > 1
@@ -229,7 +233,8 @@ impl FusedStage {
         self.again.clone().chain(self.stages.clone())
     }
 
-    /// Returns the numbers of the stages, in the order in which the run executes them.
+    /// Returns the stage numbers of the run, repeated stages included, in the order in which the
+    /// run executes them.
     pub fn ids(&self) -> impl Iterator<Item = StageId> {
         // A program has at most 2^16 stages.
         self.numbers().map(|stage| StageId(stage as u16))
@@ -239,7 +244,7 @@ impl FusedStage {
         self.numbers().filter_map(|stage| program.stages.get(stage))
     }
 
-    /// Returns the run as one stage.
+    /// Returns the run as one stage of the fused program.
     fn fused(&self, program: &Program) -> Option<Stage> {
         let inside = self.inside(program);
         let own = program.stages.get(self.stages.clone())?;
@@ -274,15 +279,15 @@ impl FusedStage {
         })
     }
 
-    /// Returns the floating-point operations of the run's kernels for a row. `stored` is the share
-    /// of the features that is stored.
+    /// Returns the number of floating-point operations that the run's kernels take for one row.
+    /// `stored` is the stored share of the features, above 0 and up to 1.
     #[must_use]
     pub fn row_flops(&self, program: &Program, stored: f64) -> f64 {
         self.inside(program).map(|stage| stage.cost.flops + stored * stage.cost.feature_flops).sum()
     }
 
-    /// Returns the number of values of the parameters that the run reads, each once, and of the
-    /// gradients that it computes.
+    /// Returns two counts: the number of parameter values that the run reads, and the number of
+    /// gradient values that it computes. A parameter that several stages read counts once.
     #[must_use]
     pub fn parameter_values(&self, program: &Program) -> (u64, u64) {
         let len = |id: &ParameterId| program.parameter(*id).map_or(0, |one| one.len() as u64);
@@ -309,7 +314,7 @@ mod tests {
     fn a_round_of_parts_is_one_run() {
         let mut program = gcn(2, 4, 9, 3);
         program.set_apart(1, 100);
-        let spans = FusedStages::of(&program, &FusionChoice::Auto).unwrap();
+        let spans = FusedStages::from_program(&program, &FusionChoice::Auto).unwrap();
         let [span] = spans.as_slice() else { panic!("{spans:?}") };
         assert_eq!((span.stages.clone(), span.writes.len()), (0..program.stages.len(), 0));
         assert!(
@@ -330,7 +335,7 @@ mod tests {
             if round % 2 == 0 {
                 program.set_apart(1, program.shape.rows);
             }
-            let spans = FusedStages::of(&program, &FusionChoice::Auto).unwrap();
+            let spans = FusedStages::from_program(&program, &FusionChoice::Auto).unwrap();
             let fused = spans.fuse(&program);
             let stages: usize = spans.as_slice().iter().map(|span| span.stages.len()).sum();
             assert_eq!(
@@ -361,6 +366,6 @@ mod tests {
     #[test]
     fn no_spans_are_the_program() {
         let program = gcn(3, 4, 9, 3);
-        assert_eq!(FusedStages::of(&program, &FusionChoice::None).unwrap().fuse(&program), program);
+        assert_eq!(FusedStages::from_program(&program, &FusionChoice::None).unwrap().fuse(&program), program);
     }
 }

@@ -1,18 +1,29 @@
-//! Stage programs: what a model computes, as an ordered list of tensor and gather stages.
+//! Stage programs: the computation of a model, as an ordered list of tensor and gather stages.
 //!
-//! [`Program::build`] lowers a model to a *stage program*: stages for forward, loss and backward.
-//! The program also has the row buffers ([`SlotSpec`]) that stages read and write, and the
-//! parameters that they train. It asks for each kernel's [`Signature`](eciton_types::Signature). A
-//! signature is plain data here, because this crate is independent of WebAssembly.
-//! [`Program::evaluation`] is the forward part on its own.
+//! [`Program::build`] lowers a model to a *stage program*, which has these parts:
 //!
-//! [`Rewrites`] has the rewrites of a program. [`FusedStages`] fuses stages into one task. [`Buffers`]
-//! assigns row buffers that may share memory, and [`Residents`] the values that stay between two
-//! tasks. A [`Profile`] has the times of stages and the bytes that they move. [`receptive`] cuts
-//! images into strips of rows, and convolutions into blocks that need no other strip's rows.
+//! * A *stage* is one operation of the program: forward, loss or backward.
+//! * A *slot* is a row buffer that stages read and write ([`SlotSpec`]).
+//! * A *domain* is a kind of rows, for instance vertices or graphs.
+//! * A *relation* has, for each row, the list of rows that a gather reads.
+//! * A *parameter* is a matrix that stages train.
 //!
-//! At run time, a stage on an interval in a round is a [`Step`](eciton_types::Step). All functions
-//! are pure: they use no clock, thread, randomness, file or network.
+//! A program is built from the [`Signature`](eciton_types::Signature) of each kernel. A signature
+//! is plain data here, because this crate is independent of WebAssembly. [`Program::evaluation`]
+//! returns the forward part as a program of its own.
+//!
+//! An *interval* is a run of rows that is scheduled as one unit, and a *round* is one optimiser
+//! step. At run time, a stage on an interval in a round is a [`Step`](eciton_types::Step). A *lane*
+//! is a worker's share of the pipeline: the stages that run one after another on that worker. A
+//! *chunk* is one of several runs of stages on the same lane.
+//!
+//! [`Rewrites`] lists the optimisations of a program that save work in every epoch. [`FusedStages`]
+//! fuses stages into one task. [`Buffers`] assigns slots that may share memory to buffers, and
+//! [`Residents`] lists the rows that stay on a worker between two tasks. A [`Profile`] has the
+//! times of stages and the bytes that they move. [`receptive`] divides images into strips of rows,
+//! and convolutions into blocks that need no other strip's rows.
+//!
+//! All functions are pure: they use no clock, thread, randomness, file or network.
 
 #[cfg(test)]
 extern crate self as eciton_program;

@@ -1,10 +1,10 @@
-//! From a model to its stage program: its network forward, then backward.
+//! Lowering: builds the stage program of a model.
 //!
-//! Forward, each node is a stage. Backward, in reverse order, each node turns the gradient of its
-//! output into those of its inputs. Values that depend on no trained parameter get no gradient. A
-//! value that several nodes read has several gradients. They are added as they become available
-//! (kernel `sum`), so at most two of them are alive. The backward step of a sum is no stage: the
-//! gradient of its output is that of each input.
+//! Forward, each node of the model's network becomes a stage. Backward, in reverse order, each node
+//! turns the gradient of its output into the gradients of its inputs. Values that depend on no
+//! trained parameter get no gradient. A value that several nodes read has several gradients. Kernel
+//! `sum` adds these gradients as they become available, so at most two of them are stored at once.
+//! The backward step of a sum is no stage: the gradient of its output is that of each input.
 
 mod first;
 
@@ -27,19 +27,20 @@ use eciton_types::signature::{Attribute, GROUP, Initialiser, ParameterSpec, Sign
 
 /// Maximum number of parameters, and of stashed row blocks, of one kernel.
 const MAX_PARTS: usize = 256;
-/// First number of further uses of a parameter, until all parameters are known.
+/// First provisional number of a further use of a parameter. The final number follows after all
+/// parameters are known.
 const FURTHER: u16 = 1 << 15;
-/// Parameter that layers may share.
+/// Name of the parameter that layers may share.
 const WEIGHT: &str = "weight";
 /// Maximum number of forward operations and gathers of a model.
 const MAX_NODES: usize = 4096;
 
-/// Kernels that receive the number of rows of a sequence.
+/// Names of the kernels that receive the number of rows of a sequence.
 const IN_GROUPS: [&str; 2] = [EMBEDDING, SELF_ATTENTION];
 
 type Open<'a> = &'a crate::program::Open<'a, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Builds the training program.
+/// Builds the training program of a model: forward, loss and backward.
 pub(crate) fn training(
     model: &Model,
     shape: DataShape,
@@ -80,7 +81,7 @@ fn limit(what: &'static str, found: usize, most: usize) -> Result<()> {
     }
 }
 
-/// Builds the evaluation program of a training program.
+/// Builds the evaluation program (forward only) that belongs to a training program.
 pub(crate) fn evaluation(training: &Program) -> Program {
     // No kernel is opened, because no gradients are added.
     let open: Open<'_> = &|kernel, _, _| Err(format!("{kernel} is opened already").into());
@@ -107,24 +108,24 @@ pub(crate) fn evaluation(training: &Program) -> Program {
     lowering.program
 }
 
-/// A program in construction, to which operators add stages.
+/// Program in construction, to which operators add stages and slots.
 pub(crate) struct Lowering<'o> {
     open: Open<'o>,
     pub(crate) network: Network,
     pub(crate) program: Program,
     /// True if the program will have a backward part.
     pub(crate) training: bool,
-    /// For each value, its slot.
+    /// Slot (row buffer) of each value.
     slots: Vec<Option<SlotId>>,
-    /// For each value, the slot of its gradient, summed over the readers that have been visited.
+    /// Slot of each value's gradient, summed over the readers that lowering has visited so far.
     gradients: Vec<Option<SlotId>>,
-    /// For each value, true if it depends on a trained parameter.
+    /// True for each value that depends on a trained parameter.
     trained: Vec<bool>,
 }
 
 impl<'o> Lowering<'o> {
     fn new(model: Model, shape: DataShape, rewrites: Rewrites, open: Open<'o>, training: bool) -> Self {
-        let network = Network::of(&model, rewrites);
+        let network = Network::from_model(&model, rewrites);
         let constants = 1 + usize::from(rewrites.reads_beside(&model));
         let features = SlotSpec {
             width: shape.features,
@@ -168,7 +169,7 @@ impl<'o> Lowering<'o> {
         Self { open, network, program, training, slots, gradients, trained }
     }
 
-    /// Enters every node's operation, in order. A node's number is that of its operation.
+    /// Enters the operation of every node, in order. The number of a node is that of its operation.
     fn enter_all(&mut self, nodes: &[Node]) -> Result<()> {
         for node in nodes {
             match node.operator.opens() {
@@ -202,8 +203,8 @@ impl<'o> Lowering<'o> {
         Ok(())
     }
 
-    /// Returns the number of a further use of another layer's weight, valid until all parameters
-    /// are known.
+    /// Returns the provisional number of a further use of another layer's weight. It is valid until
+    /// all parameters are known.
     fn further(&mut self, node: &Kernel, of: Layer, spec: &ParameterSpec) -> Result<ParameterId> {
         let name = format!("layers.{of}.{WEIGHT}");
         let place = self.program.parameters.iter().position(|known| known.name == name);
@@ -222,7 +223,8 @@ impl<'o> Lowering<'o> {
         Ok(ParameterId(FURTHER + count(self.program.uses.len() - 1)))
     }
 
-    /// Opens a kernel. An edge kernel is opened with its edges.
+    /// Opens a kernel and adds its operation and parameters. An edge kernel is opened with its
+    /// edges.
     fn open(
         &mut self,
         (node, along): (&Kernel, Option<Along>),
@@ -298,8 +300,8 @@ impl<'o> Lowering<'o> {
     }
 
     /// Returns the initialiser of a product's bias in a layer of [`FirstWeights::PyTorch`], with
-    /// the layer and stream of its random numbers. They do not depend on the kernel that adds the
-    /// bias. `None` if the kernel's initialiser applies.
+    /// the layer and stream of its random numbers. Layer and stream do not depend on the kernel
+    /// that adds the bias. Returns `None` if the kernel's own initialiser applies.
     fn first_bias(&self, home: Layer, name: &str) -> Option<(Initialiser, u32, u32)> {
         let layer = self.program.model.layers.get(home.index())?;
         let drawn = layer.first_weights == FirstWeights::PyTorch;
@@ -310,8 +312,8 @@ impl<'o> Lowering<'o> {
         Some((uniform(rows), u32::from(home.0), FIRST_BIAS | u32::from(count(before))))
     }
 
-    /// Returns the initialiser that the kernel declares. The model's first weights replace it for
-    /// the weights of products.
+    /// Returns the initialiser that the kernel declares. For the weights of products, the model's
+    /// first weights take precedence.
     fn initialiser(&self, node: &Kernel, spec: &ParameterSpec) -> Initialiser {
         let layer = self.program.model.layers.get(node.layer.index());
         let fan_in = layer
@@ -330,7 +332,8 @@ impl<'o> Lowering<'o> {
         self.slots.get(value.index()).copied().flatten()
     }
 
-    /// Returns the slots that a node reads. The nodes that write them have been lowered.
+    /// Returns the slots that a node reads. All nodes that write these slots have been lowered
+    /// before.
     fn read_by(&self, at: usize, node: &Node) -> Made {
         let inputs = node.inputs.iter().filter_map(|&input| self.slot_of(input)).collect();
         Made { operation: OperationId(count(at)), inputs, ..Made::default() }
@@ -354,8 +357,8 @@ impl<'o> Lowering<'o> {
         all
     }
 
-    /// Adds the stage of the last loss, then the backward stages of nodes. Other losses follow in
-    /// the order of their nodes.
+    /// Adds the stage of the last layer's loss, then the backward stages of nodes. Other losses
+    /// follow in the order of their nodes.
     fn backward(&mut self, nodes: &[Node], made: &[Made]) -> Result<()> {
         let Some((last, before)) = nodes.split_last() else { return Ok(()) };
         let end = self.read_by(before.len(), last);
@@ -377,14 +380,14 @@ impl<'o> Lowering<'o> {
         self.trained[value.index()]
     }
 
-    /// Adds a slot for a value's gradient, which the next stage writes. `None` if the value depends
-    /// on no trained parameter.
+    /// Adds a slot for a value's gradient, which the next stage writes. Returns `None` if the value
+    /// depends on no trained parameter.
     pub(crate) fn wanted(&mut self, value: ValueId) -> Option<SlotId> {
         let crate::network::Value { width, layer, domain } = self.network.values[value.index()];
         self.is_trained(value).then(|| self.slot(domain, vec![width], SlotOf::Gradient, layer))
     }
 
-    /// Returns a kernel's signature.
+    /// Returns the signature of an operation's kernel.
     pub(crate) fn signature(&self, operation: OperationId) -> Signature {
         self.program.operations[operation.index()].signature.clone().unwrap_or_default()
     }
@@ -394,7 +397,7 @@ impl<'o> Lowering<'o> {
         self.program.operations[operation.index()].parameters.clone()
     }
 
-    /// Returns the number of values in a slot's row.
+    /// Returns the number of values in one row of a slot.
     pub(crate) fn width_of(&self, slot: SlotId) -> u32 {
         self.program.slots.get(slot.index()).map_or(0, |slot| slot.width)
     }
@@ -407,7 +410,7 @@ impl<'o> Lowering<'o> {
         self.program.enter_relation(relation)
     }
 
-    /// Returns the description of a kernel's stage.
+    /// Returns the description of a kernel's stage, for instance `linear 1 backward`.
     pub(crate) fn kernel_stage_name(&self, operation: OperationId, step: &str) -> String {
         let Operation { kernel, role, layer, .. } = &self.program.operations[operation.index()];
         let kernel = short_name(kernel);
@@ -417,7 +420,7 @@ impl<'o> Lowering<'o> {
         }
     }
 
-    /// Returns a stage of the host that reads and writes nothing yet.
+    /// Returns a stage with the placement `Host` that does not read or write any slot yet.
     pub(crate) fn stage(
         &self,
         operation: OperationId,
@@ -441,10 +444,10 @@ impl<'o> Lowering<'o> {
         }
     }
 
-    /// Adds gradients to those of the same values.
+    /// Adds gradients to the gradients that the same values already have.
     ///
     /// # Errors
-    /// The errors of opening kernel `sum`, which adds two gradients.
+    /// Returns the errors of opening kernel `sum`, which adds two gradients.
     pub(crate) fn contribute(&mut self, values: &[ValueId], gradients: &[Option<SlotId>]) -> Result<()> {
         for (value, gradient) in values.iter().zip(gradients) {
             let Some(gradient) = *gradient else { continue };
@@ -466,8 +469,8 @@ impl<'o> Lowering<'o> {
         Ok(output)
     }
 
-    /// Returns the domain of a node's output. For a node without an output, it is that of the first
-    /// input.
+    /// Returns the domain (kind of rows) of a node's output. For a node without an output, it is
+    /// the domain of the first input.
     pub(crate) fn domain(&self, node: &Node) -> DomainId {
         let value = node.output.or(node.inputs.first().copied());
         value.map_or(Domain::VERTICES, |value| self.network.domain(value))
@@ -482,8 +485,8 @@ impl<'o> Lowering<'o> {
         self.slot(self.domain(node), extents, SlotOf::Activation, node.layer)
     }
 
-    /// Adds a slot for rows that the next stage stashes for backward. Its domain is that of the
-    /// node's output.
+    /// Adds a slot for rows that the next stage stashes for backward. The domain of the slot is
+    /// that of the node's output.
     pub(crate) fn kept(&mut self, node: &Node, extents: Vec<u32>) -> SlotId {
         self.slot(self.domain(node), extents, SlotOf::Kept, node.layer)
     }
@@ -495,7 +498,7 @@ impl<'o> Lowering<'o> {
         self.slot(domain, extents, SlotOf::Gradient, node.layer)
     }
 
-    /// Adds a slot, which the next stage writes.
+    /// Adds a slot (row buffer), which the next stage writes.
     fn slot(&mut self, domain: DomainId, extents: Vec<u32>, of: SlotOf, layer: Layer) -> SlotId {
         let stage = StageId(count(self.program.stages.len()));
         let slot = SlotId(count(self.program.slots.len()));
@@ -507,13 +510,13 @@ impl<'o> Lowering<'o> {
         slot
     }
 
-    /// Marks the next stage as a loss with this weight.
+    /// Marks the next stage as a loss term with this weight.
     pub(crate) fn enter_loss(&mut self, weight: f64) {
         let stage = StageId(count(self.program.stages.len()));
         self.program.losses.push(LossOf { stage, weight: weight as f32 });
     }
 
-    /// Adds a stage.
+    /// Appends a stage to the program.
     pub(crate) fn push(&mut self, stage: Stage) {
         let id = StageId(count(self.program.stages.len()));
         for (slot, _) in stage.reads() {
@@ -523,15 +526,16 @@ impl<'o> Lowering<'o> {
     }
 }
 
-/// Returns a count as 16 bits, saturated. A program whose count saturates is refused at the end.
+/// Returns a count as 16 bits, saturated. A program whose count saturates is refused at the end of
+/// lowering.
 fn count(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }
 
-/// Random streams of biases start at this number, to differ from those of other parameters.
+/// First number of the random streams of biases. The streams of other parameters have smaller
+/// numbers.
 const FIRST_BIAS: u32 = 1 << 16;
-/// Suffix of a bias's name, after the prefix that the name shares with that of the product's
-/// weight.
+/// Suffix of a bias's name. The prefix is the same as in the name of the product's weight.
 const BIAS: &str = "bias";
 
 /// Uniform distribution in the range +- 1 / sqrt(rows).
@@ -539,8 +543,9 @@ fn uniform(rows: u32) -> Initialiser {
     Initialiser::Uniform((1.0 / f64::from(rows.max(1)).sqrt()) as f32)
 }
 
-/// Returns the layer of the model to which a kernel's parameter belongs, and its name there. A bias
-/// after a layer is a parameter of the next kernel.
+/// Returns the layer of the model to which a kernel's parameter belongs, and the parameter's name
+/// in that layer. A bias after a layer is a parameter of the next layer's kernel, but belongs to
+/// the layer before.
 fn home(node: &Kernel, name: &str) -> (Layer, String) {
     match &node.bias {
         Some(bias) if name == INPUT_BIAS || node.kernel == HEAD => (bias.layer, bias.name.clone()),
@@ -548,8 +553,9 @@ fn home(node: &Kernel, name: &str) -> (Layer, String) {
     }
 }
 
-/// Checks a signature: the interface, inputs of these widths, one output of this width, and the
-/// loss of the head. Also checks the sizes and numbers of stashed rows and parameters.
+/// Checks a kernel's signature: the interface, inputs of these widths, one output of this width,
+/// and the loss of the head. Also checks the sizes and numbers of stashed row blocks and
+/// parameters.
 fn check(
     (kernel, layer): (&str, Layer),
     signature: &Signature,

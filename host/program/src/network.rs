@@ -1,10 +1,10 @@
-//! A model as a graph of operations ([`Node`]), ordered so that each operation follows those that
-//! it reads.
+//! Network: a model as a graph of operations ([`Node`]). The nodes are ordered so that each node
+//! follows the nodes whose values it reads.
 //!
-//! A value is one block of rows. A node reads values and makes one. A layer's bias and activation
-//! are not applied at once: the next product applies them to its input ([`Rows`]). Kernel
-//! `activate` applies them only if a gather or a sum reads the rows unchanged, or if two readers
-//! would add the bias.
+//! A value is one block of rows. A node reads values and computes one value. A layer's bias and
+//! activation stay pending until the next product applies them to its input ([`Rows`]). Kernel
+//! `activate` applies them in two cases only: if a gather or a sum reads the rows unchanged, or if
+//! two readers would each add the bias.
 
 mod deep;
 mod layers;
@@ -18,37 +18,38 @@ use eciton_recipe::objective::Loss;
 use eciton_types::ids::{DomainId, Layer};
 use eciton_types::signature::{Attribute, Value as Setting};
 
-/// The kernel of a layer's products.
+/// Name of the kernel that computes the products of layers.
 pub(crate) const LINEAR: &str = "linear";
-/// The kernel of the last stage forward.
+/// Name of the kernel of the last forward stage, which computes class scores and the loss.
 pub(crate) const HEAD: &str = "head";
-/// The kernel that adds rows up.
+/// Name of the kernel that adds rows.
 pub(crate) const SUM: &str = "sum";
-/// The kernel that applies bias and activation as `linear` does to its input.
+/// Name of the kernel that applies bias and activation as a separate stage, like `linear` applies
+/// them to its input.
 pub(crate) const ACTIVATE: &str = "activate";
-/// The kernel that normalises rows to one scale.
+/// Name of the kernel that normalises rows (for instance layer normalisation).
 pub(crate) const NORMALISE: &str = "normalise";
-/// The kernel that makes the rows that an attention reads.
+/// Name of the kernel that prepares the input rows of graph attention (GAT).
 pub(crate) const ATTENTION: &str = "attention";
-/// The kernel of an embedding.
+/// Name of the kernel that looks up rows of an embedding table.
 pub(crate) const EMBEDDING: &str = "embedding";
-/// The kernel of attention within groups of rows.
+/// Name of the kernel of self-attention, within groups of consecutive rows (sequences).
 pub(crate) const SELF_ATTENTION: &str = "self-attention";
-/// The kernel of convolutions.
+/// Name of the kernel of two-dimensional convolutions.
 pub(crate) const CONV2D: &str = "conv2d";
-/// The kernel of poolings.
+/// Name of the kernel of two-dimensional pooling.
 pub(crate) const POOL2D: &str = "pool2d";
-/// The kernel that concatenates rows.
+/// Name of the kernel that concatenates rows.
 pub(crate) const CONCAT: &str = "concat";
-/// The kernel that selects columns.
+/// Name of the kernel that selects columns of rows.
 pub(crate) const SLICE: &str = "slice";
-/// The kernel that multiplies rows element by element.
+/// Name of the kernel that multiplies rows element by element.
 pub(crate) const PRODUCT: &str = "product";
-/// The edge kernel of attention with scores that are not linear.
+/// Name of the edge kernel of GATv2, an attention whose scores are not linear.
 const GATV2: &str = "gatv2";
-/// The edge kernel that computes the maximum of neighbours' rows.
+/// Name of the edge kernel that computes the elementwise maximum of neighbours' rows.
 const MAXIMUM: &str = "maximum";
-/// The parameter with which a kernel adds the bias of the previous layer.
+/// Name of the parameter with which a kernel adds the bias of the previous layer to its input.
 pub(crate) const INPUT_BIAS: &str = "input-bias";
 
 /// Index of a value in its network.
@@ -56,9 +57,9 @@ pub(crate) const INPUT_BIAS: &str = "input-bias";
 pub(crate) struct ValueId(usize);
 
 impl ValueId {
-    /// The data set's features.
+    /// Value with the data set's features.
     pub(crate) const FEATURES: Self = Self(0);
-    /// The gathered features, if a network reads them in addition to the features.
+    /// Value with the gathered features, if a network reads them in addition to the features.
     pub(crate) const GATHERED: Self = Self(1);
 
     pub(crate) const fn index(self) -> usize {
@@ -66,24 +67,24 @@ impl ValueId {
     }
 }
 
-/// A block of rows.
+/// Value of the network: a block of rows that one node computes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Value {
     pub(crate) width: u32,
-    /// Layer to which the rows belong.
+    /// Layer of the model to which the rows belong.
     pub(crate) layer: Layer,
     pub(crate) domain: DomainId,
 }
 
-/// A bias that is not applied yet.
+/// Bias that is pending, because no kernel has added it yet.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Bias {
     pub(crate) layer: Layer,
-    /// Name of the bias in the layer.
+    /// Name of the bias parameter in its layer.
     pub(crate) name: String,
 }
 
-/// A value with a pending bias and activation: `activation(value + bias)`.
+/// Value with a pending bias and activation. Readers see `activation(value + bias)`.
 #[derive(Clone, Debug)]
 struct Rows {
     value: ValueId,
@@ -97,19 +98,19 @@ impl Rows {
     }
 }
 
-/// A model's operations.
+/// Operations of a model, as a graph in construction.
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) values: Vec<Value>,
-    /// Nodes in order. The last one is the head or, in link prediction, the comparison of pairs.
+    /// Nodes in order. The last node is the head or, in link prediction, the comparison of pairs.
     pub(crate) nodes: Vec<Node>,
-    /// Value that the last layer reads.
+    /// Value that the last layer reads, which is the vertices' embeddings.
     pub(crate) embeddings: ValueId,
 }
 
 impl Network {
-    /// Builds the operations of a model, rewritten according to `rewrites`.
-    pub(crate) fn of(model: &Model, rewrites: Rewrites) -> Self {
+    /// Builds the operations of a model, with the optimisations that `rewrites` lists.
+    pub(crate) fn from_model(model: &Model, rewrites: Rewrites) -> Self {
         let features = Value { width: model.features, layer: Layer(0), domain: Domain::VERTICES };
         let values = vec![features; 1 + usize::from(rewrites.reads_beside(model))];
         let network = Self { values, nodes: Vec::new(), embeddings: ValueId::FEATURES };
@@ -129,7 +130,7 @@ impl Network {
         ValueId(self.values.len() - 1)
     }
 
-    /// Adds a node that makes a value.
+    /// Adds a node and returns the value that the node computes.
     pub(crate) fn add(
         &mut self,
         layer: Layer,
@@ -141,7 +142,8 @@ impl Network {
         self.add_over(Over::Neighbours, layer, inputs, (width, domain), operator)
     }
 
-    /// Adds a node whose relation is over `over`. Rows of graphs follow from rows of vertices.
+    /// Adds a node whose relation has lists of the kind `over`. If it is `Over::Graphs`, the node
+    /// computes rows of graphs from rows of vertices.
     pub(crate) fn add_over(
         &mut self,
         over: Over,
@@ -156,12 +158,13 @@ impl Network {
         output
     }
 
-    /// Adds the last node, which makes no value.
+    /// Adds the last node of a network, such as a loss. It computes no value.
     pub(crate) fn end(&mut self, layer: Layer, inputs: Vec<ValueId>, operator: impl Operator + 'static) {
         self.nodes.push(Node { layer, inputs, output: None, operator: Box::new(operator) });
     }
 
-    /// Adds a kernel of one input, which applies the pending bias and activation of its rows.
+    /// Adds a kernel with one input. The kernel applies the pending bias and activation of its
+    /// rows.
     fn kernel(
         &mut self,
         kernel: &str,
@@ -178,7 +181,7 @@ impl Network {
         self.product(at, rows, width, (dropout, bias), |_| ())
     }
 
-    /// Adds a product, whose kernel `with` modifies.
+    /// Adds a product. The function `with` modifies its kernel before it is added.
     fn product(
         &mut self,
         at: (Layer, &str),
@@ -199,8 +202,8 @@ impl Network {
         self.add(at.0, vec![rows.value], width, of)
     }
 
-    /// Adds a node that computes `factors.0 inputs[0] + factors.1 (the others)`. If `trained`, the
-    /// first factor is a parameter.
+    /// Adds a node that computes `factors.0 * inputs[0] + factors.1 * (sum of the other inputs)`.
+    /// If `trained` is true, the first factor is a trained parameter.
     fn sum(&mut self, layer: Layer, inputs: Vec<ValueId>, factors: (f64, f64), trained: bool) -> ValueId {
         let [first, others] = [factors.0, factors.1].map(Setting::Number);
         let width = inputs.first().map_or(0, |&input| self.width(input));
@@ -213,7 +216,8 @@ impl Network {
         self.add(layer, inputs, width, Kernel { adds, ..Kernel::new(SUM, (layer, ""), attributes) })
     }
 
-    /// Applies the pending bias and activation, then dropout with the random numbers of layer `of`.
+    /// Applies the pending bias and activation of rows, then dropout with the random numbers of
+    /// layer `of`.
     fn dropped(&mut self, rows: &Rows, of: Layer, dropout: f64) -> ValueId {
         if rows.bias.is_none() && rows.activation == Activation::Identity && dropout == 0.0 {
             return rows.value;
@@ -221,8 +225,9 @@ impl Network {
         self.activated(rows, of, dropout)
     }
 
-    /// Does the same as [`Network::dropped`], for an edge kernel. An edge kernel reads rows of all
-    /// intervals from a slot. The features are in no such slot, so they are copied.
+    /// Prepares rows for an edge kernel: applies bias, activation and dropout like
+    /// [`Network::dropped`]. The features are copied, because an edge kernel reads rows of all
+    /// intervals from a slot, and the features are in no such slot.
     fn for_edges(&mut self, rows: &Rows, of: Layer, dropout: f64) -> ValueId {
         match rows.value {
             ValueId::FEATURES => self.activated(rows, of, dropout),
@@ -230,12 +235,13 @@ impl Network {
         }
     }
 
-    /// Does the same as [`Network::dropped`], but always writes new rows.
+    /// Applies bias, activation and dropout like [`Network::dropped`], but always writes new rows.
     fn activated(&mut self, rows: &Rows, of: Layer, dropout: f64) -> ValueId {
         self.activated_with(rows, of, dropout, |_| ())
     }
 
-    /// Does the same as [`Network::activated`], with a kernel that `with` modifies.
+    /// Applies bias, activation and dropout like [`Network::activated`]. The function `with`
+    /// modifies the kernel before it is added.
     fn activated_with(
         &mut self,
         rows: &Rows,
@@ -257,38 +263,40 @@ impl Network {
         self.add(of, vec![rows.value], self.width(rows.value), kernel)
     }
 
-    /// Applies the pending bias and activation of rows.
+    /// Applies the pending bias and activation of rows with a separate kernel, if the rows have
+    /// any.
     fn plain(&mut self, rows: Rows) -> Rows {
         let layer = self.values.get(rows.value.0).map_or(Layer(0), |value| value.layer);
         Rows::plain(self.dropped(&rows, layer, 0.0))
     }
 
-    /// Returns rows that several operations may read. Each reader can apply an activation itself,
-    /// but a bias is added only once.
+    /// Returns rows that several nodes may read. Each reader can apply an activation itself, but
+    /// the bias must be added only once.
     fn shared(&mut self, rows: Rows) -> Rows {
         if rows.bias.is_some() { self.plain(rows) } else { rows }
     }
 
-    /// Compares pairs of rows, after applying their pending bias and activation.
+    /// Adds the comparison of pairs of rows (link prediction), after their pending bias and
+    /// activation.
     fn pairs(&mut self, model: &Model, rows: Rows) {
         let input = self.plain(rows).value;
         self.links(number(model.layers.len()), input);
     }
 
-    /// Adds the last layer's loss, whose kernel makes the scores.
+    /// Adds the loss of the last layer. Its kernel also computes the class scores.
     fn head(&mut self, model: &Model, rows: &Rows) {
         let layer = number(model.layers.len());
         let of = Self::compared(model, rows, layer, 1.0);
         self.add(layer, vec![rows.value], model.classes, of);
     }
 
-    /// Adds the loss of another layer, with this weight.
+    /// Adds the loss of an earlier layer, with this weight in the total loss.
     fn further_loss(&mut self, model: &Model, layer: Layer, rows: &Rows, weight: f64) {
         let of = Self::compared(model, rows, layer, weight);
         self.end(layer, vec![rows.value], of);
     }
 
-    /// Returns the kernel that compares rows with their targets.
+    /// Returns the kernel that compares rows with their training targets.
     fn compared(model: &Model, rows: &Rows, layer: Layer, loss_weight: f64) -> Kernel {
         let mut attributes = vec![Attribute::new("bias", Setting::Flag(rows.bias.is_some()))];
         if model.loss != Loss::default() {

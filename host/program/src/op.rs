@@ -1,8 +1,9 @@
 //! Operators: the kinds of a network's nodes, one file each.
 //!
-//! An operator turns the slots that its node reads into stages, forward and backward, and sets
-//! their cost. Lowering opens its kernel, numbers stages and slots, and adds gradients (`lower`).
-//! `eciton-train` has the run side of an operator, under the same name.
+//! An operator turns the slots (row buffers) that its node reads into stages, forward and backward,
+//! and sets their cost. Lowering (module `lower`) opens the operator's kernel, numbers stages and
+//! slots, and adds gradients. The crate `eciton-train` runs each operator, in a file of the same
+//! name.
 
 pub mod attention;
 pub mod batch_norm;
@@ -20,17 +21,17 @@ use crate::program::Along;
 use eciton_types::ids::{Layer, OperationId, SlotId};
 use eciton_types::signature::{Attribute, Value};
 
-/// An operation of a network, with the values that it reads and makes.
+/// Node of a network: an operation with the values that it reads and computes.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) layer: Layer,
     pub(crate) inputs: Vec<ValueId>,
-    /// Value that the node makes. `None` for the loss of links.
+    /// Value that the node computes. `None` if the node ends the network and has only a loss.
     pub(crate) output: Option<ValueId>,
     pub(crate) operator: Box<dyn Operator>,
 }
 
-/// Slots that a node's forward stage reads and writes.
+/// Slots (row buffers) that the forward stage of a node reads and writes.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
     pub(crate) operation: OperationId,
@@ -39,41 +40,41 @@ pub(crate) struct Made {
     pub(crate) kept: Vec<SlotId>,
 }
 
-/// Kernel or host operator that runs a node.
+/// Implementation of a node: a kernel, or an operator of the host.
 #[derive(Debug)]
 pub(crate) enum Opens<'a> {
-    /// A kernel, whose signature the program asks for, with the edges of an edge kernel.
+    /// Kernel, with its edges if it is an edge kernel. The program asks for its signature.
     Kernel(&'a kernel::Kernel, Option<Along>),
-    /// An operator of the host, with its name and attributes.
+    /// Operator of the host, with its name and attributes.
     Host { name: &'static str, attributes: Vec<Attribute> },
 }
 
-/// One kind of operation.
+/// Operator: the lowering of one kind of node to stages.
 pub(crate) trait Operator: std::fmt::Debug {
     /// Returns the operation that the operator adds to the program.
     fn opens(&self) -> Opens<'_>;
 
-    /// Adds the forward stages, and stores in `made` the slots that they write.
+    /// Adds the forward stages of a node, and stores in `made` the slots that these stages write.
     fn forward(&self, to: &mut Lowering<'_>, node: &Node, made: &mut Made);
 
-    /// Adds the backward stages for the gradient of the output, and contributes the gradients of
-    /// the inputs.
+    /// Adds the backward stages of a node, which read the gradient of its output, and contributes
+    /// the gradients of its inputs.
     ///
     /// # Errors
-    /// The errors of [`Lowering::contribute`].
+    /// Returns the errors of [`Lowering::contribute`].
     fn backward(&self, to: &mut Lowering<'_>, node: &Node, made: &Made, gradient: SlotId) -> Result<()>;
 
-    /// Adds the stage that computes the loss and the first gradients, for an operator that ends a
-    /// network.
+    /// Adds the stage that computes the loss and the first gradients. Only operators that end a
+    /// network have such a stage.
     ///
     /// # Errors
-    /// The errors of [`Lowering::contribute`].
+    /// Returns the errors of [`Lowering::contribute`].
     fn loss(&self, _: &mut Lowering<'_>, _: &Node, _: &Made) -> Result<()> {
         Ok(())
     }
 }
 
-/// Returns the value of the attribute of this name.
+/// Returns the value of the attribute with this name, if it is present.
 fn find<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a Value> {
     attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &attribute.value)
 }

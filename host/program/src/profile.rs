@@ -1,8 +1,8 @@
-//! Task profiles: the times of steps and the bytes that they move. Simulations and planners use
+//! Task profiles: the times of steps, and the bytes that they move. Simulations and planners use
 //! them.
 //!
-//! A profile has paces (seconds for a floating-point operation, an edge, a byte) and, for measured
-//! stages, figures of the stage. All other figures are counted from the program:
+//! A profile has paces (seconds per floating-point operation, per edge and per byte) and, for
+//! measured stages, values of each stage. All other values are counted from the program:
 //!
 //! ```text
 //! products of a row   forward 2 k n     backward 2 k n for the weight, 2 k n more for the input
@@ -13,11 +13,11 @@
 //! edge kernel         a gather of twice the width that it reads of all rows; backward, of four times
 //! ```
 //!
-//! Features are *constant*, that is, the same in every epoch. The host need not send them again. If
-//! only a share of them is stored, products with them cost that share, and a stored value takes 8
-//! bytes.
+//! Features are *constant*, that is, the same in every epoch, so the host need not send them again.
+//! If only a share of the feature values is stored, products with features cost that share, and a
+//! stored value takes 8 bytes.
 //!
-//! The file is JSON, version 1. Unknown fields are refused. The reader of a file calls
+//! The file is JSON, version 1. Unknown fields are refused. The code that reads a file calls
 //! [`Profile::check`].
 
 use serde::{Deserialize, Serialize};
@@ -27,113 +27,118 @@ use crate::program::{Place, Program, SlotOf, Stage};
 use eciton_recipe::Error as Refused;
 use eciton_types::ids::{ParameterId, SlotId, StageId};
 
-/// Version of the file format.
+/// Version of the file format of profiles.
 pub const PROFILE_VERSION: u32 = 1;
 /// Maximum size of a profile's file, in bytes.
 pub const MAX_PROFILE_BYTES: usize = 4 << 20;
-/// Bytes of a value.
+/// Size of a value of dense rows (f32), in bytes.
 const VALUE_BYTES: f64 = 4.0;
-/// Bytes of a stored value of sparse rows: the value and its column.
+/// Size of a stored value of sparse rows, in bytes: the value and its column number.
 const STORED_BYTES: f64 = 8.0;
 
-/// A task profile.
+/// Task profile: measured or estimated times and sizes of a program's steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// Version of the format: [`PROFILE_VERSION`].
+    /// Version of the file format. It must be [`PROFILE_VERSION`].
     pub version: u32,
-    /// Origin of the figures: machine, command and date, or a note that they are estimates.
+    /// Origin of the values: machine, command and date, or a note that they are estimates.
     pub source: String,
-    /// Paces of a core of the host.
+    /// Paces of one core of the host.
     pub host: HostPace,
-    /// Paces of a vCPU of a function.
+    /// Paces of one vCPU of a function.
     pub function: FunctionPace,
-    /// Names of all stages of the program to which `stages` belong, in order
-    /// ([`Program::stage_name`]). If empty, the stages fit any program that has them.
+    /// Names of all stages of the profiled program, in order ([`Program::stage_name`]). The numbers
+    /// in `stages` refer to this list. If the list is empty, `stages` fits any program that has the
+    /// stages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub program: Vec<String>,
-    /// Measured stages, each once. The figures of all other stages are counted.
+    /// Measured stages, each listed once. The values of all other stages are counted.
     #[serde(default)]
     pub stages: Vec<StageProfile>,
 }
 
-/// Paces of a core of the host.
+/// Paces of one core of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostPace {
-    /// Seconds per floating-point operation of a tensor step.
+    /// Seconds per floating-point operation of a kernel.
     pub seconds_per_flop: f64,
-    /// Seconds per edge of a gather and value of its row.
+    /// Seconds of a gather, per edge and value of the row.
     pub seconds_per_edge_value: f64,
-    /// Seconds per byte sent to or received from a function: framing, encoding, encryption.
+    /// Seconds per byte sent to or received from a function, for framing, encoding and encryption.
     pub seconds_per_byte: f64,
-    /// Seconds per value added when gradients are summed.
+    /// Seconds per value when gradients are summed.
     pub seconds_per_value_added: f64,
-    /// Seconds of an update per value, in addition to the sum.
+    /// Seconds per value of a weight update, in addition to the sum of its gradients.
     #[serde(default)]
     pub seconds_per_value_updated: f64,
-    /// Additional seconds of any step.
+    /// Fixed seconds of any step, in addition to its computation.
     pub seconds_per_step: f64,
 }
 
-/// Paces of a vCPU of a function. A task is one thread.
+/// Paces of one vCPU of a function. A task runs in one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionPace {
-    /// Seconds per floating-point operation.
+    /// Seconds per floating-point operation of a kernel.
     pub seconds_per_flop: f64,
-    /// Additional seconds of any task, in the function.
+    /// Fixed seconds of any task in the function, in addition to its computation.
     pub seconds_per_step: f64,
 }
 
-/// Figures of a stage for each row and each task.
+/// Cost of one stage, for each row and each task.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageProfile {
-    /// The stage.
+    /// Number of the stage in its program.
     pub stage: StageId,
-    /// Floating-point operations per row. 0 for a gather.
+    /// Floating-point operations per row. For a gather, it is 0.
     #[serde(default)]
     pub flops_per_row: f64,
-    /// Bytes per row of input that is the same in every epoch.
+    /// Bytes per row of input that is the same in every epoch, such as features.
     #[serde(default)]
     pub constant_bytes_per_row: f64,
-    /// Bytes per row of other input.
+    /// Bytes per row of input that changes in every epoch.
     #[serde(default)]
     pub bytes_in_per_row: f64,
-    /// Additional input bytes per task.
+    /// Input bytes per task that do not depend on its rows, such as weights.
     #[serde(default)]
     pub bytes_in_per_task: f64,
     /// Output bytes per row.
     #[serde(default)]
     pub bytes_out_per_row: f64,
-    /// Additional output bytes per task.
+    /// Output bytes per task that do not depend on its rows, such as gradients of weights.
     #[serde(default)]
     pub bytes_out_per_task: f64,
-    /// Number of values per row that a gather or an edge kernel sums. 0 for a tensor stage.
+    /// Number of values per row that a gather or an edge kernel sums. For a vertex kernel, it is 0.
     #[serde(default)]
     pub gather_width: u32,
-    /// Measured seconds per row on a core of the host. They replace the seconds that follow from
-    /// the counts.
+    /// Measured seconds per row on a core of the host. If `None`, the seconds follow from the
+    /// counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_seconds_per_row: Option<f64>,
-    /// Measured seconds per row in a function of at least one vCPU, likewise.
+    /// Measured seconds per row in a function with at least one vCPU. If `None`, the seconds follow
+    /// from the counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function_seconds_per_row: Option<f64>,
-    /// Additional seconds per call on a core of the host, if calls of several sizes were measured.
+    /// Fixed seconds per call on a core of the host. It is measured only if there were calls of
+    /// several sizes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_seconds_per_call: Option<f64>,
 }
 
 impl Default for Profile {
-    /// Returns the built-in profile: figures of the design notes where available, estimates
-    /// elsewhere.
+    /// Returns the built-in profile. Its values come from the design notes where these have
+    /// measurements, and are estimates otherwise.
     ///
-    /// Host: 134 GFLOP/s a core (a 602 -> 128 product, AVX-512); gathers by source blocks, 115 M edges
-    /// of width 128 in 0.67 s on 2 cores, which is 9.1e-11 s for an edge and value; a kernel's warm call
-    /// 2.3 us. Estimates: a function's vCPU does a quarter of the host's core (half a core, vectors half as
-    /// wide); 1 ns a byte to encode and encrypt; 16 GB/s for sums; 0.5 ms for what surrounds a task in a
-    /// function.
+    /// Host: 134 GFLOP/s a core (a 602 -> 128 product, AVX-512). Gathers by source blocks take 0.67
+    /// s for 115 M edges of width 128 on 2 cores, which is 9.1e-11 s per edge and value. A warm
+    /// call of a kernel takes 2.3 us.
+    ///
+    /// Estimates: a function's vCPU has a quarter of the host core's speed (half a core, vectors
+    /// half as wide). Encoding and encryption take 1 ns per byte. Sums read 16 GB/s. A task in a
+    /// function takes 0.5 ms in addition to its computation.
     fn default() -> Self {
         Self {
             version: PROFILE_VERSION,
@@ -161,11 +166,11 @@ pub fn stage_names(program: &Program) -> Vec<String> {
 }
 
 impl Profile {
-    /// Checks that the figures are valid.
+    /// Checks that the values of the profile are valid.
     ///
     /// # Errors
-    /// [`Error::Content`] for another version, a figure that is negative or not finite, or a stage
-    /// given twice.
+    /// Returns [`Error::Content`] for another version, for a value that is negative or not finite,
+    /// or for a stage that is listed twice.
     pub fn check(&self) -> Result<()> {
         let wrong = |reason: String| Err(Error::from(Refused::Content { what: "a task profile", reason }));
         if self.version != PROFILE_VERSION {
@@ -206,12 +211,12 @@ impl Profile {
         }
     }
 
-    /// Returns the figures of every stage: the measured ones, and counted ones for the other
-    /// stages. `stored` is the share of the features that is stored, above 0 and up to 1.
+    /// Returns the cost of every stage of a program: measured where the profile has values, and
+    /// counted otherwise. `stored` is the stored share of the features, above 0 and up to 1.
     ///
     /// # Errors
-    /// The errors of [`Profile::check`] and [`Profile::check_program`]. Also [`Error::Content`] for
-    /// a stage that the program does not have.
+    /// Returns [`Error::Content`] for a stage that the program does not have, and the errors of
+    /// [`Profile::check`] and [`Profile::check_program`].
     pub fn stages(&self, program: &Program, stored: f64) -> Result<Vec<StageProfile>> {
         self.check()?;
         self.check_program(program)?;
@@ -235,7 +240,8 @@ impl Profile {
     /// Checks that the measured stages belong to a program.
     ///
     /// # Errors
-    /// [`Error::Content`] with the first stage whose name differs.
+    /// Returns [`Error::Content`] with the first stage whose name differs from the name in the
+    /// program.
     pub fn check_program(&self, program: &Program) -> Result<()> {
         let (measured, own) = (&self.program, stage_names(program));
         if measured.is_empty() || self.stages.is_empty() || *measured == own {
@@ -254,8 +260,8 @@ impl Profile {
     }
 }
 
-/// Returns a stage's figures by count: its cost and, if it may run outside the host, the bytes of
-/// its slots.
+/// Returns the counted cost of a stage. It includes the bytes of the stage's slots if the stage may
+/// run outside the host.
 fn count(program: &Program, stage: StageId, what: &Stage, stored: f64) -> StageProfile {
     let mut found = StageProfile {
         stage,

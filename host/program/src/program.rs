@@ -30,16 +30,16 @@ pub(crate) use eciton_types::Normalisation;
 use eciton_types::ids::{DomainId, Layer, OperationId, ParameterId, RelationId, SlotId, StageId};
 use eciton_types::signature::{Attribute, Initialiser, Signature};
 
-/// Properties of the data set that a program depends on.
+/// Sizes of the data set that determine a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataShape {
-    /// Number of vertices.
+    /// Number of vertices in the data set.
     pub rows: u32,
-    /// Number of features of a vertex.
+    /// Number of features per vertex.
     pub features: u32,
     /// Number of classes.
     pub classes: u32,
-    /// Number of features of an edge. If 0, edges have no features.
+    /// Number of features per edge. If 0, edges have no features.
     pub edge_features: u32,
     /// Number of graphs in the data set. If 0, the data set is one graph, and the task is on
     /// vertices.
@@ -54,26 +54,28 @@ pub struct DataShape {
 /// features.
 pub type Open<'a, E> = dyn Fn(&str, &[Vec<u32>], &[Attribute]) -> Result<Signature, E> + 'a;
 
-/// The stages of one epoch or of one evaluation, with the lists that these stages refer to.
+/// Stage program: the stages of one epoch or of one evaluation, with the lists that the stages
+/// refer to. A stage is one operation on rows, forward or backward.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
-    /// Data set for which the program was built.
+    /// Sizes of the data set for which the program was built.
     pub shape: DataShape,
     /// Model from which the program was built.
     pub model: Model,
-    /// Rewrites that the program applies. With gathered features, the gathered rows are in the slot
-    /// `features` or in `gathered`.
+    /// Optimisations that the program applies. If features are gathered before the first epoch, the
+    /// gathered rows are in the slot `features` or in the slot `gathered`.
     pub rewrites: Rewrites,
     /// Stages in the order in which one interval runs them. [`StageId`] is the index in this list.
     pub stages: Vec<Stage>,
-    /// Row buffers. [`SlotId`] is the index in this list.
+    /// Slots, which are row buffers. [`SlotId`] is the index in this list.
     pub slots: Vec<SlotSpec>,
     /// Kernels and operators of the host, with their attributes. [`OperationId`] is the index in
     /// this list.
     pub operations: Vec<Operation>,
-    /// The kinds of rows. [`DomainId`] is the index in this list. The first domain is the vertices.
+    /// Domains, which are the kinds of rows. [`DomainId`] is the index in this list. The first
+    /// domain is the vertices.
     pub domains: Vec<Domain>,
-    /// Row lists that stages follow. [`RelationId`] is the index in this list.
+    /// Relations, which are row lists that stages follow. [`RelationId`] is the index in this list.
     pub relations: Vec<Relation>,
     /// Trained parameters. [`ParameterId`] is the index in this list. The evaluation program has
     /// the same parameters.
@@ -86,35 +88,36 @@ pub struct Program {
     /// Slot of the data set's features. The driver fills it once, and no stage writes it.
     pub features: SlotId,
     /// Slot of the features that were gathered before the first epoch, if stages read them in
-    /// addition to `features`. No stage writes it either.
+    /// addition to `features`. No stage writes the slot.
     pub gathered: Option<SlotId>,
     /// Slot of the class scores, in an evaluation program. Its rows outlast the program.
     pub scores: Option<SlotId>,
-    /// Slot of the rows that the last layer reads, in an evaluation program, unless these rows are
-    /// the features. Its rows outlast the program as well.
+    /// Slot of the rows that the last layer reads, in an evaluation program. If these rows are the
+    /// features, it is `None`. The rows outlast the program.
     pub embeddings: Option<SlotId>,
     /// Stages that compute losses, in a training program. The last layer's stage is the first.
     pub losses: Vec<LossOf>,
-    /// Number of micro-batches, which take the role of intervals. Each has its own graph, and a
-    /// stage that reads all rows reads those of its micro-batch. If `None`, intervals belong to one
-    /// graph.
+    /// Number of micro-batches, which take the place of intervals in the schedule. Each micro-batch
+    /// has its own graph, and a stage that reads all rows reads those of its micro-batch. If
+    /// `None`, all intervals belong to one graph.
     pub apart: Option<u32>,
     /// Stage that chooses the rows of micro-batches ([`Program::sample`]). If `None`, the rows are
     /// those of the data set.
     pub sampling: Option<StageId>,
 }
 
-/// Term of the loss. The loss is the weighted sum of all terms.
+/// Term of the loss. The training loss is the weighted sum of all terms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossOf {
-    /// Stage that computes the term.
+    /// Stage that computes this term.
     pub stage: StageId,
-    /// Factor of the term in the sum.
+    /// Factor of this term in the sum.
     pub weight: f32,
 }
 
-/// One stage: a function of an operation, applied to rows in slots. Code that schedules, stores,
-/// counts or draws stages reads these fields. Only the operator knows the function itself.
+/// Stage of a program: one function of an operation (forward, loss or backward), applied to rows in
+/// slots. Code that schedules, stores, counts or draws stages reads these fields. Only the operator
+/// knows the function itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stage {
     /// Description of the stage, for instance `linear 1 backward` or `gather 0 transposed`. A stage
@@ -122,50 +125,50 @@ pub struct Stage {
     pub name: String,
     /// Operation that the stage runs, with its attributes and parameters.
     pub operation: OperationId,
-    /// Function of the operation that the stage runs.
+    /// Function of the operation that the stage runs: forward, loss or backward.
     pub phase: Phase,
-    /// Placement of the stage: the machines that may run it.
+    /// Placement of the stage: the host, any executor, or a lane of the pipeline.
     pub place: Place,
-    /// Chunk of the stage if its placement is a lane: the run of stages on the lane, from 0
-    /// ([`eciton_planner::policy`]).
+    /// Number of the stage's chunk on its lane, from 0. A lane (a worker's share of the pipeline)
+    /// may have several chunks, which are separate runs of stages ([`eciton_planner::policy`]).
     pub chunk: u16,
-    /// Domain of the rows that the stage computes, interval by interval.
+    /// Domain (kind of rows) that the stage computes, interval by interval.
     pub domain: DomainId,
-    /// Relation whose lists the function follows, if it reads rows of all intervals by lists.
+    /// Relation whose row lists the stage follows. `None` if the stage reads no rows by lists.
     pub via: Option<RelationId>,
-    /// Slots that the stage reads.
+    /// Slots (row buffers) that the stage reads.
     pub reads: Vec<Read>,
-    /// Slots that the stage writes, on the rows of its interval. An output that no stage reads is
-    /// `None`.
+    /// Slots that the stage writes, on the rows of its interval. The entry of an output that no
+    /// stage reads is `None`.
     pub writes: Vec<Option<SlotId>>,
     /// Parameters whose gradients the stage computes.
     pub sums: Vec<ParameterId>,
-    /// True if the slots that the stage reads or writes are always stored as f32, whatever the
+    /// True if the slots that the stage reads or writes are always stored as f32, regardless of the
     /// run's row format.
     pub exact: bool,
     /// Cost of the stage for one row.
     pub cost: Cost,
 }
 
-/// Slot that a stage reads.
+/// Read access of a stage to a slot (row buffer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// The slot.
+    /// Slot that is read.
     pub slot: SlotId,
-    /// Intervals whose rows of the slot the stage reads.
+    /// Intervals whose rows the stage reads.
     pub scope: Scope,
-    /// Role of the rows in the stage's function.
+    /// Role of the rows in the function of the stage.
     pub port: Port,
 }
 
-/// Role of a slot's rows in the function that reads them.
+/// Role of a slot's rows in the stage function that reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
     /// Input of the forward function.
     Input,
     /// Output of the forward function.
     Output,
-    /// Rows that the forward function, or the previous step, stashed for this one.
+    /// Rows that the forward function, or the previous backward step, stashed for this stage.
     Kept,
     /// Gradient of an output.
     Gradient,
@@ -174,46 +177,49 @@ pub enum Port {
 /// Function of an operation that a stage runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Forward.
+    /// Forward function.
     #[default]
     Forward,
-    /// Forward, loss and backward in one function. Yields parameter gradients and a loss.
+    /// Forward, loss and backward in one function. It yields parameter gradients and a loss.
     Loss,
-    /// Backward in one step. Yields parameter gradients.
+    /// Backward in one step, which yields parameter gradients.
     Backward,
-    /// First of two backward steps, by target. Yields parameter gradients.
+    /// First of two backward steps, by target row. It yields parameter gradients.
     BackwardTargets,
-    /// Second of two backward steps, by source. It reads the rows that the first step stashed for
-    /// all targets.
+    /// Second of two backward steps, by source row. It reads the rows that the first step stashed
+    /// for all targets.
     BackwardSources,
 }
 
-/// Placement of a stage: the machines that may run it.
+/// Placement of a stage: the host, any executor, or a lane of the pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
-    /// The stage runs on the host that holds the rows. There is one attempt, which writes in place.
+    /// The stage runs on the host, which has the rows. A step has one attempt, which writes its
+    /// rows in place.
     #[default]
     Host,
-    /// The stage runs on the host or in a function. It is a pure task and may have several
-    /// attempts.
+    /// The stage runs on the host or in a function. Its steps are pure tasks, which may have
+    /// several attempts.
     Anywhere,
-    /// The stage is such a task on this lane of a replica. A lane runs one step at a time
-    /// ([`eciton_recipe::lanes`]).
+    /// The stage runs on this lane (a worker's share of the pipeline) of a replica. Its steps are
+    /// pure tasks. A lane runs one step at a time ([`eciton_recipe::lanes`]).
     Lane(u16),
 }
 
 impl Place {
-    /// Returns true if steps with this placement are tasks.
+    /// Returns true if the steps of a stage with this placement are tasks, which may run outside
+    /// the host.
     #[must_use]
     pub const fn is_task(self) -> bool {
         !matches!(self, Self::Host)
     }
 }
 
-/// Cost of a stage for one row, by count. Bytes follow from the slots of the stage.
+/// Cost of a stage for one row, counted from the program. The bytes of a stage follow from its
+/// slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Floating-point operations, without products with features.
+    /// Floating-point operations, without those of products with features.
     pub flops: f64,
     /// Floating-point operations of products with features, added to `flops` if all values of the
     /// features are stored.
@@ -222,47 +228,46 @@ pub struct Cost {
     pub edge_values: u32,
 }
 
-/// Domain: rows of one kind. Every interval of vertices has rows of every domain, for instance
-/// those of its graphs. A step therefore has one interval number, whatever its domain.
+/// Domain: a kind of rows. Every interval of vertices also has rows of every other domain, for
+/// instance those of its graphs. A step therefore has one interval number for all domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Domain {
     /// Kind of object that a row describes.
     pub of: RowsOf,
-    /// Number of rows.
+    /// Number of rows of the domain.
     pub rows: u32,
 }
 
 /// Kind of object that a row describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowsOf {
-    /// A vertex.
+    /// A vertex of a graph.
     Vertices,
     /// A graph, in a data set of several graphs. The stages after a readout compute such rows.
     Graphs,
 }
 
 impl Domain {
-    /// The vertices, in every program.
+    /// Domain of the vertices, in every program.
     pub const VERTICES: DomainId = DomainId(0);
-    /// The graphs, in a program that reads graphs out.
+    /// Domain of the graphs, in a program that reads graphs out.
     pub const GRAPHS: DomainId = DomainId(1);
 }
 
-/// Row lists that a stage follows: for each row of the result, the rows from which the stage
-/// computes it.
+/// Relation: for each row of the result, the list of rows from which a stage computes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relation {
     /// Kind of the lists.
     pub over: Over,
-    /// True if the lists are reversed: each source has the list of its targets. Gradients follow
-    /// such lists.
+    /// True if the relation is reversed: each source has the list of its targets. Gradients follow
+    /// reversed lists.
     pub reversed: bool,
-    /// True if the lists have only pairs whose target the loss reaches. Other pairs would add zeros
-    /// or are not read ([`Program::reach`]).
+    /// True if the lists omit pairs whose target does not affect the loss. Such pairs would add
+    /// zeros, or their results would not be read ([`Program::reach`]).
     pub reached: bool,
 }
 
-/// Edges that an edge kernel works on, and whether it reads their features.
+/// Edges that an edge kernel works on, and whether the kernel reads edge features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Along {
     /// Kind of the lists that the kernel follows.
@@ -273,36 +278,37 @@ pub struct Along {
     pub features: bool,
 }
 
-/// Kind of the lists of a relation.
+/// Kind of a relation's row lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
-    /// Each vertex's neighbours.
+    /// Each vertex has the list of its neighbours.
     #[default]
     Neighbours,
-    /// Each graph's vertices. This is a relation of vertices to graphs.
+    /// Each graph has the list of its vertices. The sources are vertices, and the targets are
+    /// graphs.
     Graphs,
 }
 
-/// Row buffer: a matrix with a row for every row of its domain.
+/// Slot: a row buffer, which is a matrix with one row for every row of its domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotSpec {
-    /// Number of values of a row.
+    /// Number of values in a row.
     pub width: u32,
-    /// Extents of one row; `width` is their product.
+    /// Extents of one row. Their product is `width`.
     pub extents: Vec<u32>,
-    /// Domain of the rows.
+    /// Domain (kind of rows) of the slot.
     pub domain: DomainId,
-    /// Kind of the slot's content.
+    /// Kind of the slot's content: features, activations, stashed rows or gradients.
     pub of: SlotOf,
     /// Layer whose rows or gradients the slot holds.
     pub layer: Layer,
     /// Stage that writes the slot. `None` for the features.
     pub written_by: Option<StageId>,
-    /// Last stage that needs the slot. It is at least the writer itself.
+    /// Last stage that needs the rows of the slot. For rows that no stage reads, it is the writer.
     pub kept_until: StageId,
 }
 
-/// Content of a slot.
+/// Kind of a slot's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotOf {
     /// Features of the data set.
@@ -315,8 +321,8 @@ pub enum SlotOf {
     Gradient,
 }
 
-/// A kernel, or an operator of the host, with attributes. Forward and backward stages share one
-/// operation.
+/// Operation of a program: a kernel, or an operator of the host, with its attributes. The forward
+/// and backward stages of a layer's operation share one entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     /// Name of the kernel or of the operator. For a user's kernel, it is the path of the component
@@ -345,20 +351,21 @@ pub struct Operation {
     pub parameters: Vec<ParameterId>,
 }
 
-/// A trained matrix.
+/// Trained parameter: a matrix that the optimiser updates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// Name that is unique in the program, for instance `layers.0.weight`.
     pub name: String,
     /// Extents, rows first.
     pub shape: Vec<u32>,
-    /// Initialiser of the values. It draws with `draw` as layer and `position` as stream.
+    /// Distribution of the initial values. Their random numbers are drawn with `draw` as layer and
+    /// `position` as stream.
     pub initialiser: Initialiser,
     /// Random stream of the first values: the parameter's index in its kernel's signature, as if
     /// the layer's product were the first parameter.
     pub position: u32,
-    /// Layer of the parameter's kernel, plus 65,536 for each operation of the layer and kernel
-    /// before it.
+    /// Layer number in the random numbers of the initial values. It is the layer of the parameter's
+    /// kernel, plus 65,536 for each earlier operation of the same layer and kernel.
     pub draw: u32,
     /// Layer of the model to which the parameter belongs, which determines its weight decay. A bias
     /// that the next layer's kernel adds to its inputs still belongs to its own layer.
@@ -366,7 +373,7 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// Number of values.
+    /// Returns the number of values in the matrix.
     #[must_use]
     pub fn len(&self) -> usize {
         self.shape.iter().map(|&extent| extent as usize).product()
@@ -427,12 +434,14 @@ impl Stage {
 }
 
 impl Program {
-    /// Builds the training program of a model. `signature` opens the model's kernels.
+    /// Builds the training program of a model. `signature` opens a kernel and returns its
+    /// signature.
     ///
     /// # Errors
-    /// [`Signature`](eciton_recipe::Error::Signature) if `signature` fails,
-    /// [`SignatureMismatch`](eciton_recipe::Error::SignatureMismatch) for a kernel whose signature does not
-    /// fit the model, [`Data`](eciton_recipe::Error::Data) if the model was made for other data.
+    /// Returns [`Signature`](crate::Error::Signature) if `signature` fails,
+    /// [`SignatureMismatch`](crate::Error::SignatureMismatch) for a kernel whose signature does not
+    /// fit the model, and [`Data`](eciton_recipe::Error::Data) if the model was resolved for other
+    /// data.
     pub fn build<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         model: &Model,
         shape: DataShape,
@@ -444,15 +453,16 @@ impl Program {
         })
     }
 
-    /// Returns the forward part of the program, up to the class scores, with the same operations
-    /// and parameters. Its tasks run with `training` false. Its stages and slots are numbered anew.
+    /// Returns the evaluation program: the forward part, up to the class scores, with the same
+    /// operations and parameters. Its tasks run with `training` set to false. Its stages and slots
+    /// have new numbers.
     #[must_use]
     pub fn evaluation(&self) -> Self {
         lower::evaluation(self)
     }
 
-    /// Returns the evaluation without its embeddings, for callers that need only scores. The slot
-    /// of [`Program::embeddings`] then lasts only until its last reader.
+    /// Returns the evaluation program without its embeddings, for callers that need only scores.
+    /// The slot of [`Program::embeddings`] then lasts only until its last reader.
     #[must_use]
     pub fn without_embeddings(mut self) -> Self {
         let Some(slot) = self.embeddings.take().filter(|&slot| self.scores != Some(slot)) else {
@@ -468,20 +478,22 @@ impl Program {
         self
     }
 
-    /// Returns the parameter of an id, which may be the id of a further use.
+    /// Returns the id of the trained parameter that has the values of `id`. `id` may be a further
+    /// use of a shared parameter.
     #[must_use]
     pub fn owner(&self, id: ParameterId) -> ParameterId {
         let further = id.index().checked_sub(self.parameters.len());
         further.and_then(|at| self.uses.get(at)).copied().unwrap_or(id)
     }
 
-    /// Returns the trained parameter of an id, which may be the id of a further use.
+    /// Returns the trained parameter that has the values of `id`. `id` may be a further use of a
+    /// shared parameter.
     #[must_use]
     pub fn parameter(&self, id: ParameterId) -> Option<&Parameter> {
         self.parameters.get(self.owner(id).index())
     }
 
-    /// Returns the stage of this number.
+    /// Returns the stage with this number, or `None` if the program has no such stage.
     #[must_use]
     pub fn stage(&self, stage: StageId) -> Option<&Stage> {
         self.stages.get(stage.index())
@@ -499,13 +511,13 @@ impl Program {
         self.stage(stage).map_or(Place::Host, |stage| stage.place)
     }
 
-    /// Returns the number of stages whose steps are tasks.
+    /// Returns the number of stages whose steps are tasks, which may run outside the host.
     #[must_use]
     pub fn tasks(&self) -> usize {
         self.stages.iter().filter(|stage| stage.place.is_task()).count()
     }
 
-    /// Returns the stages that compute, without the stage that samples rows.
+    /// Returns all stages except the stage that samples the rows of micro-batches.
     #[must_use]
     pub fn computing(&self) -> &[Stage] {
         let end = self.sampling.map_or(self.stages.len(), StageId::index);
@@ -536,7 +548,7 @@ impl Program {
         self.slots.get(slot.index()).map_or(Domain::VERTICES, |slot| slot.domain)
     }
 
-    /// Makes gathers leave out pairs whose target the loss does not reach ([`loss_gathers`]).
+    /// Makes gathers omit pairs whose target does not affect the loss ([`loss_gathers`]).
     ///
     /// [`loss_gathers`]: crate::loss_gathers
     pub fn reach(&mut self, gathers: &[StageId]) {
@@ -550,7 +562,7 @@ impl Program {
         }
     }
 
-    /// Returns the number of a relation. A new relation is added to the list.
+    /// Returns the number of a relation, and adds the relation to the list if it is new.
     pub(crate) fn enter_relation(&mut self, relation: Relation) -> RelationId {
         let known = self.relations.iter().position(|known| *known == relation);
         let at = known.unwrap_or_else(|| {
@@ -561,8 +573,8 @@ impl Program {
         RelationId(at as u16)
     }
 
-    /// Makes the program one of `parts` micro-batches, each with its own graph of at most `rows`
-    /// rows.
+    /// Turns the program into one of `parts` micro-batches. Each micro-batch has its own graph of
+    /// at most `rows` rows.
     pub fn set_apart(&mut self, parts: u32, rows: u32) {
         self.apart = Some(parts);
         if let Some(vertices) = self.domains.get_mut(Domain::VERTICES.index()) {
@@ -570,12 +582,12 @@ impl Program {
         }
     }
 
-    /// Adds the stage that chooses the rows of each micro-batch of a round.
+    /// Adds the stage that chooses the rows of each micro-batch of a round (optimiser step).
     ///
     /// The stage has no operation. Its number is the last, but all other steps of a micro-batch run
-    /// after it. Its step ends once the rows of all micro-batches of the round are known, because
-    /// the weights of rows depend on them. Micro-batches enter a round one after the other, so none
-    /// waits here for another one's steps.
+    /// after it. Its step ends after the rows of all micro-batches of the round are known, because
+    /// the weights of rows depend on them. Micro-batches enter a round one after the other, so a
+    /// micro-batch does not wait here for steps of another.
     pub fn sample(&mut self) {
         // Ids are 16 bits.
         let stage = self.stages.len() as u16;
@@ -595,7 +607,8 @@ impl Program {
     }
 
     /// Returns the stages that must run before `stage` can start on an interval, each once, in
-    /// order. The scope of a stage says whether it must have run on the interval or on all of them.
+    /// order. If the scope of a stage is `Own`, it must have run on that interval, and otherwise on
+    /// all intervals.
     #[must_use]
     pub fn dependencies(&self, stage: StageId) -> Vec<(StageId, Scope)> {
         let mut needed: Vec<(StageId, Scope)> = Vec::new();
@@ -615,13 +628,13 @@ impl Program {
         needed
     }
 
-    /// Returns true if an epoch ends with an update of the weights.
+    /// Returns true if an epoch of the program ends with an update of the weights.
     #[must_use]
     pub fn trains(&self) -> bool {
         !self.losses.is_empty()
     }
 
-    /// Keeps the rows of all slots until the last stage, so that any step can be repeated.
+    /// Stores the rows of all slots until the last stage, so that any step can be repeated.
     pub fn keep_rows(&mut self) {
         // A program has at most 2^16 stages.
         let last = StageId(self.stages.len().saturating_sub(1) as u16);
@@ -634,7 +647,8 @@ impl Program {
         self.losses.first().map(|loss| loss.stage)
     }
 
-    /// Returns the index of a stage in the list of stages that compute losses.
+    /// Returns the index of a stage in the list of loss terms, or `None` if the stage computes no
+    /// loss.
     #[must_use]
     pub fn loss_of(&self, stage: StageId) -> Option<usize> {
         self.losses.iter().position(|loss| loss.stage == stage)

@@ -1,22 +1,24 @@
-//! Splitting a chain of convolutions and poolings by rows of the image, for workers that hold a
-//! strip each.
+//! Splits a chain of convolutions and poolings by image rows, so that each worker computes one
+//! strip.
 //!
 //! Rows `[a, b)` of a layer's output need rows `[a s - p, (b - 1) s - p + r)` of its input, within
-//! the image, with stride s, padding p and r = dilation (kernel - 1) + 1. Through a *block* of
-//! layers this is applied from the last one to the first. Each worker makes a share of the rows of
-//! a block's last layer, by its speed, and computes what that needs: rows at the borders are
-//! computed twice. Between blocks a worker gets the rows that the next block needs and that others
-//! made: *halos*. Wherever blocks end, the values are the same.
+//! the image. s is the stride, p the padding, and r = dilation (kernel - 1) + 1. For a *block* of
+//! layers, this rule is applied from the last layer to the first. Each worker computes a share of
+//! the rows of the block's last layer, in proportion to its speed, and all rows that this share
+//! needs. Rows at the borders between strips are therefore computed twice. Between blocks, a worker
+//! receives *halos*: rows that the next block needs and that other workers computed. The values do
+//! not depend on where blocks end.
 //!
-//! Fewer blocks exchange less often and compute more rows twice. [`fuse`] finds the quickest cut:
+//! Fewer blocks exchange less often and compute more rows twice. [`fuse`] finds the fastest
+//! division:
 //!
 //! ```text
 //! F(j) = min over i < j of F(i) + transfer(rows that i+1..j need) + max over workers of compute(i+1..j)
 //! ```
 //!
 //! Source: Li, Iosifidis and Zhang 2022, "Receptive field-based segmentation for distributed CNN
-//! inference acceleration in collaborative edge computing" (ICC: DPFP). [`each`] is every layer a
-//! block of its own, as MoDNN has it (Mao et al. 2017).
+//! inference acceleration in collaborative edge computing" (ICC: DPFP). [`each`] makes every layer
+//! a block of its own, like MoDNN (Mao et al. 2017).
 //!
 //! ```
 //! use eciton_program::receptive::{self, Chain, Workers};
@@ -24,6 +26,7 @@
 //! let fused = receptive::fuse(&vgg, &workers);
 //! assert!(fused.seconds < receptive::each(&vgg, &workers).seconds);
 //! assert!(fused.seconds < 0.35 * receptive::alone(&vgg, &workers));
+//!
 //! # Ok::<(), eciton_program::Error>(())
 //! ```
 
@@ -37,17 +40,18 @@ pub use strips::{Splittable, Strips};
 
 use std::ops::Range;
 
-/// Workers that compute a chain, and the network between them.
+/// Workers that compute a chain of convolutions, and the network between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workers {
     /// Floating-point operations per second of each worker. The first worker has the image and
     /// receives the result.
     pub flops_per_s: Vec<f64>,
-    /// Bytes per second into a worker, and at the same time out of it.
+    /// Bandwidth of each worker, in bytes per second. Both directions have this bandwidth at the
+    /// same time.
     pub bytes_per_s: f64,
-    /// Additional time of each exchange, in seconds.
+    /// Fixed time of each exchange of rows, in seconds.
     pub latency_s: f64,
-    /// True if every worker has the whole image and the result is not collected.
+    /// True if every worker has the whole image and the result stays on the workers.
     pub share_image: bool,
 }
 
@@ -58,14 +62,14 @@ impl Workers {
         Self { flops_per_s: vec![flops_per_s; count], bytes_per_s, latency_s: 0.0, share_image: false }
     }
 
-    /// Returns the number of workers.
+    /// Returns the number of workers that share the chain.
     #[must_use]
     pub fn count(&self) -> usize {
         self.flops_per_s.len()
     }
 
-    /// Returns the rows that each worker computes, of `rows` in total. They are consecutive ranges,
-    /// in proportion to the workers' speeds, and some may be empty.
+    /// Returns the range of rows that each worker computes, of `rows` in total. The ranges are
+    /// consecutive and in proportion to the workers' speeds. Some may be empty.
     #[must_use]
     pub fn shares(&self, rows: u32) -> Vec<Range<u32>> {
         let all: f64 = self.flops_per_s.iter().sum();
@@ -81,36 +85,38 @@ impl Workers {
     }
 }
 
-/// Rows that one worker has and another worker needs.
+/// Rows that one worker has and another worker needs, sent between two blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// Index of the worker that has the rows.
+    /// Index of the worker that sends the rows.
     pub from: usize,
-    /// Index of the worker that needs the rows.
+    /// Index of the worker that receives the rows.
     pub to: usize,
-    /// Range of the rows.
+    /// Range of the rows in the image.
     pub rows: Range<u32>,
     /// Size of the rows in f32, in bytes.
     pub bytes: u64,
 }
 
-/// A cut of a chain into blocks, and its estimated cost.
+/// Division of a chain of layers into blocks, with its estimated cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cut {
-    /// Layers of each block, in order.
+    /// Range of layers of each block, in order.
     pub blocks: Vec<Range<usize>>,
-    /// From the image at the first worker to the result there.
+    /// Estimated time from the image on the first worker to the result on the first worker, in
+    /// seconds.
     pub seconds: f64,
-    /// Computing time of the slowest worker in each block, part of the total, seconds.
+    /// Sum over all blocks of the slowest worker's compute time, in seconds. It is part of
+    /// `seconds`.
     pub compute_s: f64,
-    /// Bytes of halos between blocks.
+    /// Bytes of the halos, which are the rows exchanged between blocks.
     pub halo_bytes: u64,
-    /// Bytes of the image and of the result that travel.
+    /// Bytes of the image rows and result rows that are sent between workers.
     pub ends_bytes: u64,
 }
 
-/// Returns the rows that workers exchange before a block. A worker has its share of the previous
-/// layer's rows. Before the first block, the first worker has the image.
+/// Returns the rows that workers exchange before a block. Each worker has its share of the previous
+/// layer's rows. Before the first block, the first worker has the whole image.
 #[must_use]
 pub fn exchange(chain: &Chain, workers: &Workers, block: &Range<usize>) -> Vec<Transfer> {
     let rows = chain.rows(block.start);
@@ -179,7 +185,7 @@ fn bytes(transfers: &[Transfer]) -> u64 {
     transfers.iter().map(|transfer| transfer.bytes).sum()
 }
 
-/// Returns a cut with its estimated cost.
+/// Returns a division of the chain into these blocks, with its estimated cost.
 #[must_use]
 pub fn timed(chain: &Chain, workers: &Workers, blocks: Vec<Range<usize>>) -> Cut {
     let end = collect(chain, workers);
@@ -200,8 +206,8 @@ pub fn timed(chain: &Chain, workers: &Workers, blocks: Vec<Range<usize>>) -> Cut
     Cut { blocks, ..cut }
 }
 
-/// Returns the fastest cut, found by dynamic programming. Of equal cuts it is the one with the
-/// earliest borders.
+/// Returns the fastest division into blocks, found by dynamic programming. Of equally fast
+/// divisions, it returns the one with the earliest borders.
 #[must_use]
 pub fn fuse(chain: &Chain, workers: &Workers) -> Cut {
     let count = chain.len();
@@ -226,13 +232,13 @@ pub fn fuse(chain: &Chain, workers: &Workers) -> Cut {
     timed(chain, workers, blocks)
 }
 
-/// Returns the cut in which every layer is its own block.
+/// Returns the division in which every layer is its own block.
 #[must_use]
 pub fn each(chain: &Chain, workers: &Workers) -> Cut {
     timed(chain, workers, (0..chain.len()).map(|at| at..at + 1).collect())
 }
 
-/// Returns the time of the first worker without the others, in seconds.
+/// Returns the estimated time of the first worker without other workers, in seconds.
 #[must_use]
 pub fn alone(chain: &Chain, workers: &Workers) -> f64 {
     let all = 0..chain.len();

@@ -1,8 +1,8 @@
-//! Residents: rows that stay on the worker of a lane, because no other lane reads them.
+//! Residents: rows that stay on a worker between two tasks, because no other worker reads them.
 //!
-//! Rows that a lane's forward stages write and only its backward stages read need not leave the
-//! worker that runs both. If a worker fails, its rows are lost, and the forward step recomputes
-//! them.
+//! A lane is a worker's share of the pipeline. Rows that only a lane's forward stages write and
+//! only its backward stages read need not leave the worker that runs both. If the worker fails,
+//! these rows are lost, and another worker repeats the forward step.
 //!
 //! If workers own the weights, rows that other lanes read are sent directly between workers
 //! ([`Residents::passing`]).
@@ -13,31 +13,34 @@ use crate::fused_stages::FusedStages;
 use crate::program::{Place, Program};
 use eciton_types::ids::{OperationId, SlotId, StageId};
 
-/// The resident slots of a program whose spans are on lanes.
+/// Slots (row buffers) whose rows stay on workers, for a program whose fused stages are on lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Residents {
-    /// For each slot, the last stage that reads it, if the slot is resident.
+    /// Last stage that reads each slot. `None` for slots whose rows do not stay on a worker.
     last: Vec<Option<StageId>>,
-    /// For each slot, the lanes that pass it to each other.
+    /// Lanes that send each slot's rows directly to each other. `None` for all other slots.
     passed: Vec<Option<Passed>>,
-    /// Slots on the host that several stages of a lane read, with the last of these stages.
+    /// Slots of the host that several stages of a lane read, as pairs of slot and lane, with the
+    /// last of these stages.
     again: BTreeMap<(SlotId, u16), StageId>,
 }
 
-/// A slot that one lane writes and other lanes read. Only stages on lanes touch it.
+/// Slot whose rows workers send directly to each other: one lane writes it and other lanes read it.
+/// Only stages on lanes touch the slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// Lane that writes the slot.
+    /// Lane (a worker's share of the pipeline) that writes the slot.
     pub from: u16,
-    /// Lanes that read the slot, each with its last reading stage. The writer may be one of them.
+    /// Lanes that read the slot, each with its last reading stage. The writing lane may be among
+    /// them.
     pub readers: BTreeMap<u16, StageId>,
 }
 
 impl Residents {
-    /// Returns the residents of `program`, cut into `spans`. `schedule` has these spans as stages,
-    /// on their lanes.
+    /// Finds the resident slots of `program`, divided into the fused stages `spans`. `schedule` is
+    /// the fused program, with its stages placed on lanes.
     #[must_use]
-    pub fn of(program: &Program, spans: &FusedStages, schedule: &Program) -> Self {
+    pub fn from_program(program: &Program, spans: &FusedStages, schedule: &Program) -> Self {
         let whole = whole(program, spans);
         let slots = (0..program.slots.len()).map(|slot| SlotId(slot as u16));
         let last = slots.map(|slot| last_reader(schedule, &whole, slot)).collect();
@@ -46,7 +49,8 @@ impl Residents {
         found
     }
 
-    /// Does the same as [`Residents::of`], and adds the rows that lanes pass to each other.
+    /// Finds the resident slots like [`Residents::from_program`], and also the rows that lanes send
+    /// to each other.
     #[must_use]
     pub fn passing(program: &Program, spans: &FusedStages, schedule: &Program) -> Self {
         let slots = (0..program.slots.len()).map(|slot| SlotId(slot as u16));
@@ -55,12 +59,13 @@ impl Residents {
             true => None,
             false => passed(schedule, &whole(program, spans), slot),
         };
-        let mut found = Self { passed: slots.map(passed).collect(), ..Self::of(program, spans, schedule) };
+        let mut found =
+            Self { passed: slots.map(passed).collect(), ..Self::from_program(program, spans, schedule) };
         found.again = found.read_again(schedule);
         found
     }
 
-    /// Returns the slots on the host that several stages of a lane read.
+    /// Returns the slots of the host that several stages of a lane read.
     fn read_again(&self, schedule: &Program) -> BTreeMap<(SlotId, u16), StageId> {
         let mut readers: BTreeMap<(SlotId, u16), BTreeSet<StageId>> = BTreeMap::new();
         for (id, stage) in (0u16..).map(StageId).zip(&schedule.stages) {
@@ -75,27 +80,29 @@ impl Residents {
         several.filter_map(|(of, readers)| Some((of, *readers.last()?))).collect()
     }
 
-    /// Returns the last stage of a lane that reads a slot on the host, if several stages of the
-    /// lane read it.
+    /// Returns the last stage of a lane that reads a slot of the host. Returns `None` if fewer than
+    /// two stages of the lane read the slot.
     #[must_use]
     pub fn again(&self, slot: SlotId, lane: u16) -> Option<StageId> {
         self.again.get(&(slot, lane)).copied()
     }
 
-    /// Returns the number of values in one row of each such slot of a lane.
+    /// Returns the row widths of the host's slots that several stages of a lane read, in values per
+    /// row.
     pub fn again_widths<'a>(&'a self, schedule: &'a Program, lane: u16) -> impl Iterator<Item = u32> + 'a {
         let own = self.again.keys().filter(move |(_, of)| *of == lane);
         own.filter_map(|(slot, _)| schedule.slots.get(slot.index()).map(|spec| spec.width))
     }
 
-    /// Returns the lanes that pass a slot, or `None` if no lane passes it.
+    /// Returns the lanes that send a slot's rows directly to each other, or `None` if the slot is
+    /// not sent that way.
     #[must_use]
     pub fn passed(&self, slot: SlotId) -> Option<&Passed> {
         self.passed.get(slot.index())?.as_ref()
     }
 
-    /// Returns for each slot that is passed to a lane the number of values in a row, and the lane
-    /// that writes it.
+    /// Returns, for each slot that other lanes send to a lane, the number of values in a row and
+    /// the lane that writes the slot.
     pub fn passed_widths<'a>(
         &'a self,
         schedule: &'a Program,
@@ -108,13 +115,15 @@ impl Residents {
         })
     }
 
-    /// Returns the last stage that reads a resident slot, or `None` if the host has its rows.
+    /// Returns the last stage that reads a resident slot, or `None` if the slot's rows go to the
+    /// host.
     #[must_use]
     pub fn last_reader(&self, slot: SlotId) -> Option<StageId> {
         self.last.get(slot.index()).copied().flatten()
     }
 
-    /// Returns the number of values in one row of each slot that stays on a lane of a replica.
+    /// Returns the row widths of the slots whose rows stay on the worker of a lane, in values per
+    /// row.
     pub fn widths<'a>(&'a self, schedule: &'a Program, lane: u16) -> impl Iterator<Item = u32> + 'a {
         let all = (0u16..).map(SlotId).zip(&self.last).zip(&schedule.slots);
         all.filter_map(move |((_, last), spec)| {
@@ -123,13 +132,14 @@ impl Residents {
     }
 }
 
-/// Returns for each span true if all of its stages are vertex kernels.
+/// Returns, for each fused stage, true if all of its stages are vertex kernels.
 fn whole(program: &Program, spans: &FusedStages) -> Vec<bool> {
     let kernel = |id| program.stage(id).is_some_and(|stage| is_kernel(program, stage.operation));
     spans.as_slice().iter().map(|span| span.ids().all(kernel)).collect()
 }
 
-/// Returns the lanes that pass a slot, if only lanes touch it and at least two of them do.
+/// Returns the lanes that send a slot to each other. Returns `None` if a stage outside lanes
+/// touches the slot, or if only one lane does.
 fn passed(schedule: &Program, whole: &[bool], slot: SlotId) -> Option<Passed> {
     let mut from = None;
     let mut readers = BTreeMap::new();
@@ -153,15 +163,16 @@ fn passed(schedule: &Program, whole: &[bool], slot: SlotId) -> Option<Passed> {
     readers.keys().any(|lane| *lane != from).then_some(Passed { from, readers })
 }
 
-/// Returns true if an operation is a vertex kernel. Only rows of vertex kernels are resident.
+/// Returns true if an operation is a vertex kernel. Only rows that vertex kernels compute can stay
+/// on a worker.
 #[must_use]
 pub fn is_kernel(program: &Program, id: OperationId) -> bool {
     let operation = program.operations.get(id.index());
     operation.is_some_and(|operation| operation.signature.is_some() && operation.along.is_none())
 }
 
-/// Returns the last reader of a slot that only a lane's forward stages write and only that lane's
-/// backward stages read.
+/// Returns the last reader of a resident slot. Such a slot is written only by forward stages of a
+/// lane and read only by backward stages of the same lane.
 fn last_reader(schedule: &Program, whole: &[bool], slot: SlotId) -> Option<StageId> {
     let loss = schedule.loss()?;
     let (mut lane, mut last) = (None, None);

@@ -1,18 +1,21 @@
-//! Rewrites that save work in every epoch, and rules that decide when they pay.
+//! Rewrites: changes of a program that save work in every epoch, and the rules that decide when to
+//! apply them.
 //!
-//! The first layer computes `N X W`. If no dropout precedes it, `N X` is the same in every epoch
-//! and in every evaluation, and no gradient passes through it. It can then be gathered once, before
-//! the first epoch, in place of the features. An epoch then gathers neither `X W` nor its gradient.
-//! The cost is that N X of sparse features is less sparse, so products take longer. If the layer
-//! reads X as well, N X also takes memory ([`FeatureGather`]).
+//! The first layer computes `N X W`, where N is the normalised adjacency matrix, X the features and
+//! W the weight. If no dropout precedes the layer, `N X` is the same in every epoch and evaluation,
+//! and no gradient passes through it. `N X` can then be gathered once, before the first epoch, and
+//! replace the features. An epoch then gathers neither `X W` nor its gradient. However, N X of
+//! sparse features is less sparse, so products take longer. If the layer reads X as well, N X also
+//! takes additional memory ([`FeatureGather`]).
 //!
 //! The loss counts labelled vertices only. Rows that the last layer gathers for other vertices are
 //! unused, and their gradient is zero ([`loss_gathers`]). If enough vertices are unlabelled, these
-//! two gathers leave out the edges of the others. The second of them has its own lists for this.
+//! two gathers omit the edges of unlabelled vertices. The gather of the gradient has its own lists
+//! for this.
 //!
-//! `N (H W) = (N H) W`: a later layer gathers before its product if its input is much narrower than
-//! its output. The saved gathers, forward and backward, must cost more than the additional rows.
-//! The result is the same up to rounding.
+//! `N (H W) = (N H) W`, so a later layer gathers before its product if its input is much narrower
+//! than its output. The saved gathers, forward and backward, must cost more than the additional
+//! rows. The result is the same up to rounding.
 
 use crate::error::{Error, Result};
 use crate::network::{ACTIVATE, CONCAT, CONV2D, HEAD, LINEAR, NORMALISE, POOL2D, PRODUCT, SLICE, SUM};
@@ -23,14 +26,15 @@ use eciton_recipe::gather_choice::GatherFeatures;
 use eciton_recipe::model::{Aggregator, FeatureGather, LayerKind, Model};
 use eciton_types::ids::StageId;
 
-/// Returns the gathers of a training program whose terms may be left out. These are gathers whose
-/// rows of unlabelled vertices are unused, and gathers of gradients that are zero in these rows. A
-/// sum that starts from zero is the same with or without zeros.
+/// Returns the gathers of a training program that may omit edges without changing the loss or
+/// gradients. These are gathers whose rows of unlabelled vertices are unused, and gathers of
+/// gradients that are zero in these rows. A sum that starts from zero is the same with or without
+/// zeros.
 ///
-/// The loss reads labelled rows only. The kernels between it and a gather compute each row
+/// The loss reads labelled rows only. The kernels between the loss and a gather compute each row
 /// separately. Their results for other rows are therefore unused too, and a gradient of zero stays
-/// zero. The built-in kernels do this. `replaced` returns true for those that the user has
-/// replaced.
+/// zero. The built-in kernels have this property. `replaced` returns true for kernels that the user
+/// has replaced.
 #[must_use]
 pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<StageId> {
     if !program.trains() || program.model.links {
@@ -86,51 +90,54 @@ pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<S
     all().filter(|(id, stage)| reached(*id, stage)).map(|(id, _)| id).collect()
 }
 
-/// Kernels that compute each row separately and turn a gradient of zero into one of zero.
+/// Names of the kernels that compute each row separately, and turn a gradient of zero into a
+/// gradient of zero.
 const BY_ROW: [&str; 10] = [LINEAR, HEAD, SUM, ACTIVATE, NORMALISE, CONV2D, POOL2D, CONCAT, SLICE, PRODUCT];
 
-/// Counts of a data set on which the choice of rewrites depends.
+/// Sizes of a data set on which the choice of rewrites depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// Number of vertices.
+    /// Number of vertices in the data set.
     pub rows: u64,
     /// Number of directed edges.
     pub edges: u64,
     /// Number of stored feature values. For dense features, it is rows times columns.
     pub stored: u64,
-    /// Maximum number of stored values of the gathered features.
+    /// Maximum number of stored values of the features after they are gathered.
     pub stored_gathered: u64,
 }
 
-/// Rewrites that a program applies.
+/// Optimisations of a program that save work in every epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rewrites {
     /// True if the first layer's gather of the features runs before the first epoch
     /// ([`Model::constant_gather`]).
     pub gathered_features: bool,
-    /// Layers that gather before their product: bit l is layer l. Layers from 64 on never do.
+    /// Bit set of the layers that gather before their product. Bit l is layer l. Layers from 64 on
+    /// never gather first.
     pub aggregate_first: u64,
 }
 
 /// Number of layers that have a bit in `aggregate_first`.
 const COUNTED: usize = u64::BITS as usize;
 
-/// Relative cost of a gather's multiply-add, in multiply-adds of a product: a gather is bound by
-/// memory. (Measured: 0.2 to 0.9 s for 115 M edges of width 48, so 6 to 27 G multiply-adds a
-/// second, against some 75 G and more in products. It is the lower ratio, so that a near tie
-/// changes nothing.)
+/// Cost of a multiply-add in a gather, relative to one in a product. A gather is limited by memory
+/// bandwidth. Measured gathers took 0.2 to 0.9 s for 115 M edges of width 48, which is 6 to 27 G
+/// multiply-adds per second. Products reach about 75 G and more. The value is the lower ratio, so
+/// that near ties change nothing.
 const GATHER_WEIGHT: u64 = 3;
 
-/// Number of additional reads and writes of each row if a gather precedes a product: the row is
-/// made from the previous layer, and its gradient is passed back.
+/// Number of additional reads and writes of each row if a gather precedes a product. The row is
+/// computed from the previous layer, and its gradient is passed back.
 const PASSES: u64 = 5;
 
 impl Rewrites {
-    /// Chooses the rewrites for a model and a data set, by counting an epoch's multiply-adds.
+    /// Chooses the rewrites for a model and a data set. The choice compares the multiply-adds of an
+    /// epoch with and without each rewrite.
     ///
     /// # Errors
-    /// [`Error::Data`] if `wanted` is [`GatherFeatures::Once`] and the model does not allow it.
-    /// With dropout before the features, for instance, the result would be another model.
+    /// Returns [`Error::Data`] if `wanted` is [`GatherFeatures::Once`] and the model does not allow
+    /// it. With dropout before the features, for instance, the result would be another model.
     pub fn choose(model: &Model, work: &Workload, wanted: GatherFeatures) -> Result<Self> {
         let aggregate_first = aggregate_first(model, work);
         let Some(first) = model.layers.first() else {
@@ -182,23 +189,24 @@ impl Rewrites {
         Ok(Self { gathered_features, aggregate_first })
     }
 
-    /// Returns whether a model's program reads what was gathered of the features beside them, and
-    /// not in their place.
+    /// Returns true if a model's program reads the gathered features in addition to the features.
+    /// Otherwise the gathered features replace the features.
     #[must_use]
     pub fn reads_beside(&self, model: &Model) -> bool {
         let first = model.layers.first().filter(|_| self.gathered_features);
         first.and_then(|first| first.kind.feature_gather()) == Some(FeatureGather::Beside)
     }
 
-    /// Returns whether a layer gathers before its product.
+    /// Returns true if a layer gathers before its product.
     #[must_use]
     pub fn aggregates_first(&self, layer: usize) -> bool {
         layer < COUNTED && self.aggregate_first >> layer & 1 == 1
     }
 }
 
-/// The layers for which it takes fewer multiply-adds of gathers, forward and back, and bytes in the
-/// same unit: a value that is read or written counts as one.
+/// Returns the layers, as a bit set, for which gathering before the product costs less. The cost
+/// counts multiply-adds of gathers, forward and backward, and each value that is read or written as
+/// one multiply-add.
 fn aggregate_first(model: &Model, work: &Workload) -> u64 {
     let mut layers = 0;
     // Features are wide, or sparse.

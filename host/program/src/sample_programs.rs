@@ -128,7 +128,7 @@ pub(crate) fn signature(
     Ok(signature)
 }
 
-/// Returns the program of a GCN on 64 vertices.
+/// Returns the program of a GCN on 64 vertices, for tests.
 pub(crate) fn gcn(layers: u32, hidden: u32, features: u32, classes: u32) -> Program {
     let model = Model::gcn(layers, hidden, 0.5, features, classes).unwrap();
     let shape = DataShape { rows: 64, features, classes, edge_features: 0, graphs: 0, group: 1 };
@@ -267,8 +267,8 @@ pub(crate) fn deep_model(text: &str, features: u32, classes: u32) -> eciton_reci
     Model::resolve(&ModelSettings::parse(text, "m.toml")?, features, classes, TaskType::Classification)
 }
 
-/// Returns the text of a random list of layers that name their inputs. The last layers concatenate
-/// all rows that no layer reads.
+/// Returns the settings text of a random list of layers that name their inputs. The last layers
+/// concatenate all rows that no layer reads.
 fn random_graph(random: &mut Random) -> String {
     const IMAGE: u32 = 4;
     let mut text = String::from("hidden = 4\n");

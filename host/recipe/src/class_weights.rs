@@ -52,7 +52,7 @@ impl ClassWeights {
     /// # Errors
     /// [`Error::ClassWeights`] for a list of another length than `counts`, and if the weights of
     /// all training rows are 0.
-    pub fn of(&self, counts: &[u64]) -> Result<Vec<f32>> {
+    pub fn for_counts(&self, counts: &[u64]) -> Result<Vec<f32>> {
         let refuse = |found| Err(Error::ClassWeights { found, classes: counts.len() });
         let rows: u64 = counts.iter().sum();
         let present = counts.iter().filter(|&&count| count > 0).count();
@@ -79,17 +79,17 @@ mod tests {
     #[test]
     fn rare_classes_count_more() {
         // scikit-learn's compute_class_weight("balanced") computes the same values.
-        assert_eq!(ClassWeights::Balanced.of(&[6, 2, 4]).unwrap(), [12.0 / 18.0, 2.0, 1.0]);
+        assert_eq!(ClassWeights::Balanced.for_counts(&[6, 2, 4]).unwrap(), [12.0 / 18.0, 2.0, 1.0]);
         // A class without rows has the weight 0.
-        assert_eq!(ClassWeights::Balanced.of(&[6, 0, 2]).unwrap(), [8.0 / 12.0, 0.0, 2.0]);
-        assert_eq!(ClassWeights::Balanced.of(&[0, 0]).unwrap(), [0.0, 0.0]);
+        assert_eq!(ClassWeights::Balanced.for_counts(&[6, 0, 2]).unwrap(), [8.0 / 12.0, 0.0, 2.0]);
+        assert_eq!(ClassWeights::Balanced.for_counts(&[0, 0]).unwrap(), [0.0, 0.0]);
     }
 
     #[test]
     fn lists_have_a_number_a_class() {
-        assert_eq!(ClassWeights::Each(vec![0.0, 2.5]).of(&[3, 4]).unwrap(), [0.0, 2.5]);
+        assert_eq!(ClassWeights::Each(vec![0.0, 2.5]).for_counts(&[3, 4]).unwrap(), [0.0, 2.5]);
         for (each, part) in [(vec![1.0], "1 numbers"), (vec![1.0, 0.0], "0 for every class")] {
-            let text = ClassWeights::Each(each).of(&[0, 4]).unwrap_err().to_string();
+            let text = ClassWeights::Each(each).for_counts(&[0, 4]).unwrap_err().to_string();
             assert!(text.contains(part) && text.contains("2 classes"), "{text}");
         }
     }

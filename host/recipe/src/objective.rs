@@ -90,7 +90,7 @@ impl Loss {
 
     /// Returns the losses that a task accepts. The first is the default.
     #[must_use]
-    pub const fn of(task: TaskType) -> &'static [Self] {
+    pub const fn for_task(task: TaskType) -> &'static [Self] {
         match task {
             TaskType::Classification => &[Self::CrossEntropy],
             TaskType::MultiLabel | TaskType::LinkPrediction => &[Self::BinaryCrossEntropy],
@@ -103,7 +103,7 @@ impl Loss {
     /// # Errors
     /// [`Error::Objective`] if the task does not accept `wanted`.
     pub fn choose(wanted: Option<Self>, task: TaskType) -> Result<Self> {
-        choose("model.loss", wanted, Self::of(task), task.name(), Self::name)
+        choose("model.loss", wanted, Self::for_task(task), task.name(), Self::name)
     }
 }
 

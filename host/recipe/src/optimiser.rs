@@ -167,7 +167,7 @@ pub enum WeightDecay {
 impl WeightDecay {
     /// The decay of a layer's parameters, biases included.
     #[must_use]
-    pub fn of(&self, layer: eciton_types::Layer) -> f64 {
+    pub fn for_layer(&self, layer: eciton_types::Layer) -> f64 {
         match self {
             Self::All(decay) => *decay,
             Self::Layers(decays) => decays.get(layer.index()).or(decays.last()).copied().unwrap_or(0.0),
@@ -190,9 +190,9 @@ mod tests {
     #[test]
     fn decay_of_the_last_number_holds_further_on() {
         let decay = WeightDecay::default();
-        let found: Vec<f64> = (0..4).map(|layer| decay.of(Layer(layer))).collect();
+        let found: Vec<f64> = (0..4).map(|layer| decay.for_layer(Layer(layer))).collect();
         assert_eq!(found, [5e-4, 0.0, 0.0, 0.0]);
-        assert_eq!(WeightDecay::All(0.1).of(Layer(7)), 0.1);
-        assert_eq!(WeightDecay::Layers(vec![]).of(Layer(0)), 0.0);
+        assert_eq!(WeightDecay::All(0.1).for_layer(Layer(7)), 0.1);
+        assert_eq!(WeightDecay::Layers(vec![]).for_layer(Layer(0)), 0.0);
     }
 }

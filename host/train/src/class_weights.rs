@@ -26,7 +26,7 @@ impl Inputs {
         for class in self.dataset.split.train.iter().filter_map(class) {
             counts.get_mut(class).into_iter().for_each(|count| *count += 1);
         }
-        let weights = weights.of(&counts)?;
+        let weights = weights.for_counts(&counts)?;
         let sum: f64 = weights.iter().zip(&counts).map(|(&w, &count)| f64::from(w) * count as f64).sum();
         // Without training rows nothing is divided.
         self.weight = if sum > 0.0 { (1.0 / sum) as f32 } else { self.weight };

@@ -99,7 +99,10 @@ impl EvaluationPlan {
         let alone = program.relations.is_empty()
             && !keeps.strips
             && (local || config.executor.rows != RowFormat::Bf16);
-        let spans = FusedStages::of(&program, if alone { &FusionChoice::Auto } else { &FusionChoice::None })?;
+        let spans = FusedStages::from_program(
+            &program,
+            if alone { &FusionChoice::Auto } else { &FusionChoice::None },
+        )?;
         let schedule = spans.fuse(&program);
         // A function's task contains the rows of an interval, so that requests are fewer and
         // larger.
@@ -115,7 +118,7 @@ impl EvaluationPlan {
     /// Returns the same plan for the lanes of a training, whose workers own the weights.
     pub(crate) fn on_lanes(mut self, training: &Program, lanes: &Placement, inputs: &Inputs) -> Result<Self> {
         let lanes = lanes.following(training, &self.program).gathered(&mut self.program);
-        self.spans = FusedStages::of(&self.program, &lanes.spans(&self.program))?;
+        self.spans = FusedStages::from_program(&self.program, &lanes.spans(&self.program))?;
         self.schedule = self.spans.fuse(&self.program);
         lanes.place(&mut self.schedule, &self.spans);
         self.pieces = if self.program.relations.is_empty() { pieces(inputs) } else { None };

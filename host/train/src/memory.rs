@@ -327,7 +327,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         item("checkpoint", "copies of weights, while one is written".to_owned(), values * 4 * copies * 2);
     }
     let (sums, in_products) = match program.apart {
-        Some(_) if config.batch.sampler.has_targets() && Hops::of(program).most() == 0 => {
+        Some(_) if config.batch.sampler.has_targets() && Hops::from_program(program).most() == 0 => {
             let sums = Sums::of_runs(RowBatches::new(&config.batch, inputs).sums());
             let in_products = sums.in_products();
             (sums, in_products)
@@ -513,7 +513,7 @@ fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
     let own = config.workers.own();
     let residents = |program: &Program, (spans, schedule): (&FusedStages, &Program)| match own {
         true => Residents::passing(program, spans, schedule),
-        false => Residents::of(program, spans, schedule),
+        false => Residents::from_program(program, spans, schedule),
     };
     let on_workers = wanted.lanes.filter(|_| config.has_worker_lanes());
     let training = on_workers.map(|lanes| residents(program, lanes));
@@ -521,29 +521,29 @@ fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
     let evaluated = (&evaluation.spans, &evaluation.schedule);
     let evaluated = evaluation.is_placed().then(|| residents(&evaluation.program, evaluated));
     let at_once = config.ring_lanes();
-    let like = |assigned: &Buffers,
-                program: &Program,
-                residents: Option<&Residents>,
-                rings: (&Lanes, u32)| {
-        let (lanes, parts) = rings;
-        let places = assigned.places(program, policy::at_once(program, lanes, parts));
-        let is_here = |slot: SlotId| {
-            residents.is_none_or(|of| of.last_reader(slot).is_none() && of.passed(slot).is_none())
-        };
-        let slots = (0u16..).map(SlotId).take(program.slots.len()).filter(|&slot| is_here(slot));
-        let used: BTreeSet<usize> = slots.filter_map(|slot| assigned.of(slot)).map(BufferId::index).collect();
-        let each = assigned.widths().iter().zip(assigned.formats()).zip(assigned.domains());
-        let each = each.zip(assigned.versions()).enumerate().filter(|(at, _)| used.contains(at));
-        let one = |(at, (((&width, &format), &domain), &kept))| {
-            let (all, places) = (program.rows(domain), places.get(at).map_or(parts, |(places, _)| *places));
-            let rows = match places < parts && kept == 1 && domain == Domain::VERTICES {
-                true => all.div_ceil(parts) * places,
-                false => all,
+    let like =
+        |assigned: &Buffers, program: &Program, residents: Option<&Residents>, rings: (&Lanes, u32)| {
+            let (lanes, parts) = rings;
+            let places = assigned.places(program, policy::at_once(program, lanes, parts));
+            let is_here = |slot: SlotId| {
+                residents.is_none_or(|of| of.last_reader(slot).is_none() && of.passed(slot).is_none())
             };
-            ((rows, width, format), kept)
+            let slots = (0u16..).map(SlotId).take(program.slots.len()).filter(|&slot| is_here(slot));
+            let used: BTreeSet<usize> =
+                slots.filter_map(|slot| assigned.buffer(slot)).map(BufferId::index).collect();
+            let each = assigned.widths().iter().zip(assigned.formats()).zip(assigned.domains());
+            let each = each.zip(assigned.versions()).enumerate().filter(|(at, _)| used.contains(at));
+            let one = |(at, (((&width, &format), &domain), &kept))| {
+                let (all, places) =
+                    (program.rows(domain), places.get(at).map_or(parts, |(places, _)| *places));
+                let rows = match places < parts && kept == 1 && domain == Domain::VERTICES {
+                    true => all.div_ceil(parts) * places,
+                    false => all,
+                };
+                ((rows, width, format), kept)
+            };
+            each.map(one).collect::<Vec<_>>()
         };
-        each.map(one).collect::<Vec<_>>()
-    };
     let assigned = Buffers::assign(schedule, parts, pipeline, format);
     let kept = like(&assigned, schedule, training.as_ref(), (&at_once, parts));
     let mut slots: Vec<_> = kept.into_iter().flat_map(|(slot, kept)| (0..kept).map(move |_| slot)).collect();

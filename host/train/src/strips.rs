@@ -46,7 +46,7 @@ impl Stripped {
         model: &Model,
         (strips, images, apart): (u32, u32, bool),
     ) -> Result<Self> {
-        let splittable = Splittable::of(model)?;
+        let splittable = Splittable::from_model(model)?;
         let count = strips as usize;
         let (bytes_per_s, exchange_s) = match apart {
             true => (MESSAGE_BYTES_PER_S, MESSAGE_S),

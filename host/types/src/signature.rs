@@ -16,8 +16,7 @@ pub const SIGNS: &str = "signs";
 /// Inputs, outputs and parameters that a kernel declares, for given input extents and attributes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Signature {
-    /// Blocks of rows that `forward` reads. An edge kernel has two or three: source, target and, if
-    /// it reads them, edge features.
+    /// Blocks of rows that `forward` reads. An edge kernel has two: source and target.
     pub inputs: Vec<RowsSpec>,
     /// Parameters, in the order in which the kernel declares them.
     pub parameters: Vec<ParameterSpec>,

@@ -15,7 +15,7 @@ fn grid(lanes: Lanes, micro: u32) -> (Grid, Result<(), String>) {
     let program = chain(lanes.runs() as u32, lanes);
     let loss = program.loss().unwrap();
     let shape = Shape { program: &program, lanes, intervals: micro, rounds: 1, bound: 0 };
-    let grid = Grid::of(&shape, &|stage, _| if stage >= loss { 2.0 } else { 1.0 });
+    let grid = Grid::from_shape(&shape, &|stage, _| if stage >= loss { 2.0 } else { 1.0 });
     let checked = grid.check(&shape);
     (grid, checked)
 }
@@ -54,7 +54,7 @@ fn is_wrong() -> bool {
     let program = chain(4, lanes);
     let shape = Shape { program: &program, lanes, intervals: 8, rounds: 1, bound: 0 };
     let slow = |stage| if program.place(stage) == Place::Lane(1) { 20.0 } else { 1.0 };
-    wrong |= Grid::of(&shape, &|stage, _| slow(stage)).check(&shape).is_err();
+    wrong |= Grid::from_shape(&shape, &|stage, _| slow(stage)).check(&shape).is_err();
     for order in [Order::ForwardFirst, Order::BackwardFirst] {
         let (grid, checked) = grid(Lanes { order, count: 4, ..Lanes::default() }, 8);
         wrong |= checked.is_err() || (grid.bubble() - 3.0 / 11.0).abs() > 1e-9;
@@ -101,7 +101,7 @@ fn any_number_of_micro_batches_and_replicas_is_interleaved() {
         let shape = Shape { program: &program, lanes, intervals, rounds, bound: random.below32(2) };
         let times: Vec<f64> = (0..64).map(|_| 1.0 + f64::from(random.below32(9))).collect();
         let took = |stage: StageId, interval: u32| times[(stage.index() * 7 + interval as usize) % 64];
-        let grid = Grid::of(&shape, &took);
+        let grid = Grid::from_shape(&shape, &took);
         grid.check(&shape).unwrap_or_else(|error| panic!("seed {seed}, {round}: {error}\n{}", grid.text()));
         assert_eq!(grid.rounds.len(), rounds as usize, "seed {seed}, {round}");
     }

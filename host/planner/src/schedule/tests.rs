@@ -100,8 +100,9 @@ pub(crate) fn chain(layers: u32, lanes: Lanes) -> Program {
     let shape = DataShape { rows: 64, features: 8, classes: 8, edge_features: 0, graphs: 0, group: 1 };
     let mut program = Program::build(&model, shape, Rewrites::default(), &signature).unwrap();
     program.set_apart(1, 64);
-    let placement = Placement::of(&program, &LaneSettings { lanes, ..LaneSettings::default() }).unwrap();
-    let spans = FusedStages::of(&program, &placement.spans(&program)).unwrap();
+    let placement =
+        Placement::from_program(&program, &LaneSettings { lanes, ..LaneSettings::default() }).unwrap();
+    let spans = FusedStages::from_program(&program, &placement.spans(&program)).unwrap();
     let mut fused = spans.fuse(&program);
     placement.place(&mut fused, &spans);
     fused
@@ -122,7 +123,7 @@ fn four_lanes_draw_what_the_papers_do() {
     let of = lanes(4, 1, Order::BackwardFirst);
     let program = chain(4, of);
     let shape = Shape { program: &program, lanes: of, intervals: 4, rounds: 1, bound: 0 };
-    let grid = Grid::of(&shape, &units(&program));
+    let grid = Grid::from_shape(&shape, &units(&program));
     grid.check(&shape).unwrap();
     // Narayanan et al. 2021, figure 2 (b), with backward twice as long.
     assert_eq!(
@@ -134,7 +135,7 @@ fn four_lanes_draw_what_the_papers_do() {
     );
     let of = Lanes { order: Order::ForwardFirst, ..of };
     let shape = Shape { lanes: of, ..shape };
-    let grid = Grid::of(&shape, &units(&program));
+    let grid = Grid::from_shape(&shape, &units(&program));
     grid.check(&shape).unwrap();
     let forward = grid.cells.iter().filter(|cell| !cell.back).map(|cell| cell.time.1).fold(0.0, f64::max);
     let back = grid.cells.iter().filter(|cell| cell.back && cell.lane == 3).map(|cell| cell.time.0);
@@ -150,7 +151,7 @@ fn two_buffers_have_no_bubble_in_the_steady_state() {
     let of = lanes(4, 1, Order::BackwardFirst);
     let program = chain(4, of);
     let shape = Shape { program: &program, lanes: of, intervals: 4, rounds: 12, bound: 1 };
-    let grid = Grid::of(&shape, &units(&program));
+    let grid = Grid::from_shape(&shape, &units(&program));
     grid.check(&shape).unwrap();
     // All that is idle is the drain of the last round.
     assert!(grid.bubble() < 0.04 && (grid.round() - 12.0).abs() < 1e-9, "{} {}", grid.bubble(), grid.round());
@@ -171,7 +172,7 @@ fn every_grid_is_one_that_a_stranger_takes() {
         let shape = Shape { program: &program, lanes: of, intervals, rounds, bound: random.below32(2) };
         let times: Vec<f64> = (0..64).map(|_| 1.0 + f64::from(random.below32(9))).collect();
         let took = |stage: StageId, interval: u32| times[(stage.index() * 7 + interval as usize) % 64];
-        let grid = Grid::of(&shape, &took);
+        let grid = Grid::from_shape(&shape, &took);
         grid.check(&shape).unwrap_or_else(|error| panic!("seed {seed}, {round}: {error}\n{}", grid.text()));
         assert_eq!(grid.rounds.len(), rounds as usize, "seed {seed}, {round}");
     }
@@ -182,7 +183,7 @@ fn a_wrong_grid_is_refused_in_words() {
     let of = lanes(2, 1, Order::BackwardFirst);
     let program = chain(3, of);
     let shape = Shape { program: &program, lanes: of, intervals: 3, rounds: 1, bound: 0 };
-    let right = Grid::of(&shape, &units(&program));
+    let right = Grid::from_shape(&shape, &units(&program));
     let refused = |change: &dyn Fn(&mut Grid)| {
         let mut wrong = right.clone();
         change(&mut wrong);

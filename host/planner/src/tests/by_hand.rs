@@ -130,7 +130,7 @@ fn balancing_lies_between_equal_and_best_cuts() {
         let graph = random::chain(&mut random);
         let machine = random::machine(&mut random, 4);
         let setting = random::setting(&mut random, &machine);
-        let (runs, pool) = (Runs::of(&graph), Pool::of(&machine, 1));
+        let (runs, pool) = (Runs::from_graph(&graph), Pool::from_machine(&machine, 1));
         let depth = pool.groups.len().min(graph.operators().len());
         let equal = blocks::equal(&runs, &pool, depth, setting.rows).unwrap();
         let lanes: Vec<Lane> = pool.groups.iter().map(|group| group.lane).collect();
@@ -160,7 +160,7 @@ fn balancing_lies_between_equal_and_best_cuts() {
 fn many_unlike_lanes_are_taken_in_their_order() {
     let lanes = (1..=20).map(|pace| Lane { pace: f64::from(pace), ..LANE }).collect();
     let machine = Machine { lanes, host: None };
-    assert_eq!(Pool::of(&machine, 1).shares(), None);
+    assert_eq!(Pool::from_machine(&machine, 1).shares(), None);
     let found =
         plan(&chain(40), &machine, &wanted(64, &[PipelineSchedule::TwoBuffered], &[64])).unwrap().plan;
     // 40 operators of 3 s on paces that sum to 210.

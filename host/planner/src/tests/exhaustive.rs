@@ -133,7 +133,7 @@ pub(super) fn finds_best_of_chain(random: &mut Random) -> bool {
     let setting = random::setting(random, &machine);
     let least = least_of_chain(&graph, &machine, &setting);
     let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
-    let found = cuts(&Runs::of(&graph), &Pool::of(&machine, 1), &price, &mut 0);
+    let found = cuts(&Runs::from_graph(&graph), &Pool::from_machine(&machine, 1), &price, &mut 0);
     equal(found.iter().map(|(cost, _)| *cost).fold(f64::INFINITY, f64::min), least)
 }
 
@@ -142,9 +142,9 @@ pub(super) fn finds_best_of_graph(random: &mut Random) -> bool {
     let (graph, machine) = (random::series_parallel(random), random::machine(random, 3));
     let setting = random::setting(random, &machine);
     let least = least_of_graph(&graph, &machine, &setting);
-    let pool = Pool::of(&machine, 1);
+    let pool = Pool::from_machine(&machine, 1);
     let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
-    let lattice = Lattice::of(&graph, &Part::of(&graph), &|of| of.len() as f64).unwrap();
+    let lattice = Lattice::from_graph(&graph, &Part::from_graph(&graph), &|of| of.len() as f64).unwrap();
     let found = Branches::new(&lattice, &pool, &price, setting.rows).best(machine.lanes.len(), &mut 0);
     equal(found.map_or(f64::INFINITY, |(cost, _)| cost), least)
 }
@@ -159,9 +159,9 @@ fn chains_are_cut_as_well_as_can_be() {
         let machine = random::machine(&mut random, 4);
         let setting = random::setting(&mut random, &machine);
         let least = least_of_chain(&graph, &machine, &setting);
-        let pool = Pool::of(&machine, 1);
+        let pool = Pool::from_machine(&machine, 1);
         let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
-        let found = cuts(&Runs::of(&graph), &pool, &price, &mut 0);
+        let found = cuts(&Runs::from_graph(&graph), &pool, &price, &mut 0);
         let best = found.iter().map(|(cost, _)| *cost).fold(f64::INFINITY, f64::min);
         assert!(
             equal(best, least),
@@ -187,9 +187,9 @@ fn series_parallel_graphs_are_cut_as_well_as_can_be() {
         let machine = random::machine(&mut random, 3);
         let setting = random::setting(&mut random, &machine);
         let least = least_of_graph(&graph, &machine, &setting);
-        let pool = Pool::of(&machine, 1);
+        let pool = Pool::from_machine(&machine, 1);
         let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
-        let lattice = Lattice::of(&graph, &Part::of(&graph), &|of| of.len() as f64).unwrap();
+        let lattice = Lattice::from_graph(&graph, &Part::from_graph(&graph), &|of| of.len() as f64).unwrap();
         let found = Branches::new(&lattice, &pool, &price, setting.rows);
         let found = found.best(machine.lanes.len(), &mut 0);
         let best = found.as_ref().map_or(f64::INFINITY, |(cost, _)| *cost);
@@ -231,11 +231,12 @@ fn equal_branches_are_as_good_as_unlike_ones() {
         let unlike = Graph::new(unlike).unwrap();
         let machine = random::machine(&mut random, 6);
         let setting = random::setting(&mut random, &machine);
-        let pool = Pool::of(&machine, 1);
+        let pool = Pool::from_machine(&machine, 1);
         let price = |sums: &Sums, lane: &Lane, path: u32| setting.cost(sums, lane, setting.in_flight(path));
         let what = format!("seed {seed}, {round}: {branches} branches of {layers}");
         let best = |graph: &Graph| {
-            let lattice = Lattice::of(graph, &Part::of(graph), &|of| of.len() as f64).unwrap();
+            let lattice =
+                Lattice::from_graph(graph, &Part::from_graph(graph), &|of| of.len() as f64).unwrap();
             let search = Branches::new(&lattice, &pool, &price, setting.rows);
             (search.best(machine.lanes.len(), &mut 0), lattice.states.len())
         };

@@ -28,7 +28,7 @@ fn perceptron(layers: u32) -> Program {
 fn a_perceptrons_operators_by_hand() {
     let program = perceptron(3);
     let profile = Profile::default();
-    let graph = Graph::of(&program, &profile, 1.0).unwrap();
+    let graph = Graph::from_program(&program, &profile, 1.0).unwrap();
     let of: Vec<_> = graph.operators().iter().map(|of| (of.reads.clone(), of.kept, of.output)).collect();
     // Rows of 8 values each, read by the next layer and again on its way back; scores by the loss
     // alone.
@@ -41,7 +41,7 @@ fn a_perceptrons_operators_by_hand() {
         ..profile.stages(&program, 1.0).unwrap()[1]
     };
     measured.stages.push(slow);
-    let graph = Graph::of(&program, &measured, 1.0).unwrap();
+    let graph = Graph::from_program(&program, &measured, 1.0).unwrap();
     assert_eq!(graph.operators()[1].forward.row, 0.25);
 }
 
@@ -54,7 +54,7 @@ fn all_stages_of_deep_networks_are_somebodys() {
         let program = sample_programs::random_deep(&mut random);
         let profile = Profile::default();
         let host = program.stages.iter().any(|stage| stage.place == Place::Host);
-        let graph = Graph::of(&program, &profile, 1.0);
+        let graph = Graph::from_program(&program, &profile, 1.0);
         assert_eq!(graph.is_err(), host, "seed {seed}, program {round}");
         let Ok(graph) = graph else { continue };
         taken += 1;
@@ -75,7 +75,7 @@ fn all_stages_of_deep_networks_are_somebodys() {
 fn predictions_are_the_grids_of_programs_on_lanes() {
     let program = perceptron(6);
     let profile = Profile::default();
-    let graph = Graph::of(&program, &profile, 1.0).unwrap();
+    let graph = Graph::from_program(&program, &profile, 1.0).unwrap();
     let measured = profile.stages(&program, 1.0).unwrap();
     for (name, schedule) in [0, 1, 4].map(|at| PipelineSchedule::ALL[at]) {
         let lane = Lane { pace: 1.0, memory: None, link: 1e18 };
@@ -87,8 +87,9 @@ fn predictions_are_the_grids_of_programs_on_lanes() {
         let lanes =
             Lanes { count: answer.shape.depth, chunks, order: schedule.settings().0, ..Lanes::default() };
         let placement =
-            Placement::of(&program, &LaneSettings { lanes, cut, ..LaneSettings::default() }).unwrap();
-        let spans = FusedStages::of(&program, &placement.spans(&program)).unwrap();
+            Placement::from_program(&program, &LaneSettings { lanes, cut, ..LaneSettings::default() })
+                .unwrap();
+        let spans = FusedStages::from_program(&program, &placement.spans(&program)).unwrap();
         let mut fused = spans.fuse(&program);
         placement.place(&mut fused, &spans);
         let took = |stage: StageId, _: u32| -> f64 {
@@ -100,7 +101,7 @@ fn predictions_are_the_grids_of_programs_on_lanes() {
             inside.map(of).sum()
         };
         let shape = Shape { program: &fused, lanes, intervals: 8, rounds: 1, bound: 0 };
-        let grid = Grid::of(&shape, &took);
+        let grid = Grid::from_shape(&shape, &took);
         let (ours, theirs) = (answer.round_seconds, grid.span());
         assert!((ours - theirs).abs() <= 1e-6 * theirs, "{name}: {ours}, grid {theirs}");
         assert!((answer.bubble - grid.bubble()).abs() < 1e-6, "{name}");

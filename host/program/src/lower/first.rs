@@ -6,17 +6,19 @@ use eciton_recipe::model::{First, LayerKind, Model};
 use eciton_types::ids::Layer;
 use eciton_types::signature::Initialiser;
 
-/// Names, within the layer, of the last products of a layer that adds its input.
+/// Names of the last products in a layer that adds its result to its input. The names are relative
+/// to the layer.
 const LAST: [&str; 5] = ["weight", "self.weight", "neighbour.weight", "output.weight", "mlp.1.weight"];
 
-/// Returns a parameter's name within its layer.
+/// Returns the name of a parameter without the prefix of its layer.
 fn within(name: &str) -> &str {
     name.strip_prefix("layers.").and_then(|rest| rest.split_once('.')).map_or(name, |(_, within)| within)
 }
 
-/// Returns the initialiser that the model or the layer sets for a parameter. `None` if its kernel
-/// or the layer's `first_weights` determines it. A setting by name takes precedence over a general
-/// one, and one of the layer over one of the model.
+/// Returns the initialiser that the model or the layer sets explicitly for a parameter. Returns
+/// `None` if its kernel or the layer's `first_weights` determines the initial values. A setting by
+/// parameter name takes precedence over a general one. A setting of the layer takes precedence over
+/// one of the model.
 pub(super) fn said(model: &Model, home: Layer, name: &str, shape: &[u32]) -> Option<Initialiser> {
     let layer = model.layers.get(home.index())?;
     let names = (name, within(name));
@@ -36,7 +38,7 @@ pub(super) fn said(model: &Model, home: Layer, name: &str, shape: &[u32]) -> Opt
     Some(first.initialiser(factor))
 }
 
-/// Returns the number of times that a layer adds its result to its input.
+/// Returns the number of times that a layer adds a result to its input (residual connections).
 fn sums(layer: &eciton_recipe::model::ModelLayer) -> u32 {
     match layer.kind {
         LayerKind::Transformer(_) => 2,
@@ -44,8 +46,8 @@ fn sums(layer: &eciton_recipe::model::ModelLayer) -> u32 {
     }
 }
 
-/// Refuses a name in `init` that no parameter has. The `init` of a layer may name only parameters
-/// of that layer.
+/// Returns an error for a name in a setting `init` that no parameter has. The `init` of a layer may
+/// name only parameters of that layer.
 pub(super) fn check_names(program: &Program) -> Result<()> {
     let model = &program.model;
     let of_layers = (0u16..).map(Layer).zip(&model.layers).map(|(at, layer)| (Some(at), &layer.init));

@@ -1,4 +1,4 @@
-//! Operations of deep layers: of images, of sequences, and of layers with several inputs.
+//! Operations of layers for images and sequences, and of layers with several inputs.
 
 use super::layers::One;
 use super::{
@@ -23,7 +23,7 @@ fn word(name: &str, value: &str) -> Attribute {
 }
 
 impl Network {
-    /// A kernel of rows to which nothing is still to be done.
+    /// Adds a kernel that reads values without pending bias or activation, and returns its output.
     fn of_values(
         &mut self,
         kernel: &str,
@@ -36,7 +36,8 @@ impl Network {
 }
 
 impl One<'_> {
-    /// Numbers of entries are data: nothing is done to them before.
+    /// Adds an embedding. Its input has the numbers of table entries, so no dropout or activation
+    /// is applied to the input.
     pub(super) fn embedding(&self, network: &mut Network, rows: Rows, of: Embedding) -> Rows {
         let width = self.layer.width;
         let attributes =
@@ -47,14 +48,16 @@ impl One<'_> {
         Rows::plain(network.add(self.at, input, width, of))
     }
 
-    /// Queries, keys and values side by side from one product, then the attention and the last product.
+    /// Adds self-attention. One product computes queries, keys and values in adjacent columns. The
+    /// attention and the output product follow.
     pub(super) fn self_attention(&self, network: &mut Network, rows: &Rows, of: SelfAttention) -> Rows {
         let dropout = self.layer.dropout;
         let value = self.attended(network, rows, of, dropout, false);
         self.with_bias(value, "output.bias")
     }
 
-    /// The same, `added`: with the last bias already there.
+    /// Adds the attention and its output product. If `added` is true, the product adds its own
+    /// bias, and otherwise the bias stays pending.
     fn attended(
         &self,
         network: &mut Network,
@@ -70,7 +73,8 @@ impl One<'_> {
         network.linear((self.at, "output."), &Rows::plain(attended), width, 0.0, added && bias)
     }
 
-    /// `y = x + drop(attention(norm(x)))`, then `y + drop(W2 act(W1 norm(y) + b1) + b2)`.
+    /// Adds a transformer block: `y = x + drop(attention(norm(x)))`, then `y + drop(W2 act(W1
+    /// norm(y) + b1) + b2)`.
     pub(super) fn transformer(&self, network: &mut Network, rows: &Rows, of: Transformer) -> Rows {
         let ModelLayer { width, bias, .. } = *self.layer;
         let input = network.for_edges(rows, self.at, 0.0);
@@ -95,7 +99,8 @@ impl One<'_> {
         network.of_values(NORMALISE, (self.at, role), (vec![value], width), attributes)
     }
 
-    /// Dropout of a value within the layer, by numbers of its own.
+    /// Applies dropout to a value within the layer. `apart` numbers the position in the layer, so
+    /// that its random numbers differ from those of other positions.
     fn dropped_apart(&self, network: &mut Network, value: ValueId, apart: u32) -> ValueId {
         let dropout = self.layer.dropout;
         if dropout == 0.0 {
@@ -104,7 +109,9 @@ impl One<'_> {
         network.activated_with(&Rows::plain(value), self.at, dropout, |of| of.draw |= apart << 16)
     }
 
-    /// An activation on the way out needs no rows of its own; the bias of one that a norm centres is left out.
+    /// Adds a convolution. Its kernel also applies the activation to its output, which needs no
+    /// additional rows. If a norm that centres rows follows, the convolution has no bias, because
+    /// the norm would remove it.
     pub(super) fn convolve(
         &self,
         network: &mut Network,
@@ -142,7 +149,8 @@ impl One<'_> {
         Rows::plain(network.of_values(POOL2D, (self.at, ""), input, attributes))
     }
 
-    /// Joins the inputs. The features are copied first, because they may be sparse.
+    /// Joins several inputs with one kernel. The features are copied first, because they may be
+    /// sparse.
     pub(super) fn joined(&self, network: &mut Network, inputs: &[Rows], kernel: &str) -> Rows {
         let width = self.layer.width;
         let values: Vec<ValueId> =
@@ -153,7 +161,8 @@ impl One<'_> {
         })
     }
 
-    /// Returns one of several inputs with its own dropout. The features are copied.
+    /// Returns one of several inputs of a layer as a dense value, with its own dropout. The
+    /// features are copied, because they may be sparse.
     pub(super) fn dense(&self, network: &mut Network, rows: &Rows, from: u32) -> ValueId {
         match self.layer.dropout {
             0.0 => network.for_edges(rows, self.at, 0.0),

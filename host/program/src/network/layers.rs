@@ -1,4 +1,4 @@
-//! Operations of each layer of a model.
+//! Operations of each layer kind of a model.
 
 use super::{ATTENTION, Bias, CONCAT, GATV2, MAXIMUM, NORMALISE, Network, PRODUCT, Rows, SUM, ValueId};
 use crate::op::attention;
@@ -12,7 +12,7 @@ use eciton_types::On;
 use eciton_types::ids::Layer;
 use eciton_types::signature::{Attribute, Value as Setting};
 
-/// Adds all layers, and the head or the comparison of pairs.
+/// Adds the operations of all layers, and then the head or the comparison of pairs.
 pub(super) fn build(mut network: Network, model: &Model, rewrites: Rewrites) -> Network {
     let readers = readers(model);
     let mut made: Vec<Rows> = Vec::with_capacity(model.layers.len());
@@ -67,9 +67,9 @@ pub(super) fn build(mut network: Network, model: &Model, rewrites: Rewrites) -> 
     network
 }
 
-/// Returns for each layer the number of layers and losses that read it. If a jumping layer reads
-/// all layers before it, each of these counts as read by several. The jumping layer reads rows
-/// without pending bias and activation.
+/// Returns the number of readers (layers and losses) of each layer's output. A jumping layer that
+/// reads all earlier layers counts as two readers of each, because it reads rows without pending
+/// bias and activation.
 fn readers(model: &Model) -> Vec<usize> {
     let jumps = |layer: &ModelLayer| {
         layer.inputs.is_none() && matches!(layer.kind, LayerKind::Linear { jumping: Some(_) })
@@ -87,11 +87,11 @@ fn readers(model: &Model) -> Vec<usize> {
     readers
 }
 
-/// A layer in construction.
+/// Layer in construction, with its index and the optimisations that apply to it.
 pub(super) struct One<'a> {
     pub(super) layer: &'a ModelLayer,
     pub(super) at: Layer,
-    /// True if the features that the layer reads have been gathered.
+    /// True if the features that the layer reads have been gathered before the first epoch.
     gathered: bool,
     /// True if the layer gathers before its product.
     aggregates: bool,
@@ -161,13 +161,13 @@ impl One<'_> {
         Rows { activation, ..made }
     }
 
-    /// A value to which the layer's bias is still to be added.
+    /// Returns rows with the layer's bias (if it has one) pending.
     pub(super) fn with_bias(&self, value: ValueId, name: &str) -> Rows {
         let bias = self.layer.bias.then(|| Bias { layer: self.at, name: name.to_owned() });
         Rows { bias, ..Rows::plain(value) }
     }
 
-    /// Lets a kernel have its weight in common with the layer that this one names.
+    /// Makes a kernel share its weight with the layer that this layer names in `weights_of`.
     pub(super) fn tie(&self, of: &mut Kernel) {
         let Some(tied) = self.layer.weights_of else { return };
         of.weight_of = Some(number(tied.layer as usize));
@@ -176,7 +176,9 @@ impl One<'_> {
         }
     }
 
-    /// `around` gathers and one product, `product(network, rows, dropout, bias_moved)`.
+    /// Adds the gathers that `around` builds and the product that `product` builds, in the order
+    /// that `aggregates` sets. The arguments of `product` are the network, the rows, the dropout,
+    /// and whether the bias was added before the gathers.
     fn either_way(
         &self,
         network: &mut Network,
@@ -211,7 +213,7 @@ impl One<'_> {
         self.with_bias(value, "bias")
     }
 
-    /// The bias is added by the product of the vertex's own rows.
+    /// Adds a GraphSAGE layer. The product of the vertex's own rows adds the bias.
     fn sage(&self, network: &mut Network, rows: Rows, by: Aggregator) -> Rows {
         let ModelLayer { width, dropout, norm, .. } = *self.layer;
         let bias = self.layer.bias && !norm.centres();
@@ -277,7 +279,8 @@ impl One<'_> {
         self.with_bias(value, "bias")
     }
 
-    /// Two products of the same rows, then the edge kernel.
+    /// Adds attention by an edge kernel (GATv2): two products of the same rows, then the edge
+    /// kernel.
     fn attention_along_edges(&self, network: &mut Network, rows: Rows, of: Attention) -> Rows {
         let ModelLayer { dropout, bias, .. } = *self.layer;
         // Both products drop the same values: their numbers are the layer's.
@@ -302,7 +305,7 @@ impl One<'_> {
         Rows::plain(value)
     }
 
-    /// A gather of all rows of a graph.
+    /// Adds a readout, which gathers all rows of each graph.
     fn readout(&self, network: &mut Network, rows: &Rows, readout: Readout) -> Rows {
         let value = network.for_edges(rows, self.at, self.layer.dropout);
         let mut gather = |normalisation| network.gather(Over::Graphs, self.at, normalisation, value);
@@ -316,7 +319,7 @@ impl One<'_> {
         })
     }
 
-    /// A kernel of the user's own gets rows to which nothing is still to be done.
+    /// Adds a user's vertex kernel. It reads rows without pending bias or activation.
     fn own_of_rows(
         &self,
         network: &mut Network,
@@ -336,7 +339,7 @@ impl One<'_> {
         self.with_bias(value, "bias")
     }
 
-    /// The same along edges.
+    /// Adds a user's edge kernel. It reads rows without pending bias or activation.
     fn own_along_edges(
         &self,
         network: &mut Network,
@@ -351,7 +354,8 @@ impl One<'_> {
         self.with_bias(value, "bias")
     }
 
-    /// A product of rows side by side is the sum of products, so that they need not lie side by side.
+    /// Adds the product of a jumping layer over all its inputs. A product of concatenated rows is a
+    /// sum of products, so the inputs are not concatenated.
     fn jumping(&self, network: &mut Network, inputs: &[Rows], jumping: Jumping) -> Rows {
         let ModelLayer { width, dropout, .. } = *self.layer;
         let value = match (jumping, inputs) {

@@ -1,7 +1,10 @@
-//! Attention: sums over in-neighbours with weights that rows say, on rows that kernel `attention` makes
-//! (`gat`). Backward is two steps: by row, what sources need of their targets; then sums over
-//! out-neighbours. Rows are laid out as `eciton-graph`'s `gather::attention` says: `[z | s | t]`, and the
-//! weights follow from s and t. Nothing of the size of all edges is kept.
+//! Graph attention (GAT): weighted sums over in-neighbours, computed from the rows of kernel
+//! `attention`.
+//!
+//! The weights of a sum follow from the rows themselves. A row has the columns `[z | s | t]`, as in
+//! `eciton-graph`'s `gather::attention`, and the weights follow from s and t. Backward takes two
+//! steps. The first computes by row what sources need of their targets. The second sums over
+//! out-neighbours. Nothing of the size of all edges is stored.
 
 use super::{Made, Node, Opens, Operator, find};
 use crate::error::Result;
@@ -12,10 +15,11 @@ use eciton_recipe::model::Attention;
 use eciton_types::ids::{Layer, SlotId};
 use eciton_types::signature::{Attribute, Value};
 
-/// The operator's name.
+/// Name of the operator of graph attention.
 pub const NAME: &str = "attend";
 
-/// The settings that attributes name.
+/// Returns the attention settings in an operation's attributes. Returns `None` if an attribute is
+/// missing or has another type.
 #[must_use]
 pub fn settings(attributes: &[Attribute]) -> Option<Attention> {
     let count = |name: &str| match find(attributes, name)? {
@@ -35,7 +39,7 @@ pub fn settings(attributes: &[Attribute]) -> Option<Attention> {
     })
 }
 
-/// The attributes of settings: those of kernel `gatv2` as well.
+/// Returns the attributes for attention settings. Kernel `gatv2` uses the same attributes.
 pub(crate) fn attributes(of: &Attention) -> Vec<Attribute> {
     vec![
         Attribute::new("heads", Value::Integer(i64::from(of.heads))),
@@ -47,7 +51,7 @@ pub(crate) fn attributes(of: &Attention) -> Vec<Attribute> {
 }
 
 impl Network {
-    /// An attention over rows of kernel `attention`.
+    /// Adds an attention over rows of kernel `attention`.
     pub(crate) fn attend(&mut self, layer: Layer, of: Attention, input: ValueId) -> ValueId {
         self.add(layer, vec![input], of.output(), of)
     }

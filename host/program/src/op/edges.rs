@@ -1,9 +1,12 @@
-//! Edge kernels: a kernel's work over lists of edges. Backward is two steps: by target, over in-neighbours,
-//! which yields parameter gradients; then by source, over out-neighbours.
+//! Edge kernels: kernels that compute over lists of edges.
 //!
-//! The stages are the host's by default, because the rows that they read lie there. With
-//! `executor.edge_kernels = "functions"` they are tasks ([`crate::Program::place_edges`]): the interval's
-//! lists travel along, and of other rows those that the lists name, each once.
+//! Backward takes two steps. The first runs by target, over in-neighbours, and yields the parameter
+//! gradients. The second runs by source, over out-neighbours.
+//!
+//! By default the host runs these stages, because it has the rows that they read. With
+//! `executor.edge_kernels = "functions"` the stages are tasks ([`crate::Program::place_edges`]). A
+//! task then carries the interval's lists and, once each, the rows of other intervals that the
+//! lists name.
 
 use super::kernel::Kernel;
 use super::{Made, Node, Opens, Operator};
@@ -14,7 +17,7 @@ use crate::program::{Along, Cost, Phase, Port, Relation, Scope, Stage};
 use eciton_types::ids::{Layer, SlotId};
 use eciton_types::signature::Attribute;
 
-/// An edge kernel, and the edges that it works on.
+/// Edge kernel with the edges that it works on.
 #[derive(Debug)]
 struct Edges {
     of: Kernel,
@@ -22,7 +25,8 @@ struct Edges {
 }
 
 impl Network {
-    /// An edge kernel on rows to which nothing is still to be done. Source and target may be one value.
+    /// Adds an edge kernel that reads values without pending bias or activation. Source and target
+    /// may be one value.
     pub(crate) fn edges(
         &mut self,
         kernel: &str,
@@ -49,15 +53,15 @@ impl Edges {
         stage
     }
 
-    /// Returns the slot of the targets' rows. `None` if targets are graphs: kernel `maximum` does
-    /// not read their rows, and their gradient is zero.
+    /// Returns the slot of the targets' rows. Returns `None` if targets are graphs: kernel
+    /// `maximum` does not read the rows of graphs, and their gradient is zero.
     fn target(&self, to: &Lowering<'_>, node: &Node, made: &Made) -> Option<SlotId> {
         let own = node.inputs.get(1).is_some_and(|&target| to.network.domain(target) == to.domain(node));
         made.inputs.get(1).copied().filter(|_| own)
     }
 
-    /// Adds a stage with its cost: that of a gather of twice the width that it reads of all rows.
-    /// Backward, it is four times the width.
+    /// Adds a stage with its cost. Forward, it is the cost of a gather of twice the width of the
+    /// gathered rows. Backward, it is four times the width.
     fn push(&self, to: &mut Lowering<'_>, mut stage: Stage) {
         let times = if stage.phase == Phase::Forward { 2 } else { 4 };
         let width = stage.all().map(|slot| to.width_of(slot)).fold(0u32, u32::saturating_add);
@@ -83,8 +87,8 @@ impl Operator for Edges {
         self.push(to, forward);
     }
 
-    /// Adds the step by target even if no target is trained. It yields the parameter gradients and
-    /// the rows that the step by source reads.
+    /// Adds the backward steps. The step by target is added even if no target is trained, because
+    /// it yields the parameter gradients and the rows that the step by source reads.
     fn backward(&self, to: &mut Lowering<'_>, node: &Node, made: &Made, gradient: SlotId) -> Result<()> {
         let signature = to.signature(made.operation);
         let passed = signature.edges.map_or_else(Vec::new, |edges| edges.passed.extents);

@@ -1,5 +1,7 @@
-//! Gather: `output[v] = sum over u of n(u, v) input[u]`, over the rows that a relation lists for v, with v
-//! itself where the normalisation says so. Backward is the same sum over the relation reversed.
+//! Gather: computes `output[v] = sum over u of n(u, v) input[u]`, over the rows u that a relation
+//! lists for v.
+//!
+//! Some normalisations include v itself. Backward is the same sum over the reversed relation.
 
 use super::{Made, Node, Opens, Operator, find};
 use crate::error::Result;
@@ -9,12 +11,12 @@ use crate::program::{Cost, Normalisation, Over, Phase, Port, Relation, Scope};
 use eciton_types::ids::{Layer, SlotId};
 use eciton_types::signature::{Attribute, Value};
 
-/// The operator's name.
+/// Name of the gather operator.
 pub const NAME: &str = "gather";
-/// The attribute that names the weights n(u, v).
+/// Name of the attribute with the normalisation, which sets the weights n(u, v).
 const NORMALISATION: &str = "normalisation";
 
-/// The normalisation that a gather's attributes name.
+/// Returns the normalisation in a gather's attributes. Returns `None` if it is missing or unknown.
 #[must_use]
 pub fn normalisation(attributes: &[Attribute]) -> Option<Normalisation> {
     match find(attributes, NORMALISATION)? {
@@ -30,7 +32,7 @@ struct Gather {
 }
 
 impl Network {
-    /// A gather of all columns.
+    /// Adds a gather of all columns of a value.
     pub(crate) fn gather(
         &mut self,
         over: Over,

@@ -1,4 +1,4 @@
-//! Vertex kernels: kernels that compute an interval's rows from its own rows.
+//! Vertex kernels, which compute the rows of an interval from the interval's own rows only.
 
 use super::{Made, Node, Opens, Operator, find};
 use crate::error::Result;
@@ -8,31 +8,32 @@ use crate::program::{Cost, Phase, Place, Port, Scope, SlotOf, Stage};
 use eciton_types::ids::{DomainId, Layer, OperationId, SlotId};
 use eciton_types::signature::{Attribute, RowsSpec, Signature, Value};
 
-/// Operations of elementwise work for each value: activation, dropout, bias, and some for their memory.
+/// Estimated number of operations per value of elementwise work: activation, dropout, bias, and
+/// memory access.
 const ELEMENTWISE_FLOPS: f64 = 8.0;
 
-/// A kernel with its attributes and its relations to its layer.
+/// Kernel of a node, with its attributes and its relations to the layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
     pub(crate) kernel: String,
     pub(crate) layer: Layer,
     /// Layer number on which dropout depends ([`crate::Operation::draw`]).
     pub(crate) draw: u32,
-    /// Role that distinguishes the kernel from the layer's others. It is the prefix of its
-    /// parameters' names.
+    /// Role that distinguishes the kernel from the layer's other kernels. It is the prefix of the
+    /// names of its parameters.
     pub(crate) role: String,
     pub(crate) attributes: Vec<Attribute>,
-    /// Bias that the kernel adds to its input: its layer and its parameter's name.
+    /// Pending bias that the kernel adds to its input.
     pub(crate) bias: Option<Bias>,
-    /// True if the kernel adds its inputs unchanged. The gradient of each input is then that of its
+    /// True if the kernel adds its inputs unchanged. The gradient of each input is then that of the
     /// output.
     pub(crate) adds: bool,
-    /// True if the kernel's bias was added before its gathers. Its weights are then drawn as if it
-    /// still had the bias.
+    /// True if the layer's bias was added before its gathers. The weights are then drawn as if the
+    /// kernel still had the bias.
     pub(crate) bias_moved: bool,
-    /// Layer whose weight the kernel shares.
+    /// Layer with whose kernel this kernel shares its weight.
     pub(crate) weight_of: Option<Layer>,
-    /// Weight of the kernel's loss, if the kernel ends a network.
+    /// Weight of the kernel's loss in the total loss, if the kernel computes a loss.
     pub(crate) loss_weight: f64,
 }
 
@@ -53,7 +54,7 @@ impl Kernel {
     }
 }
 
-/// Adds a stage of a kernel, whose reads and writes are filled in.
+/// Adds a stage of a kernel. Its reads and writes are filled in, and its cost is computed here.
 pub(crate) fn push(to: &mut Lowering<'_>, mut stage: Stage) {
     stage.place = Place::Anywhere;
     stage.cost = cost(to, &stage);
@@ -63,8 +64,9 @@ pub(crate) fn push(to: &mut Lowering<'_>, mut stage: Stage) {
     to.push(stage);
 }
 
-/// Returns the cost of a stage. A product costs `2 k n`: once forward, and backward once for the
-/// weight (with the input) and once for the input (without it). Elementwise work is added.
+/// Returns the cost of a stage. A product of k x n weights costs `2 k n` operations per row forward.
+/// Backward, it costs `2 k n` for the gradient of the weight. If the stage writes the gradient of
+/// its input, it costs `2 k n` more. Elementwise work is added.
 fn cost(to: &Lowering<'_>, stage: &Stage) -> Cost {
     let parameters = to.parameters(stage.operation);
     let parameters = parameters.iter().filter_map(|&id| to.program.parameter(id));
@@ -88,7 +90,7 @@ fn cost(to: &Lowering<'_>, stage: &Stage) -> Cost {
     }
 }
 
-/// Returns the number of values that one row's products multiply, for this number of weights. A
+/// Returns the number of multiply-adds of one row's products, for a number of weights. A
 /// convolution multiplies its weights at each position, and an embedding multiplies none. An
 /// attention multiplies queries by keys and weights by values, over all rows of the group.
 fn multiplied(to: &Lowering<'_>, stage: &Stage, weights: f64) -> f64 {
@@ -106,7 +108,8 @@ fn multiplied(to: &Lowering<'_>, stage: &Stage, weights: f64) -> f64 {
     }
 }
 
-/// Adds the forward stage of a kernel that reads and writes these slots.
+/// Adds the forward stage of a kernel, which reads the input slots and writes the output and stash
+/// slots.
 pub(crate) fn forward(
     to: &mut Lowering<'_>,
     operation: OperationId,

@@ -1,9 +1,10 @@
-//! The loss of links and its gradient: binary cross-entropy of inner products, over linked vertices and as
-//! many pairs without a link as the run draws. It ends a network in place of the head.
+//! Loss of link prediction and its gradient: binary cross-entropy of inner products.
 //!
-//! One stage computes loss and gradient in one pass by row, over a vertex's links and negatives. Each pair
-//! is in the lists of both its ends, so a row's gradient needs no other row's gradient. The stage reads
-//! rows of all intervals, as a gather does, and writes its own.
+//! The pairs are the linked vertices and an equal number of random pairs without a link, which the
+//! run draws. The operator ends a network in place of the head. One stage computes loss and
+//! gradient in one pass by row, over the links and negatives of a vertex. Each pair is in the lists
+//! of both its ends, so the gradient of a row needs no other row's gradient. Like a gather, the
+//! stage reads rows of all intervals, and writes rows of its own interval.
 
 use super::{Made, Node, Opens, Operator};
 use crate::error::Result;
@@ -12,14 +13,14 @@ use crate::network::{Network, ValueId};
 use crate::program::{Cost, Phase, Port, Scope};
 use eciton_types::ids::{Layer, SlotId};
 
-/// The operator's name.
+/// Name of the operator of the link prediction loss.
 pub const NAME: &str = "links";
 
 #[derive(Debug)]
 struct Links;
 
 impl Network {
-    /// Compares pairs of rows: the last node.
+    /// Adds the comparison of pairs of rows, as the last node of the network.
     pub(crate) fn links(&mut self, layer: Layer, input: ValueId) {
         self.end(layer, vec![input], Links);
     }
@@ -30,7 +31,7 @@ impl Operator for Links {
         Opens::Host { name: NAME, attributes: Vec::new() }
     }
 
-    /// An evaluation ends with the rows.
+    /// Adds nothing: an evaluation program ends with the rows of the last layer.
     fn forward(&self, _: &mut Lowering<'_>, _: &Node, _: &mut Made) {}
 
     fn backward(&self, _: &mut Lowering<'_>, _: &Node, _: &Made, _: SlotId) -> Result<()> {

@@ -1,7 +1,9 @@
-//! Norms by moments of all rows: the stages that they have in common, one forward and two backward.
+//! Norms over all rows of a domain: the stages that these norms have in common, one forward and two
+//! backward.
 //!
-//! The first step backward writes, row by row, what means are taken of; the second reads these rows of
-//! all intervals. `driver/op/moments.rs` of `eciton-train` has their work.
+//! The first backward step writes, row by row, the values whose means the norm needs. The second
+//! step reads these rows of all intervals. The implementation is in `driver/op/moments.rs` of
+//! `eciton-train`.
 
 use super::{Made, Node, Opens, Operator};
 use crate::error::Result;
@@ -9,14 +11,15 @@ use crate::lower::Lowering;
 use crate::program::{Cost, Phase, Port, Scope, Stage};
 use eciton_types::ids::SlotId;
 
-/// A norm over all rows of a domain.
+/// Norm over all rows of a domain, such as batch normalisation.
 #[derive(Debug)]
 pub(super) struct OverRows {
-    /// The operator's name.
+    /// Name of the operator in the program.
     pub(super) name: &'static str,
-    /// Its word in names of stages.
+    /// Short name of the operator in the names of stages.
     pub(super) word: &'static str,
-    /// Values of a row between the two steps backward, by the width of the rows.
+    /// Function from the width of a row to the number of values per row that the first backward
+    /// step writes for the second.
     pub(super) turned: fn(u32) -> u32,
 }
 

@@ -4,7 +4,8 @@ use super::{Program, Stage};
 use eciton_types::ids::{SlotId, StageId};
 
 impl Program {
-    /// Reorders the stages. `order` has the present number of each stage of the new order.
+    /// Reorders the stages. `order` has, for each position in the new order, the present number of
+    /// the stage.
     pub fn arrange(&mut self, order: &[usize]) {
         let mut numbers = vec![0; order.len()];
         for (new, &old) in order.iter().enumerate() {

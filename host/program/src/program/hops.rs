@@ -1,17 +1,17 @@
 //! Number of gathers between a stage's rows and the loss.
 //!
-//! Rows are in the order of hops: training rows first, then their neighbours, and so on. A layer
-//! therefore computes a prefix of the rows: a stage that lies h gathers before the loss runs on the
-//! rows within h hops. The same holds backward, except that the gradient of a gather's input has
-//! the rows within one more hop.
+//! The rows of a micro-batch are in the order of hops: training rows first, then their neighbours,
+//! and so on. A layer therefore computes a prefix of the rows. A stage that is h gathers before the
+//! loss computes the rows within h hops. The same holds backward, except that the gradient of a
+//! gather's input has the rows within one more hop.
 //!
-//! A slot has the number of rows that its largest reader needs. Rows past those that its writer
-//! computes are zeros. A gradient adds nothing to them.
+//! A slot (row buffer) has the number of rows that its largest reader needs. Rows past those that
+//! its writer computes are zeros, and add nothing to a gradient.
 
 use super::{Over, Phase, Program, Scope, Stage};
 use eciton_types::ids::{SlotId, StageId};
 
-/// Number of gathers between rows and the loss, by stage and by slot.
+/// Number of gathers between rows and the loss, for each stage and each slot of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hops {
     stages: Vec<u8>,
@@ -19,10 +19,10 @@ pub struct Hops {
 }
 
 impl Hops {
-    /// Counts the gathers of a program. The program of an evaluation has no loss: all of its rows
-    /// are within 0 hops.
+    /// Counts the gathers of a program. An evaluation program has no loss, so all of its rows are
+    /// within 0 hops.
     #[must_use]
-    pub fn of(program: &Program) -> Self {
+    pub fn from_program(program: &Program) -> Self {
         let mut hops = Self { stages: vec![0; program.stages.len()], slots: vec![0; program.slots.len()] };
         let Some(loss) = program.loss() else { return hops };
         // By operation, what its forward stage was at.
@@ -81,15 +81,15 @@ impl Hops {
         self.slots.get(slot.index()).map_or(0, |&hops| usize::from(hops))
     }
 
-    /// Returns the maximum number of consecutive gathers.
+    /// Returns the maximum number of consecutive gathers before the loss.
     #[must_use]
     pub fn most(&self) -> usize {
         self.slots.iter().map(|&hops| usize::from(hops)).max().unwrap_or(0)
     }
 }
 
-/// Returns true if a stage reads rows of neighbours. Norms over all rows read rows of their own
-/// domain.
+/// Returns true if a stage reads rows of neighbours. Norms over all rows do not count, because they
+/// read rows of their own domain.
 fn is_gather(program: &Program, stage: &Stage) -> bool {
     let relation = stage.via.and_then(|via| program.relations.get(via.index()));
     relation.is_some_and(|relation| relation.over == Over::Neighbours)
@@ -109,7 +109,7 @@ mod tests {
         for _ in 0..400 {
             let program = sample_programs::random(&mut random);
             let name = format!("seed {seed}: {}", crate::program::tests::sketch(&program).join(", "));
-            let hops = Hops::of(&program);
+            let hops = Hops::from_program(&program);
             let loss = program.loss().unwrap();
             assert_eq!(hops.stage(loss), 0, "{name}");
             for (id, stage) in (0u16..).map(StageId).zip(&program.stages) {

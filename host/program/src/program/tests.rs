@@ -4,7 +4,7 @@ use crate::Error;
 use crate::sample_programs::{gcn, signature};
 use eciton_types::signature::{BackwardNeeds, RowsSpec};
 
-/// Returns a text of the slots that a stage reads and writes.
+/// Returns a text that lists the slots which a stage reads and writes.
 fn touched(stage: &Stage) -> String {
     let read = |(slot, scope)| match scope {
         Scope::Own => format!("{slot}"),

@@ -1,4 +1,4 @@
-//! Programs of models that are more than a chain.
+//! Tests of programs for all layer kinds of graph models.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::tests::sketch;
@@ -512,7 +512,8 @@ fn every_model_writes_each_slot_once_and_reads_what_it_writes() {
     }
 }
 
-/// Checks that every slot is written once, before it is read, and lasts until its last read.
+/// Checks that every slot is written once, before any stage reads it, and lasts until its last
+/// reader.
 fn check_program(program: &Program, seed: u64) {
     for program in [program, &program.evaluation(), &program.evaluation().without_embeddings()] {
         for (id, stage) in (0u16..).map(StageId).zip(&program.stages) {

@@ -1,21 +1,21 @@
-//! A chain of convolutions and poolings: the rows that its rows depend on, and their cost.
+//! Chain of convolutions and poolings: its costs, and the input rows that output rows depend on.
 
 use std::ops::Range;
 
 use crate::error::{Error, Result};
 use eciton_recipe::model::{Conv2d, Image, Pool2d, PoolBy};
 
-/// A layer of a chain.
+/// Layer of a chain: a convolution or a pooling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
-    /// A convolution.
+    /// Convolution with stride, padding and dilation.
     Conv(Conv2d),
-    /// A pooling, without padding.
+    /// Pooling, without padding.
     Pool(Pool2d),
 }
 
 impl Step {
-    /// Returns the shape of the input image.
+    /// Returns the shape of the layer's input image.
     #[must_use]
     pub fn image(&self) -> Image {
         match self {
@@ -31,7 +31,7 @@ impl Step {
         }
     }
 
-    /// Reach of a window, stride and padding, in rows.
+    /// Returns the reach of a window, the stride and the padding, in rows.
     #[must_use]
     pub fn window(&self) -> (u32, u32, u32) {
         match self {
@@ -44,8 +44,8 @@ impl Step {
         }
     }
 
-    /// Operations of a value of the output: two a product of a convolution, one a value of a
-    /// pooling's window.
+    /// Returns the number of floating-point operations per output value. A convolution takes two
+    /// per product, and a pooling one per value of the window.
     fn value_flops(&self) -> f64 {
         match self {
             Self::Conv(conv) => 2.0 * f64::from(conv.size).powi(2) * f64::from(conv.image.2),
@@ -53,7 +53,8 @@ impl Step {
         }
     }
 
-    /// Rows of the input that rows of the output need, within the image; empty for an empty range.
+    /// Returns the rows of the input that these rows of the output need, limited to the image. For
+    /// an empty range, the result is empty.
     #[must_use]
     pub fn needs(&self, rows: &Range<u32>) -> Range<u32> {
         // Wider numbers, whose products do not overflow.
@@ -70,20 +71,20 @@ impl Step {
     }
 }
 
-/// Layers, each of which reads what the one before makes.
+/// Chain of layers, each of which reads the output of the layer before.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
     steps: Vec<Step>,
-    /// Images before each layer, and behind the last.
+    /// Shape of the image before each layer, followed by that of the last layer's output.
     images: Vec<Image>,
 }
 
 impl Chain {
-    /// The chain of these layers.
+    /// Creates the chain of these layers.
     ///
     /// # Errors
-    /// [`Error::Chain`] without layers, where a window does not fit into its image, and where a
-    /// layer reads another image than the one before makes.
+    /// Returns [`Error::Chain`] if there are no layers, if a window does not fit into its image, or
+    /// if a layer reads another image shape than the layer before writes.
     pub fn new(steps: Vec<Step>) -> Result<Self> {
         let mut images: Vec<Image> = steps.first().map(Step::image).into_iter().collect();
         for (layer, step) in steps.iter().enumerate() {
@@ -112,25 +113,26 @@ impl Chain {
         }
     }
 
-    /// Layers.
+    /// Returns the number of layers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.steps.len()
     }
 
-    /// Returns whether there is none, which [`Self::new`] refuses.
+    /// Returns true if the chain has no layers. [`Self::new`] refuses such a chain.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// Its layers.
+    /// Returns the layers, in order.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// The image before layer `at`; behind the last layer for `at` = [`Self::len`].
+    /// Returns the shape of the image before layer `at`. For `at` = [`Self::len`], it is that of
+    /// the last layer's output.
     #[must_use]
     pub fn image(&self, at: usize) -> Image {
         self.images[at]
@@ -142,20 +144,21 @@ impl Chain {
         self.images[at].0
     }
 
-    /// Returns the bytes of one row of the image before layer `at`, in f32.
+    /// Returns the size of one row of the image before layer `at` in f32, in bytes.
     #[must_use]
     pub fn row_bytes(&self, at: usize) -> u64 {
         let Image(_, width, channels) = self.images[at];
         4 * u64::from(width) * u64::from(channels)
     }
 
-    /// Rows before a block that rows behind it need.
+    /// Returns the rows before a block that these rows of the block's output need.
     #[must_use]
     pub fn needs(&self, block: &Range<usize>, rows: Range<u32>) -> Range<u32> {
         self.steps[block.clone()].iter().rev().fold(rows, |rows, step| step.needs(&rows))
     }
 
-    /// Rows before each layer of a block that rows behind it need, and those rows themselves.
+    /// Returns the rows before each layer of a block that these rows of the block's output need,
+    /// followed by the output rows themselves.
     #[must_use]
     pub fn trail(&self, block: &Range<usize>, rows: Range<u32>) -> Vec<Range<u32>> {
         let mut trail = vec![rows];
@@ -167,7 +170,8 @@ impl Chain {
         trail
     }
 
-    /// Operations of a block for rows behind it, rows of its layers that they need included.
+    /// Returns the number of floating-point operations of a block for these rows of its output. It
+    /// includes the rows of inner layers that the output rows need.
     #[must_use]
     pub fn flops(&self, block: &Range<usize>, rows: Range<u32>) -> f64 {
         let trail = self.trail(block, rows);
@@ -181,8 +185,8 @@ impl Chain {
     }
 }
 
-/// The 13 convolutions and 5 poolings of VGG-16 (Simonyan and Zisserman 2015, table 1, D), 224 x
-/// 224.
+/// Returns the 13 convolutions and 5 poolings of VGG-16 for images of 224 x 224 (Simonyan and
+/// Zisserman 2015, table 1, D).
 #[must_use]
 pub fn vgg16() -> Chain {
     let (mut steps, mut images) = (Vec::new(), vec![Image(224, 224, 3)]);

@@ -1,10 +1,15 @@
-//! A model in strips: layers that make the same values, each strip of an image's rows by itself.
+//! Models in strips: each worker computes one strip of an image's rows, with the same values as the
+//! whole model.
 //!
-//! Of a model's convolutions and poolings that read each other, every block of a cut becomes for each worker a
-//! chain of the same layers over the rows that its share needs. Rows of an image are consecutive columns of
-//! its row, so strips are made by `slice` and joined by `concat`, and halos are slices of other strips. A
-//! convolution pads the strip as it pads the image: at the image's border that is right, and rows that saw zeros
-//! in the place of other strips' rows are sliced away. A window sees the same values, so bits stay.
+//! The convolutions and poolings of a model that form a chain are divided into blocks. In each
+//! block, every worker gets a chain of the same layers over the rows that its share needs. The rows
+//! of an image are consecutive columns of a data row. Strips are therefore cut by `slice` layers
+//! and joined by `concat` layers, and halos are slices of other strips.
+//!
+//! A convolution pads a strip like it pads the whole image, which is right at the border of the
+//! image. At the border between two strips, rows that read padding instead of another strip's rows
+//! are sliced away. Every remaining window has the same values as in the whole model, so the
+//! results have the same bits.
 
 use std::ops::Range;
 
@@ -12,27 +17,28 @@ use super::{Chain, Step, Workers};
 use crate::error::{Error, Result};
 use eciton_recipe::model::{Image, LayerKind, LayerSettings, Layers, Model, ModelSettings, Norm, Source};
 
-/// A model in strips.
+/// Model in strips, with the origin of its layers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Strips {
-    /// The model.
+    /// Settings of the model in strips.
     pub settings: ModelSettings,
-    /// For each of its layers the layer of the whole model whose parameters it has, if it has some.
+    /// For each layer, the index of the whole model's layer with the same parameters. `None` for
+    /// `slice` and `concat` layers, which have no origin.
     pub origins: Vec<Option<usize>>,
-    /// Bytes an image that strips read of other strips.
+    /// Bytes per image that strips read from other strips.
     pub halo_bytes: u64,
 }
 
-/// Convolutions and poolings of a model that can be split, and their positions.
+/// Chain of convolutions and poolings of a model that can be split into strips, and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Splittable {
-    /// Indices of the layers, from 0.
+    /// Range of the layers in the model, from 0.
     pub layers: Range<usize>,
     /// The chain that the layers form.
     pub chain: Chain,
 }
 
-/// Returns the step of a layer, if its rows can be split.
+/// Returns a layer as a step of a chain, or `None` if its rows cannot be split.
 fn step(model: &Model, layer: usize) -> Option<Step> {
     let found = model.layers.get(layer)?;
     let plain = found.norm == Norm::None && !found.residual && found.loss_weight.is_none();
@@ -48,12 +54,13 @@ fn step(model: &Model, layer: usize) -> Option<Step> {
 }
 
 impl Splittable {
-    /// The longest run of layers of a model, the last one aside, that read each other and nothing else; the first of equal
-    /// ones.
+    /// Returns the longest run of layers that can be split: each reads only the layer before it,
+    /// and no other layer reads their outputs. The model's last layer is never part of the run. Of
+    /// runs of equal length, it returns the first.
     ///
     /// # Errors
-    /// [`Error::Strips`] where there is none.
-    pub fn of(model: &Model) -> Result<Self> {
+    /// Returns [`Error::Strips`] if the model has no such layer.
+    pub fn from_model(model: &Model) -> Result<Self> {
         let count = model.layers.len();
         let readers = |layer: usize| {
             let reads = |&at: &usize| model.sources(at).contains(&Source::Layer(layer as u32));
@@ -89,11 +96,12 @@ impl Splittable {
 }
 
 impl Strips {
-    /// The model of these settings, resolved as `model`, whose `split` layers are cut into these blocks and shared by these
-    /// workers.
+    /// Creates the model in strips of `settings`, resolved as `model`. The `split` layers are
+    /// divided into `blocks`, and `workers` share the rows of each block.
     ///
     /// # Errors
-    /// [`Error::Strips`] where the settings have no list of layers, or there are fewer rows than strips.
+    /// Returns [`Error::Strips`] if the settings have no list of layers, or if an image has fewer
+    /// rows than there are strips.
     pub fn new(
         settings: &ModelSettings,
         model: &Model,
@@ -143,7 +151,8 @@ impl Strips {
         Ok(Self { settings: ModelSettings { layers, ..settings.clone() }, origins, halo_bytes: made.halo })
     }
 
-    /// The name in the whole model of a parameter of layer `N` by the name `layers.N.rest`.
+    /// Returns the name, in the whole model, of the parameter `layers.N.rest` of the model in
+    /// strips. Returns `None` if layer `N` has no origin.
     #[must_use]
     pub fn original(&self, name: &str) -> Option<String> {
         let (layer, rest) = name.strip_prefix("layers.")?.split_once('.')?;
@@ -152,7 +161,7 @@ impl Strips {
     }
 }
 
-/// A list of layers on its way.
+/// List of layers in construction.
 struct Making<'a> {
     model: &'a Model,
     split: &'a Splittable,
@@ -162,7 +171,7 @@ struct Making<'a> {
     halo: u64,
 }
 
-/// Strips by the names of their layers, and their rows.
+/// Names of the layers that hold the strips, with the range of image rows in each.
 type Rows = [(String, Range<u32>)];
 
 impl Making<'_> {
@@ -171,7 +180,8 @@ impl Making<'_> {
         self.origins.push(origin);
     }
 
-    /// The name of what the first of the split layers reads, which gets one where it has none.
+    /// Returns the name of the layer that the first split layer reads. A layer without a name gets
+    /// one.
     fn source(&mut self) -> String {
         let source = self.model.sources(self.split.layers.start);
         let Some(Source::Layer(place)) = source.first() else { return "features".to_owned() };
@@ -182,10 +192,11 @@ impl Making<'_> {
         }
     }
 
-    /// A layer of consecutive rows of an image that lie in `of` from row `first` on.
+    /// Adds a layer with consecutive rows of an image. `of` is the layer that has the rows, and
+    /// `first` is the first image row in it.
     fn rows(&mut self, name: String, of: &str, (image, first): (Image, u32), rows: &Range<u32>) -> String {
         let row = image.1 * image.2;
-        let mut layer = LayerSettings::of("slice");
+        let mut layer = LayerSettings::with_kernel("slice");
         layer.inputs = Some(vec![of.to_owned()]);
         layer.name = Some(name.clone());
         (layer.deep.start, layer.deep.count) =
@@ -202,13 +213,14 @@ impl Making<'_> {
                 return name;
             }
         }
-        let mut layer = LayerSettings::of("concat");
+        let mut layer = LayerSettings::with_kernel("concat");
         (layer.inputs, layer.name) = (Some(inputs), Some(name.clone()));
         self.push(layer, None);
         name
     }
 
-    /// The layers of a block that make `rows` behind it, from strips of the rows before it; the last one's name.
+    /// Adds the layers of a block that compute `rows` of its output, from strips of its input.
+    /// Returns the name of the last layer.
     fn strip(&mut self, block: &Range<usize>, worker: usize, rows: &Range<u32>, have: &Rows) -> String {
         let trail = self.split.chain.trail(block, rows.clone());
         let mut at = self.gathered(block.start, worker, &trail[0], have);
@@ -218,7 +230,7 @@ impl Making<'_> {
         at
     }
 
-    /// Rows before a layer from who has them.
+    /// Adds layers that collect the rows that a layer needs from the strips that have them.
     fn gathered(&mut self, layer: usize, worker: usize, need: &Range<u32>, have: &Rows) -> String {
         let image = self.split.chain.image(layer);
         let mut parts = Vec::new();
@@ -246,7 +258,8 @@ impl Making<'_> {
         }
     }
 
-    /// One layer over a strip: what it reads and what of it is wanted, in rows of the whole image.
+    /// Adds one layer over a strip: the rows that it reads, and the rows of its output that are
+    /// needed, as ranges of the whole image.
     fn layer(
         &mut self,
         at: usize,
@@ -259,7 +272,7 @@ impl Making<'_> {
         let step = self.split.chain.steps()[at];
         let resolved = &self.model.layers[origin];
         let name = |worker: usize| format!("{}{at}-{worker}", self.prefix);
-        let mut layer = LayerSettings::of(resolved.kind.name());
+        let mut layer = LayerSettings::with_kernel(resolved.kind.name());
         (layer.name, layer.inputs, layer.dropout) = (Some(name(worker)), Some(vec![of]), Some(0.0));
         layer.norm = Some(Norm::None);
         layer.deep.image = Some(strip);

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 mod strips;
 
-/// A chain of up to so many layers, whose windows have strides, paddings and dilations of all kinds.
+/// Returns a random chain of up to `most` layers, whose windows have all kinds of strides, paddings
+/// and dilations.
 fn drawn(draws: &mut Random, most: u32) -> Chain {
     let mut image = Image(20 + draws.below32(80), 4 + draws.below32(40), 1 + draws.below32(4));
     let (layers, mut steps) = (1 + draws.below32(most), Vec::new());
@@ -45,7 +46,7 @@ fn workers(draws: &mut Random) -> Workers {
     }
 }
 
-/// The cut of a number: bit i says whether a block ends behind layer i.
+/// Returns the division with this number: if bit i is 1, a block ends after layer i.
 fn cut_of(number: u32, layers: usize) -> Vec<Range<usize>> {
     let ends = (0..layers).filter(|&at| at + 1 == layers || number >> at & 1 == 1).map(|at| at + 1);
     let mut from = 0;
@@ -71,7 +72,7 @@ fn dynamic_programming_is_exhaustive_search() {
     assert!(lengths.len() >= 7, "{lengths:?}");
 }
 
-/// The rows of a layer's input that rows of its output read, one by one.
+/// Returns the input rows that output rows of a layer read, computed row by row.
 fn read_by(step: &Step, rows: &BTreeSet<u32>) -> BTreeSet<u32> {
     let (reach, stride, padding) = step.window();
     let spaced = match step {

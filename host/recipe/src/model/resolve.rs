@@ -250,7 +250,7 @@ fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>> 
         Layers::Count(count) => *count,
     };
     let kind = settings.kind;
-    let of = LayerSettings::of;
+    let of = LayerSettings::with_kernel;
     let reads_out = settings.own.readout.is_some();
     let further =
         u32::from(settings.jumping.is_some() || kind == ModelKind::Appnp) + 2 * u32::from(reads_out);

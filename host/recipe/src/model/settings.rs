@@ -486,13 +486,13 @@ impl LayerSettings {
 
     /// Returns a layer that takes all settings from the model.
     #[must_use]
-    pub fn of(kernel: &str) -> Self {
+    pub fn with_kernel(kernel: &str) -> Self {
         Self { kernel: kernel.to_owned(), ..Self::default() }
     }
 
     /// Returns a `gcn` layer that takes all settings from the model.
     #[must_use]
     pub fn gcn() -> Self {
-        Self::of("gcn")
+        Self::with_kernel("gcn")
     }
 }

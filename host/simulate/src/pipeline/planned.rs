@@ -70,6 +70,6 @@ impl Pipeline {
             let of = self.stages.get(usize::from(number));
             of.map_or(0.0, |of| if back { of.backward } else { of.forward })
         };
-        Ok(Grid::of(&Shape { program: &program, lanes, intervals: self.micro, rounds, bound }, &took))
+        Ok(Grid::from_shape(&Shape { program: &program, lanes, intervals: self.micro, rounds, bound }, &took))
     }
 }

@@ -77,7 +77,7 @@ impl Shape {
         if !self.order.fused {
             return Ok(program);
         }
-        Ok(FusedStages::of(&program, &FusionChoice::Auto)?.fuse(&program))
+        Ok(FusedStages::from_program(&program, &FusionChoice::Auto)?.fuse(&program))
     }
 }
 

@@ -450,7 +450,7 @@ impl Chooser {
     pub(crate) fn new(settings: &Settings, inputs: &Inputs, program: &Program) -> Result<Self> {
         use eciton_recipe::Sampler as Named;
         let graph = &inputs.dataset.graph;
-        let hops = Hops::of(program).most();
+        let hops = Hops::from_program(program).most();
         let saved = match program.model.constant_gather().filter(|_| program.rewrites.gathered_features) {
             Some(FeatureGather::Hops(saved)) => saved as usize,
             saved => usize::from(saved.is_some()),

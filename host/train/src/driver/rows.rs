@@ -133,7 +133,7 @@ impl RowStore {
             Ok(Ring { versions, tags, domain, places })
         });
         let rings = rings.collect::<Result<_>>()?;
-        let of = |slot: usize| Some(assigned.of(SlotId(u16::try_from(slot).ok()?))?.index());
+        let of = |slot: usize| Some(assigned.buffer(SlotId(u16::try_from(slot).ok()?))?.index());
         let of = (0..program.slots.len()).map(of).collect();
         Ok(Self { rings, passing: None, of, intervals, format })
     }

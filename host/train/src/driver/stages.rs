@@ -67,7 +67,7 @@ impl<'a> Stages<'a> {
     ) -> Result<Self> {
         let operators = op::open(program, layers)?;
         let (training, seed) = (trains_with.is_some(), trains_with.unwrap_or(0));
-        let hops = Hops::of(program);
+        let hops = Hops::from_program(program);
         let (schedule, spans, batches) = (program, None, None);
         let (pieces, fold) = (None, None);
         Ok(Self {
@@ -123,7 +123,7 @@ impl<'a> Stages<'a> {
     /// `keeps`. Call it after [`Stages::with_spans`].
     pub(crate) fn with_places(mut self, keeps: bool) -> Self {
         let spans = self.spans.filter(|_| keeps);
-        self.residents = spans.map(|spans| Residents::of(self.program, spans, self.schedule));
+        self.residents = spans.map(|spans| Residents::from_program(self.program, spans, self.schedule));
         self
     }
 

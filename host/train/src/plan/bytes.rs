@@ -67,7 +67,7 @@ fn of_lane(
     let tasks = parts.len() as u64 / width;
     let residents = match own {
         true => Residents::passing(program, spans, schedule),
-        false => Residents::of(program, spans, schedule),
+        false => Residents::from_program(program, spans, schedule),
     };
     let columns = |slot: SlotId| schedule.slots.get(slot.index()).map_or(0, |spec| u64::from(spec.width));
     let is_here = |slot| residents.last_reader(slot).is_none() && residents.passed(slot).is_none();

@@ -113,7 +113,7 @@ impl HostPlan {
         // A buffer of several slots counts once.
         let mut known = BTreeSet::new();
         let boundary = |(slot, spec): (SlotId, &SlotSpec)| {
-            let buffer = buffers.of(slot);
+            let buffer = buffers.buffer(slot);
             if !known.insert(buffer) {
                 return 0;
             }
@@ -197,7 +197,7 @@ pub(crate) fn needs(
         caps.into_iter().map(|cap| policy::intervals_at_once(&lanes, cap, of_replica)).collect();
     let residents = match config.workers.own() {
         true => Residents::passing(program, spans, schedule),
-        false => Residents::of(program, spans, schedule),
+        false => Residents::from_program(program, spans, schedule),
     };
     let padded = |rows: u64, columns: u64| padded_bytes(rows, columns).unwrap_or(u64::MAX);
     let versions = u64::from(config.pipeline.weight_versions());
@@ -279,7 +279,7 @@ impl LanesPlan {
         let count = |stage: StageId, interval: u32| {
             flops(stage) * rows.get(interval as usize).map_or(1.0, |&rows| rows.max(1) as f64)
         };
-        let grid = Grid::of(&shape, &count);
+        let grid = Grid::from_shape(&shape, &count);
         let (largest, sum) =
             each.iter().fold((0.0f64, 0.0), |(m, s), lane| (m.max(lane.flops), s + lane.flops));
         Some(Self {

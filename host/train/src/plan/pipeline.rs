@@ -71,7 +71,7 @@ pub(crate) struct Planning<'a> {
 
 impl Planning<'_> {
     fn graph(&self) -> Result<Graph> {
-        Ok(Graph::of(self.program, self.profile, self.stored)?)
+        Ok(Graph::from_program(self.program, self.profile, self.stored)?)
     }
 
     fn machine(&self, config: &Config) -> Machine {

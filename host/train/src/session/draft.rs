@@ -248,7 +248,7 @@ impl Planned {
         };
         let fuse = |program: &Program| -> Result<(FusedStages, Program)> {
             let wanted = lanes.as_ref().map(|lanes| lanes.spans(program));
-            let spans = FusedStages::of(program, wanted.as_ref().unwrap_or(&config.executor.fuse))?;
+            let spans = FusedStages::from_program(program, wanted.as_ref().unwrap_or(&config.executor.fuse))?;
             let spans = match &lanes {
                 Some(lanes) => lanes.recompute(program, spans, &config.lanes)?,
                 None => spans,
@@ -315,7 +315,7 @@ pub(super) fn sums(config: &Config, inputs: &Inputs, chooser: Option<&Chooser>, 
 
 /// Assigns stages to lanes.
 fn placed(config: &Config, inputs: &Inputs, program: &Program, threads: u32) -> Result<Placement> {
-    let placed = Placement::of(program, &config.lanes)?;
+    let placed = Placement::from_program(program, &config.lanes)?;
     let Some(path) = &config.lanes.profile else { return Ok(placed) };
     let profile = crate::profile::read(std::path::Path::new(path))?;
     let (rows, parts) = parts(config, inputs, program);

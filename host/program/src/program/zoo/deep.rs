@@ -1,4 +1,4 @@
-//! Programs of deep networks: of images, of sequences, and of layers that name what they read.
+//! Tests of programs for deep networks: images, sequences, and layers with named inputs.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::super::tests::sketch;

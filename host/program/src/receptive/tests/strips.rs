@@ -1,4 +1,4 @@
-//! Models in strips beside the whole ones, by an interpreter of their layers.
+//! Compares models in strips with the whole models, by an interpreter of their layers.
 
 use super::*;
 use eciton_recipe::TaskType;
@@ -6,10 +6,10 @@ use eciton_recipe::model::{
     Activation, DeepSettings, LayerKind, LayerSettings, Layers, Model, ModelSettings, Source,
 };
 
-/// Whole layers of a chain, then a `linear` one.
+/// Returns model settings with the layers of a chain, followed by a `linear` layer.
 fn settings(chain: &Chain) -> ModelSettings {
     let mut layers: Vec<LayerSettings> = chain.steps().iter().map(written).collect();
-    layers.push(LayerSettings::of("linear"));
+    layers.push(LayerSettings::with_kernel("linear"));
     ModelSettings { layers: Layers::List(layers), ..ModelSettings::default() }
 }
 
@@ -27,7 +27,7 @@ fn written(step: &Step) -> LayerSettings {
                 dilation: Some(conv.dilation),
                 ..DeepSettings::default()
             },
-            ..LayerSettings::of("conv2d")
+            ..LayerSettings::with_kernel("conv2d")
         },
         Step::Pool(pool) => LayerSettings {
             deep: DeepSettings {
@@ -37,7 +37,7 @@ fn written(step: &Step) -> LayerSettings {
                 pool: Some(pool.by),
                 ..DeepSettings::default()
             },
-            ..LayerSettings::of("pool2d")
+            ..LayerSettings::with_kernel("pool2d")
         },
     }
 }
@@ -47,7 +47,8 @@ fn resolved(settings: &ModelSettings, image: Image) -> Model {
     Model::resolve(settings, features, 2, TaskType::Classification).unwrap()
 }
 
-/// A weight of a layer of the whole model: whole numbers, so that sums are exact.
+/// Returns a weight of a layer of the whole model. Weights are whole numbers, so that sums are
+/// exact.
 fn weight(origin: usize, at: usize) -> f64 {
     ((origin * 31 + at * 7) % 11) as f64 - 5.0
 }
@@ -114,12 +115,12 @@ fn made(model: &Model, origins: &[Option<usize>], image: &[f64]) -> Vec<f64> {
     values.pop().unwrap()
 }
 
-/// The strip of a layer's name: the number behind the layer's.
+/// Returns the strip number in a layer's name, which follows the layer number.
 fn strip_of(name: &str) -> Option<usize> {
     name.strip_prefix("strip-")?.split('-').nth(1)?.parse().ok()
 }
 
-/// Values that layers of one strip read of layers of another.
+/// Returns the number of values that layers of one strip read from layers of another strip.
 fn exchanged(model: &Model) -> u64 {
     let name = |layer: usize| model.layers[layer].name.as_deref().and_then(strip_of);
     let mut values = 0;
@@ -146,7 +147,7 @@ fn models_in_strips_make_the_same_values_and_exchange_what_the_plan_says() {
         let drawn = drawn(&mut draws, 5);
         let whole = settings(&drawn);
         let model = resolved(&whole, drawn.image(0));
-        let Ok(split) = Splittable::of(&model) else { continue };
+        let Ok(split) = Splittable::from_model(&model) else { continue };
         let chain = &split.chain;
         let strips = 2 + draws.below32(4);
         let speeds = (0..strips).map(|_| f64::from(1 + draws.below32(3))).collect();
@@ -187,7 +188,7 @@ fn parameters_have_the_names_of_the_whole_model() {
     ]);
     let whole = settings(&chain.unwrap());
     let model = resolved(&whole, Image(8, 8, 1));
-    let split = Splittable::of(&model).unwrap();
+    let split = Splittable::from_model(&model).unwrap();
     let workers = Workers::alike(2, 1.0, 1.0);
     let strips = Strips::new(&whole, &model, (&split, &workers), std::slice::from_ref(&(0..2))).unwrap();
     let Layers::List(layers) = &strips.settings.layers else { panic!() };
@@ -209,13 +210,13 @@ fn what_cannot_be_split_is_refused() {
     let conv = Conv2d { image, channels: 2, size: 3, stride: 2, padding: 1, dilation: 1 };
     // A stride that no padding is a multiple of.
     let whole = settings(&Chain::new(vec![Step::Conv(conv)]).unwrap());
-    let text = Splittable::of(&resolved(&whole, image)).unwrap_err().to_string();
+    let text = Splittable::from_model(&resolved(&whole, image)).unwrap_err().to_string();
     assert!(text.contains("no layer whose rows could be split"), "{text}");
     let plain = ModelSettings::default();
-    assert!(Splittable::of(&resolved(&plain, image)).is_err());
+    assert!(Splittable::from_model(&resolved(&plain, image)).is_err());
     let whole = settings(&Chain::new(vec![Step::Conv(Conv2d { stride: 1, ..conv })]).unwrap());
     let model = resolved(&whole, image);
-    let split = Splittable::of(&model).unwrap();
+    let split = Splittable::from_model(&model).unwrap();
     let text =
         Strips::new(&whole, &model, (&split, &Workers::alike(9, 1.0, 1.0)), std::slice::from_ref(&(0..1)))
             .unwrap_err();

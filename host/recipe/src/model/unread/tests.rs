@@ -133,7 +133,7 @@ fn every_key_changes_the_model_or_is_refused() {
             let count = 1 + below(3);
             let mut list: Vec<LayerSettings> = Vec::new();
             for at in 0..count {
-                let mut layer = LayerSettings::of(kernels[below(kernels.len())]);
+                let mut layer = LayerSettings::with_kernel(kernels[below(kernels.len())]);
                 layer.width = (at + 1 < count && below(2) == 0).then_some(8);
                 layer.dropout = (below(3) == 0).then_some(0.2);
                 layer.bias = (below(4) == 0).then_some(false);
