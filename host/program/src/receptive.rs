@@ -26,7 +26,6 @@
 //! let fused = receptive::fuse(&vgg, &workers);
 //! assert!(fused.seconds < receptive::each(&vgg, &workers).seconds);
 //! assert!(fused.seconds < 0.35 * receptive::alone(&vgg, &workers));
-//!
 //! # Ok::<(), eciton_program::Error>(())
 //! ```
 

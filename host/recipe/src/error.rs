@@ -2,46 +2,46 @@
 
 use eciton_types::ids::Layer;
 
-/// The result of a function of this crate.
+/// Result of a function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Error of this crate. None is worth a retry, because the same input fails again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A text is not TOML.
+    /// The text is not valid TOML.
     #[error("not valid TOML: {message}\n{place}")]
     Syntax {
-        /// Position of the error.
+        /// Position of the error in the text.
         place: Box<TextPlace>,
-        /// Message of the parser.
+        /// Message of the TOML parser.
         message: String,
     },
-    /// A key that nothing reads.
+    /// The recipe has a key that does not exist.
     #[error("unknown key `{key}`; {}\n{place}", advice(.nearest.as_deref(), known))]
     UnknownKey {
-        /// The key with its section.
+        /// Unknown key, with its section.
         key: String,
-        /// The known key that it resembles most, if any does.
+        /// Existing key that resembles the unknown key most. `None` if no key resembles it.
         nearest: Option<String>,
-        /// Keys that the section has.
+        /// Keys that exist in the section.
         known: Vec<String>,
-        /// Position of the key.
+        /// Position of the key in the text.
         place: Box<TextPlace>,
     },
-    /// A known key with a value that it cannot take.
+    /// The value of a key is out of its range or of another type.
     #[error("`{key}` is {found}, but must be {allowed}\n{place}")]
     Value {
-        /// The key with its section.
+        /// Key with its section.
         key: String,
-        /// The value.
+        /// Value that was found.
         found: String,
-        /// Values that the key accepts.
+        /// Description of the values that the key accepts.
         allowed: String,
-        /// Position of the value.
+        /// Position of the value in the text.
         place: Box<TextPlace>,
     },
-    /// Two settings that are valid each by itself, but exclude each other.
+    /// Two settings are each valid, but exclude each other.
     #[error("`{key}` is {found}, but `{other}` is {other_found}: {remedy}")]
     Together {
         /// Key of the setting that requires more than the other one provides.
@@ -52,86 +52,86 @@ pub enum Error {
         other: &'static str,
         /// Value of `other`.
         other_found: String,
-        /// Advice that the message ends with.
+        /// Advice to the user: an imperative sentence that ends the message.
         remedy: &'static str,
     },
-    /// A setting that the run's executor does not read.
+    /// The executor of the run does not read this setting.
     #[error(
         "`{key}` is {found}, which the {kind} executor does not read; {}, or leave it out",
         readers(key, kind)
     )]
     Unread {
-        /// The key with its section.
+        /// Key with its section.
         key: String,
         /// Value of the key.
         found: String,
         /// Name of the run's executor.
         kind: &'static str,
     },
-    /// An override that is not `section.key=value`.
+    /// An override is not of the form `section.key=value`.
     #[error("cannot read the override {argument:?}: write section.key=value, for instance optimiser.lr=0.1")]
     Override {
-        /// The argument as given.
+        /// Override as given on the command line.
         argument: String,
     },
-    /// An input file (for instance a price list or a task profile) with a wrong format or
-    /// impossible values.
+    /// An input file (for instance a price list or a task profile) has a wrong format or impossible
+    /// values.
     #[error("not {what}: {reason}")]
     Content {
         /// Kind of input that was expected.
         what: &'static str,
-        /// Description of the fault, and of the values that are allowed.
+        /// Description of the fault and of the allowed values.
         reason: String,
     },
-    /// A configuration that TOML cannot express.
+    /// The configuration has a value that TOML cannot express.
     #[error("cannot write the configuration as TOML: {message}")]
     Write {
-        /// Message of the serialiser.
+        /// Message of the TOML serialiser.
         message: String,
     },
-    /// A count that exceeds the limit of this version.
+    /// A count exceeds the limit of this version.
     #[error("{what}: found {found}, at most {most} are taken")]
     TooMany {
         /// Items that are counted, with their unit.
         what: &'static str,
         /// Number of items found.
         found: u64,
-        /// Maximum number of items.
+        /// Maximum number of items that is allowed.
         most: u64,
     },
-    /// A model that does not fit the data, or whose layers do not fit each other.
+    /// A layer does not fit the data or the other layers.
     #[error("layer {layer} of the model: `{attribute}` is {found}, but must be {allowed}")]
     Model {
-        /// The layer, from 0.
+        /// Index of the layer, from 0.
         layer: Layer,
-        /// Name of the attribute.
+        /// Name of the layer's attribute.
         attribute: &'static str,
         /// Value of the attribute.
         found: String,
         /// Values that the attribute may have.
         allowed: String,
     },
-    /// A key of the model that none of its layers reads.
+    /// The model has a key that none of its layers reads.
     #[error(
         "the model says `{attribute}`, which none of its layers reads: leave it out; it belongs to {kinds}"
     )]
     ModelKey {
-        /// The key.
+        /// Key of the model, without its section.
         attribute: &'static str,
-        /// The kinds of layers that it belongs to.
+        /// Kinds of layers that read the key.
         kinds: String,
     },
-    /// A value of a key of the model that changes nothing.
+    /// The model has a key that none of its layers reads, or a value that changes nothing.
     #[error("the model says `{key}` = {found}, which none of its layers reads: {remedy}")]
     UnreadKey {
-        /// The key.
+        /// Key of the model, without its section.
         key: &'static str,
-        /// Its value.
+        /// Value of the key.
         found: String,
-        /// Advice that the message ends with.
+        /// Advice to the user: an imperative sentence that ends the message.
         remedy: &'static str,
     },
-    /// Edge features or edge weights that the model asks for and the data set does not have.
+    /// The model requires edge features or edge weights that the data set does not have.
     #[error(
         "the model says `{asked}`, and the data set's edges have {}: leave it out, or give the data more \
          columns for edges (docs/reference/data-formats.md says where they are read from)",
@@ -140,18 +140,18 @@ pub enum Error {
     EdgeColumns {
         /// Key of the model, with its value.
         asked: String,
-        /// Number of features of an edge.
+        /// Number of features per edge in the data set.
         columns: u32,
     },
-    /// A column of edge features whose name the data set does not have.
+    /// The model names a column of edge features that the data set does not have.
     #[error("`model.edge_weights` is \"{name}\", and the data set has no such column for its edges: {known}")]
     EdgeColumn {
-        /// Name that the model asks for.
+        /// Name of the column in the model.
         name: String,
-        /// Description of the columns that the data set has.
+        /// Description of the columns in the data set.
         known: String,
     },
-    /// Class weights that do not fit the data.
+    /// The class weights do not fit the classes of the data set.
     #[error(
         "`model.class_weights` has {found}, and the data has {classes} classes: give one number, not negative, a class, in their order, or \"balanced\""
     )]
@@ -161,45 +161,46 @@ pub enum Error {
         /// Number of classes of the data.
         classes: usize,
     },
-    /// A key that only single-label classification accepts, in another task.
+    /// A key applies to single-label classification only, but the task is another one.
     #[error("`{key}` is for one class a row, and the task is {task}: leave it out")]
     ClassesOnly {
-        /// The key.
+        /// Key with its section.
         key: &'static str,
-        /// The task.
+        /// Name of the run's task.
         task: &'static str,
     },
-    /// A loss or a metric that the data's task does not accept.
+    /// The task of the data set does not accept this loss or metric.
     #[error("`{key}` is {found}, but the task is {task}: take {allowed}")]
     Objective {
-        /// The key.
+        /// Key with its section.
         key: &'static str,
         /// Value of the key.
         found: &'static str,
-        /// The task.
+        /// Name of the run's task.
         task: String,
-        /// Values that the task accepts.
+        /// Description of the values that the task accepts.
         allowed: String,
     },
-    /// Data that no model can be built for.
+    /// No model can be built for this data set.
     #[error("the data has {found}, but a model needs {allowed}")]
     Data {
-        /// Description of the data.
+        /// Description of the data set.
         found: String,
-        /// Requirement of a model.
+        /// Description of the data that a model requires.
         allowed: &'static str,
     },
-    /// Pipeline settings that exclude each other.
+    /// Pipeline settings exclude each other.
     #[error("the pipeline has {found}: {allowed}")]
     Pipeline {
         /// Description of the settings.
         found: String,
-        /// Advice that the message ends with.
+        /// Advice to the user: an imperative sentence that ends the message.
         allowed: &'static str,
     },
 }
 
-/// Advises which executors read a key. The executor that exists for tests is not recommended.
+/// Returns advice that names the executors which read a key. It does not recommend the executor for
+/// tests.
 fn readers(key: &str, kind: &str) -> String {
     let names: Vec<String> =
         crate::executor::names_of_readers(key).map(|name| format!("\"{name}\"")).collect();
@@ -218,24 +219,25 @@ fn advice(nearest: Option<&str>, known: &[String]) -> String {
     }
 }
 
-/// Position in a text, or an override on the command line. It is printed with the line of text.
+/// Position in a text, or an override on the command line. It is printed together with the line of
+/// text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextPlace {
-    /// A file's name, or the override as given.
+    /// Name of the file, or the override as given.
     pub origin: String,
-    /// Line, from 1; 0 for an override.
+    /// Line number, from 1. For an override, it is 0.
     pub line: usize,
-    /// Column in characters, from 1.
+    /// Column of the first marked character, from 1.
     pub column: usize,
-    /// Number of characters that are marked, from `column` on.
+    /// Number of marked characters.
     pub length: usize,
-    /// Text of the line, with control characters escaped, and at most [`TextPlace::MAX_LINE`]
-    /// characters.
+    /// Text of the line, cut to at most [`TextPlace::MAX_LINE`] characters. Control characters are
+    /// escaped.
     pub text: String,
 }
 
 impl TextPlace {
-    /// Maximum number of characters of a line that is printed.
+    /// Maximum number of characters of a line in an error message.
     pub const MAX_LINE: usize = 160;
 
     /// Returns the position of a byte range in a text.
@@ -267,7 +269,7 @@ impl TextPlace {
     }
 }
 
-/// Returns the last character boundary that is not after `at`.
+/// Returns the last character boundary in a text that is not after byte `at`.
 fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -294,7 +296,7 @@ impl std::fmt::Display for TextPlace {
     }
 }
 
-/// Formats the number of features of an edge.
+/// Returns the number of features per edge as text, for error messages.
 fn features(columns: u32) -> String {
     match columns {
         0 => "no features".to_owned(),

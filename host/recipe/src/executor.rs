@@ -1,11 +1,12 @@
-//! Executor of a run's tensor tasks and its settings: `[executor]` and `[emulator]` of a recipe.
+//! Settings of the executor that runs the tensor tasks: sections `[executor]` and `[emulator]` of a
+//! recipe.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::prices::{HostPlace, Processor};
 
-/// Executor that runs the tasks.
+/// Executor: the threads, functions or workers that run a run's tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecutorKind {
@@ -16,15 +17,15 @@ pub enum ExecutorKind {
     Emulated,
     /// Functions of AWS Lambda.
     Lambda,
-    /// Workers that dial this machine.
+    /// Workers that connect to this machine.
     Workers,
-    /// This process, but every task is encoded as a frame and may be attempted twice. For tests of
-    /// the code that the other remote executors share.
+    /// This process. Every task is encoded as a frame and may be attempted twice. It exists for
+    /// tests of the code that remote executors share.
     Loopback,
 }
 
 impl ExecutorKind {
-    /// Names of all executors.
+    /// All executors, with their names in recipes.
     pub const ALL: [(&'static str, Self); 5] = [
         ("local", Self::Local),
         ("emulated", Self::Emulated),
@@ -33,7 +34,7 @@ impl ExecutorKind {
         ("loopback", Self::Loopback),
     ];
 
-    /// Returns true if all tasks run on threads of this process.
+    /// Returns true if all tasks run on threads of this process, without frames.
     #[must_use]
     pub fn is_here(self) -> bool {
         self == Self::Local
@@ -51,15 +52,15 @@ impl ExecutorKind {
         self == Self::Emulated
     }
 
-    /// Returns true if the tasks are billed.
+    /// Returns true if the cloud provider bills the tasks.
     #[must_use]
     pub fn is_charged(self) -> bool {
         matches!(self, Self::Emulated | Self::Lambda)
     }
 
-    /// Returns the minimum time of a task on a helper, in microseconds. For threads, it is a
-    /// quarter of an epoch that is too short for a second thread. `None` if the number of helpers
-    /// is not chosen.
+    /// Returns the minimum useful time of a task on a helper (a thread or a function), in
+    /// microseconds. For threads, it is a quarter of an epoch that is too short for a second
+    /// thread. Returns `None` for executors whose number of helpers is fixed.
     #[must_use]
     pub fn round_trip_us(self) -> Option<u64> {
         match self {
@@ -71,14 +72,14 @@ impl ExecutorKind {
         }
     }
 
-    /// Returns the name in recipes, for instance `local`.
+    /// Returns the name of the executor in recipes, for instance `local`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Returns the executors whose runs read a key of a recipe, for instance `executor.functions`.
-    /// `None` if all executors read the key.
+    /// Returns the executors that read a key of a recipe, for instance `executor.functions`.
+    /// Returns `None` if all executors read the key.
     #[must_use]
     pub fn readers(key: &str) -> Option<&'static [Self]> {
         match key.split_once('.')? {
@@ -100,55 +101,57 @@ impl ExecutorKind {
     }
 }
 
-/// Returns the names of the executors that read a key, without the executor for tests.
+/// Returns the names of the executors that read a key. It omits the executor for tests.
 pub(crate) fn names_of_readers(key: &str) -> impl Iterator<Item = &'static str> {
     let readers = ExecutorKind::readers(key).unwrap_or_default().iter();
     readers.filter(|reader| **reader != ExecutorKind::Loopback).map(|reader| reader.name())
 }
 
-/// Transport of frames between host and functions.
+/// Transport of task data between the host and functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
-    /// Inside the request if the frames fit, else by the object store. Frames that are used more
-    /// than once (features, weights read by several intervals) use the object store.
+    /// Inside the request if the data fit, and through the object store otherwise. Data that are
+    /// used more than once (features, weights that several intervals read) always use the object
+    /// store.
     #[default]
     Auto,
-    /// Inside requests and replies only. Only kernels need an object store.
+    /// Inside requests and replies only. Only kernels are read from an object store.
     Payload,
-    /// Always by the object store.
+    /// Always through the object store.
     S3,
 }
 
 impl Transport {
-    /// Names of all transports.
+    /// All transports, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("auto", Self::Auto), ("payload", Self::Payload), ("s3", Self::S3)];
 }
 
-/// Format of rows in transit. Gradients of parameters are always f32.
+/// Format of rows that are sent between processes, or stored between stages. Gradients of
+/// parameters are always f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowFormat {
-    /// Unchanged.
+    /// The rows are unchanged.
     #[default]
     F32,
-    /// Rounded to bfloat16. Rows take half the bytes, have 8 bits of precision, and give other
-    /// results.
+    /// The values are rounded to bfloat16, with 8 bits of precision. Rows take half the bytes, and
+    /// results differ.
     Bf16,
-    /// Signs and scales, for rows sent to a layer that reads only these. A value takes one bit, and
-    /// results are the same. All other rows are unchanged.
+    /// Signs and scales, for rows that are sent to a layer which reads only signs and scales. A
+    /// value takes one bit, and results are the same. All other rows are unchanged.
     Bits,
 }
 
 impl RowFormat {
-    /// Names of all formats.
+    /// All formats, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("f32", Self::F32), ("bf16", Self::Bf16), ("bits", Self::Bits)];
-    /// Names of the formats in which rows may be stored.
+    /// Formats in which rows may be stored, with their names in recipes.
     pub const STORED: [(&'static str, Self); 2] = [("f32", Self::F32), ("bf16", Self::Bf16)];
 
-    /// Returns the number of bytes of a stored value.
+    /// Returns the size of a stored value, in bytes.
     #[must_use]
     pub const fn value_bytes(self) -> u32 {
         match self {
@@ -158,37 +161,37 @@ impl RowFormat {
     }
 }
 
-/// Placement of edge kernels in runs with functions.
+/// Placement of edge kernels in runs with functions. An edge kernel computes over lists of edges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EdgePlace {
-    /// Edge kernels run on the host's threads, next to the rows.
+    /// Edge kernels run on the host's threads, because the host has the rows.
     #[default]
     Host,
-    /// Edge kernels run on functions, like other tasks. The lists of an interval and the rows that
-    /// the lists name travel with each step.
+    /// Edge kernels run in functions, like other tasks. Each step sends the edge lists of its
+    /// interval and the rows that these lists name.
     Functions,
 }
 
 impl EdgePlace {
-    /// Names of all placements.
+    /// All placements, with their names in recipes.
     pub const ALL: [(&'static str, Self); 2] = [("host", Self::Host), ("functions", Self::Functions)];
 }
 
-/// Rule that groups consecutive stages into one task.
+/// Rule that fuses consecutive stages of the program into one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "FusionText", into = "FusionText")]
 pub enum FusionChoice {
-    /// No groups: each task is one stage.
+    /// No fusion: each task is one stage.
     #[default]
     None,
-    /// The longest groups that are possible.
+    /// Fusion of as many consecutive stages as possible.
     Auto,
-    /// Groups that start at these stages, numbered from 0.
+    /// Fused stages that start at these stages of the program, numbered from 0.
     Firsts(Vec<u32>),
 }
 
-/// Text form of a [`FusionChoice`]: `"none"`, `"auto"` or a list.
+/// Text form of a [`FusionChoice`]: `"none"`, `"auto"` or a list of numbers.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum FusionText {
@@ -225,18 +228,18 @@ impl FusionChoice {
     }
 }
 
-/// Price of an hour of a c5 core (two vCPUs), in dollars, from `infra/cloud.toml`.
+/// Price of a c5 core (two vCPUs) per hour, in USD, from `infra/cloud.toml`.
 pub const CORE_HOUR_USD: f64 = 0.085;
-/// Maximum number of functions of a run.
+/// Maximum number of functions that a run may use.
 pub const MAX_FUNCTIONS: u32 = 10_000;
 
-/// Cap on the functions that a run may use at the same time.
+/// Cap on the number of functions that a run may use at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "CountForm", into = "CountForm")]
 pub enum FunctionCount {
-    /// This number, 0 to [`MAX_FUNCTIONS`]. If 0, the host runs all tasks.
+    /// This number of functions, from 0 to [`MAX_FUNCTIONS`]. If 0, the host runs all tasks.
     Fixed(u32),
-    /// Number that an autotuner chooses and adjusts during the run.
+    /// A number of functions that an autotuner chooses and adjusts during the run.
     Auto,
 }
 
@@ -269,53 +272,56 @@ impl From<FunctionCount> for CountForm {
     }
 }
 
-/// `[executor]`
+/// Section `[executor]`: the executor of a run, and the transport of its task data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Executor {
     /// Executor that runs the tasks.
     pub kind: ExecutorKind,
     /// Transport of frames between host and functions.
     pub transport: Transport,
-    /// Format of rows in transit.
+    /// Format of rows that are sent between the host and functions or workers.
     pub rows: RowFormat,
-    /// True if a function computes on the first rows while it receives the next ones (by the object
-    /// store only).
+    /// True if a function starts to compute on the first rows while it receives further rows. It
+    /// works through the object store only.
     pub stream: bool,
-    /// Cap on tasks in flight in functions. The host's threads run the other tasks. Never changes a
-    /// result.
+    /// Cap on the number of tasks in flight in functions. The host's threads run the other tasks.
+    /// It never changes a result.
     pub functions: FunctionCount,
-    /// Placement of edge kernels. Never changes a result.
+    /// Placement of edge kernels: on the host, or in functions. It never changes a result.
     #[serde(default)]
     pub edge_kernels: EdgePlace,
-    /// Rule that groups consecutive stages into one task. Never changes a result.
+    /// Rule that fuses consecutive stages into one task. It never changes a result.
     #[serde(default, skip_serializing_if = "FusionChoice::is_none")]
     pub fuse: FusionChoice,
-    /// Location of the host, which determines the price of its bytes. If `None`, the host's
-    /// metadata decides (`lambda`), else the host is at home. Never changes a result.
+    /// Location of the host relative to the functions, which determines the price of the bytes
+    /// between them. If `None`, the host's metadata determines it (`lambda`); for other executors
+    /// the host is at home. It never changes a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostPlace>,
-    /// Price of an hour of the host, in dollars, against which [`FunctionCount::Auto`] weighs
+    /// Price of the host per hour, in USD, to which [`FunctionCount::Auto`] compares the price of
     /// functions. If `None`, it is [`CORE_HOUR_USD`] for each compute thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_hour_usd: Option<f64>,
-    /// Memory size of the function in MiB. One processor corresponds to 1,769 MiB. With `lambda`,
-    /// it selects the deployed function of that size.
+    /// Memory size of each function, in MiB. One vCPU corresponds to 1,769 MiB. With `lambda`, it
+    /// selects the deployed function of that size.
     pub memory_mb: u32,
-    /// Time limit of a function, in seconds (`emulated`; a deployed function has its own limit).
+    /// Time limit of a function, in seconds. Only `emulated` reads it, because a deployed function
+    /// has its own limit.
     pub timeout_s: u32,
-    /// A task is launched a second time if it takes longer than this, in milliseconds, and ...
+    /// Minimum time after which a task is launched a second time, in milliseconds. The task must
+    /// also exceed `deadline_ratio`.
     pub deadline_ms: u64,
-    /// ... longer than this multiple of its stage's average.
+    /// Multiple of the stage's average task time after which a task is launched a second time.
     pub deadline_ratio: f64,
-    /// Share of the tasks of workers and functions that the host computes as well, from 0 to 1. An
-    /// audited answer counts if both results are equal bit for bit.
+    /// Share of the tasks of workers and functions that the host computes as well, from 0 to 1. The
+    /// host accepts an audited answer if both results have equal bits.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub audit: f64,
     /// True if a run continues with the earlier answers of a process after one of its answers was
-    /// found to be wrong. Its result is then unverified.
+    /// wrong. The result of the run is then not verified.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_doubtful: bool,
-    /// File of the deployment (written by `eciton deploy`). If `None`, it is the default file.
+    /// File of the deployment, which `eciton deploy` writes. If `None`, it is the default file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment: Option<String>,
 }
@@ -349,40 +355,45 @@ impl Executor {
     }
 }
 
-/// `[emulator]`: the AWS emulator and its faults.
+/// Section `[emulator]`: the AWS emulator and its simulated faults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Emulator {
-    /// Random seed of the faults.
+    /// Random seed of the simulated faults.
     pub seed: u64,
-    /// Cap on functions that run at the same time. Further requests are throttled.
+    /// Cap on functions that run at the same time in the emulated account. Further requests are
+    /// throttled.
     pub account_concurrency: u32,
-    /// Network bandwidth of each function, in Mbit/s each way. If 0, whole runs have the bandwidth
-    /// of [`Self::cloud`], and layer tasks have no limit.
+    /// Network bandwidth of each function, in Mbit/s each way. If 0, functions that run whole
+    /// trainings have the bandwidth of [`Self::cloud`], and functions that run tasks have no limit.
     pub mbit_s: f64,
-    /// Time added to a cold start, in milliseconds.
+    /// Additional time of a cold start, in milliseconds.
     pub cold_start_ms: u64,
-    /// Preset of the cloud file whose times apply to whole runs. Layer tasks take real time.
+    /// Preset of the cloud file whose times apply to functions that run whole trainings. Functions
+    /// that run tasks take real time.
     #[serde(default = "default_preset", skip_serializing_if = "is_default_preset")]
     pub cloud: String,
-    /// Share of invocations whose process dies: a third each before, during and after its work.
+    /// Share of invocations whose process dies. A third of them each die before, during and after
+    /// their work.
     pub crash: f64,
-    /// Share of answers that are lost after the work is done.
+    /// Share of answers that are lost after the function has done its work.
     pub lose: f64,
-    /// Share of answers of functions, other than trainers, that arrive with one changed byte.
+    /// Share of answers in which one byte is changed. Answers of functions that run whole trainings
+    /// do not change.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub corrupt: f64,
-    /// Share of requests that are run twice.
+    /// Share of requests that the emulator runs twice.
     pub double: f64,
-    /// Share of invocations that are delayed ...
+    /// Share of invocations that are delayed by `straggle_ms`.
     pub straggle: f64,
-    /// ... by this time, in milliseconds.
+    /// Delay of delayed invocations, in milliseconds.
     pub straggle_ms: u64,
-    /// Share of requests that are throttled.
+    /// Share of requests that are throttled, as if the account were at its limit.
     pub throttle: f64,
-    /// Worker program. If `None`, it is `ECITON_WORKER`, or `bootstrap` next to `eciton`.
+    /// Path of the worker program. If `None`, it is the value of `ECITON_WORKER`, or `bootstrap`
+    /// next to `eciton`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// Processor for which the programs were built. If `None`, it is this machine's.
+    /// Processor for which the programs were built. If `None`, it is the processor of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<Processor>,
 }

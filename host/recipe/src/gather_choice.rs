@@ -1,30 +1,32 @@
-//! Rules by which a run leaves out gathers, or runs them once.
+//! Rules that decide whether gathers omit edges, and whether the first layer's gather runs once.
 
-/// Rule that decides whether the gathers before and after the loss leave out rows that the loss
-/// does not reach.
+/// Rule that decides whether the gathers next to the loss omit edges of vertices that the loss does
+/// not read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LabelledGathers {
-    /// They do if it pays (see [`LabelledGathers::choose`]) and memory allows it.
+    /// The gathers omit edges if it saves enough work (see [`LabelledGathers::choose`]) and memory
+    /// suffices.
     #[default]
     Auto,
-    /// They always do.
+    /// The gathers always omit edges.
     Always,
-    /// They never do.
+    /// The gathers never omit edges.
     Never,
 }
 
-/// Minimum share of edges that lead to unlabelled vertices, as 1 / `LEFT_OUT`. A fifth of both
-/// gathers is then left out. The lists for this take 4 bytes for each of the other edges.
+/// Minimum share of edges that lead to unlabelled vertices, as 1 / `LEFT_OUT`. With this share,
+/// both gathers omit a fifth of their edges. The additional lists take 4 bytes for each remaining
+/// edge.
 const LEFT_OUT: u64 = 5;
 
 impl LabelledGathers {
-    /// All rules, with their names.
+    /// All rules, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("auto", Self::Auto), ("always", Self::Always), ("never", Self::Never)];
 
-    /// Returns true if the gathers leave rows out, for a graph of `edges` edges, `labelled` of
-    /// which lead to vertices that the loss counts.
+    /// Returns true if the gathers omit edges, for a graph of `edges` edges. `labelled` of these
+    /// lead to vertices that the loss reads.
     #[must_use]
     pub const fn choose(self, labelled: u64, edges: u64) -> bool {
         match self {
@@ -35,11 +37,11 @@ impl LabelledGathers {
     }
 }
 
-/// Rule that decides when the first layer's gather runs.
+/// Rule that decides whether the first layer's gather runs once or in every epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GatherFeatures {
-    /// Counts of the data set decide (`Rewrites::choose` in `eciton-program`).
+    /// Sizes of the data set decide (`Rewrites::choose` in `eciton-program`).
     #[default]
     Auto,
     /// The gather runs once, before the first epoch.
@@ -49,7 +51,7 @@ pub enum GatherFeatures {
 }
 
 impl GatherFeatures {
-    /// All rules, with their names.
+    /// All rules, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("auto", Self::Auto), ("once", Self::Once), ("each-epoch", Self::EachEpoch)];
 }

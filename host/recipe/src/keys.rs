@@ -37,17 +37,17 @@ use write::{Offer, unknown, write};
 pub struct KeyInfo {
     /// Key with its section, for instance `optimiser.lr`.
     pub key: String,
-    /// Meaning of the key, as a noun phrase with its unit.
+    /// Meaning of the key: a noun phrase with its unit.
     pub help: &'static str,
     /// Type and range of the values.
     pub kind: Kind,
-    /// Default value as TOML. If `None`, `absent` describes the effect of leaving the key out.
+    /// Default value as TOML. If `None`, `absent` describes what happens without the key.
     pub default: Option<String>,
-    /// Effect of leaving the key out.
+    /// Description of what happens if the recipe does not have the key.
     pub absent: &'static str,
-    /// Flag of the command line that sets the key.
+    /// Command-line flag that sets the key. `None` if there is no flag.
     pub flag: Option<Flag>,
-    /// Other common names of the key.
+    /// Other common names of the key, for suggestions in error messages.
     pub synonyms: &'static [&'static str],
 }
 
@@ -63,7 +63,7 @@ impl KeyInfo {
         self.key.rsplit('.').next().unwrap_or(&self.key)
     }
 
-    /// Returns the meaning and the allowed values.
+    /// Returns the help text of the key, followed by the allowed values.
     #[must_use]
     pub fn text(&self) -> String {
         match self.kind.short(self.name()) {
@@ -76,14 +76,15 @@ impl KeyInfo {
         }
     }
 
-    /// Returns the default value without quotes, or the effect of leaving the key out.
+    /// Returns the default value without quotes. If there is none, returns the description of what
+    /// happens without the key.
     #[must_use]
     pub fn default_text(&self) -> &str {
         self.default.as_deref().map_or(self.absent, |default| default.trim_matches('"'))
     }
 }
 
-/// Calls a macro with the field of [`Config`] and the keys of each section.
+/// Calls a macro for each section of a recipe, with the section's field of [`Config`] and its keys.
 macro_rules! sections {
     ($each:ident) => {
         $each!(data, data::DATA);
@@ -136,7 +137,7 @@ pub fn layer_keys() -> Vec<KeyInfo> {
     all.map(|key| KeyInfo::new("model.layers[]", key, None)).collect()
 }
 
-/// The sections of a recipe, with other common names of them.
+/// Sections of a recipe, with other common names of each section.
 const SECTIONS: [(&str, &[&str]); 14] = [
     ("data", &["dataset"]),
     ("model", &["network"]),
@@ -158,7 +159,7 @@ fn is_section(name: &str) -> bool {
     SECTIONS.iter().any(|(section, _)| *section == name)
 }
 
-/// Writes a recipe.
+/// Writes all fields of a recipe into a configuration.
 pub(crate) fn write_config(config: &mut Config, fields: &Fields) -> Result<()> {
     if let Some(field) = fields.0.iter().find(|field| !is_section(&field.name)) {
         return Err(unknown_section(field));
@@ -172,7 +173,7 @@ pub(crate) fn write_config(config: &mut Config, fields: &Fields) -> Result<()> {
     Ok(())
 }
 
-/// Writes one key, given with its section.
+/// Writes one override, whose name has its section, into a configuration.
 pub(crate) fn write_override(config: &mut Config, mut field: Field) -> Result<()> {
     let path = field.path.clone();
     let Some((section, name)) = path.split_once('.') else {
@@ -185,7 +186,7 @@ pub(crate) fn write_override(config: &mut Config, mut field: Field) -> Result<()
     write_section(config, section, &Fields(vec![field]))
 }
 
-/// Writes a model file: the keys of `[model]` without `file`.
+/// Writes the fields of a model file, which has the keys of `[model]` except `file`.
 pub(crate) fn write_model_file(model: &mut ModelSettings, fields: &Fields) -> Result<()> {
     write(model, "", MODEL.get(1..).unwrap_or(MODEL), &fields.0, Vec::new).map(|_| ())
 }
@@ -208,7 +209,7 @@ fn write_section(config: &mut Config, section: &str, Fields(fields): &Fields) ->
     Ok(())
 }
 
-/// Returns the error for a key outside of every section.
+/// Returns the error for a key that is not in any section.
 fn unknown_section(field: &Field) -> Error {
     let sections: Vec<Offer> =
         SECTIONS.iter().map(|&(name, synonyms)| Offer { section: "", name, synonyms }).collect();
@@ -220,7 +221,7 @@ fn unknown_section(field: &Field) -> Error {
     unknown(&shown, &sections, &if inside { Vec::new() } else { known() })
 }
 
-/// Returns every key that has a fixed name.
+/// Returns every key with a fixed name, for suggestions in error messages.
 fn known() -> Vec<Offer> {
     let mut all = Vec::new();
     macro_rules! offer {

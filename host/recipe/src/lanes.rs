@@ -1,10 +1,15 @@
-//! Number of lanes of a pipeline, the order of their steps, and the settings of `[lanes]`.
+//! Lanes: the division of a pipeline among workers, the order of their steps, and the settings of
+//! `[lanes]`.
 //!
-//! A *replica* is a pipeline of `depth` lanes. `width` replicas share a round's intervals in runs
-//! ([`Lanes::run`]). Each replica therefore has whole nodes of the gradient tree, as far as the
-//! tree allows. Lane l of replica r has the number `r depth + l`. Gradients of all intervals are
-//! added along one tree (`combine`). Neither number therefore changes a bit if a round reads one
-//! version of the weights.
+//! A *lane* is a worker's share of the pipeline, which runs one step at a time. A *chunk* is one of
+//! several separate runs of stages on a lane. A *replica* is a complete pipeline of `depth` lanes.
+//! `width` replicas share the intervals (micro-batches) of a round, in consecutive runs
+//! ([`Lanes::run`]). Each replica therefore has whole nodes of the gradient summation tree, as far
+//! as the tree allows.
+//!
+//! Lane l of replica r has the number `r depth + l`. The gradients of all intervals are added along
+//! one tree (`combine`). If a round reads one version of the weights, neither depth nor width
+//! changes a bit of the result.
 
 use std::ops::Range;
 
@@ -12,10 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Maximum number of lanes.
+/// Maximum number of lanes of all replicas together.
 pub const MAX_LANES: u32 = 4096;
 
-/// Number of lanes and the order of their steps.
+/// Number of lanes (workers' shares of the pipeline), and the order of their steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lanes {
@@ -26,10 +31,12 @@ pub struct Lanes {
     pub width: u32,
     /// Order in which a lane runs its steps.
     pub order: Order,
-    /// Cap on intervals in flight on a lane. If `None`, the order determines it.
+    /// Cap on intervals (micro-batches) in flight on a lane. If `None`, the order determines the
+    /// cap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<u32>,
-    /// Number of runs of stages on a lane. If `None`, the order determines it.
+    /// Number of chunks of a lane, which are separate runs of stages. If `None`, the order
+    /// determines the number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunks: Option<u32>,
 }
@@ -41,7 +48,7 @@ impl Default for Lanes {
 }
 
 impl Lanes {
-    /// Returns the number of chunks, which are runs of stages, of a lane.
+    /// Returns the number of chunks of a lane, which are separate runs of stages.
     #[must_use]
     pub fn chunks(&self) -> u32 {
         self.chunks.unwrap_or_else(|| self.order.default_chunks()).max(1)
@@ -56,14 +63,15 @@ impl Lanes {
         }
     }
 
-    /// Returns the number of runs of stages of one replica.
+    /// Returns the number of runs of stages of one replica, which is the number of its lanes times
+    /// the chunks of a lane.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.depth() as usize * self.chunks() as usize
     }
 
-    /// Returns the replica of an interval: `interval width / intervals`. `intervals` is the number
-    /// of intervals of all replicas.
+    /// Returns the replica that has an interval: `interval width / intervals`. `intervals` is the
+    /// number of intervals of all replicas.
     #[must_use]
     pub fn replica(&self, interval: u32, intervals: u32) -> u32 {
         let at = u64::from(interval) * u64::from(self.width) / u64::from(intervals.max(1));
@@ -71,8 +79,8 @@ impl Lanes {
         u32::try_from(at).unwrap_or(u32::MAX).min(self.width.saturating_sub(1))
     }
 
-    /// Returns the intervals of a replica. `intervals` is the number of intervals of all replicas.
-    /// The numbers of two replicas differ by at most one.
+    /// Returns the intervals that a replica has. `intervals` is the number of intervals of all
+    /// replicas. The numbers of two replicas differ by at most one.
     #[must_use]
     pub fn run(&self, replica: u32, intervals: u32) -> Range<u32> {
         let width = u64::from(self.width.max(1));
@@ -82,27 +90,27 @@ impl Lanes {
     }
 }
 
-/// `[lanes]`
+/// Section `[lanes]`: the lanes of a pipeline, and the division of stages among them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LaneSettings {
     /// Number of lanes and the order of their steps.
     #[serde(flatten)]
     pub lanes: Lanes,
-    /// First layer of each run of stages of a replica, from 0. If empty, the runs are cut so that
-    /// all take equal time.
+    /// Index of the first layer in each run of stages of a replica, from 0. If empty, stages are
+    /// divided so that all runs take equal time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cut: Vec<u32>,
-    /// Lanes of a replica whose backward steps recompute the forward rows instead of reading
-    /// stashed rows.
+    /// Lanes of a replica whose backward steps recompute the forward rows. The backward steps of
+    /// other lanes read stashed rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recompute: Vec<u32>,
-    /// Path of a task profile, by which stages are planned. If `None`, counts of operations are
-    /// used.
+    /// Path of a task profile with the stage times for the division of stages. If `None`, times are
+    /// estimated from operation counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Link bandwidth of each lane in megabits per second, each way, for planners. If `None`, lanes
-    /// are on one machine.
+    /// Network bandwidth of each lane in each direction, in Mbit/s, for planners. If `None`, all
+    /// lanes are on one machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_mbits: Option<u32>,
 }
@@ -117,9 +125,11 @@ impl LaneSettings {
     /// Checks that the settings are compatible.
     ///
     /// # Errors
-    /// [`Error::Together`] for a width that does not divide the count, or if the number of cuts
-    /// differs from the number of runs of a replica. Also for a setting that the order or another
-    /// setting excludes.
+    /// Returns [`Error::Together`] in these cases:
+    ///
+    /// * the width does not divide the count;
+    /// * the number of cuts differs from the number of runs of a replica;
+    /// * the order or another setting excludes a setting.
     pub fn check(&self) -> Result<()> {
         let Lanes { count, width, .. } = self.lanes;
         let refuse = |key, found: String, other, other_found, remedy| {
@@ -174,36 +184,36 @@ impl LaneSettings {
     }
 }
 
-/// Order in which a lane does its steps.
+/// Order in which a lane (a worker's share of the pipeline) runs its steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Forward steps, then backward steps.
+    /// All forward steps of a round run before its backward steps (GPipe).
     ForwardFirst,
-    /// Backward steps as early as they can be done.
+    /// Each backward step runs as early as possible (1F1B).
     #[default]
     BackwardFirst,
-    /// One forward, one backward, with several chunks a lane, through which micro-batches go in
-    /// groups.
+    /// Forward and backward steps alternate, with several chunks (runs of stages) per lane.
+    /// Micro-batches pass through the chunks in groups.
     Interleaved,
 }
 
 impl Order {
-    /// All orders, with their names.
+    /// All orders, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] = [
         ("forward-first", Self::ForwardFirst),
         ("backward-first", Self::BackwardFirst),
         ("interleaved", Self::Interleaved),
     ];
 
-    /// Returns its name.
+    /// Returns the name of the order in recipes.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, order)| *order == self).map_or("", |(name, _)| name)
     }
 
-    /// Returns the number of chunks of a lane if the recipe names none. An order of one chunk
-    /// accepts no other number.
+    /// Returns the number of chunks (runs of stages) per lane if the recipe does not set it. Orders
+    /// of one chunk accept no other number.
     #[must_use]
     pub const fn default_chunks(self) -> u32 {
         match self {

@@ -72,17 +72,18 @@ use serde::{Deserialize, Serialize};
 pub const MAX_LAYERS: u32 = 256;
 /// Maximum width of a layer.
 pub const MAX_WIDTH: u32 = 65_536;
-/// Maximum number of steps of a propagation.
+/// Maximum number of propagation steps of one layer.
 pub const MAX_HOPS: u32 = 64;
-/// Maximum number of attributes that a layer passes to the user's own kernel.
+/// Maximum number of attributes that a layer passes to a user's kernel.
 pub const MAX_ATTRIBUTES: u32 = 64;
-/// Maximum number of layers that a model's name lists.
+/// Maximum number of layers that the name of a model lists. The name of a deeper model is
+/// abbreviated.
 const NAMED_LAYERS: usize = 12;
 /// Maximum number of heads of an attention.
 pub const MAX_HEADS: u32 = 64;
 
-/// Normalisation of a layer's result, by kernel `normalise`, by an operator of the host, or by
-/// both.
+/// Normalisation of a layer's output. Kernel `normalise`, an operator of the host, or both compute
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Norm {
@@ -104,7 +105,7 @@ pub enum Norm {
 }
 
 impl Norm {
-    /// All normalisations, with their names.
+    /// All normalisations, with their names in recipes.
     pub const ALL: [(&'static str, Self); 6] = [
         ("none", Self::None),
         ("layer", Self::Layer),
@@ -114,12 +115,13 @@ impl Norm {
         ("rms", Self::Rms),
     ];
 
-    /// Returns true if the norm subtracts the mean, which cancels a bias before it.
+    /// Returns true if the normalisation subtracts the mean, which removes the effect of a bias
+    /// before it.
     pub const fn centres(self) -> bool {
         matches!(self, Self::Batch | Self::Pair)
     }
 
-    /// Returns the norm's name in recipes and in the kernel's attribute.
+    /// Returns the name of the normalisation in recipes and in the kernel's attribute.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -138,34 +140,35 @@ impl Norm {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstWeights {
-    /// Default of the layer's authors and of PyG: [`FirstWeights::Glorot`] for `gcn`, `gat` and
-    /// `gatv2`, else [`FirstWeights::FanIn`].
+    /// The usual distribution of the layer's kind, as in its paper and in PyG:
+    /// [`FirstWeights::Glorot`] for `gcn`, `gat` and `gatv2`, and [`FirstWeights::FanIn`] for other
+    /// kinds.
     #[default]
     Auto,
     /// Uniform in +-sqrt(6 / (rows + columns)) (Glorot and Bengio 2010), as the kernel's signature
     /// specifies.
     Glorot,
-    /// Uniform in +-1 / sqrt(rows), PyTorch's default for linear layers (LeCun et al. 1998, section
-    /// 4.6, in variance 1 / (3 rows)).
+    /// Uniform in +-1 / sqrt(rows), which is PyTorch's default for linear layers. (LeCun et al.
+    /// 1998, section 4.6, with variance 1 / (3 rows).)
     FanIn,
-    /// [`FirstWeights::FanIn`] for weights. Biases are drawn within the same bound as the product
-    /// before them.
+    /// [`FirstWeights::FanIn`] for weights. Biases are drawn within the same bound as the weight of
+    /// their product.
     #[serde(rename = "pytorch")]
     PyTorch,
 }
 
 impl FirstWeights {
-    /// All distributions, with their names.
+    /// All distributions, with their names in recipes.
     pub const ALL: [(&'static str, Self); 4] =
         [("auto", Self::Auto), ("glorot", Self::Glorot), ("fan-in", Self::FanIn), ("pytorch", Self::PyTorch)];
 }
 
-/// Aggregation of the rows of a vertex's in-neighbours in a `sage` layer. Without in-neighbours the
-/// result is zero.
+/// Aggregation of the rows of a vertex's in-neighbours in a `sage` layer. For a vertex without
+/// in-neighbours, the result is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aggregator {
-    /// Mean of the rows.
+    /// Mean of the in-neighbours' rows.
     #[default]
     Mean,
     /// Maximum of each column, by edge kernel `maximum` (Hamilton, Ying and Leskovec 2017, section
@@ -174,12 +177,12 @@ pub enum Aggregator {
 }
 
 impl Aggregator {
-    /// All aggregators, with their names.
+    /// All aggregators, with their names in recipes.
     pub const ALL: [(&'static str, Self); 2] = [("mean", Self::Mean), ("max", Self::Max)];
 }
 
-/// Combination of the outputs of all earlier layers that a layer reads (Xu et al. 2018, "jumping
-/// knowledge").
+/// Combination of the outputs of all earlier layers, which a jumping layer reads (Xu et al. 2018,
+/// "jumping knowledge").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Jumping {
@@ -190,7 +193,7 @@ pub enum Jumping {
 }
 
 impl Jumping {
-    /// All combinations, with their names.
+    /// All combinations, with their names in recipes.
     pub const ALL: [(&'static str, Self); 2] = [("concat", Self::Concat), ("sum", Self::Sum)];
 }
 
@@ -198,42 +201,44 @@ impl Jumping {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Readout {
-    /// Mean of the rows.
+    /// Mean of the vertices' rows.
     Mean,
-    /// Sum of the rows (Xu et al. 2019, "How powerful are graph neural networks?", section 4.2).
+    /// Sum of the vertices' rows (Xu et al. 2019, "How powerful are graph neural networks?",
+    /// section 4.2).
     Sum,
     /// Maximum of each column, by edge kernel `maximum`.
     Max,
 }
 
 impl Readout {
-    /// All readouts, with their names.
+    /// All readouts, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] = [("mean", Self::Mean), ("sum", Self::Sum), ("max", Self::Max)];
 }
 
-/// A model for one data set, with every width and every default resolved.
+/// Model for one data set, with all widths and defaults resolved. [`ModelSettings`] has the
+/// settings from which it is resolved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Model {
     /// Number of features of a vertex.
     pub features: u32,
-    /// Number of classes, labels or numbers; in link prediction, the number of columns of an
-    /// embedding. It is the last layer's width.
+    /// Number of classes, labels or target numbers. In link prediction, it is the number of columns
+    /// of an embedding. It is the width of the last layer.
     pub classes: u32,
-    /// Loss of the last layer's rows.
+    /// Loss that compares the last layer's rows with the targets.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub loss: Loss,
-    /// Exponent of the focal loss. If 0, the loss is not focal.
+    /// Exponent of the focal loss. If 0, the loss is the ordinary cross-entropy.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub focal: f64,
-    /// True if the loss compares pairs of the last layer's rows, by their inner products, instead
-    /// of each row with the known value of its vertex.
+    /// True if the loss compares pairs of the last layer's rows by their inner products (link
+    /// prediction). Otherwise it compares each row with the known value of its vertex.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub links: bool,
-    /// Column of the edge features that is the edges' weight in gathers. If `None`, each edge has
-    /// the weight 1.
+    /// Column of the edge features that has the weight of each edge in gathers. If `None`, each
+    /// edge has the weight 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_weights: Option<u32>,
-    /// Initial values that replace those of each layer's `first_weights`.
+    /// Initial values from the settings, which take precedence over each layer's `first_weights`.
     #[serde(default, skip_serializing_if = "Init::is_empty")]
     pub init: Init,
     /// The layers, from one to [`MAX_LAYERS`].
@@ -241,7 +246,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Returns true if a layer has an activation with a slope.
+    /// Returns true if any layer has an activation with a slope, such as `leaky-relu`.
     #[must_use]
     pub fn has_slope(&self) -> bool {
         self.layers.iter().any(|layer| {
@@ -254,7 +259,7 @@ impl Model {
     }
 }
 
-/// A layer with all its attributes.
+/// Layer of a [`Model`], with all attributes resolved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelLayer {
     /// Computation of the layer.
@@ -263,27 +268,28 @@ pub struct ModelLayer {
     pub width: u32,
     /// Distribution of the initial weights. It is never [`FirstWeights::Auto`].
     pub first_weights: FirstWeights,
-    /// Dropout of the input while training: 0 <= dropout < 1.
+    /// Dropout probability of the layer's input in training: 0 <= dropout < 1.
     pub dropout: f64,
-    /// True if the layer has a bias b.
+    /// True if the layer adds a trained bias b.
     pub bias: bool,
-    /// Normalisation of the layer's rows.
+    /// Normalisation of the layer's output.
     pub norm: Norm,
     /// Activation of the layer. It is the identity for the last layer, whose rows are scores.
     pub activation: Activation,
     /// True if the layer's input is added to its output.
     pub residual: bool,
-    /// True if the layer's kernel reads edge features (`gatv2`, and the user's own kernels on
-    /// edges).
+    /// True if the layer's kernel reads edge features. Only `gatv2` and users' edge kernels can
+    /// read them.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub edge_features: bool,
     /// Name by which other layers refer to this layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Inputs of the layer, if its settings list them ([`Model::sources`]).
+    /// Inputs of the layer, if its settings list them. [`Model::sources`] returns the inputs of all
+    /// layers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Vec<Source>>,
-    /// Shape of the layer's rows, if they are images.
+    /// Shape of each row as an image. `None` if the layer's rows are not images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
     /// True if the layer has a row for each graph instead of each vertex.
@@ -292,97 +298,100 @@ pub struct ModelLayer {
     /// Layer whose weight this layer shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights_of: Option<Tied>,
-    /// Weight of this layer's rows in the loss, as scores in addition to the last layer's.
+    /// Weight of the layer's own loss term. If `None`, the layer's rows are no scores. The last
+    /// layer's loss is always counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_weight: Option<f64>,
-    /// Initial values that the layer's own settings specify.
+    /// Initial values from the layer's own settings.
     #[serde(default, skip_serializing_if = "Init::is_empty")]
     pub init: Init,
 }
 
-/// A weight that two layers share.
+/// Weight that a layer shares with an earlier layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tied {
-    /// Index of the layer that has the weight.
+    /// Index of the layer that owns the weight.
     pub layer: u32,
-    /// True if the other layer multiplies by the transpose of the weight.
+    /// True if the sharing layer multiplies by the transpose of the weight.
     pub transposed: bool,
 }
 
-/// Kind of a layer, with its attributes.
+/// Kind of a layer, with the attributes of the kind. The module documentation has the formulas.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kernel", rename_all = "kebab-case")]
 pub enum LayerKind {
-    /// Graph convolution.
+    /// Graph convolution (GCN).
     Gcn,
     /// GraphSAGE.
     Sage {
         /// Aggregation of the in-neighbours' rows.
         aggregator: Aggregator,
     },
-    /// Graph isomorphism network: a perceptron of two products.
+    /// Graph isomorphism network: a perceptron of two products on the sum of rows.
     Gin {
-        /// The value of e, or its initial value if e is trained.
+        /// Value of e, or its initial value if e is trained.
         epsilon: f64,
         /// True if e is trained.
         trained: bool,
     },
     /// Simplified graph convolution.
     Sgc {
-        /// K, 1 to [`MAX_HOPS`].
+        /// Number of propagation steps K, from 1 to [`MAX_HOPS`].
         hops: u32,
     },
-    /// Personalised propagation, without weights.
+    /// Personalised propagation (APPNP), without weights.
     Appnp {
-        /// K, 1 to [`MAX_HOPS`].
+        /// Number of propagation steps K, from 1 to [`MAX_HOPS`].
         hops: u32,
-        /// a, 0 <= a < 1.
+        /// Teleport probability a: 0 <= a < 1.
         alpha: f64,
     },
-    /// Graph attention.
+    /// Graph attention (GAT), computed by an operator of the host.
     Gat(Attention),
-    /// Graph attention whose scores are not linear in the rows, by an edge kernel.
+    /// Graph attention with scores that are not linear in the rows (GATv2), computed by an edge
+    /// kernel.
     Gatv2(Attention),
-    /// A product, without the graph.
+    /// Matrix product, which does not read the graph.
     Linear {
-        /// Combination of the outputs of all earlier layers. If `None`, the layer reads one input.
+        /// Combination of the outputs of all earlier layers. If `None`, the layer reads a single
+        /// input.
         jumping: Option<Jumping>,
     },
-    /// A row for each graph, pooled from the rows of its vertices. The result is in the row of the
-    /// graph's representative vertex, and all other rows are zero. It has no weights.
+    /// Readout: one row for each graph, pooled from the rows of its vertices. It has no weights.
+    /// The result is in the row of the graph's representative vertex, and all other rows are zero.
     Readout(Readout),
-    /// Rows that are looked up in a trained table.
+    /// Lookup of rows in a trained table.
     Embedding(Embedding),
-    /// Attention within groups of rows, with its input and output products.
+    /// Attention within groups of rows (sequences), with its input and output products.
     SelfAttention(SelfAttention),
-    /// A block of a transformer.
+    /// Transformer block: attention and a perceptron, both residual.
     Transformer(Transformer),
-    /// A convolution of images.
+    /// Convolution of images.
     Conv2d(Conv2d),
-    /// A pooling of images.
+    /// Pooling of images.
     Pool2d(Pool2d),
-    /// Concatenation of the inputs.
+    /// Concatenation of the columns of all inputs.
     Concat,
-    /// Some columns of the input.
+    /// Selection of consecutive columns of the input.
     Slice(Slice),
-    /// Product of two inputs, value by value.
+    /// Elementwise product of two inputs.
     Product,
-    /// Sum of the inputs.
+    /// Elementwise sum of the inputs.
     Sum,
-    /// The unchanged input, to which the layer's norm is applied.
+    /// Identity, whose output is normalised by the layer's norm.
     Normalise,
-    /// The unchanged input, to which the layer's activation is applied.
+    /// Identity, to which the layer's activation is applied.
     Activate,
-    /// The user's own kernel.
+    /// User's kernel, which is a WebAssembly component.
     Own {
-        /// Path of the kernel's component, as written.
+        /// Path of the kernel's component, as written in the model.
         #[serde(rename = "path")]
         kernel: String,
-        /// Domain of the kernel: rows or edges.
+        /// Rows or edges that the kernel computes on.
         on: On,
         /// Attributes that the kernel is opened with.
         attributes: Vec<Attribute>,
-        /// True if, for a kernel on edges, each vertex is one of its own neighbours.
+        /// True if each vertex counts as one of its own neighbours. Only kernels on edges read it.
         with_self: bool,
     },
 }
@@ -396,24 +405,24 @@ pub fn short_name(kernel: &str) -> &str {
     }
 }
 
-/// Sizes of a graph attention: `H` heads of `F` values.
+/// Sizes of a graph attention with `H` heads of `F` values each.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attention {
-    /// Number of heads H, 1 to [`MAX_HEADS`].
+    /// Number of heads H, from 1 to [`MAX_HEADS`].
     pub heads: u32,
-    /// Number of values F of a head.
+    /// Number of values F per head.
     pub features: u32,
     /// True if the result is the mean of the heads (F columns) instead of their concatenation (H
     /// F).
     pub average: bool,
-    /// Slope of leaky(x), which is x where x > 0, else slope x; 0 <= slope < 1.
+    /// Slope of leaky(x), in [0, 1). leaky(x) is x if x > 0, and slope x otherwise.
     pub slope: f64,
-    /// Dropout of the edges' attention weights while training: 0 <= dropout < 1.
+    /// Dropout probability of the edges' attention weights in training: 0 <= dropout < 1.
     pub dropout: f64,
 }
 
 impl Attention {
-    /// Returns H F.
+    /// Returns H F, the number of values of all heads of a row.
     #[must_use]
     pub const fn values(&self) -> u32 {
         self.heads * self.features
@@ -426,22 +435,22 @@ impl Attention {
         self.values() + 2 * self.heads
     }
 
-    /// Returns the number of columns of the result.
+    /// Returns the number of columns of the attention's output.
     #[must_use]
     pub const fn output(&self) -> u32 {
         if self.average { self.features } else { self.values() }
     }
 
-    /// Returns the number of columns that the host's forward pass stashes for backward. They are
-    /// the values of positive scores, three numbers of the softmax for each head, and each head's
-    /// result if only their mean is passed on.
+    /// Returns the number of columns that the forward pass of the host's attention stashes for
+    /// backward. They are the values of positive scores, three softmax numbers per head, and each
+    /// head's result if only the mean of the heads is passed on.
     #[must_use]
     pub const fn kept(&self) -> u32 {
         self.values() + 3 * self.heads + if self.average { self.values() } else { 0 }
     }
 
-    /// Returns the number of columns that the host's backward pass reads of target rows: the
-    /// gradient, and five numbers for each head.
+    /// Returns the number of columns that the second backward step of the host's attention reads
+    /// from target rows. They are the gradient, and five numbers for each head.
     #[must_use]
     pub const fn turned(&self) -> u32 {
         self.output() + 5 * self.heads
@@ -449,8 +458,8 @@ impl Attention {
 }
 
 impl LayerKind {
-    /// Returns true if the layer sums or averages neighbours' rows, each weighted by its edge if
-    /// edges have weights.
+    /// Returns true if the layer computes sums or means of neighbours' rows. If edges have weights,
+    /// each row is weighted by its edge.
     pub(crate) const fn gathers(&self) -> bool {
         match self {
             Self::Gcn | Self::Gin { .. } | Self::Sgc { .. } | Self::Appnp { .. } => true,
@@ -459,7 +468,7 @@ impl LayerKind {
         }
     }
 
-    /// Returns the name in recipes. For the user's own kernel, it is the file's name without
+    /// Returns the name of the kind in recipes. For a user's kernel, it is the file's name without
     /// folders and extension.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -488,8 +497,8 @@ impl LayerKind {
         }
     }
 
-    /// Returns the gather of a first layer of this kind that reads no trained value, provided that
-    /// the layer's input has no dropout.
+    /// Returns the gather of a first layer of this kind that reads no trained value, and can
+    /// therefore run before training. It requires that the layer's input has no dropout.
     #[must_use]
     pub fn feature_gather(&self) -> Option<FeatureGather> {
         match self {
@@ -502,14 +511,14 @@ impl LayerKind {
     }
 }
 
-/// Gather of the features by a first layer that can run once, before the first epoch.
+/// Gather of the features by a first layer, which can run once before the first epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FeatureGather {
-    /// `N^hops X`, N the symmetric normalisation. The layer reads it instead of X.
+    /// `N^hops X`, where N is the symmetric normalisation. It replaces the features X.
     Hops(u32),
-    /// `factor X + A X`. The layer reads it instead of X.
+    /// `factor X + A X`, where A is the sum over in-neighbours. It replaces the features X.
     WithOwn(f64),
-    /// `D^-1 A X`. The layer reads it in addition to X.
+    /// `D^-1 A X`, the mean over in-neighbours. The layer reads it in addition to the features X.
     Beside,
 }
 
@@ -517,7 +526,7 @@ impl Model {
     /// Returns a GCN of the given sizes. Other settings are those of [`ModelSettings::default`].
     ///
     /// # Errors
-    /// The errors of [`Model::resolve`].
+    /// Returns the errors of [`Model::resolve`].
     pub fn gcn(
         layers: u32,
         hidden: u32,
@@ -530,8 +539,8 @@ impl Model {
         Self::resolve(&settings, features, classes, TaskType::Classification)
     }
 
-    /// Returns the inputs of a layer. The default is the previous layer, or all previous layers if
-    /// the layer is jumping.
+    /// Returns the inputs of a layer. By default, the input is the previous layer, or all previous
+    /// layers for a jumping layer.
     #[must_use]
     pub fn sources(&self, layer: usize) -> Vec<Source> {
         let found = self.layers.get(layer);
@@ -550,7 +559,7 @@ impl Model {
         }
     }
 
-    /// Returns the number of columns of a source.
+    /// Returns the number of columns of a layer's input source.
     #[must_use]
     pub fn width_of(&self, source: Source) -> u32 {
         match source {
@@ -559,8 +568,8 @@ impl Model {
         }
     }
 
-    /// Returns the number of columns of a layer's input. Of several inputs it is that of the last
-    /// one, except for `concat`, where it is the sum of all.
+    /// Returns the number of columns of a layer's input. If there are several inputs, it is that of
+    /// the last one. For `concat`, it is the sum of all.
     #[must_use]
     pub fn input_width(&self, layer: usize) -> u32 {
         let mut widths = self.sources(layer).into_iter().map(|source| self.width_of(source));
@@ -576,9 +585,9 @@ impl Model {
         self.sources(layer).contains(&Source::Features)
     }
 
-    /// Returns the first layer's gather, if it is the same in every epoch and can therefore run
-    /// once. Returns `None` for other kinds of layers, or if the first layer has dropout. A gather
-    /// that replaces the features is returned only if no other layer reads them.
+    /// Returns the first layer's gather if it has the same result in every epoch and can therefore
+    /// run once. Returns `None` for other kinds of layers, or if the first layer has dropout. A
+    /// gather that replaces the features is returned only if no other layer reads the features.
     #[must_use]
     pub fn constant_gather(&self) -> Option<FeatureGather> {
         let first = self.layers.first().filter(|first| first.dropout == 0.0);
@@ -589,14 +598,14 @@ impl Model {
         first.and_then(|first| first.kind.feature_gather()).filter(alone)
     }
 
-    /// Returns true if the model predicts graphs instead of vertices.
+    /// Returns true if the model predicts values of graphs instead of vertices.
     #[must_use]
     pub fn reads_out(&self) -> bool {
         self.layers.iter().any(|layer| matches!(layer.kind, LayerKind::Readout(_)))
     }
 
-    /// Returns the paths of the components that layers name, as written, without duplicates and in
-    /// order.
+    /// Returns the paths of the components that layers name. The paths are as written, in order,
+    /// and without duplicates.
     #[must_use]
     pub fn own_kernels(&self) -> Vec<&str> {
         let mut all: Vec<&str> = Vec::new();
@@ -613,8 +622,8 @@ impl Model {
         all
     }
 
-    /// Returns the layers' kinds and all widths: `gcn 1433-16-7`, `linear-linear-appnp
-    /// 1433-64-7-7`.
+    /// Returns a name with the layers' kinds and all widths, for instance `gcn 1433-16-7` or
+    /// `linear-linear-appnp 1433-64-7-7`.
     #[must_use]
     pub fn name(&self) -> String {
         let mut kinds: Vec<&str> = self.layers.iter().map(|layer| layer.kind.name()).collect();
@@ -632,7 +641,7 @@ impl Model {
     }
 }
 
-/// Returns the number of the layer with this index.
+/// Returns an index in the list of layers as a layer number.
 pub fn number(layer: usize) -> Layer {
     Layer(u16::try_from(layer).unwrap_or(u16::MAX))
 }

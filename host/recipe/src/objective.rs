@@ -1,27 +1,27 @@
-//! Task, loss and metric of a training.
+//! Learning task, loss and metric of a run.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use eciton_types::signature::TargetKind;
 
-/// Learning task: the labels that are known of some vertices and predicted for others.
+/// Learning task: the kind of labels that are known for some vertices and predicted for others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskType {
     /// One class for each vertex.
     #[default]
     Classification,
-    /// Several labels for each vertex, each of which holds or does not hold.
+    /// Several labels for each vertex, each of which is true or false.
     MultiLabel,
-    /// One or more numbers for each vertex.
+    /// One or more real numbers for each vertex.
     Regression,
     /// Links between vertices. Only the features of a vertex are known.
     LinkPrediction,
 }
 
 impl TaskType {
-    /// All tasks, with their names.
+    /// All tasks, with their names in recipes.
     pub const ALL: [(&'static str, Self); 4] = [
         ("classification", Self::Classification),
         ("multi-label", Self::MultiLabel),
@@ -29,7 +29,7 @@ impl TaskType {
         ("link-prediction", Self::LinkPrediction),
     ];
 
-    /// Returns the task's name.
+    /// Returns the name of the task in recipes.
     #[must_use]
     pub fn name(self) -> &'static str {
         name(&Self::ALL, self)
@@ -47,8 +47,8 @@ impl TaskType {
     }
 }
 
-/// Loss that training minimises: a mean over all known values of the training vertices. In link
-/// prediction it is a mean over pairs of vertices.
+/// Loss that training minimises. It is a mean over all known values of the training vertices. In
+/// link prediction, it is a mean over pairs of vertices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
@@ -73,13 +73,13 @@ impl Loss {
         ("absolute-error", Self::AbsoluteError),
     ];
 
-    /// Returns the loss's name.
+    /// Returns the name of the loss in recipes.
     #[must_use]
     pub fn name(self) -> &'static str {
         name(&Self::ALL, self)
     }
 
-    /// Returns the kind of targets that scores are compared with.
+    /// Returns the kind of targets that this loss compares scores with.
     #[must_use]
     pub const fn targets(self) -> TargetKind {
         match self {
@@ -88,7 +88,7 @@ impl Loss {
         }
     }
 
-    /// Returns the losses that a task accepts. The first is the default.
+    /// Returns the losses that a task accepts. The first of them is the default.
     #[must_use]
     pub const fn for_task(task: TaskType) -> &'static [Self] {
         match task {
@@ -98,62 +98,67 @@ impl Loss {
         }
     }
 
-    /// Chooses the loss of a task: `wanted`, or the task's default.
+    /// Returns the loss of a run: `wanted` or, without it, the default of the task.
     ///
     /// # Errors
-    /// [`Error::Objective`] if the task does not accept `wanted`.
+    /// Returns [`Error::Objective`] if the task does not accept `wanted`.
     pub fn choose(wanted: Option<Self>, task: TaskType) -> Result<Self> {
         choose("model.loss", wanted, Self::for_task(task), task.name(), Self::name)
     }
 }
 
-/// Quality of a model over the vertices of a split. In link prediction it is that over the held-out
-/// links.
+/// Metric: a number for the quality of a model on a part of the split. In link prediction, it is
+/// computed on held-out links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// Share of vertices whose class is predicted correctly. With several labels, it is the share
+    /// Share of vertices whose class is predicted correctly. In multi-label tasks, it is the share
     /// of all known labels.
     #[default]
     Accuracy,
-    /// Area under the receiver operating characteristic. With several labels, it is the mean over
+    /// Area under the receiver operating characteristic. In multi-label tasks, it is the mean over
     /// labels.
     RocAuc,
-    /// Average precision, which estimates the area under the precision-recall curve. With several
-    /// labels, it is the mean over labels.
+    /// Average precision, which estimates the area under the precision-recall curve. In multi-label
+    /// tasks, it is the mean over labels.
     AveragePrecision,
-    /// F1 score of the counts of all labels together.
+    /// Micro-averaged F1 score, computed from the total counts of all labels.
     F1Micro,
-    /// Mean of the F1 scores of all classes, regardless of their sizes. With several labels, it is
+    /// Macro-averaged F1 score: the unweighted mean over all classes. In multi-label tasks, it is
     /// the mean over labels.
     F1Macro,
-    /// Mean over classes of the share of their vertices that is predicted correctly.
+    /// Balanced accuracy: the mean over classes of the share of vertices that is predicted
+    /// correctly.
     BalancedAccuracy,
-    /// Mean of `-log p` of each row's class, in nats. Its exponential is the perplexity.
+    /// Mean of `-log p` of each row's true class, in nats. Its exponential is the perplexity.
     CrossEntropy,
     /// Mean absolute difference between predicted and known numbers.
     MeanAbsoluteError,
     /// Root of the mean squared difference between predicted and known numbers.
     RootMeanSquaredError,
-    /// Share of held-out links that score above all pairs without a link except 9 (Hu et al. 2020,
-    /// "Open graph benchmark": Hits@K).
+    /// Hits@10: share of held-out links whose score is among the best 10 when compared with all
+    /// pairs without a link (Hu et al. 2020, "Open graph benchmark").
     #[serde(rename = "hits@10")]
     Hits10,
-    /// Share of held-out links that score above all pairs without a link except 19.
+    /// Hits@20: share of held-out links whose score exceeds the 20th best score of all pairs
+    /// without a link.
     #[serde(rename = "hits@20")]
     Hits20,
-    /// Share of held-out links that score above all pairs without a link except 49.
+    /// Hits@50: share of held-out links whose score exceeds the 50th best score of all pairs
+    /// without a link.
     #[serde(rename = "hits@50")]
     Hits50,
-    /// Share of held-out links that score above all pairs without a link except 99.
+    /// Hits@100: share of held-out links whose score exceeds the 100th best score of all pairs
+    /// without a link.
     #[serde(rename = "hits@100")]
     Hits100,
-    /// Mean of 1 / rank of a held-out link among pairs of one of its ends (MRR of Hu et al. 2020).
+    /// Mean of 1 / rank of a held-out link, ranked among pairs without a link that have one of its
+    /// ends (MRR of Hu et al. 2020).
     MeanReciprocalRank,
 }
 
 impl Metric {
-    /// All metrics, with their names.
+    /// All metrics, with their names in recipes.
     pub const ALL: [(&'static str, Self); 14] = [
         ("accuracy", Self::Accuracy),
         ("roc-auc", Self::RocAuc),
@@ -171,29 +176,30 @@ impl Metric {
         ("mean-reciprocal-rank", Self::MeanReciprocalRank),
     ];
 
-    /// Returns the metric's name.
+    /// Returns the name of the metric in recipes.
     #[must_use]
     pub fn name(self) -> &'static str {
         name(&Self::ALL, self)
     }
 
-    /// Returns true if the metric is a share of 1, where higher is better. Other metrics are
-    /// errors, where lower is better.
+    /// Returns true if the metric is a share of 1, of which a higher value is better. Other metrics
+    /// are errors, of which a lower value is better.
     #[must_use]
     pub const fn is_share(self) -> bool {
         !matches!(self, Self::CrossEntropy | Self::MeanAbsoluteError | Self::RootMeanSquaredError)
     }
 
-    /// Returns `found` with a sign such that a higher value is better.
+    /// Returns a value of the metric with its sign set so that higher is better.
     #[must_use]
     pub fn goodness(self, found: f64) -> f64 {
         if self.is_share() { found } else { -found }
     }
 
-    /// Chooses the metric of a task over `classes` classes: `wanted`, or the task's default.
+    /// Returns the metric of a run: `wanted` or, without it, the default of the task for this
+    /// number of classes.
     ///
     /// # Errors
-    /// [`Error::Objective`] if the task does not accept `wanted`.
+    /// Returns [`Error::Objective`] if the task does not accept `wanted`.
     pub fn choose(wanted: Option<Self>, task: TaskType, classes: u32) -> Result<Self> {
         let all: &[Self] = match task {
             TaskType::Classification if classes == 2 => &[

@@ -1,4 +1,4 @@
-//! Optimisers: update rules of the weights, and learning rates.
+//! Optimisers: the update rules of the weights, and the learning rates.
 
 mod schedule;
 
@@ -8,19 +8,20 @@ pub use schedule::Schedule;
 
 use eciton_types::ids::{Layer, Round};
 
-/// The optimiser of a run. The default is Adam with the settings of Kipf and Welling: lr 0.01,
-/// weight decay 5e-4 on the first layer.
+/// Section `[optimiser]`. The default is Adam with the settings of Kipf and Welling: learning rate
+/// 0.01, and weight decay 5e-4 on the first layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Optimiser {
-    /// Update rule.
+    /// Update rule of the weights.
     #[serde(flatten)]
     pub algorithm: Algorithm,
     /// Initial learning rate of the schedule, above 0.
     pub lr: f64,
-    /// Schedule of the learning rate.
+    /// Schedule of the learning rate after the warm-up.
     #[serde(flatten)]
     pub schedule: Schedule,
-    /// Number of epochs in which the learning rate rises from 0, before the schedule begins.
+    /// Number of epochs in which the learning rate rises linearly from 0, before the schedule
+    /// begins.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warmup: u32,
     /// Maximum L2 norm of the gradient of all parameters together. A longer gradient is scaled down
@@ -31,11 +32,11 @@ pub struct Optimiser {
     /// weight decay (`torch.nn.utils.clip_grad_value_`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip_value: Option<f64>,
-    /// Weight decay. For `sgd` and `adam` it is added to the gradient (`g + decay * w`). For
-    /// `adamw` weights shrink by `lr * decay` instead.
+    /// Weight decay of each layer. For `sgd` and `adam`, it is added to the gradient (`g + decay *
+    /// w`). For `adamw`, weights shrink by `lr * decay` instead.
     pub weight_decay: WeightDecay,
-    /// Layers, from 0, whose parameters do not change. Their gradients do not count in the norm
-    /// that `clip_norm` limits.
+    /// Layers, numbered from 0, whose parameters are not updated. Their gradients do not count in
+    /// the norm that `clip_norm` limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub freeze: Vec<u32>,
 }
@@ -56,13 +57,14 @@ impl Default for Optimiser {
 }
 
 impl Optimiser {
-    /// Returns true if a layer's parameters do not change.
+    /// Returns true if the parameters of a layer are not updated.
     #[must_use]
     pub fn freezes(&self, layer: Layer) -> bool {
         self.freeze.contains(&u32::from(layer.0))
     }
 
-    /// The learning rate of an epoch, from 1, of a run of `epochs`: a function of nothing else.
+    /// Returns the learning rate of an epoch, numbered from 1, in a run of `epochs` epochs. It
+    /// depends on these two numbers and the settings only.
     ///
     /// ```
     /// use eciton_recipe::{Optimiser, Schedule};
@@ -82,7 +84,7 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// Update rule of the weights, given their gradients.
+/// Update rule of the weights, which computes new weights from gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Algorithm {
@@ -95,27 +97,27 @@ pub enum Algorithm {
     },
     /// Adam (Kingma and Ba 2015) with bias correction.
     Adam {
-        /// Decay rate of the mean of gradients, in [0, 1).
+        /// Decay rate of the mean of the gradients, in [0, 1).
         beta1: f64,
-        /// Decay rate of the mean squared gradient, in [0, 1).
+        /// Decay rate of the mean of the squared gradients, in [0, 1).
         beta2: f64,
-        /// Number that is added to the root, above 0.
+        /// Number above 0 that is added to the square root in the denominator.
         epsilon: f64,
     },
     /// Adam with decoupled weight decay (Loshchilov and Hutter 2019).
     AdamW {
-        /// Decay rate of the mean of gradients, in [0, 1).
+        /// Decay rate of the mean of the gradients, in [0, 1).
         beta1: f64,
-        /// Decay rate of the mean squared gradient, in [0, 1).
+        /// Decay rate of the mean of the squared gradients, in [0, 1).
         beta2: f64,
-        /// Number that is added to the root, above 0.
+        /// Number above 0 that is added to the square root in the denominator.
         epsilon: f64,
     },
 }
 
 impl Algorithm {
-    /// Returns the number of moments that the optimiser stores of each value: the mean of
-    /// gradients, or the velocity, and for Adam the mean of their squares.
+    /// Returns the number of moments that the rule stores for each value. They are the velocity, or
+    /// the mean of the gradients and, for Adam, the mean of their squares.
     #[must_use]
     pub const fn moments(self) -> usize {
         match self {
@@ -130,19 +132,19 @@ impl Algorithm {
         Self::Sgd { momentum: 0.0, nesterov: false }
     }
 
-    /// Returns Adam(0.9, 0.999, 1e-8).
+    /// Returns Adam with beta1 0.9, beta2 0.999 and epsilon 1e-8.
     #[must_use]
     pub const fn adam() -> Self {
         Self::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
     }
 
-    /// Returns AdamW(0.9, 0.999, 1e-8).
+    /// Returns AdamW with beta1 0.9, beta2 0.999 and epsilon 1e-8.
     #[must_use]
     pub const fn adamw() -> Self {
         Self::AdamW { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 }
     }
 
-    /// Returns the rule's name in a recipe.
+    /// Returns the name of the rule in recipes.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -153,19 +155,19 @@ impl Algorithm {
     }
 }
 
-/// Weight decay, for all layers or layer by layer.
+/// Weight decay of all layers, or of each layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum WeightDecay {
-    /// The same for every layer.
+    /// One decay for every layer.
     All(f64),
-    /// For each layer of the model, from the first; the last number holds for all further layers.
-    /// Numbers past the last layer are not used.
+    /// Decay of each layer, in the order of the layers. The last number also applies to all further
+    /// layers. Numbers past the last layer are not used.
     Layers(Vec<f64>),
 }
 
 impl WeightDecay {
-    /// The decay of a layer's parameters, biases included.
+    /// Returns the weight decay of a layer's parameters, biases included.
     #[must_use]
     pub fn for_layer(&self, layer: eciton_types::Layer) -> f64 {
         match self {
@@ -176,7 +178,7 @@ impl WeightDecay {
 }
 
 impl Default for WeightDecay {
-    /// 5e-4 for the first layer, none after it.
+    /// Returns a decay of 5e-4 for the first layer, and of 0 for all others.
     fn default() -> Self {
         Self::Layers(vec![5e-4, 0.0])
     }

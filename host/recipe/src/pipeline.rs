@@ -1,10 +1,10 @@
 //! Limits on how far intervals may run ahead of each other, and the versions of rows and weights
-//! that a step reads.
+//! that a step reads. An interval is a run of rows that is scheduled as one unit.
 //!
 //! Let *f* be the last epoch that every interval has finished, so that its weights are available.
-//! An interval may enter epoch e once e <= f + 1 + B, where B is the [`Pipeline::bound`]. The
-//! slowest interval is in epoch f + 1, so the fastest is at most B epochs ahead of it. B is the S
-//! of Thorpe et al. 2021, section 5.2.
+//! An interval may enter epoch e if e <= f + 1 + B, where B is the [`Pipeline::bound`]. The slowest
+//! interval is in epoch f + 1, so the fastest is at most B epochs ahead of it. B is the S of Thorpe
+//! et al. 2021, section 5.2.
 //!
 //! | mode | a stage starts when | B | rows that a gather of epoch e reads |
 //! | --- | --- | --- | --- |
@@ -12,10 +12,10 @@
 //! | [`Mode::Pipe`] | the rows that it reads are available | 0, with `2bw` 1 | of e |
 //! | [`Mode::Async`] | its own rows are available | S | newest not after e: of e - 1 - S or later |
 //!
-//! With S = 0 no interval enters the next epoch early. A neighbour's row may still be of the
+//! With S = 0, no interval enters the next epoch early. A neighbour's row may still be of the
 //! previous epoch, because there is no barrier within the epoch. In every mode, the first epoch of
-//! a run reads rows of its own epoch, as no older rows exist. So do the last
-//! [`Pipeline::synchronous_last`] epochs.
+//! a run reads rows of its own epoch, because no older rows exist. The last
+//! [`Pipeline::synchronous_last`] epochs also read rows of their own epoch.
 //!
 //! | weights | version that epoch e reads, e counted from 1 | versions alive at once |
 //! | --- | --- | --- |
@@ -25,34 +25,37 @@
 //! | [`WeightVersions::Newest`] | the newest at the start of each step; forward and backward may differ | 2 |
 //!
 //! [`WeightVersions::TwoBuffered`] is the rule of PipeDream-2BW (Narayanan et al. 2021, section
-//! 3.1). An interval is a micro-batch, and an epoch has one micro-batch for each interval:
-//! `W(t+1) = W(t) - lr grad f(W(t-1))`.
+//! 3.1). In its terms, an interval is a micro-batch, and an epoch has one micro-batch for each
+//! interval: `W(t+1) = W(t) - lr grad f(W(t-1))`.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Maximum of S. Every gathered row is stored S + 2 times.
+/// Maximum staleness bound S, in epochs. Every gathered row is stored S + 2 times, so memory limits
+/// S.
 pub const MAX_STALENESS: u32 = 62;
 
-/// Condition under which a step may start.
+/// Condition under which the steps of an interval (a run of rows that is scheduled as one unit) may
+/// start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// All intervals finish a stage before any of them starts the next.
     Sync,
-    /// A gather waits for the rows of all intervals. No other stage does.
+    /// A gather waits for the rows of all intervals. Other stages wait only for the rows of their
+    /// own interval.
     #[default]
     Pipe,
-    /// A gather reads rows of earlier epochs where newer ones are not available yet.
+    /// A gather does not wait: it reads rows of earlier epochs if newer rows are not available yet.
     Async,
 }
 
 impl Mode {
-    /// All modes, with their names.
+    /// All modes, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("sync", Self::Sync), ("pipe", Self::Pipe), ("async", Self::Async)];
 
-    /// Returns the name of the mode.
+    /// Returns the name of the mode in recipes.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -66,24 +69,25 @@ impl Mode {
 /// Version of the weights that an epoch reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WeightVersions {
-    /// The version of the previous epoch.
+    /// The version that the previous epoch wrote.
     #[default]
     #[serde(rename = "latest")]
     Latest,
-    /// The newest version when an interval enters an epoch.
+    /// The newest version at the time when an interval enters an epoch. All steps of the interval
+    /// in that epoch read it.
     #[serde(rename = "stash")]
     Stash,
-    /// The version of the epoch before the previous one.
+    /// The version that the epoch before the previous one wrote (double-buffered weights).
     #[serde(rename = "2bw")]
     TwoBuffered,
-    /// The newest version when a step starts. A backward step may read another version than its
-    /// forward step, as in a pipeline without stashing. A bad example, for comparisons.
+    /// The newest version at the start of each step. A backward step may read another version than
+    /// its forward step, as in a pipeline without weight stashing. It exists only for comparisons.
     #[serde(rename = "newest")]
     Newest,
 }
 
 impl WeightVersions {
-    /// All rules, with their names.
+    /// All rules, with their names in recipes.
     pub const ALL: [(&'static str, Self); 4] = [
         ("latest", Self::Latest),
         ("stash", Self::Stash),
@@ -91,50 +95,51 @@ impl WeightVersions {
         ("newest", Self::Newest),
     ];
 
-    /// Returns its name in recipes.
+    /// Returns the name of the rule in recipes.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, versions)| *versions == self).map_or("", |(name, _)| name)
     }
 
-    /// Returns true if a round begins before the previous round is over.
+    /// Returns true if a round (optimiser step) may begin before the previous round has ended.
     const fn overlaps(self) -> bool {
         matches!(self, Self::TwoBuffered | Self::Newest)
     }
 }
 
-/// `[pipeline]`
+/// Section `[pipeline]`: limits on how far intervals may run ahead of each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pipeline {
     /// Condition under which a step may start.
     pub mode: Mode,
-    /// Staleness bound S, in epochs: 0 to [`MAX_STALENESS`]. Above 0 in [`Mode::Async`] only.
+    /// Staleness bound S, in epochs, from 0 to [`MAX_STALENESS`]. Values above 0 require
+    /// [`Mode::Async`].
     pub staleness: u32,
-    /// Version of the weights that an epoch reads. If `None`, it is the stash in [`Mode::Async`],
-    /// else the latest.
+    /// Version of the weights that an epoch reads. If `None`, it is [`WeightVersions::Stash`] in
+    /// [`Mode::Async`], and [`WeightVersions::Latest`] otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights: Option<WeightVersions>,
-    /// Cap on steps in flight in [`Mode::Async`]. If 0, there is no limit. A smaller cap makes
+    /// Cap on steps in flight in [`Mode::Async`]. If 0, there is no cap. With a smaller cap,
     /// gathers read newer rows. With functions, only gathers count. If `None`, it is two for each
     /// compute thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<u32>,
-    /// Number of final epochs that read no older rows and run one by one, in [`Mode::Async`].
+    /// Number of final epochs in [`Mode::Async`] that read no older rows and run one after another.
     pub synchronous_last: u32,
-    /// Threshold of the validation metric (above 0; a share, or an error), in [`Mode::Async`]. Once
-    /// the metric is this or better, all epochs that no interval has entered yet run like the final
-    /// ones. If `None`, there is no threshold.
+    /// Threshold of the validation metric in [`Mode::Async`], above 0. After the metric is this or
+    /// better, all epochs that no interval has entered yet run like the final epochs. If `None`,
+    /// there is no threshold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synchronous_at: Option<f64>,
-    /// True if trials before the run choose mode and staleness: `staleness = "auto"`.
+    /// True if trials before the run choose mode and staleness (`staleness = "auto"`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub auto: bool,
 }
 
 impl Pipeline {
-    /// Returns settings in which gathers read rows of earlier epochs. `staleness` is the maximum
-    /// number of epochs that an interval may be ahead of the slowest.
+    /// Returns settings of [`Mode::Async`]. `staleness` is the maximum number of epochs by which an
+    /// interval may be ahead of the slowest interval.
     #[must_use]
     pub const fn asynchronous(staleness: u32) -> Self {
         Self {
@@ -157,7 +162,7 @@ impl Pipeline {
     /// Checks that the settings are compatible.
     ///
     /// # Errors
-    /// [`Error::Pipeline`] for a staleness that the mode or the weights do not allow.
+    /// Returns [`Error::Pipeline`] for a staleness that the mode or the weights do not allow.
     pub fn check(&self) -> Result<()> {
         let Self { mode, staleness, synchronous_last, auto, .. } = *self;
         let refuse = |found: String, allowed| Err(Error::Pipeline { found, allowed });
@@ -203,7 +208,8 @@ impl Pipeline {
         }
     }
 
-    /// Returns the version of the weights that an epoch reads.
+    /// Returns the rule for the version of the weights that an epoch reads. If the recipe sets
+    /// none, it is the default of the mode.
     #[must_use]
     pub fn weights(&self) -> WeightVersions {
         self.weights.unwrap_or(match self.mode {
@@ -212,7 +218,8 @@ impl Pipeline {
         })
     }
 
-    /// Returns B, the maximum number of epochs that an interval may be ahead of the slowest.
+    /// Returns B, the maximum number of epochs by which an interval may be ahead of the slowest
+    /// interval.
     #[must_use]
     pub fn bound(&self) -> u32 {
         match (self.mode, self.weights()) {
@@ -222,13 +229,14 @@ impl Pipeline {
         }
     }
 
-    /// Returns the number of epochs whose rows are stored for each slot that a gather reads.
+    /// Returns the number of epochs whose rows are stored at once, for each slot (row buffer) that
+    /// a gather reads.
     #[must_use]
     pub fn row_versions(&self) -> u32 {
         self.bound() + if self.mode == Mode::Async { 2 } else { 1 }
     }
 
-    /// Returns the maximum number of weight versions that are alive at once.
+    /// Returns the maximum number of weight versions that exist at the same time.
     #[must_use]
     pub fn weight_versions(&self) -> u32 {
         match self.weights() {
@@ -238,7 +246,7 @@ impl Pipeline {
         }
     }
 
-    /// Returns the maximum number of epochs whose gradients are in flight.
+    /// Returns the maximum number of epochs whose gradients are in flight at the same time.
     #[must_use]
     pub fn gradient_versions(&self) -> u32 {
         self.bound() + 1

@@ -1,26 +1,30 @@
-//! Published pipeline schedules: an order of the steps of lanes and the weights that they read.
+//! Published pipeline schedules, such as GPipe and 1F1B. A schedule consists of an order of steps
+//! and a version of the weights.
 
 use crate::config::Config;
 use crate::lanes::Order;
 use crate::pipeline::WeightVersions;
 
-/// A published schedule: an order of steps and the weights that they read.
+/// Published pipeline schedule: an order of the lanes' steps, and the version of the weights that
+/// they read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PipelineSchedule {
-    /// All forward steps, then all backward steps.
+    /// GPipe: all forward steps, then all backward steps.
     GPipe,
-    /// One forward, one backward; one version of the weights.
+    /// 1F1B with flush: one forward step and one backward step alternate, with one version of the
+    /// weights.
     Flush,
-    /// The same, rounds overlapping, with two versions.
+    /// PipeDream-2BW: 1F1B with overlapping rounds and two versions of the weights.
     TwoBuffered,
-    /// The same, with whatever weights are newest: forward and backward differ. A bad example.
+    /// 1F1B with overlapping rounds and the newest weights, so that forward and backward read
+    /// different versions. It exists only for comparisons.
     Naive,
-    /// One forward, one backward, with several chunks a lane; one version of the weights.
+    /// Interleaved 1F1B: several chunks (runs of stages) per lane, with one version of the weights.
     Interleaved,
 }
 
 impl PipelineSchedule {
-    /// All schedules, with their names.
+    /// All schedules, with their names on the command line.
     pub const ALL: [(&'static str, Self); 5] = [
         ("gpipe", Self::GPipe),
         ("1f1b", Self::Flush),
@@ -29,22 +33,22 @@ impl PipelineSchedule {
         ("interleaved", Self::Interleaved),
     ];
 
-    /// Returns its name.
+    /// Returns the name of the schedule on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, schedule)| *schedule == self).map_or("", |(name, _)| name)
     }
 
-    /// Returns the schedule of a name.
+    /// Returns the schedule with this name.
     ///
     /// # Errors
-    /// The names of all schedules, if none has this name.
+    /// Returns a text with the names of all schedules if no schedule has this name.
     pub fn named(name: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().find(|(known, _)| name.eq_ignore_ascii_case(known));
         found.map(|(_, schedule)| *schedule).ok_or_else(|| Self::ALL.map(|(name, _)| name).join(", "))
     }
 
-    /// Returns its order and weights.
+    /// Returns the order of steps and the version of the weights of the schedule.
     #[must_use]
     pub const fn settings(self) -> (Order, WeightVersions) {
         match self {
@@ -57,17 +61,18 @@ impl PipelineSchedule {
     }
 }
 
-/// Returns the keys that a schedule sets, with their values.
+/// Returns the keys of a recipe that a schedule sets, with their values.
 ///
 /// # Errors
-/// The names of all schedules, if none has this name.
+/// Returns a text with the names of all schedules if no schedule has this name.
 pub fn assignments(name: &str) -> Result<[(&'static str, &'static str); 2], String> {
     let (order, weights) = PipelineSchedule::named(name)?.settings();
     Ok([("lanes.order", order.name()), ("pipeline.weights", weights.name())])
 }
 
 impl Config {
-    /// Returns the schedule of the order and the weights, or 1F1B if none has both.
+    /// Returns the schedule that has the configuration's order and weights. If there is none,
+    /// returns 1F1B with flush.
     #[must_use]
     pub fn schedule(&self) -> PipelineSchedule {
         let settings = (self.lanes.lanes.order, self.pipeline.weights());
@@ -75,8 +80,8 @@ impl Config {
         all.find(|schedule| schedule.settings() == settings).unwrap_or(PipelineSchedule::Flush)
     }
 
-    /// Returns the schedules that a planner may choose: those that train with defined weights, and with
-    /// several chunks a lane only if the lanes have them.
+    /// Returns the schedules that a planner may choose. They train with defined weights, and use
+    /// several chunks per lane only if the recipe's lanes have several.
     #[must_use]
     pub fn schedules(&self) -> Vec<PipelineSchedule> {
         use PipelineSchedule::{Flush, GPipe, Interleaved, TwoBuffered};

@@ -1,6 +1,7 @@
-//! Prices of a region, and dollars for counts. Money follows from counts and prices, nowhere else.
+//! Prices of one cloud region, and functions that compute dollars from counts. All costs in the
+//! project come from these functions.
 //!
-//! [`crate::Cloud`] reads them from `infra/cloud.toml`.
+//! [`crate::Cloud`] reads the prices from `infra/cloud.toml`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::cloud::{finite, positive};
 use crate::error::{Error, Result};
 
-/// Prices of a region, USD.
+/// Prices of one region, in USD.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
@@ -18,104 +19,106 @@ pub struct Prices {
     /// Name of the region. It is the table's name in the file.
     #[serde(skip)]
     pub region: String,
-    /// Source of the prices.
+    /// Source of the prices, for instance an address.
     pub source: String,
-    /// Functions.
+    /// Prices of functions (AWS Lambda).
     pub lambda: Lambda,
-    /// The bucket.
+    /// Prices of the object store (S3).
     pub s3: S3,
-    /// Bytes on the move.
+    /// Prices of data transfer.
     pub transfer: Transfer,
-    /// Log lines.
+    /// Prices of log storage.
     pub logs: Logs,
-    /// Alarms.
+    /// Prices of alarms.
     pub alarms: Alarms,
-    /// Machines by name, for instance `c5.2xlarge`.
+    /// Prices and sizes of machines, by name, for instance `c5.2xlarge`.
     #[serde(default)]
     pub ec2: BTreeMap<String, Machine>,
 }
 
-/// Prices of functions.
+/// Prices of functions (AWS Lambda).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lambda {
-    /// 1 GiB for a second on x86-64.
+    /// Price of 1 GiB for one second on x86-64.
     pub x86_64_gb_second: f64,
-    /// 1 GiB for a second on arm64.
+    /// Price of 1 GiB for one second on arm64.
     pub arm64_gb_second: f64,
-    /// A million invocations.
+    /// Price of a million invocations.
     pub million_requests: f64,
-    /// GiB-seconds that an account has for nothing each month.
+    /// GiB-seconds per month that an account does not pay for.
     pub free_gb_seconds: f64,
-    /// Invocations that an account has for nothing each month.
+    /// Invocations per month that an account does not pay for.
     pub free_requests: f64,
 }
 
-/// Prices of the bucket.
+/// Prices of the object store (S3).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct S3 {
-    /// A thousand PUT, COPY, POST or LIST requests.
+    /// Price of a thousand PUT, COPY, POST or LIST requests.
     pub thousand_writes: f64,
-    /// A thousand other requests.
+    /// Price of a thousand other requests.
     pub thousand_reads: f64,
-    /// 1 GB for a month.
+    /// Price of storing 1 GB for one month.
     pub gb_month: f64,
 }
 
-/// Prices of bytes on the move.
+/// Prices of data transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transfer {
-    /// 1 GB out of AWS.
+    /// Price of 1 GB that leaves AWS.
     pub to_internet_gb: f64,
-    /// 1 GB from one zone to another, each way.
+    /// Price of 1 GB between two zones of a region, in each direction.
     pub between_zones_gb: f64,
-    /// 1 GB within a zone.
+    /// Price of 1 GB within a zone.
     pub within_zone_gb: f64,
 }
 
-/// The place of a host as seen from the functions, which sets the price of its bytes.
+/// Location of the host relative to the functions, which determines the price of the bytes between
+/// them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HostPlace {
-    /// Outside AWS, or in another region. What comes to it has left the region.
+    /// Outside AWS, or in another region. All bytes that functions send to the host leave their
+    /// region.
     #[default]
     Home,
-    /// In the functions' region; functions may be in other zones of it.
+    /// In the region of the functions, which may run in other zones of it.
     Region,
-    /// In the zone that the functions are in.
+    /// In the same zone as the functions.
     Zone,
 }
 
 impl HostPlace {
-    /// Words for all.
+    /// All locations, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("home", Self::Home), ("region", Self::Region), ("zone", Self::Zone)];
 
-    /// Its word.
+    /// Returns the name of the location in recipes.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, place)| *place == self).map_or("", |(name, _)| name)
     }
 }
 
-/// Bytes between a host, functions and their bucket.
+/// Numbers of bytes that were sent between a host, functions and their object store.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Requests to functions.
+    /// Bytes of requests to functions.
     pub to_functions: u64,
-    /// Their replies.
+    /// Bytes of the functions' replies.
     pub from_functions: u64,
-    /// Objects that the host read of the bucket.
+    /// Bytes of objects that the host read from the object store.
     pub objects_to_host: u64,
 }
 
-/// Prices of log lines.
+/// Prices of log storage.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Logs {
-    /// 1 GB written.
+    /// Price of 1 GB of log lines that are written.
     pub gb_taken_in: f64,
 }
 
@@ -125,23 +128,23 @@ pub struct Logs {
 pub struct Alarms {
     /// Price of one alarm for a month.
     pub each_month: f64,
-    /// Number of alarms that an account has for nothing.
+    /// Number of alarms that an account does not pay for.
     pub free: u32,
 }
 
-/// A machine, on demand.
+/// Price and size of a virtual machine, on demand.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// An hour of it; seconds are charged.
+    /// Price of an hour. Each second is charged.
     pub hour: f64,
-    /// Its vCPUs. On x86-64 two of them are one core.
+    /// Number of vCPUs. On x86-64, two of them are one core.
     pub vcpus: u32,
-    /// Its memory, GiB.
+    /// Size of the memory, in GiB.
     pub gib: f64,
-    /// Its network at best, Gbit/s.
+    /// Maximum network bandwidth, in Gbit/s.
     pub gbits: f64,
-    /// Its physical cores. If `None`, two vCPUs are one core.
+    /// Number of physical cores. If `None`, two vCPUs count as one core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
     /// Speed of a core, relative to one core of c7a.
@@ -150,7 +153,7 @@ pub struct Machine {
     /// Price of a spot machine as a share of the price on demand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spot: Option<f64>,
-    /// True if it has a GPU.
+    /// True if the machine has a GPU.
     #[serde(default)]
     pub gpu: bool,
 }
@@ -160,26 +163,26 @@ fn whole() -> f64 {
 }
 
 impl Machine {
-    /// Returns the number of physical cores.
+    /// Returns the number of physical cores of the machine.
     #[must_use]
     pub fn cores(&self) -> f64 {
         self.cores.map_or(f64::from(self.vcpus) / 2.0, f64::from)
     }
 }
 
-/// A kind of processor that functions run on.
+/// Kind of processor that functions run on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Processor {
-    /// Intel and AMD.
+    /// Processors of Intel and AMD.
     #[serde(rename = "x86_64")]
     X86_64,
-    /// Graviton.
+    /// Graviton processors of AWS.
     #[serde(rename = "arm64")]
     Arm64,
 }
 
 impl Prices {
-    /// Checks all prices and machines of the region with this table name.
+    /// Checks all prices and machines of the region. `table` is the region's name in the file.
     pub(crate) fn check(&self, table: &str) -> Result<()> {
         let Self { lambda, s3, transfer, logs, alarms, ec2, .. } = self;
         let prices = [
@@ -220,7 +223,7 @@ impl Prices {
         Ok(())
     }
 
-    /// Functions: GiB-seconds and invocations.
+    /// Returns the price of functions, in USD, from GiB-seconds and invocations.
     #[must_use]
     pub fn lambda_usd(&self, processor: impl Into<Processor>, gb_seconds: f64, invocations: u64) -> f64 {
         let second = match processor.into() {
@@ -230,20 +233,21 @@ impl Prices {
         gb_seconds * second + invocations as f64 * self.lambda.million_requests / 1e6
     }
 
-    /// The bucket's requests.
+    /// Returns the price of requests to the object store, in USD.
     #[must_use]
     pub fn s3_usd(&self, writes: u64, reads: u64) -> f64 {
         (writes as f64 * self.s3.thousand_writes + reads as f64 * self.s3.thousand_reads) / 1e3
     }
 
-    /// Bytes between a host and functions. What is sent into a region is free, and within one the
-    /// bucket is: it lies in all zones. A NAT gateway is not counted.
+    /// Returns the price of bytes between a host and functions, in USD. Bytes that enter a region
+    /// are free. Within a region, the object store is free, because it is in all zones. A NAT
+    /// gateway is not counted.
     #[must_use]
     pub fn transfer_usd(&self, place: HostPlace, moved: &Moved) -> f64 {
         self.moved_bytes(place, moved) as f64 / 1e9 * self.transfer_gb_usd(place)
     }
 
-    /// Returns the bytes that are charged for a host at this place.
+    /// Returns the number of bytes that are charged for a host at this location.
     #[must_use]
     pub fn moved_bytes(&self, place: HostPlace, moved: &Moved) -> u64 {
         match place {
@@ -252,7 +256,7 @@ impl Prices {
         }
     }
 
-    /// Returns the price of 1 GB of the charged bytes for a host at this place.
+    /// Returns the price of 1 GB of charged bytes for a host at this location, in USD.
     #[must_use]
     pub fn transfer_gb_usd(&self, place: HostPlace) -> f64 {
         match place {
@@ -262,16 +266,18 @@ impl Prices {
         }
     }
 
-    /// Returns the price of this number of alarms for a month, if the account has no others.
+    /// Returns the monthly price of this number of alarms, in USD, for an account without other
+    /// alarms.
     #[must_use]
     pub fn alarms_usd(&self, count: u32) -> f64 {
         f64::from(count.saturating_sub(self.alarms.free)) * self.alarms.each_month
     }
 
-    /// A machine by name.
+    /// Returns a machine by name.
     ///
     /// # Errors
-    /// [`Error::Content`] if the list has none of that name; it says which there are.
+    /// Returns [`Error::Content`] if the region has no machine of that name. The message lists the
+    /// machines that it has.
     pub fn machine(&self, name: &str) -> Result<Machine> {
         self.ec2.get(name).copied().ok_or_else(|| {
             let known: Vec<&str> = self.ec2.keys().map(String::as_str).collect();

@@ -1,13 +1,13 @@
-//! `data.split`: the rule that draws training, validation and test rows anew, in place of the data
-//! set's own split.
+//! Setting `data.split`: the rule that draws training, validation and test rows, which replace the
+//! data set's own split.
 //!
 //! | written | rows that it draws from the labelled rows |
 //! | --- | --- |
-//! | `random:0.6/0.2/0.2` | shares that train, validate and test; the remaining rows are unused |
+//! | `random:0.6/0.2/0.2` | shares for training, validation and test; the remaining rows are unused |
 //! | `stratified:0.6/0.2/0.2`, or three shares with commas | the same shares of each class |
-//! | `per-class:20/500/1000` | 20 of each class train; of the rest 500 validate and 1000 test, or `rest` |
-//! | `folds:5/0` | five folds; fold 0 tests, the next one validates, the others train |
-//! | `stratified-folds:5/0` | the same, each class spread evenly over the folds |
+//! | `per-class:20/500/1000` | 20 training rows of each class; of the rest, 500 validation rows and 1000 test rows, or `rest` |
+//! | `folds:5/0` | five folds; fold 0 is for test, the next fold for validation, and the others for training |
+//! | `stratified-folds:5/0` | the same, with each class spread evenly over the folds |
 //!
 //! ```
 //! use eciton_recipe::SplitRule;
@@ -22,40 +22,41 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Accepted forms, for error messages.
+/// Description of the accepted forms, for error messages.
 const FORM: &str = "shares of each class 0.6,0.2,0.2, random:0.6/0.2/0.2, stratified:0.6/0.2/0.2, per-class:20/500/1000 (or .../rest), \
                     folds:5/0 or stratified-folds:5/0";
 /// Maximum number of folds.
 const MAX_FOLDS: u32 = 10_000;
-/// Tolerance for rounding: a sum of shares may exceed 1 by this.
+/// Tolerance for rounding: the sum of the shares may exceed 1 by this amount.
 const ROUNDING: f64 = 1e-9;
 
-/// Rule by which a split is drawn.
+/// Rule that draws a split into training, validation and test rows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum SplitRule {
-    /// Shares of the labelled rows that train, validate and test. Their sum is at most 1.
+    /// Shares of the labelled rows for training, validation and test. Their sum is at most 1.
     Shares {
-        /// Shares for training, validation and test. The first is above 0.
+        /// Shares for training, validation and test, in this order. The first is above 0.
         shares: [f64; 3],
-        /// True if the shares are taken of each class.
+        /// True if each class is divided by the shares separately.
         stratified: bool,
     },
-    /// Fixed numbers of rows.
+    /// Fixed numbers of rows for training, validation and test.
     PerClass {
-        /// Number of training rows of each class: at least 1.
+        /// Number of training rows of each class, at least 1.
         train: u32,
         /// Number of validation rows, drawn from the remaining rows of all classes.
         validation: u32,
-        /// Number of test rows, drawn from the rows that then remain. If `None`, all of them test.
+        /// Number of test rows, drawn from the rows that then remain. If `None`, all remaining rows
+        /// are test rows.
         test: Option<u32>,
     },
-    /// Folds: one tests, the next one validates, and the others train. After the last fold, the
-    /// next one is the first.
+    /// Folds for cross-validation: one fold is for test, the next for validation, and all others
+    /// for training. After the last fold, the first one is next.
     Folds {
-        /// Number of folds: 3 or more.
+        /// Number of folds, at least 3.
         folds: u32,
-        /// Fold that tests, from 0.
+        /// Index of the test fold, from 0.
         fold: u32,
         /// True if each class is spread evenly over the folds.
         stratified: bool,

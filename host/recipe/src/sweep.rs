@@ -1,13 +1,13 @@
-//! A sweep: many trainings of one recipe, each with settings of its own.
+//! Sweep: many training runs of one recipe, each with its own settings.
 //!
 //! ```
 //! use eciton_recipe::Sweep;
 //! let text = r#"
-//! recipe = "cora/gcn"
-//! seeds = 2
-//! [grid]
-//! "optimiser.lr" = [0.01, 0.02]
-//! "model.hidden" = [16, 64]
+//!     recipe = "cora/gcn"
+//!     seeds = 2
+//!     [grid]
+//!     "optimiser.lr" = [0.01, 0.02]
+//!     "model.hidden" = [16, 64]
 //! "#;
 //! let sweep = Sweep::parse(text)?;
 //! let trials = sweep.trials(0)?;
@@ -24,58 +24,60 @@ use crate::until::Part;
 
 /// Maximum number of trials of a sweep.
 pub const MAX_TRIALS: u64 = 100_000;
-/// Maximum number of parameters, and maximum number of values of one parameter.
+/// Maximum number of parameters of a sweep, and maximum number of values of one parameter.
 const MAX_PARAMETERS: u64 = 64;
 const MAX_VALUES: u64 = 10_000;
-/// Maximum length of a sweep's text, in bytes.
+/// Maximum size of a sweep file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// A sweep, as its file has it.
+/// Sweep, as its file describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
-    /// `DATASET/MODEL` of `eciton recipes`, a model's name with `data`, or a recipe's file. `None`:
-    /// the data decide the settings.
+    /// Recipe of all trials. It is `DATASET/MODEL` of `eciton recipes`, the name of a model if
+    /// `data` is set, or the path of a recipe file. If `None`, the settings are chosen from the
+    /// data.
     pub recipe: Option<String>,
-    /// The data set, or another one than the recipe's.
+    /// Data set of all trials. It replaces the data set of the recipe.
     pub data: Option<String>,
-    /// Trainings of each choice, with `run.seed` and those that follow it.
+    /// Number of trials of each choice with different seeds, which are `run.seed` and the following
+    /// numbers.
     pub seeds: u32,
-    /// Folds of a cross-validation; 0: the recipe's own split.
+    /// Number of folds of a cross-validation. If 0, the recipe's own split is used.
     pub folds: u32,
-    /// True if folds are drawn class by class.
+    /// True if each class is spread evenly over the folds.
     pub stratified: bool,
-    /// The number of choices that are drawn; `None`: all are taken.
+    /// Number of choices that are drawn at random. If `None`, the sweep has all combinations of
+    /// values.
     pub random: Option<u32>,
-    /// The seed of the draws.
+    /// Random seed of the drawn choices.
     pub draw_seed: u64,
-    /// Successive halving; `None`: every trial is trained to its end.
+    /// Successive halving. If `None`, every trial is trained for all epochs.
     pub halving: Option<Halving>,
-    /// The part of the data by whose metric choices are ranked: validation, or test if the file
-    /// asks for it.
+    /// Part of the split whose metric ranks the choices: validation, or test if the file sets it.
     pub rank_by: Part,
-    /// The keys that differ, in alphabetical order.
+    /// Keys that differ between choices, in alphabetical order.
     pub parameters: Vec<Parameter>,
 }
 
-/// Successive halving (Jamieson and Talwalkar 2016; the rungs of Li et al. 2017, Hyperband). All
-/// choices are trained for a few epochs. The best `1 / eta` of them continue to `eta` times as many
-/// epochs, and so on, up to the recipe's last epoch.
+/// Successive halving (Jamieson and Talwalkar 2016; the rungs are those of Hyperband, Li et al.
+/// 2017). All choices are trained for a few epochs. The best `1 / eta` of them continue to `eta`
+/// times as many epochs, and so on, up to the recipe's last epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Halving {
-    /// Reduction factor of a rung, 2 to 100: one of `eta` choices continues to the next rung.
+    /// Reduction factor of a rung, from 2 to 100: one of `eta` choices continues to the next rung.
     #[serde(default = "three")]
     pub eta: u32,
     /// Number of epochs of the first rung.
     pub epochs: u32,
 }
 
-/// Step of successive halving.
+/// Rung: one step of successive halving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rung {
-    /// Epoch that the rung's trials are trained to.
+    /// Number of epochs after which the choices of the rung are ranked.
     pub epochs: u32,
-    /// Number of choices of the rung.
+    /// Number of choices that are trained in the rung.
     pub choices: u64,
 }
 
@@ -84,8 +86,8 @@ fn three() -> u32 {
 }
 
 impl Halving {
-    /// The rungs of so many choices, trained to epoch `last` at most. One choice that is left goes
-    /// there at once.
+    /// Returns the rungs for a number of choices, trained to epoch `last` at most. If one choice
+    /// remains, it continues to the last epoch at once.
     ///
     /// ```
     /// use eciton_recipe::sweep::{Halving, Rung};
@@ -96,7 +98,7 @@ impl Halving {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Content`] for a first rung that is as long as the recipe's training.
+    /// Returns [`Error::Content`] if the first rung is as long as the recipe's training.
     pub fn rungs(self, choices: u64, last: u32) -> Result<Vec<Rung>> {
         if self.epochs >= last {
             let reason = "trains no longer; choose fewer for the first rung, or raise run.epochs";
@@ -114,49 +116,49 @@ impl Halving {
     }
 }
 
-/// A key of a recipe and the values that it takes.
+/// Key of a recipe that differs between the trials of a sweep, with its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// The key with its section, for instance `optimiser.lr`.
+    /// Key with its section, for instance `optimiser.lr`.
     pub key: String,
-    /// Its values.
+    /// Values of the key in the sweep.
     pub values: Values,
 }
 
-/// The values of a parameter.
+/// Values of a parameter of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
-    /// Each of these, as TOML.
+    /// List of values, as TOML texts.
     List(Vec<String>),
-    /// Drawn between two numbers, evenly or evenly in the logarithm.
+    /// Range of numbers, from which values are drawn uniformly or log-uniformly.
     Range {
-        /// The least.
+        /// Smallest number of the range.
         low: f64,
-        /// The largest.
+        /// Largest number of the range.
         high: f64,
-        /// True if by the logarithm.
+        /// True if values are drawn log-uniformly.
         log: bool,
     },
 }
 
-/// One training of a sweep.
+/// Trial: one training run of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// The number, from 0, in the order of the sweep.
+    /// Number of the trial, from 0, in the order of the sweep.
     pub number: u32,
-    /// Its choice of the parameters, as `key=value`.
+    /// Settings of the trial's choice, as (key, value) pairs.
     pub choice: Vec<(String, String)>,
-    /// Fold and seed, which repeat a choice.
+    /// Settings of fold and seed, which distinguish the trials of one choice.
     pub repeat: Vec<(String, String)>,
 }
 
 impl Trial {
-    /// All settings, as `eciton train --set` takes them.
+    /// Returns all settings of the trial, in the form that `eciton train --set` accepts.
     pub fn assignments(&self) -> impl Iterator<Item = String> + '_ {
         self.choice.iter().chain(&self.repeat).map(|(key, value)| format!("{key}={value}"))
     }
 
-    /// The same as one text.
+    /// Returns all settings of the trial as one text, separated by spaces.
     #[must_use]
     pub fn settings(&self) -> String {
         self.assignments().collect::<Vec<_>>().join(" ")
@@ -184,7 +186,7 @@ struct Text {
     grid: Table,
 }
 
-/// The parts of the data that may rank choices.
+/// Parts of the split whose metric may rank choices.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 enum RankBy {
@@ -215,11 +217,12 @@ fn limit(what: &'static str, found: u64, most: u64) -> Result<()> {
 }
 
 impl Sweep {
-    /// Reads a sweep's file.
+    /// Parses the text of a sweep file.
     ///
     /// # Errors
-    /// [`Error::Content`] for what is no sweep: not TOML, an unknown key, a parameter without
-    /// values, a range where nothing is drawn; [`Error::TooMany`] past the stated limits.
+    /// Returns [`Error::Content`] if the text is not a valid sweep: not TOML, an unknown key, a
+    /// parameter without values, or a range in a sweep that draws nothing. Returns
+    /// [`Error::TooMany`] if it exceeds the limits of this module.
     pub fn parse(text: &str) -> Result<Self> {
         limit("bytes of a sweep", text.len() as u64, MAX_BYTES)?;
         let found: Text = toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end()))?;
@@ -272,23 +275,24 @@ impl Sweep {
         Ok(Self { recipe, data, seeds, folds, stratified, random, draw_seed, halving, rank_by, parameters })
     }
 
-    /// The recipe's name, else that of the data.
+    /// Returns the name of the sweep's recipe or, without a recipe, of its data set.
     #[must_use]
     pub fn subject(&self) -> &str {
         self.recipe.as_ref().or(self.data.as_ref()).map_or("", String::as_str)
     }
 
-    /// The data set of a sweep without a recipe.
+    /// Returns the data set of a sweep without a recipe, and `None` otherwise.
     #[must_use]
     pub fn open_data(&self) -> Option<&str> {
         self.data.as_deref().filter(|_| self.recipe.is_none())
     }
 
-    /// All trials: choices in order, the last key's values changing first; of a choice the folds;
-    /// of a fold the seeds. `seed`: the recipe's own.
+    /// Returns all trials of the sweep. Choices are in order, and the last key's values change
+    /// first. Each choice has all folds, and each fold has all seeds. `seed` is the seed of the
+    /// recipe.
     ///
     /// # Errors
-    /// [`Error::TooMany`] past [`MAX_TRIALS`].
+    /// Returns [`Error::TooMany`] for more than [`MAX_TRIALS`] trials.
     pub fn trials(&self, seed: u64) -> Result<Vec<Trial>> {
         let lengths = self.parameters.iter().map(|parameter| match &parameter.values {
             Values::List(values) => values.len() as u64,
@@ -316,7 +320,7 @@ impl Sweep {
         Ok(trials)
     }
 
-    /// A choice of the grid by its number.
+    /// Returns the choice with this number in the grid of all combinations.
     fn nth(&self, mut at: u64) -> Vec<(String, String)> {
         let mut choice = Vec::new();
         for Parameter { key, values } in self.parameters.iter().rev() {
@@ -330,7 +334,7 @@ impl Sweep {
         choice
     }
 
-    /// A drawn choice by its number.
+    /// Returns the randomly drawn choice with this number.
     fn drawn(&self, at: u64) -> Vec<(String, String)> {
         let draw = |(place, Parameter { key, values }): (u64, &Parameter)| {
             let number = mixed(self.draw_seed, at, place);
@@ -353,12 +357,12 @@ impl Sweep {
     }
 }
 
-/// To four significant digits.
+/// Rounds a number to four significant digits.
 fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014) of three numbers.
+/// Returns the SplitMix64 hash of three numbers (Steele, Lea and Flood 2014).
 fn mixed(seed: u64, at: u64, place: u64) -> u64 {
     let finish = |mut z: u64| {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -371,7 +375,8 @@ fn mixed(seed: u64, at: u64, place: u64) -> u64 {
     })
 }
 
-/// The parameters of a table; a table in it is a section, unless it is a range.
+/// Adds the parameters of a TOML table. A table within the table is a section, unless it describes
+/// a range.
 fn collect(into: &mut Vec<Parameter>, section: &str, table: &Table) -> Result<()> {
     for (name, value) in table {
         let key = if section.is_empty() { name.clone() } else { format!("{section}.{name}") };

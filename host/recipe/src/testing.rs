@@ -1,4 +1,4 @@
-//! Random numbers for tests, from a seed that the test prints.
+//! Random number generator for tests. The test prints its seed.
 
 pub(crate) struct Random(u64);
 
@@ -7,7 +7,7 @@ impl Random {
         Self(seed)
     }
 
-    /// SplitMix64.
+    /// Returns the next number of the generator SplitMix64.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

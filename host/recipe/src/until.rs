@@ -1,7 +1,9 @@
-//! `run.until`: the value of a metric, on a part of the split, at which training stops.
+//! Setting `run.until`: a target value of a metric on one part of the split, at which training
+//! stops.
 //!
-//! It is written `PART[_METRIC]=VALUE`: `test_acc=0.94`, `val=0.8`, `validation_mae=0.3`. A share
-//! reaches the target from below, an error from above ([`Metric::goodness`]).
+//! It is written `PART[_METRIC]=VALUE`, for instance `test_acc=0.94`, `val=0.8` or
+//! `validation_mae=0.3`. For a share, training stops once the metric is at least the target. For an
+//! error, it stops once the metric is at most the target ([`Metric::goodness`]).
 //!
 //! ```
 //! use eciton_recipe::{Metric, Until};
@@ -18,10 +20,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::objective::Metric;
 
-/// Accepted form, for messages.
+/// Description of the accepted form, for error messages.
 const FORM: &str = "PART[_METRIC]=VALUE, for instance \"test_acc=0.94\" or \"val=0.8\"";
 
-/// Short names of metrics, in addition to their full names.
+/// Short names of metrics, which `run.until` accepts in addition to the full names.
 const SHORT: [(&str, Metric); 8] = [
     ("acc", Metric::Accuracy),
     ("auc", Metric::RocAuc),
@@ -36,16 +38,16 @@ const SHORT: [(&str, Metric); 8] = [
 /// Part of the split on which a model is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Vertices that the loss is computed on.
+    /// Training vertices, on which the loss is computed.
     Train,
-    /// Vertices that models are chosen by.
+    /// Validation vertices, by which the best epoch is chosen.
     Validation,
-    /// Vertices whose metric is reported at the end.
+    /// Test vertices, whose metric is reported at the end of a run.
     Test,
 }
 
 impl Part {
-    /// All parts, with their names. `val` is a short name.
+    /// Names of all parts. `val` is a short name of `validation`.
     const NAMES: [(&'static str, Self); 4] = [
         ("train", Self::Train),
         ("validation", Self::Validation),
@@ -53,7 +55,7 @@ impl Part {
         ("test", Self::Test),
     ];
 
-    /// Returns the part's name.
+    /// Returns the name of the part in recipes.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,15 +66,15 @@ impl Part {
     }
 }
 
-/// Target at which training stops.
+/// Target value of a metric, at which training stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Until {
-    /// Part of the split that is evaluated.
+    /// Part of the split on which the metric is evaluated.
     pub part: Part,
-    /// Metric of the target. If `None`, it is the run's metric.
+    /// Metric that has the target. If `None`, it is the metric of the run.
     pub metric: Option<Metric>,
-    /// Value at which training stops: a share of 1, or an error.
+    /// Target value: a share of 1, or an error.
     pub value: f64,
 }
 
@@ -83,8 +85,8 @@ impl Until {
         metric.goodness(found) >= metric.goodness(self.value)
     }
 
-    /// Returns the reason why the target does not suit a run with this metric. If it does, returns
-    /// `None`.
+    /// Returns the reason why the target is not valid for a run with this metric. Returns `None` if
+    /// it is valid.
     #[must_use]
     pub fn unfit(&self, metric: Metric) -> Option<String> {
         let name = metric.name();

@@ -1,7 +1,7 @@
-//! Order of a run's vertices in memory. Results are in the data set's order, whatever this order
-//! is.
+//! Order of a run's vertices in memory. Results are always reported in the data set's order.
 
-/// A vertex order. `eciton data stat --orders` measures which order suits a graph.
+/// Order of a run's vertices in memory. `eciton data stat --orders` measures which order is best
+/// for a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VertexOrder {
@@ -10,15 +10,16 @@ pub enum VertexOrder {
     Natural,
     /// Descending degree.
     Degree,
-    /// Reverse Cuthill-McKee.
+    /// Reverse Cuthill-McKee order, which gives neighbours similar numbers.
     #[serde(rename = "rcm")]
     ReverseCuthillMckee,
-    /// Rabbit order: communities within communities.
+    /// Rabbit order, in which the vertices of a community are adjacent, at several levels of
+    /// communities.
     Rabbit,
 }
 
 impl VertexOrder {
-    /// All orders, with their names.
+    /// All orders, with their names in recipes.
     pub const ALL: [(&'static str, Self); 4] = [
         ("natural", Self::Natural),
         ("degree", Self::Degree),

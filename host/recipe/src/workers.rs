@@ -5,63 +5,64 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of workers of a run.
 pub const MAX_WORKERS: u32 = 1024;
 
-/// Owner of the parameters, which updates them.
+/// Owner of the parameters: the process that stores and updates them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
-    /// The host owns all parameters. Workers send it gradients, and it sends them weights.
+    /// The host owns all parameters. Workers send gradients to the host, and the host sends weights
+    /// to the workers.
     #[default]
     Host,
-    /// The workers own the parameters. Each updates the weights of its lanes. The host stores
-    /// snapshots of them.
+    /// The workers own the parameters. Each worker updates the weights of its lanes (its share of
+    /// the pipeline). The host stores snapshots of the weights.
     Worker,
 }
 
 impl Owner {
-    /// All owners, with their names.
+    /// All owners, with their names in recipes.
     pub const ALL: [(&'static str, Self); 2] = [("host", Self::Host), ("worker", Self::Worker)];
 }
 
-/// The workers of a run.
+/// Section `[workers]`: workers that connect to a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workers {
-    /// Number of workers.
+    /// Number of workers that the run waits for.
     pub count: u32,
-    /// Address that the run listens at, `HOST:PORT`. If `None`, it listens on this machine alone,
-    /// for workers that the run starts.
+    /// Address at which the run listens for workers, as `HOST:PORT`. If `None`, it listens on this
+    /// machine only, for workers that the run starts itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
-    /// Folder that the workers' tokens are written to. If `None`, it is a folder that is removed
-    /// with the run.
+    /// Folder to which the run writes the workers' tokens. If `None`, it is a temporary folder,
+    /// which is removed at the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<String>,
     /// Time without a message after which a worker counts as failed, in milliseconds.
     pub silence_ms: u64,
-    /// Time without an answer to a task after which a worker is dropped, although it sends
-    /// heartbeats, in seconds.
+    /// Time limit for the answer to a task, in seconds. A worker that exceeds it is dropped even if
+    /// it sends heartbeats.
     #[serde(default = "answer_s", skip_serializing_if = "is_usual_answer")]
     pub answer_s: u32,
-    /// Time for which the run waits for workers while there are too few, in seconds.
+    /// Time for which the run waits for workers if too few are connected, in seconds.
     pub wait_s: u32,
-    /// Cap on the weights and rows that a worker caches, in bytes. It applies to workers that the
-    /// run starts.
+    /// Cap on the memory in which a worker caches weights and rows, in bytes. It applies to workers
+    /// that the run starts itself.
     pub cache_bytes: u64,
-    /// True if an idle worker of a lane also computes its successor's forward steps (redundant
-    /// computation).
+    /// True if a worker that is idle also computes the forward steps of the next lane (redundant
+    /// computation), so that the next lane's failure costs less.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redundant: bool,
-    /// Owner of the parameters.
+    /// Owner of the parameters: the host or the workers.
     #[serde(default, skip_serializing_if = "is_host")]
     pub owner: Owner,
-    /// Number of updates between two snapshots that the host stores of the parameters that workers
-    /// own.
+    /// Number of updates between two snapshots that the host stores of parameters, if workers own
+    /// them.
     #[serde(default = "snapshot_every", skip_serializing_if = "is_usual")]
     pub snapshot_every: u32,
-    /// Number of workers before a parameter's owner that have replicas of the parameter and update
-    /// them alike. It is a list by lane, or one number for all lanes.
+    /// Number of replicas of each parameter. The replicas are on the workers before the owner, and
+    /// apply the same updates. It is a list with one number per lane, or one number for all lanes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<u32>,
-    /// Index of the task at which each worker that the run starts exits, to test failures. If 0,
+    /// Number of the task at which each worker that the run starts exits, to test failures. If 0,
     /// the worker does not exit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fail_at: Vec<u32>,
@@ -71,7 +72,7 @@ fn is_host(owner: &Owner) -> bool {
     *owner == Owner::Host
 }
 
-/// Default number of updates between two snapshots.
+/// Returns the default number of updates between two snapshots.
 const fn snapshot_every() -> u32 {
     16
 }
@@ -80,7 +81,7 @@ fn is_usual(updates: &u32) -> bool {
     *updates == snapshot_every()
 }
 
-/// Default time for the answer to a task, in seconds.
+/// Returns the default time limit for the answer to a task, in seconds.
 const fn answer_s() -> u32 {
     600
 }

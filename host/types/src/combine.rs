@@ -14,7 +14,6 @@
 //! let partials = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 100.0]; // width 1
 //! let mut scratch = vec![0.0; combine.scratch_len(1)];
 //! assert_eq!(combine.sum(&partials, 1, &mut scratch)?, [136.0]);
-//!
 //! # Ok::<(), eciton_types::Error>(())
 //! ```
 

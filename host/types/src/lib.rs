@@ -23,7 +23,6 @@
 //! use eciton_types::{IntervalId, Location, Round, StageId, Step};
 //! let step = Step { round: Round(1), stage: StageId(2), interval: IntervalId(3) };
 //! assert_eq!(Location::worker(0).to_string(), "worker 0");
-//!
 //! # let _ = step;
 //! ```
 

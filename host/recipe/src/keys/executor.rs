@@ -7,7 +7,7 @@ use crate::executor::{
 };
 use crate::prices::HostPlace;
 
-/// Largest number of a stage.
+/// Maximum number of a stage, because stage numbers have 16 bits.
 const MAX_STAGE: u32 = 65_535;
 
 const HOSTS: [(&str, Option<HostPlace>); 4] = [

@@ -1,35 +1,36 @@
-//! Declaration of a key: its name, help, type and range, command-line flag, and the setting that it
+//! Declaration of a key: its name, help, type, range and command-line flag, and the setting that it
 //! writes.
 
 use crate::document::{Field, Found};
 use crate::error::Result;
 
-/// Key of a section whose settings are a `T`.
+/// Declaration of a key in a section whose settings have the type `T`.
 pub(crate) struct Key<T: 'static> {
-    /// Name within its section.
+    /// Name of the key within its section.
     pub(crate) name: &'static str,
-    /// Meaning of the key, as a noun phrase with its unit. It names no values.
+    /// Meaning of the key: a noun phrase with its unit. It does not list the values.
     pub(crate) help: &'static str,
     /// Type and range of the values.
     pub(crate) kind: Kind,
-    /// Function that reads a field and writes the setting.
+    /// Function that reads a field and writes the setting of this key.
     pub(crate) write: Write<T>,
     /// Other common names of the key, for suggestions in error messages.
     pub(crate) synonyms: &'static [&'static str],
-    /// Earlier name of the key. It is read for one version, with a deprecation warning.
+    /// Earlier name of the key. Recipes with this name are accepted for one version, with a
+    /// deprecation warning.
     pub(crate) former: Option<&'static str>,
-    /// Earlier names of values, with their present names.
+    /// Earlier names of the key's values, each with its present name.
     pub(crate) former_values: &'static [(&'static str, &'static str)],
-    /// Effect of leaving the key out, if it has no default value.
+    /// Description of what happens without the key, if it has no default value.
     pub(crate) absent: &'static str,
-    /// Flag of `eciton train` and other commands that sets the key.
+    /// Command-line flag of `eciton train` and other commands that sets the key.
     pub(crate) flag: Option<Flag>,
 }
 
-/// Function that reads a field of a [`Kind`] and writes the setting.
+/// Function that reads a field, checks it by a [`Kind`], and writes the setting.
 pub(crate) type Write<T> = fn(&mut T, &Field, &Kind) -> Result<()>;
 
-/// Declares a key without synonyms and without a flag.
+/// Declares a key without synonyms and without a command-line flag.
 pub(crate) const fn key<T>(
     name: &'static str,
     help: &'static str,
@@ -44,7 +45,7 @@ impl<T> Key<T> {
         self.name == name || self.former == Some(name)
     }
 
-    /// Adds other common names of the key.
+    /// Adds other common names of the key, for suggestions in error messages.
     pub(crate) const fn also(mut self, synonyms: &'static [&'static str]) -> Self {
         self.synonyms = synonyms;
         self
@@ -56,19 +57,20 @@ impl<T> Key<T> {
         self
     }
 
-    /// Adds earlier names of values, with their present names.
+    /// Adds earlier names of the key's values, each with its present name.
     pub(crate) const fn values_formerly(mut self, names: &'static [(&'static str, &'static str)]) -> Self {
         self.former_values = names;
         self
     }
 
-    /// Adds the effect of leaving the key out.
+    /// Adds the description of what happens without the key.
     pub(crate) const fn absent(mut self, effect: &'static str) -> Self {
         self.absent = effect;
         self
     }
 
-    /// Adds a command-line flag: its name without `--`, the placeholder of its value, and its group.
+    /// Adds a command-line flag: its name without `--`, the placeholder of its value, and its group
+    /// in help texts.
     pub(crate) const fn flag(mut self, name: &'static str, value: &'static str, group: Group) -> Self {
         self.flag = Some(Flag { name, value, group });
         self
@@ -78,15 +80,15 @@ impl<T> Key<T> {
 /// Command-line flag that sets a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flag {
-    /// Name without `--`.
+    /// Name of the flag, without `--`.
     pub name: &'static str,
-    /// Placeholder of the value in help texts.
+    /// Placeholder of the flag's value in help texts.
     pub value: &'static str,
-    /// Group in help texts.
+    /// Group of the flag in help texts.
     pub group: Group,
 }
 
-/// Group of flags in help texts.
+/// Group of flags under one heading in help texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
     /// Data set and its split.
@@ -106,7 +108,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// Returns the heading in help texts.
+    /// Returns the heading of the group in help texts.
     #[must_use]
     pub const fn heading(self) -> &'static str {
         match self {
@@ -121,16 +123,16 @@ impl Group {
     }
 }
 
-/// Interval of numbers. Infinite ends are open.
+/// Range of numbers that a key accepts. An infinite end means no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// Lower end.
+    /// Lower end of the range.
     pub least: f64,
-    /// Upper end.
+    /// Upper end of the range.
     pub most: f64,
-    /// True if the lower end is not allowed.
+    /// True if the lower end itself is not allowed.
     pub above: bool,
-    /// True if the upper end is not allowed.
+    /// True if the upper end itself is not allowed.
     pub below: bool,
 }
 
@@ -147,17 +149,18 @@ impl Bounds {
     /// Shares from 0 to below 1.
     pub(crate) const SHARE_BELOW_1: Self = Self { below: true, ..Self::SHARE };
 
-    /// Both ends are allowed.
+    /// Creates a range that includes both ends.
     pub(crate) const fn from(least: f64, most: f64) -> Self {
         Self { least, most, above: false, below: false }
     }
 
-    /// The lower end is not allowed.
+    /// Creates a range without its lower end.
     pub(crate) const fn above(least: f64, most: f64) -> Self {
         Self { above: true, ..Self::from(least, most) }
     }
 
-    /// Returns true for an allowed number, rounded to the f32 that the arithmetic uses.
+    /// Returns true if a number is in the range after rounding to f32, which is the type of the
+    /// arithmetic.
     fn contains(&self, value: f64) -> bool {
         let value = f64::from(value as f32);
         let above = if self.above { value > self.least } else { value >= self.least };
@@ -165,7 +168,7 @@ impl Bounds {
         value.is_finite() && above && below
     }
 
-    /// Returns the interval in words, for a key with this name.
+    /// Returns the range in words, for messages about the key `name`.
     fn text(&self, name: &str) -> String {
         let Self { least, most, above, below } = *self;
         match (least.is_finite(), most.is_finite()) {
@@ -181,7 +184,7 @@ impl Bounds {
         }
     }
 
-    /// Returns the interval without the words of a sentence.
+    /// Returns the range in short form, for help texts of the key `name`.
     fn short(&self, name: &str) -> String {
         let text = self.text(name);
         ["a number with ", "a number from ", "a number "]
@@ -194,30 +197,32 @@ impl Bounds {
 /// Type and range of the values of a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// Whole number, both ends included.
+    /// Whole number between two ends, which are both allowed.
     Integer(u64, u64),
-    /// Whole number, or `auto`.
+    /// Whole number between two ends, or the word `auto`.
     IntegerOrAuto(u64, u64),
-    /// List of whole numbers, one number, or text with commas between the numbers.
+    /// List of whole numbers between two ends. It may be a list, one number, or text with commas
+    /// between the numbers.
     Integers(u64, u64),
-    /// List of numbers of layers, from 0.
+    /// List of layer numbers, from 0.
     Layers,
-    /// Number.
+    /// Number within a range.
     Number(Bounds),
-    /// `true` or `false`.
+    /// Boolean: `true` or `false`.
     Flag,
-    /// Text that is not empty, described by a noun phrase.
+    /// Text that is not empty. The noun phrase describes it.
     Text(&'static str),
-    /// One of a few words.
+    /// One of the words that the function returns.
     Choice(fn() -> Vec<&'static str>),
-    /// One of a few words, or text, described by a noun phrase.
+    /// One of the words that the function returns, or another text, which the noun phrase
+    /// describes.
     Open(fn() -> Vec<&'static str>, &'static str),
-    /// Value of another form, described by a noun phrase.
+    /// Value of another form, which the noun phrase describes.
     Other(&'static str),
 }
 
 impl Kind {
-    /// Returns the allowed values in words, for a key with this name.
+    /// Returns the allowed values in words, for messages about the key `name`.
     #[must_use]
     pub fn text(&self, name: &str) -> String {
         match self {
@@ -240,7 +245,7 @@ impl Kind {
     }
 
     /// Returns the allowed values as a short list, for help texts and comments. The text is empty
-    /// if the help of a key describes them.
+    /// if the key's help already describes them.
     #[must_use]
     pub fn short(&self, name: &str) -> String {
         match self {
@@ -313,7 +318,7 @@ impl Kind {
     }
 }
 
-/// Formats a number, large ones as powers of 2 or 10.
+/// Returns a number as text. Large numbers are written as powers of 2 or 10.
 fn count(value: u64) -> String {
     let power = |above: u64| above.is_power_of_two().then(|| format!("2^{}", above.trailing_zeros()));
     if value >= 1_000_000 {
@@ -331,13 +336,13 @@ fn count(value: u64) -> String {
     value.to_string()
 }
 
-/// Returns the names of a table of choices.
+/// Returns the names of a table of named choices.
 pub(crate) fn names<T, const N: usize>(all: &[(&'static str, T); N]) -> Vec<&'static str> {
     all.iter().map(|(name, _)| *name).collect()
 }
 
-/// Expands to a [`Kind`] and the [`Write`] of a setting with this kind. `some` writes `Some`. The
-/// file that uses the macro names the type of its settings `To`.
+/// Expands to a [`Kind`] and the [`Write`] function for a setting of this kind. With `some`, the
+/// function writes `Some`. The file that uses the macro defines `To`, the type of its settings.
 macro_rules! value {
     (integer($least:expr, $most:expr) => $($to:ident).+) => {
         (Kind::Integer($least, $most), |to: &mut To, field: &Field, kind: &Kind| { to.$($to).+ = kind.integer(field)?; Ok(()) })

@@ -1,4 +1,4 @@
-//! The declarations of keys: help texts, values and defaults.
+//! Tests of key declarations: help texts, values and defaults.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

@@ -1,10 +1,10 @@
-//! Writing of fields by the declarations of keys, and the error for an unknown key.
+//! Writes fields to settings by the declarations of keys, and creates the error for an unknown key.
 
 use super::key::Key;
 use crate::document::{Field, Found};
 use crate::error::{Error, Result};
 
-/// Known key that the user could have meant.
+/// Existing key that an error message may suggest.
 pub(super) struct Offer {
     pub(super) section: &'static str,
     pub(super) name: &'static str,
@@ -12,18 +12,19 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// Returns an offer of a key of a section. The section is empty outside of a recipe's sections.
+    /// Returns the suggestion for a key of a section. `section` is empty for keys outside of every
+    /// section.
     pub(super) fn new<T>(section: &'static str, key: &Key<T>) -> Self {
         Self { section, name: key.name, synonyms: key.synonyms }
     }
 }
 
-/// Earlier name of a key or a value that a text has.
+/// Earlier name of a key or value that occurs in a recipe or an override.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deprecated {
     /// Setting as written, for instance `workers.redundant`.
     pub found: String,
-    /// Present name.
+    /// Present name of the key or value.
     pub present: String,
 }
 
@@ -34,8 +35,9 @@ impl std::fmt::Display for Deprecated {
     }
 }
 
-/// Writes fields in the order of the keys, not in the order of the text. `others` returns the keys
-/// of all sections, which an error message may suggest. Returns the earlier names that were used.
+/// Writes fields to settings, in the order of the keys' declarations. `others` returns the keys of
+/// all sections, which an error message may suggest. The result lists the earlier names that the
+/// text uses.
 pub(super) fn write<T>(
     target: &mut T,
     section: &'static str,
@@ -47,7 +49,7 @@ pub(super) fn write<T>(
     write_each(target, section, &keys, fields, others)
 }
 
-/// Writes fields by the keys of two lists, outside of every section.
+/// Writes fields by two lists of keys, outside of every section.
 pub(super) fn write_with<T>(
     target: &mut T,
     keys: &[Key<T>],
@@ -98,8 +100,8 @@ fn write_each<T>(
     Ok(deprecated)
 }
 
-/// Returns the error for a key that is not in `own`, the keys of its section. The user may also
-/// have meant one of `others`, the keys of other sections.
+/// Returns the error for a key that does not exist. `own` has the keys of its section, and `others`
+/// those of other sections. The message suggests the most similar key.
 pub(super) fn unknown(field: &Field, own: &[Offer], others: &[Offer]) -> Error {
     let mut best: (f64, Option<String>) = (0.55, None);
     let mut offer = |key: &Offer, share: f64| {

@@ -1,24 +1,25 @@
-//! Activations: elementwise functions between layers.
+//! Activations: elementwise functions that a layer applies to its output.
 
 use serde::{Deserialize, Serialize};
 
-/// The slope of a `leaky-relu` that does not set it: PyTorch's, PyG's and ONNX's.
+/// Default slope of `leaky-relu`, which is also the default of PyTorch, PyG and ONNX.
 pub const LEAKY_SLOPE: f64 = 0.01;
-/// The slope of `leaky-relu` in run folders of format 1, and the only one that kernels besides `activate` have.
+/// Slope of `leaky-relu` in run folders of format 1. It is the only slope that kernels other than
+/// `activate` implement.
 const KERNELS_SLOPE: f32 = 0.2;
 
-/// The slope of a leaky ReLU: its factor for values below 0.
+/// Slope of a leaky ReLU, which multiplies values below 0. It is stored as the bits of an f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slope(u32);
 
 impl Slope {
-    /// The slope of this value, rounded to f32.
+    /// Creates a slope from this value, rounded to f32.
     #[must_use]
     pub const fn new(value: f64) -> Self {
         Self((value as f32).to_bits())
     }
 
-    /// Its value.
+    /// Returns the slope as a number.
     #[must_use]
     pub fn value(self) -> f64 {
         // The shortest decimal that is this f32, so that 0.01 stays 0.01.
@@ -26,34 +27,35 @@ impl Slope {
     }
 }
 
-/// An elementwise function between layers.
+/// Activation: an elementwise function that a layer applies to its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Activation {
-    /// x
+    /// Identity: x
     Identity,
-    /// max(x, 0)
+    /// ReLU: max(x, 0)
     Relu,
-    /// x if x > 0, else the slope times x
+    /// Leaky ReLU: x if x > 0, and slope x otherwise
     LeakyRelu(Slope),
-    /// x if x > 0, else exp(x) - 1
+    /// ELU: x if x > 0, and exp(x) - 1 otherwise
     Elu,
-    /// 1 / (1 + exp(-x))
+    /// Logistic function: 1 / (1 + exp(-x))
     Sigmoid,
-    /// tanh(x)
+    /// Hyperbolic tangent: tanh(x)
     Tanh,
-    /// x Phi(x), Phi the normal distribution function (Hendrycks and Gimpel 2016)
+    /// GELU: x Phi(x), where Phi is the normal distribution function (Hendrycks and Gimpel 2016)
     Gelu,
-    /// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), an approximation of `gelu` (the same, section 2)
+    /// Approximate GELU: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (Hendrycks and Gimpel
+    /// 2016, section 2)
     GeluTanh,
-    /// x / (1 + exp(-x)) (Elfwing, Uchibe and Doya 2018)
+    /// SiLU: x / (1 + exp(-x)) (Elfwing, Uchibe and Doya 2018)
     Silu,
-    /// ln(1 + exp(x))
+    /// Softplus: ln(1 + exp(x))
     Softplus,
 }
 
 impl Activation {
-    /// All, with their names; `leaky-relu` with its default slope.
+    /// All activations, with their names in recipes. `leaky-relu` has its default slope.
     pub const ALL: [(&'static str, Self); 10] = [
         ("identity", Self::Identity),
         ("relu", Self::Relu),
@@ -67,7 +69,8 @@ impl Activation {
         ("softplus", Self::Softplus),
     ];
 
-    /// Returns whether only kernel `activate` computes it, and no other kernel on the way in or out.
+    /// Returns true if only kernel `activate` computes the function. Other activations are also
+    /// applied by the kernel before or after them.
     pub const fn stands_alone(self) -> bool {
         match self {
             Self::LeakyRelu(slope) => slope.0 != KERNELS_SLOPE.to_bits(),
@@ -75,7 +78,7 @@ impl Activation {
         }
     }
 
-    /// Its name in recipes and in kernels' attributes.
+    /// Returns the name of the activation in recipes and in kernels' attributes.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -92,7 +95,7 @@ impl Activation {
         }
     }
 
-    /// The slope of a `leaky-relu`; `None` for other functions.
+    /// Returns the slope of a `leaky-relu`, and `None` for other functions.
     #[must_use]
     pub fn slope(self) -> Option<f64> {
         match self {
@@ -101,7 +104,8 @@ impl Activation {
         }
     }
 
-    /// The same function; a `leaky-relu` with this slope, if there is one.
+    /// Returns the activation with another slope. Functions other than `leaky-relu`, and a `slope`
+    /// of `None`, change nothing.
     #[must_use]
     pub(super) fn with_slope(self, slope: Option<f64>) -> Self {
         match (self, slope) {
@@ -112,7 +116,8 @@ impl Activation {
 }
 
 impl From<Activation> for String {
-    /// The name; of a `leaky-relu` with another slope than the default, with the slope in brackets.
+    /// Returns the name of the activation. If a `leaky-relu` does not have the default slope, the
+    /// slope follows in brackets.
     fn from(activation: Activation) -> Self {
         match activation.slope().filter(|&slope| slope != LEAKY_SLOPE) {
             Some(slope) => format!("{}({slope})", activation.name()),

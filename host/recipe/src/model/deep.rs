@@ -6,22 +6,22 @@
 use super::{Activation, Norm};
 use serde::{Deserialize, Serialize};
 
-/// Maximum width of a row in a layer whose width follows from its input.
+/// Maximum width of a row in a layer whose width is computed from its input.
 pub const MAX_ROW: u32 = 1 << 24;
-/// Maximum number of entries of an embedding.
+/// Maximum number of rows of an embedding table.
 pub const MAX_ENTRIES: u32 = 1 << 24;
 
-/// Input of a layer.
+/// Input of a layer: the features, or the output of an earlier layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// The data set's features.
     Features,
-    /// The output of an earlier layer, by its index in the list.
+    /// Output of an earlier layer, given by the layer's index in the list.
     Layer(u32),
 }
 
-/// Height, width and channels of an image that is one row.
+/// Shape of an image: height, width and channels. An image is stored as one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image(pub u32, pub u32, pub u32);
 
@@ -41,65 +41,67 @@ impl std::fmt::Display for Image {
     }
 }
 
-/// Returns the number of positions of a window along an extent. If the window does not fit once,
-/// returns `None`.
+/// Returns the number of window positions along one extent of an image. Returns `None` if the
+/// window does not fit once.
 pub(crate) fn places(extent: u32, reach: u32, stride: u32, padding: u32) -> Option<u32> {
     let room = extent.checked_add(padding.checked_mul(2)?)?.checked_sub(reach)?;
     Some(room.checked_div(stride)? + 1)
 }
 
-/// Lookup of table rows. The input is the index of a row.
+/// Lookup in a table of rows. The input has the indices of table rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Embedding {
-    /// Number of rows of the table. Indices are from 0 to `entries` - 1.
+    /// Number of rows of the table. Valid indices are from 0 to `entries` - 1.
     pub entries: u32,
-    /// True if a trained row of the position in the group is added.
+    /// True if the layer adds a trained row for the position in the sequence.
     pub positions: bool,
 }
 
-/// Attention between the rows of a group (Vaswani et al. 2017, section 3.2).
+/// Attention between the rows of a group, which is a sequence (Vaswani et al. 2017, section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SelfAttention {
-    /// Number of heads, a divisor of the width.
+    /// Number of heads. It divides the width of the layer.
     pub heads: u32,
     /// True if a row attends only to itself and to earlier rows.
     pub causal: bool,
 }
 
-/// A block of a transformer with norms first (Xiong et al. 2020): `y = x + attention(norm(x))`,
-/// then `y + W2 act(W1 norm(y) + b1) + b2`.
+/// Transformer block that normalises before attention and perceptron (Xiong et al. 2020): `y = x +
+/// attention(norm(x))`, then `y + W2 act(W1 norm(y) + b1) + b2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transformer {
-    /// Attention of the block.
+    /// Attention in the first half of the block.
     #[serde(flatten)]
     pub attention: SelfAttention,
-    /// Number of columns between the block's last two products.
+    /// Number of columns between the two products of the perceptron, in the second half of the
+    /// block.
     pub hidden: u32,
-    /// Normalisation of the rows before each half of the block.
+    /// Normalisation of the rows before the attention and before the perceptron.
     pub before: Norm,
-    /// Activation between the block's last two products.
+    /// Activation between the two products of the perceptron.
     pub between: Activation,
 }
 
-/// A convolution of images (LeCun et al. 1989).
+/// Convolution of images (LeCun et al. 1989).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conv2d {
     /// Shape of the input image.
     pub image: Image,
-    /// Number of channels of the result.
+    /// Number of channels of the output image.
     pub channels: u32,
     /// Height and width of the convolution kernel.
     pub size: u32,
-    /// Pixels between neighbouring positions of the kernel.
+    /// Distance of neighbouring kernel positions, in pixels.
     pub stride: u32,
-    /// Number of zeros on each side of the image.
+    /// Number of zeros that are added on each side of the image.
     pub padding: u32,
-    /// Pixels between neighbouring values of the kernel.
+    /// Distance of neighbouring kernel values in the image, in pixels.
     pub dilation: u32,
 }
 
 impl Conv2d {
-    /// Returns the shape of the result. If the kernel does not fit into the image, returns `None`.
+    /// Returns the shape of the output image. Returns `None` if the kernel does not fit into the
+    /// image.
     #[must_use]
     pub fn output(&self) -> Option<Image> {
         let reach = self.size.checked_sub(1)?.checked_mul(self.dilation)?.checked_add(1)?;
@@ -108,21 +110,22 @@ impl Conv2d {
     }
 }
 
-/// Maximum or mean of each window of an image, for each channel.
+/// Pooling of images: the maximum or mean of each window, for each channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool2d {
     /// Shape of the input image.
     pub image: Image,
     /// Height and width of the window.
     pub window: u32,
-    /// Pixels between neighbouring windows.
+    /// Distance of neighbouring windows, in pixels.
     pub stride: u32,
-    /// Reduction of a window to one value.
+    /// Function that reduces a window to one value.
     pub by: PoolBy,
 }
 
 impl Pool2d {
-    /// Returns the shape of the result. If the window does not fit into the image, returns `None`.
+    /// Returns the shape of the output image. Returns `None` if the window does not fit into the
+    /// image.
     #[must_use]
     pub fn output(&self) -> Option<Image> {
         let along = |extent| places(extent, self.window, self.stride, 0);
@@ -130,7 +133,7 @@ impl Pool2d {
     }
 }
 
-/// Reduction of a pooling window to one value.
+/// Function that reduces a pooling window to one value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PoolBy {
@@ -142,10 +145,10 @@ pub enum PoolBy {
 }
 
 impl PoolBy {
-    /// All reductions, with their names.
+    /// All reductions, with their names in recipes.
     pub const ALL: [(&'static str, Self); 2] = [("max", Self::Max), ("mean", Self::Mean)];
 
-    /// Returns the reduction's name in recipes and in the kernel's attribute.
+    /// Returns the name of the reduction in recipes and in the kernel's attribute.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -155,12 +158,12 @@ impl PoolBy {
     }
 }
 
-/// Consecutive columns of the input.
+/// Selection of consecutive columns of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
     /// Index of the first column, from 0.
     pub start: u32,
-    /// Number of columns.
+    /// Number of selected columns.
     pub count: u32,
 }
 

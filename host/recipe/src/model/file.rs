@@ -6,10 +6,10 @@ use crate::error::Result;
 use crate::keys;
 
 impl ModelSettings {
-    /// Reads a model file. `origin` is its name, for messages.
+    /// Parses a model file. `origin` is the file's name, for messages.
     ///
     /// # Errors
-    /// The errors of [`crate::Config::parse`].
+    /// Returns the errors of [`crate::Config::parse`].
     pub fn parse(text: &str, origin: &str) -> Result<Self> {
         let mut settings = Self::default();
         let fields = document::parse(text, origin)?;

@@ -4,15 +4,17 @@ use eciton_types::signature::Initialiser;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Initial values of some parameters.
+/// Distribution of the initial values of some parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct First {
     /// Distribution of the values.
     pub kind: FirstKind,
-    /// Standard deviation, bound, gain or value, as [`FirstKind`] defines.
+    /// Size of the distribution. Depending on [`FirstKind`], it is a standard deviation, a bound, a
+    /// gain or a value.
     pub size: f64,
-    /// True if the values of the last product before each residual sum are divided by the root of
-    /// the number of these sums (Radford et al. 2019, section 2.3).
+    /// True if the distribution is narrower for the last product before each residual sum. Its
+    /// values are divided by the square root of the number of these sums (Radford et al. 2019,
+    /// section 2.3).
     pub by_depth: bool,
 }
 
@@ -20,22 +22,22 @@ pub struct First {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstKind {
-    /// Normal with mean 0 and the standard deviation `std` (0.02: Radford et al. 2018, section
-    /// 4.1).
+    /// Normal with mean 0 and standard deviation `std`. The default of 0.02 is that of Radford et
+    /// al. 2018, section 4.1.
     Normal,
-    /// Uniform in +-`bound`.
+    /// Uniform between -`bound` and `bound`.
     Uniform,
     /// Orthogonal rows or columns, whichever are fewer, of length `gain` (Saxe, McClelland and
     /// Ganguli 2014).
     Orthogonal,
     /// All values are 0.
     Zeros,
-    /// All values are `value`.
+    /// All values are the constant `value`.
     Constant,
 }
 
 impl FirstKind {
-    /// All distributions, with their names.
+    /// All distributions, with their names in recipes.
     pub const ALL: [(&'static str, Self); 5] = [
         ("normal", Self::Normal),
         ("uniform", Self::Uniform),
@@ -44,8 +46,8 @@ impl FirstKind {
         ("constant", Self::Constant),
     ];
 
-    /// Returns the key of the distribution's size, and the default size. The default is `None` if
-    /// the key is required.
+    /// Returns the name and the default of the key that sets the distribution's size. The default
+    /// is `None` if the key is required. Returns `None` for a distribution without a size.
     pub(crate) const fn size(self) -> Option<(&'static str, Option<f64>)> {
         match self {
             Self::Normal => Some(("std", Some(0.02))),
@@ -58,7 +60,7 @@ impl FirstKind {
 }
 
 impl First {
-    /// Returns the initialiser of the values, with the size multiplied by `factor`.
+    /// Returns the initialiser of the values. `factor` multiplies the size of the distribution.
     pub fn initialiser(&self, factor: f64) -> Initialiser {
         let size = (self.size * factor) as f32;
         match self.kind {
@@ -71,13 +73,14 @@ impl First {
     }
 }
 
-/// Initial values of a model or of a layer.
+/// Initial values that the settings of a model or of a layer give.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Written", try_from = "Written")]
 pub struct Init {
-    /// Values of all parameters that have at least two extents.
+    /// Initial values of all parameters that have at least two extents, so not of biases.
     pub all: Option<First>,
-    /// Values of single parameters, by name, with or without the prefix `layers.N.`.
+    /// Initial values of single parameters, by name. The prefix `layers.N.` of a name may be
+    /// omitted.
     pub parameters: BTreeMap<String, First>,
 }
 
@@ -152,13 +155,13 @@ impl TryFrom<Written> for Init {
 }
 
 impl Init {
-    /// Returns true if no initial values are given.
+    /// Returns true if the settings give no initial values.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_none() && self.parameters.is_empty()
     }
 
-    /// Returns the initial values that are given for a parameter. Its whole name takes precedence
-    /// over its name within the layer.
+    /// Returns the initial values for one named parameter. A setting for the parameter's full name
+    /// takes precedence over one for its name within the layer.
     pub fn named(&self, (whole, within): (&str, &str)) -> Option<First> {
         self.parameters.get(whole).or_else(|| self.parameters.get(within)).copied()
     }

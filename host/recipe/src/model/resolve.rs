@@ -1,4 +1,4 @@
-//! Resolution of a model's settings to a model for one data set.
+//! Resolution: computes a [`Model`] for one data set from the settings of a model.
 
 mod deep;
 
@@ -11,38 +11,40 @@ use crate::error::{Error, Result};
 use crate::objective::{Loss, TaskType};
 use eciton_types::signature::Attribute;
 
-/// Allowed values of a dropout probability.
+/// Description of the allowed dropout probabilities, for error messages.
 const PROBABILITY: &str = "a number with 0 <= dropout < 1";
-/// Default K of an `appnp` layer (Gasteiger et al. 2019, section 4).
+/// Default number of propagation steps of an `appnp` layer (Gasteiger et al. 2019, section 4).
 const APPNP_HOPS: u32 = 10;
-/// Default a of an `appnp` layer.
+/// Default teleport probability of an `appnp` layer.
 const APPNP_ALPHA: f64 = 0.1;
-/// Default K of an `sgc` layer (Wu et al. 2019, section 5).
+/// Default number of propagation steps of an `sgc` layer (Wu et al. 2019, section 5).
 const SGC_HOPS: u32 = 2;
-/// Default H of a `gat` or `gatv2` layer, except the last (Velickovic et al. 2018, section 3.3).
+/// Default number of heads of a `gat` or `gatv2` layer, except the last layer (Velickovic et al.
+/// 2018, section 3.3).
 const GAT_HEADS: u32 = 8;
-/// Default slope of the scores of a graph attention (section 2.1).
+/// Default slope of the attention scores (Velickovic et al. 2018, section 2.1).
 const GAT_SLOPE: f64 = 0.2;
-/// Graph attentions.
+/// Names of the layer kinds with graph attention.
 const ATTENTIONS: &[&str] = &["gat", "gatv2"];
-/// The kinds that have heads.
+/// Names of the layer kinds that have heads.
 const WITH_HEADS: &[&str] = &["gat", "gatv2", "self-attention", "transformer"];
-/// An attention whose layer's width is not known yet.
+/// Placeholder for an attention, until the width of its layer is known.
 const UNRESOLVED: Attention =
     Attention { heads: 1, features: 1, average: false, slope: GAT_SLOPE, dropout: 0.0 };
 
 impl Model {
-    /// Returns the model for data with the given number of features, and of classes, labels or
-    /// numbers. In link prediction, `classes` is the number of columns of an embedding.
+    /// Resolves model settings for a data set with the given number of features, and of classes,
+    /// labels or target numbers. In link prediction, `classes` is the number of columns of an
+    /// embedding.
     ///
     /// # Errors
-    /// [`Error::Data`] without features or with fewer than two classes. [`Error::Objective`] for a
-    /// loss that the task does not accept. [`Error::ClassesOnly`] for a setting that only a loss
-    /// over classes has. [`Error::TooMany`] for more than [`MAX_LAYERS`] layers. [`Error::Model`]
-    /// for a layer that does not fit:
+    /// Returns [`Error::Data`] without features or with fewer than two classes,
+    /// [`Error::Objective`] for a loss that the task does not accept, [`Error::ClassesOnly`] for a
+    /// setting that only a loss over classes has, and [`Error::TooMany`] for more than
+    /// [`MAX_LAYERS`] layers. Returns [`Error::Model`] for a layer that does not fit:
     ///
-    /// - an unknown kind, a width out of range, or an attribute that its kind does not have;
-    /// - a last layer whose width is not the number of classes, or which has an activation.
+    /// * an unknown kind, a width out of range, or an attribute that its kind does not have;
+    /// * a last layer whose width is not the number of classes, or which has an activation.
     pub fn resolve(settings: &ModelSettings, features: u32, classes: u32, task: TaskType) -> Result<Self> {
         let data = |found: String, allowed| Err(Error::Data { found, allowed });
         if features == 0 || features > i32::MAX as u32 {
@@ -107,11 +109,12 @@ impl Model {
         Ok(model)
     }
 
-    /// Checks that a data set whose edges have `columns` features has all edge features that the
-    /// model reads.
+    /// Checks that the data set has all edge features that the model reads. `columns` is the number
+    /// of features per edge.
     ///
     /// # Errors
-    /// [`Error::EdgeColumns`] if the edges have no features, or no such column.
+    /// Returns [`Error::EdgeColumns`] if the edges have no features, or no column with the
+    /// requested number.
     pub fn check_edges(&self, columns: u32) -> Result<()> {
         let asks = self.layers.iter().any(|layer| layer.edge_features);
         let asked = match (self.edge_weights, asks) {
@@ -123,10 +126,10 @@ impl Model {
     }
 }
 
-/// Layers without weights that are as wide as each of their inputs. If one of them computes scores,
-/// its inputs are scores too.
+/// Layer kinds without weights whose output is as wide as each of their inputs. If such a layer
+/// computes scores, its inputs are scores too.
 const PASSED: &[&str] = &["appnp", "readout", "sum"];
-/// Layers that may come after a readout, because they read neither neighbours nor other rows.
+/// Layer kinds that may follow a readout, because they read neither neighbours nor other rows.
 const OF_ROWS: &[&str] = &[
     "linear",
     "readout",
@@ -140,10 +143,10 @@ const OF_ROWS: &[&str] = &[
     "normalise",
     "activate",
 ];
-/// Layers whose kernels can read edge features.
+/// Layer kinds whose kernels can read edge features.
 const KNOW_EDGES: &[&str] = &["gatv2", LayerSettings::OWN_ON_EDGES];
 
-/// Joins names to an enumeration in words.
+/// Joins names to an enumeration in words, for error messages.
 fn all_of(kinds: &[&str]) -> String {
     match kinds {
         [before @ .., one, last] if !before.is_empty() => format!("{}, {one} and {last}", before.join(", ")),
@@ -151,8 +154,8 @@ fn all_of(kinds: &[&str]) -> String {
     }
 }
 
-/// Returns the inputs of a layer, as [`Model::sources`] returns them once the layer is in the
-/// model.
+/// Returns the inputs of a layer that is not part of the model yet, with the same defaults as
+/// [`Model::sources`].
 fn reads(model: &Model, layer: &LayerSettings, inputs: Option<&Vec<Source>>) -> Vec<Source> {
     // At most `MAX_LAYERS`.
     let before = 0..model.layers.len() as u32;
@@ -163,8 +166,8 @@ fn reads(model: &Model, layer: &LayerSettings, inputs: Option<&Vec<Source>>) -> 
     }
 }
 
-/// Checks the losses of layers other than the last. They must compare the same rows with the same
-/// targets as the last layer's.
+/// Checks the losses of layers before the last one. These layers must have the same rows and the
+/// same targets as the last layer.
 fn check_losses(model: &Model) -> Result<()> {
     let last = model.layers.len().saturating_sub(1);
     for (at, layer) in model.layers.iter().enumerate() {
@@ -182,9 +185,9 @@ fn check_losses(model: &Model) -> Result<()> {
     Ok(())
 }
 
-/// Returns for each layer whether its rows are scores, or become scores through layers without
-/// weights. They are those of the last layer, of layers with their own loss, and of the inputs that
-/// [`PASSED`] layers pass on.
+/// Returns, for each layer, true if its rows are scores or become scores through layers without
+/// weights. These are the last layer, layers with their own loss, and inputs that [`PASSED`] layers
+/// pass on.
 fn scores(listed: &[LayerSettings], wired: &[Option<Vec<Source>>]) -> Vec<bool> {
     let mut scores: Vec<bool> = listed.iter().map(|layer| layer.loss_weight.is_some()).collect();
     if let Some(last) = scores.last_mut() {
@@ -208,7 +211,7 @@ fn scores(listed: &[LayerSettings], wired: &[Option<Vec<Source>>]) -> Vec<bool> 
     scores
 }
 
-/// Key that only some kinds have, whether it is given, and the kinds.
+/// Key that only some layer kinds have: its name, whether the layer sets it, and the kinds.
 type OwnKey = (&'static str, bool, &'static [&'static str]);
 
 fn own_keys(own: &KindSettings) -> [OwnKey; 10] {
@@ -226,7 +229,8 @@ fn own_keys(own: &KindSettings) -> [OwnKey; 10] {
     ]
 }
 
-/// Returns the list of layers, expanded if the settings give only their number.
+/// Returns the list of layers. If the settings give only the number of layers, the list is
+/// generated.
 fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>> {
     let too_many = |found: u64| {
         let (what, most) = ("layers of a model (at least 1)", u64::from(MAX_LAYERS));
@@ -286,14 +290,14 @@ fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>> 
     Ok(layers)
 }
 
-/// A layer that is being resolved.
+/// Layer whose settings are being resolved.
 struct Resolving<'a> {
     settings: &'a ModelSettings,
     layer: &'a LayerSettings,
-    /// Layers before this one.
+    /// Model with the layers before this one.
     model: &'a Model,
     /// Number of classes, if the layer's rows are scores or become scores through layers without
-    /// weights.
+    /// weights. `None` for all other layers.
     classes: Option<u32>,
     /// Inputs of the layer.
     sources: Vec<Source>,
@@ -445,12 +449,12 @@ impl Resolving<'_> {
         })
     }
 
-    /// The slope of a `leaky-relu` in this layer, if a key sets it.
+    /// Returns the slope of the layer's activation, if the layer or the model sets it.
     fn slope(&self) -> Option<f64> {
         self.layer.activation_slope.or(self.settings.activation_slope)
     }
 
-    /// The layer's kind, with attributes of its own.
+    /// Returns the kind of the layer, with the attributes of the kind.
     fn kind(&self) -> Result<LayerKind> {
         let Self { settings, layer, .. } = *self;
         let of: [OwnKey; 2] = [

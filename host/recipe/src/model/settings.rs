@@ -1,4 +1,4 @@
-//! Settings of a model, as a user writes them.
+//! Settings of a model, as a recipe or a model file gives them.
 
 use super::{Activation, Aggregator, FirstWeights, Image, Init, Jumping, Norm, On, PoolBy, Readout, SetKeys};
 use crate::class_weights::ClassWeights;
@@ -8,20 +8,20 @@ use eciton_types::signature::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The `[model]` section of a recipe, or a model file.
+/// Section `[model]` of a recipe, or the content of a model file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelSettings {
-    /// Model file to read in place of the keys below. The caller reads it
+    /// Path of a model file, whose keys replace those below. The caller reads the file
     /// ([`ModelSettings::parse`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Kind of the layers that `layers = N` creates.
+    /// Kind of the layers, if `layers` is a number.
     #[serde(default)]
     pub kind: ModelKind,
     /// Width of every layer except the last, unless the layer specifies its own.
     pub hidden: u32,
     /// Activation of every layer except the last, unless the layer specifies its own. If `None`, it
-    /// is the usual one of the layer's kind ([`ModelKind::activation`]).
+    /// is the default of the layer's kind ([`ModelKind::activation`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
     /// Slope of every `leaky-relu`, unless the layer specifies its own. If `None`, it is
@@ -31,47 +31,47 @@ pub struct ModelSettings {
     /// Dropout of the input of every layer with weights, unless the layer specifies its own: 0 <=
     /// dropout < 1.
     pub dropout: f64,
-    /// True if layers add a bias, unless the layer specifies it.
+    /// True if layers have a bias, unless the layer specifies it.
     pub bias: bool,
     /// Normalisation of the rows of every layer except the last, unless the layer specifies its
     /// own.
     #[serde(default, skip_serializing_if = "is_default")]
     pub norm: Norm,
-    /// True if every layer except the last adds its input, where the widths are equal, unless the
-    /// layer specifies it.
+    /// True if every layer except the last adds its input to its output where the widths are equal.
+    /// A layer may specify its own value.
     #[serde(default, skip_serializing_if = "is_default")]
     pub residual: bool,
     /// Distribution of the initial weights.
     #[serde(default, skip_serializing_if = "is_default")]
     pub first_weights: FirstWeights,
-    /// Initial values that replace those of `first_weights`, unless the layer specifies its own.
+    /// Initial values that take precedence over `first_weights`. A layer may specify its own.
     #[serde(default, skip_serializing_if = "Init::is_empty")]
     pub init: Init,
-    /// Loss that training minimises. If `None`, it is the usual one for the data's task.
+    /// Loss that training minimises. If `None`, it is the default of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
-    /// Weights of the classes' rows in the loss. If `None`, all rows have the same weight.
+    /// Weights of the classes in the loss. If `None`, all rows have the same weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_weights: Option<ClassWeights>,
     /// Exponent gamma of the focal loss (Lin et al. 2017, equation 4). If 0, the loss is the
     /// cross-entropy.
     #[serde(default, skip_serializing_if = "is_default")]
     pub focal: f64,
-    /// Column of the edge features that is the edges' weight in layers that gather. If `None`, each
-    /// edge has the weight 1.
+    /// Column of the edge features that has the weight of each edge, for layers that gather. If
+    /// `None`, each edge has the weight 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_weights: Option<EdgeColumn>,
-    /// Combination of the outputs of N hidden layers that a final `linear` layer reads, with
-    /// `layers = N`.
+    /// Combination of the outputs of all N layers, which a final `linear` layer reads if `layers =
+    /// N`. If `None`, there is no such layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumping: Option<Jumping>,
-    /// Settings of certain kinds of layers, unless the layer specifies its own.
+    /// Settings that only some kinds of layers have, unless the layer specifies its own.
     #[serde(flatten)]
     pub own: KindSettings,
-    /// Keys that were set one by one, for messages.
+    /// Names of the keys that the user set one by one, for error messages.
     #[serde(skip)]
     pub set_keys: SetKeys,
-    /// The layers.
+    /// Number of layers, or the settings of each layer.
     pub layers: Layers,
 }
 
@@ -80,7 +80,8 @@ pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Default for ModelSettings {
-    /// Kipf and Welling (2017): two layers, hidden 16, relu, dropout 0.5, bias.
+    /// Returns the model of Kipf and Welling (2017): two layers, hidden width 16, ReLU, dropout
+    /// 0.5, and bias.
     fn default() -> Self {
         Self {
             file: None,
@@ -107,8 +108,8 @@ impl Default for ModelSettings {
 }
 
 impl ModelSettings {
-    /// Gives each `leaky-relu` the slope 0.2 of run folders of format 1, which have no key for the
-    /// slope. Other models do not change.
+    /// Sets the slope of each `leaky-relu` to 0.2, the fixed slope of run folders of format 1,
+    /// which have no key for it. Other models do not change.
     pub fn set_slope_of_format_1(&mut self) {
         let leaky = |activation: Option<Activation>| matches!(activation, Some(Activation::LeakyRelu(_)));
         if leaky(self.activation) {
@@ -142,11 +143,11 @@ impl ModelSettings {
     }
 }
 
-/// Column of the edge features.
+/// Column of the edge features, given by its number or its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum EdgeColumn {
-    /// Number of the column, from 0.
+    /// Number of the column, counted from 0.
     Number(u32),
     /// Name of the column, which the data set defines.
     Name(String),
@@ -156,7 +157,7 @@ impl EdgeColumn {
     /// Returns the number of the column. `names` are the names of the data set's columns.
     ///
     /// # Errors
-    /// [`Error::EdgeColumn`] for a name that no column has, or that several columns have.
+    /// Returns [`Error::EdgeColumn`] if no column has the name, or if several columns have it.
     pub fn number(&self, names: &[String]) -> Result<u32> {
         match self {
             Self::Number(number) => Ok(*number),
@@ -178,31 +179,31 @@ impl EdgeColumn {
     }
 }
 
-/// Kinds of models that need no list of layers.
+/// Kind of a model whose layers are all generated from one number, `layers = N`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModelKind {
-    /// `gcn` layers.
+    /// N `gcn` layers.
     #[default]
     Gcn,
-    /// `sage` layers.
+    /// N `sage` layers.
     Sage,
-    /// `gin` layers.
+    /// N `gin` layers.
     Gin,
-    /// One `sgc` layer, with `layers` as its default number of hops.
+    /// One `sgc` layer, which has N as its default number of hops.
     Sgc,
-    /// `gat` layers.
+    /// N `gat` layers.
     Gat,
-    /// `gatv2` layers.
+    /// N `gatv2` layers.
     Gatv2,
-    /// `linear` layers, then `appnp`.
+    /// N `linear` layers, followed by one `appnp` layer.
     Appnp,
-    /// `linear` layers.
+    /// N `linear` layers.
     Mlp,
 }
 
 impl ModelKind {
-    /// All kinds, with their names.
+    /// All kinds, with their names in recipes.
     pub const ALL: [(&'static str, Self); 8] = [
         ("gcn", Self::Gcn),
         ("sage", Self::Sage),
@@ -214,14 +215,14 @@ impl ModelKind {
         ("mlp", Self::Mlp),
     ];
 
-    /// Returns the kind's name in recipes.
+    /// Returns the name of the kind in recipes.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.into_iter().find_map(|(name, kind)| (kind == self).then_some(name)).unwrap_or_default()
     }
 
-    /// Returns the default activation of the kind's layers: ELU for attention (Velickovic et al.
-    /// 2018), else ReLU.
+    /// Returns the default activation of the kind's layers. It is ELU for attention (Velickovic et
+    /// al. 2018), and ReLU for all other kinds.
     #[must_use]
     pub const fn activation(self) -> Activation {
         match self {
@@ -244,175 +245,178 @@ impl ModelKind {
     }
 }
 
-/// The layers of a model, as written.
+/// Setting `layers` of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Layers {
-    /// Number of layers of the model's kind, 1 to 256.
+    /// Number of layers of the model's kind, from 1 to 256.
     Count(u32),
-    /// List of layers.
+    /// Settings of each layer, in order.
     List(Vec<LayerSettings>),
 }
 
-/// A layer as written. Most settings that are `None` are taken from the model.
+/// Settings of one layer. Most settings that are `None` default to the setting of the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LayerSettings {
-    /// The layer's kind: one of [`LayerSettings::KERNELS`] or [`LayerSettings::BUILT_IN`], or the
-    /// path of a component ([`LayerSettings::is_path`]).
+    /// Kind of the layer. It is one of [`LayerSettings::KERNELS`] or [`LayerSettings::BUILT_IN`],
+    /// or the path of a component ([`LayerSettings::is_path`]).
     pub kernel: String,
     /// Width of the layer's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<u32>,
-    /// Activation of the layer.
+    /// Activation that the layer applies to its output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
     /// Slope of the activation, if it is `leaky-relu`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation_slope: Option<f64>,
-    /// Dropout of the layer's input.
+    /// Dropout probability of the layer's input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropout: Option<f64>,
     /// True if the layer adds a bias.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bias: Option<bool>,
-    /// Normalisation of the layer's rows.
+    /// Normalisation of the layer's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norm: Option<Norm>,
     /// True if the layer adds its input to its output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residual: Option<bool>,
-    /// Combination of the outputs of all earlier layers (`linear`). If `None`, the layer reads one
-    /// input.
+    /// Combination of the outputs of all earlier layers, for `linear` layers. If `None`, the layer
+    /// reads a single input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumping: Option<Jumping>,
-    /// True if the result is the mean of the heads (`gat`, `gatv2`). If `None`, it is the mean in
-    /// the last layer only.
+    /// True if the output is the mean of the heads instead of their concatenation (`gat`, `gatv2`).
+    /// If `None`, it is true in the last layer only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<bool>,
-    /// Settings of the layer's kind.
+    /// Settings that only some kinds of layers have.
     #[serde(flatten)]
     pub own: KindSettings,
-    /// Domain of the user's own kernel. If `None`, it is rows.
+    /// Rows or edges that a user's kernel computes on. If `None`, it is rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<On>,
-    /// True if each vertex is one of its own neighbours, for the user's own kernel on edges. If
+    /// True if each vertex counts as one of its own neighbours, for a user's kernel on edges. If
     /// `None`, it is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_loops: Option<bool>,
-    /// Attributes that the user's own kernel is opened with.
+    /// Attributes that are passed to a user's kernel.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, Value>,
     /// Name by which later layers refer to this layer in their `inputs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Names of the layers that this layer reads. If `None`, it reads the previous layer; the first
-    /// layer reads the features.
+    /// Names of the layers that this layer reads. If `None`, it reads the previous layer, and the
+    /// first layer reads the features.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Vec<String>>,
     /// Name of the layer whose weight this layer shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights_of: Option<String>,
-    /// Weight of this layer's rows in the loss, as scores in addition to the last layer's. If
-    /// `None`, they are not part of the loss.
+    /// Weight of the layer's own loss term. If `None`, the layer's rows are no scores. The last
+    /// layer's loss is always counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_weight: Option<f64>,
-    /// Initial values. If empty, they are the model's.
+    /// Initial values of the layer. If empty, those of the model apply.
     #[serde(default, skip_serializing_if = "Init::is_empty")]
     pub init: Init,
-    /// Settings that only layers of deep networks have.
+    /// Settings that only layers for images and sequences have.
     #[serde(flatten)]
     pub deep: DeepSettings,
 }
 
-/// Settings that only layers of deep networks have. Defaults are given in parentheses.
+/// Settings that only layers for images and sequences have. Parentheses have the layer kinds that
+/// read a setting, with their defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeepSettings {
-    /// Number of rows of the table (`embedding`: the number of classes).
+    /// Number of rows of the embedding table (`embedding`: the number of classes).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<u32>,
-    /// True if positions in a sequence have trained rows (`embedding`: false).
+    /// True if the layer adds a trained row for each position in a sequence (`embedding`: false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positions: Option<bool>,
-    /// True if a row attends to no later row (`self-attention`, `transformer`: false).
+    /// True if a row does not attend to later rows of its sequence (`self-attention`,
+    /// `transformer`: false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causal: Option<bool>,
-    /// Number of columns between the last two products (`transformer`: four times its width).
+    /// Number of columns between the two products of the perceptron (`transformer`: four times its
+    /// width).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<u32>,
-    /// Height, width and channels of the input (`conv2d`, `pool2d`: those of the layer that it
-    /// reads).
+    /// Height, width and channels of the input image (`conv2d`, `pool2d`: those of the input
+    /// layer's rows).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
-    /// Number of channels of the result (`conv2d`: the model's `hidden`).
+    /// Number of channels of the output image (`conv2d`: the model's `hidden`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<u32>,
     /// Height and width of the convolution kernel (`conv2d`: 3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_size: Option<u32>,
-    /// Pixels between neighbouring positions of the window (`conv2d`: 1, `pool2d`: the window).
+    /// Distance of neighbouring kernel or window positions, in pixels (`conv2d`: 1, `pool2d`: the
+    /// window).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stride: Option<u32>,
-    /// Number of zeros on each side of the image (`conv2d`: 0).
+    /// Number of zeros that are added on each side of the image (`conv2d`: 0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub padding: Option<u32>,
-    /// Pixels between neighbouring values of the kernel (`conv2d`: 1).
+    /// Distance of neighbouring kernel values in the image, in pixels (`conv2d`: 1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dilation: Option<u32>,
-    /// Height and width of the window (`pool2d`: 2).
+    /// Height and width of the pooling window (`pool2d`: 2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u32>,
-    /// Reduction of a window to one value (`pool2d`: the maximum).
+    /// Function that reduces a pooling window to one value (`pool2d`: the maximum).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolBy>,
-    /// Index of the first column (`slice`: 0).
+    /// Index of the first selected column (`slice`: 0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<u32>,
-    /// Number of columns (`slice`).
+    /// Number of selected columns (`slice`; the setting is required).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
 }
 
-/// Settings that only some kinds of layers have, given for the model or for a layer. Defaults are
-/// given in parentheses.
+/// Settings that only some kinds of layers have, for the whole model or for one layer. Parentheses
+/// have the layer kinds that read a setting, with their defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindSettings {
-    /// Number of steps of a propagation (`sgc`: 2, `appnp`: 10).
+    /// Number of propagation steps (`sgc`: 2, `appnp`: 10).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hops: Option<u32>,
     /// Teleport probability (`appnp`: 0.1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
-    /// Weight of the vertex's own row, minus 1 (`gin`: 0).
+    /// Weight of the vertex's own row in the sum, minus 1 (`gin`: 0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epsilon: Option<f64>,
     /// True if `epsilon` is trained (`gin`: false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train_epsilon: Option<bool>,
-    /// Aggregation of the in-neighbours' rows (`sage`: their mean).
+    /// Aggregation of the in-neighbours' rows (`sage`: the mean).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggregator: Option<Aggregator>,
-    /// Number of heads of an attention (8; for `gat` and `gatv2`, 1 in the last layer unless that
-    /// layer specifies it).
+    /// Number of attention heads (8). The last layer has 1 head by default if it is a `gat` or
+    /// `gatv2` layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heads: Option<u32>,
-    /// Dropout of the edges' attention weights (`gat`, `gatv2`: the layer's dropout).
+    /// Dropout probability of the edges' attention weights (`gat`, `gatv2`: the layer's dropout).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attention_dropout: Option<f64>,
-    /// Factor of a negative score (`gat`, `gatv2`: 0.2).
+    /// Factor of negative attention scores (`gat`, `gatv2`: 0.2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub negative_slope: Option<f64>,
-    /// True if the kernel reads edge features (`gatv2`, and the user's own kernels on edges:
-    /// false).
+    /// True if the kernel reads edge features (`gatv2` and users' edge kernels: false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_features: Option<bool>,
-    /// Pooling of the rows of a graph's vertices (`readout`: their mean). If it is given for a
-    /// model with `layers = N`, a `readout` and a `linear` layer follow the N layers.
+    /// Pooling of the rows of a graph's vertices (`readout`: the mean). If the model sets it
+    /// together with `layers = N`, a `readout` and a `linear` layer follow the N layers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readout: Option<Readout>,
 }
 
 impl KindSettings {
-    /// Returns these settings, with the model's for those that are `None`.
+    /// Returns these settings. Where a setting is `None`, it is replaced by that of `model`.
     pub(super) fn or(self, model: Self) -> Self {
         Self {
             hops: self.hops.or(model.hops),
@@ -430,7 +434,7 @@ impl KindSettings {
 }
 
 impl LayerSettings {
-    /// All kinds of layers, except kernels of the user's own and [`Self::BUILT_IN`].
+    /// All kinds of layers, except users' kernels and [`Self::BUILT_IN`].
     pub const KERNELS: [&'static str; 20] = [
         "gcn",
         "sage",
@@ -454,10 +458,10 @@ impl LayerSettings {
         "activate",
     ];
 
-    /// Name of the user's own kernels on edges, in lists of kinds.
+    /// Name of users' edge kernels in lists of kinds, for messages.
     pub(super) const OWN_ON_EDGES: &str = "kernels of your own on edges";
 
-    /// Other form of a kernel's name, for error messages.
+    /// Description of component paths, which messages add to lists of kernel names.
     pub(crate) const OR_PATH: &str = "or the path of a component, with a `/` or ending in `.wasm`";
 
     /// Returns true if a layer's kernel is the path of a component: it contains `/` or ends with
@@ -467,30 +471,30 @@ impl LayerSettings {
         kernel.contains('/') || kernel.ends_with(".wasm")
     }
 
-    /// Built-in kernels that are layers under their own names. Their settings are in `attributes`,
-    /// as for the user's own kernels.
+    /// Names of built-in kernels that are layer kinds of their own. Their settings are in
+    /// `attributes`, like those of users' kernels.
     pub const BUILT_IN: [&'static str; 3] = ["binary", "ipa", "spiking"];
 
-    /// Returns true if a layer passes its rows unchanged to a kernel and uses the result: a
-    /// component's path, or one of [`Self::BUILT_IN`].
+    /// Returns true if a layer only passes its rows to a kernel and uses the result unchanged. The
+    /// kernel is a component's path, or one of [`Self::BUILT_IN`].
     #[must_use]
     pub fn is_own(kernel: &str) -> bool {
         Self::is_path(kernel) || Self::BUILT_IN.contains(&kernel)
     }
 
-    /// Returns true if the layer is of one of `kinds`, the kinds that have a certain key.
+    /// Returns true if the layer is of one of `kinds`, which are the kinds that read some key.
     pub(super) fn has(&self, kinds: &[&str]) -> bool {
         let along_edges = Self::is_path(&self.kernel) && self.on == Some(On::Edges);
         kinds.contains(&&self.kernel[..]) || along_edges && kinds.contains(&Self::OWN_ON_EDGES)
     }
 
-    /// Returns a layer that takes all settings from the model.
+    /// Returns a layer of this kind, whose settings all default to those of the model.
     #[must_use]
     pub fn with_kernel(kernel: &str) -> Self {
         Self { kernel: kernel.to_owned(), ..Self::default() }
     }
 
-    /// Returns a `gcn` layer that takes all settings from the model.
+    /// Returns a `gcn` layer, whose settings all default to those of the model.
     #[must_use]
     pub fn gcn() -> Self {
         Self::with_kernel("gcn")

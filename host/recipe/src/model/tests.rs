@@ -1,4 +1,4 @@
-//! Models as they are written, and what they become.
+//! Tests of model settings and of the models that they resolve to.
 #![allow(clippy::unwrap_used)]
 
 mod deep;

@@ -1,7 +1,8 @@
-//! Keys of `[model]` that change nothing, because none of the model's layers reads them.
+//! Detects keys of `[model]` that change nothing, because none of the model's layers reads them.
 //!
-//! A key is read if another value of it gives another model, or none. So the check holds for every key and every list
-//! of layers, without a table of what each kind reads.
+//! The check changes the value of each key and resolves the model again. If the model stays the
+//! same for every other value, no layer reads the key. The check therefore holds for every key and
+//! every list of layers, without a table of the keys that each kind reads.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,8 @@ use super::{
 use crate::error::{Error, Result};
 use crate::objective::TaskType;
 
-/// Keys that were set one by one: by a flag, `--set`, a sweep or a caller. Two models are equal whatever set them.
+/// Names of keys that the user set one by one: by a flag, by `--set`, by a sweep or by a calling
+/// program. All such records compare equal, so that two models are equal if their settings are.
 #[derive(Clone, Debug, Default)]
 pub struct SetKeys(BTreeSet<String>);
 
@@ -24,7 +26,7 @@ impl PartialEq for SetKeys {
 }
 
 impl SetKeys {
-    /// Adds a key.
+    /// Adds the name of a key.
     pub(crate) fn add(&mut self, key: &str) {
         self.0.insert(key.to_owned());
     }
@@ -34,11 +36,13 @@ impl SetKeys {
     }
 }
 
-/// A key, whether its value is another one than the default, and changes of it.
+/// Check of one key: its name, whether its value differs from the default, and functions that
+/// change the value.
 type Probe = (&'static str, bool, Vec<fn(&mut ModelSettings)>);
 
-/// All keys that layers may read, but `loss`, `class_weights`, `focal`, `edge_weights` and `jumping`, which are refused
-/// where they have no effect.
+/// Returns the checks of all keys that layers may read. `loss`, `class_weights`, `focal`,
+/// `edge_weights` and `jumping` are omitted, because other code refuses them where they have no
+/// effect.
 fn probes(settings: &ModelSettings) -> Vec<Probe> {
     let default = ModelSettings::default();
     let own = &settings.own;
@@ -133,21 +137,23 @@ fn probes(settings: &ModelSettings) -> Vec<Probe> {
     ]
 }
 
-/// The first of two values, or the second if the first is the present one.
+/// Returns the first of two values that differs from the present value.
 fn other<T: PartialEq>(now: T, [first, second]: [T; 2]) -> T {
     if now == first { second } else { first }
 }
 
 impl ModelSettings {
-    /// Notes that a key was set by itself.
+    /// Records that the user set one key by itself.
     pub(crate) fn note_set(&mut self, key: &str) {
         self.set_keys.add(key);
     }
 
-    /// Refuses a key that was set, or has another value than its default, and that none of the model's layers reads.
+    /// Refuses a key that none of the model's layers reads, if the user set it or if its value
+    /// differs from the default.
     ///
     /// # Errors
-    /// [`Error::UnreadKey`]. A model that cannot be resolved is no error here: [`Model::resolve`] reports it.
+    /// Returns [`Error::UnreadKey`] for such a key. A model that cannot be resolved is no error
+    /// here, because [`Model::resolve`] reports it.
     pub fn check_read(&self, features: u32, classes: u32, task: TaskType) -> Result<()> {
         let resolve = |settings: &Self| Model::resolve(settings, features, classes, task);
         let Ok(model) = resolve(self) else { return Ok(()) };

@@ -1,15 +1,15 @@
-//! Inputs of layers: resolves names to indices, and checks that each layer comes before its
+//! Inputs of layers: resolves layer names to indices, and checks that each layer precedes its
 //! readers.
 
 use super::deep::Source;
 use super::settings::LayerSettings;
 
-/// Name of the data set's features in `inputs`.
+/// Name that refers to the data set's features in `inputs`.
 pub(crate) const FEATURES: &str = "features";
 /// Maximum number of characters of a layer's name.
 const MAX_NAME: usize = 64;
 
-/// Fault in one layer's name or inputs.
+/// Error in one layer's name or inputs.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     /// Index of the layer in the list.
@@ -24,7 +24,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(fits)
 }
 
-/// Returns the index of the layer with a name, which must come before layer `reader`.
+/// Returns the index of the layer with this name. The layer must precede layer `reader`.
 pub(crate) fn earlier(
     layers: &[LayerSettings],
     reader: usize,
@@ -61,7 +61,7 @@ pub(crate) fn earlier(
     }
 }
 
-/// Returns the inputs of each layer whose settings list them.
+/// Returns the inputs of each layer. For layers whose settings list no inputs, it is `None`.
 pub(crate) fn sources(layers: &[LayerSettings]) -> Result<Vec<Option<Vec<Source>>>, Refusal> {
     for (at, layer) in layers.iter().enumerate() {
         let Some(name) = &layer.name else { continue };
@@ -96,7 +96,7 @@ pub(crate) fn sources(layers: &[LayerSettings]) -> Result<Vec<Option<Vec<Source>
     Ok(all)
 }
 
-/// Checks that every layer except the last is read by a later one, or has its own loss.
+/// Checks that every layer except the last is read by a later layer, or has its own loss.
 fn check_read(layers: &[LayerSettings], all: &[Option<Vec<Source>>]) -> Result<(), Refusal> {
     let mut read = vec![false; layers.len()];
     for (at, (layer, sources)) in layers.iter().zip(all).enumerate() {

@@ -1,9 +1,12 @@
-//! The learning rate of each epoch: warm-up, then a schedule. Pure arithmetic.
+//! Learning rate of each epoch: a warm-up, followed by a schedule. The module is pure arithmetic.
 //!
-//! With base rate `lr`, W epochs of warm-up and E epochs in all, epoch e (from 1) is trained at
+//! `lr` is the base rate, W the number of warm-up epochs, and E the number of all epochs. The rate
+//! of epoch e, counted from 1, is:
 //!
-//! * `lr * e / (W + 1)` for e <= W: a line from 0, which reaches `lr` in the first epoch after it;
-//! * after that by the schedule, from k = e - 1 - W epochs since, of K = E - W in all:
+//! * `lr * e / (W + 1)` if e <= W. This is a line from 0, which reaches `lr` in the first epoch
+//!   after the warm-up.
+//! * The rate of the schedule otherwise, where k = e - 1 - W is the number of epochs since the
+//!   warm-up, of K = E - W in total:
 //!
 //! | schedule | rate | in `torch.optim.lr_scheduler` |
 //! | --- | --- | --- |
@@ -13,13 +16,13 @@
 //! | `step` | `lr * gamma^floor(k / step_every)` | `StepLR(step_size=step_every, gamma=gamma)` |
 //! | `exponential` | `lr * gamma^k` | `ExponentialLR(gamma=gamma)` |
 //!
-//! so that `final_lr` is what the epoch after the last would have, and no epoch is lost to a rate of
-//! 0. Warm-up is `LinearLR(start_factor=1 / (W + 1), total_iters=W)` there, put before the schedule by
-//! `SequentialLR(milestones=[W])`. The cosine is Loshchilov and Hutter's (2017, equation 5) without
-//! restarts.
+//! `final_lr` is the rate that an epoch after the last would have. Therefore no epoch is trained at
+//! a rate of 0. In PyTorch, the warm-up is `LinearLR(start_factor=1 / (W + 1), total_iters=W)`,
+//! joined to the schedule by `SequentialLR(milestones=[W])`. The cosine schedule is that of
+//! Loshchilov and Hutter (2017, equation 5) without restarts.
 //!
-//! Sums, products and quotients of f64 only, so that every machine finds the same rate: the
-//! cosine of a C library differs from the next one's in its last bit.
+//! The computation uses only sums, products and quotients of f64, so that every machine computes
+//! the same rate. The cosine functions of different C libraries differ in the last bit.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,36 +32,37 @@ use eciton_types::ids::Round;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "schedule", rename_all = "lowercase")]
 pub enum Schedule {
-    /// It stays.
+    /// Constant rate.
     #[default]
     Constant,
-    /// A line to `final_lr`.
+    /// Linear change to `final_lr`.
     Linear {
-        /// The rate after the last epoch, at least 0.
+        /// Rate that an epoch after the last would have, at least 0.
         final_lr: f64,
     },
-    /// Half a wave of a cosine to `final_lr`.
+    /// Half a cosine wave from `lr` to `final_lr`.
     Cosine {
-        /// The rate after the last epoch, at least 0.
+        /// Rate that an epoch after the last would have, at least 0.
         final_lr: f64,
     },
-    /// Times `gamma` after every so many epochs.
+    /// Multiplication by `gamma` after every `step_every` epochs.
     Step {
-        /// Epochs between two steps, at least 1.
+        /// Number of epochs between two multiplications, at least 1.
         step_every: u32,
-        /// The factor, in (0, 1].
+        /// Factor of each multiplication, in (0, 1].
         gamma: f64,
     },
-    /// Times `gamma` after every epoch.
+    /// Multiplication by `gamma` after every epoch.
     Exponential {
-        /// The factor, in (0, 1].
+        /// Factor of each multiplication, in (0, 1].
         gamma: f64,
     },
 }
 
 impl Schedule {
-    /// All, each with its defaults: lines and waves end at 0, steps divide by ten every hundred
-    /// epochs, and an exponential takes one in a hundred.
+    /// All schedules, each with its default settings. `linear` and `cosine` end at 0, `step`
+    /// divides the rate by ten every hundred epochs, and `exponential` reduces it by one per cent
+    /// per epoch.
     pub const ALL: [Self; 5] = [
         Self::Constant,
         Self::Linear { final_lr: 0.0 },
@@ -67,7 +71,7 @@ impl Schedule {
         Self::Exponential { gamma: 0.99 },
     ];
 
-    /// Its name in a recipe.
+    /// Returns the name of the schedule in recipes.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -80,8 +84,8 @@ impl Schedule {
     }
 }
 
-/// The rate of an epoch of `epochs`, from a base rate, after `warmup` epochs. (See the module for the
-/// formulas. Epochs past the last keep the rate that the schedule ends with.)
+/// Returns the learning rate of an epoch in a run of `epochs` epochs. (The module documentation has
+/// the formulas.) Epochs past the last keep the final rate of the schedule.
 pub(super) fn rate(lr: f64, warmup: u32, schedule: Schedule, epoch: Round, epochs: u32) -> f64 {
     let epoch = epoch.0.max(1);
     if epoch <= warmup {
@@ -102,7 +106,7 @@ pub(super) fn rate(lr: f64, warmup: u32, schedule: Schedule, epoch: Round, epoch
     }
 }
 
-/// `base^exponent` by squaring, at most 64 products.
+/// Returns `base^exponent`, computed by repeated squaring with at most 64 products.
 fn power(base: f64, exponent: u32) -> f64 {
     let (mut result, mut square, mut left) = (1.0, base, exponent);
     while left > 0 {
@@ -115,7 +119,7 @@ fn power(base: f64, exponent: u32) -> f64 {
     result
 }
 
-/// `(1 + cos(pi x)) / 2` for x in [0, 1], which is `cos^2(pi x / 2)`.
+/// Returns `(1 + cos(pi x)) / 2` for x in [0, 1], which equals `cos^2(pi x / 2)`.
 fn half_wave(x: f64) -> f64 {
     let quarter = |x: f64| std::f64::consts::FRAC_PI_2 * x;
     if x <= 0.5 {
@@ -129,8 +133,8 @@ fn half_wave(x: f64) -> f64 {
     }
 }
 
-/// Taylor's series of `cos y` (`first` 0) and `sin y / y` (`first` 1) for y in [0, pi / 4], where ten
-/// terms leave less than 1e-20.
+/// Returns `cos y` (`first` 0) or `sin y / y` (`first` 1) for y in [0, pi / 4], by Taylor's series.
+/// Ten terms give an error below 1e-20.
 fn series(first: f64, y: f64) -> f64 {
     let (mut sum, square) = (1.0, y * y);
     for term in (1..=10).rev() {

@@ -1,11 +1,11 @@
-//! The keys that only layers of deep networks have.
+//! The keys that only layers for images and sequences have.
 
 use super::super::key::{Key, Kind, Write, key, names, value};
 use crate::document::{Field, Found};
 use crate::error::Result;
 use crate::model::{Image, LayerSettings, MAX_ENTRIES, MAX_ROW, MAX_WIDTH, PoolBy};
 
-/// Largest extent of an image, a kernel or a window, and longest stride, in pixels.
+/// Maximum extent, in pixels, of images, convolution kernels, windows and strides.
 const MAX_PIXELS: u32 = 65_536;
 
 type To = LayerSettings;

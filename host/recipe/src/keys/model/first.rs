@@ -1,4 +1,4 @@
-//! The key `init`, of a model and of its layers.
+//! The key `init` (initial weights) of a model and of its layers.
 
 use crate::document::{Field, Fields, Found};
 use crate::error::{Error, Result};
@@ -7,10 +7,10 @@ use crate::model::{First, FirstKind, Init};
 pub(super) const FORM: &str = "a table, as { kind = \"normal\", std = 0.02 }; kinds: normal (std), uniform (bound), orthogonal \
                     (gain), zeros, constant (value); with `scaled_by_depth = true` where it is, and by name in \
                     `parameters`, as { parameters = { \"qkv.bias\" = { kind = \"zeros\" } } }";
-/// Most parameters that are named.
+/// Maximum number of parameters that `init` may name.
 const MAX_NAMED: usize = 256;
 
-/// First values of all weights, and of named parameters.
+/// Returns the initial values for all weights and for named parameters.
 pub(super) fn init(field: &Field) -> Result<Init> {
     let Found::Table(Fields(fields)) = &field.value else { return Err(field.refuse(FORM)) };
     let (named, rest): (Vec<&Field>, Vec<&Field>) =
@@ -37,7 +37,7 @@ pub(super) fn init(field: &Field) -> Result<Init> {
     Ok(init)
 }
 
-/// One way to draw, from the fields of its table.
+/// Returns the distribution that the fields of a table describe.
 fn first(table: &Field, fields: &[&Field]) -> Result<First> {
     let Some(kind) = fields.iter().find(|field| field.name == "kind") else {
         return Err(table.refuse(FORM));

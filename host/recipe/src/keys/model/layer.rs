@@ -196,7 +196,7 @@ const LAYER_INIT: (Kind, Write<LayerSettings>) = (Kind::Other(first::FORM), |lay
     Ok(())
 });
 
-/// Returns a list of names, or one name.
+/// Returns a list of layer names. One name may be given without a list.
 fn names_of_layers(field: &Field, kind: &Kind) -> Result<Vec<String>> {
     let name = |item: &Found| match item {
         Found::Text(text) => Some(text.clone()),
@@ -210,7 +210,7 @@ fn names_of_layers(field: &Field, kind: &Kind) -> Result<Vec<String>> {
     found.filter(fits).ok_or_else(|| field.refuse(kind.text(&field.name)))
 }
 
-/// Returns the kernel of a layer.
+/// Returns the built-in kind of a layer. The error for another text also mentions component paths.
 fn kernel(field: &Field) -> Result<&'static str> {
     let names = LayerSettings::KERNELS;
     field.choice(&names.map(|name| (name, name))).map_err(|_| {

@@ -1,4 +1,4 @@
-//! Layers of deep networks, and what layers of any kind may read.
+//! Resolution of layers for images and sequences, and checks of the inputs of all layers.
 
 use super::super::settings::{DeepSettings, LayerSettings};
 use super::super::{
@@ -8,16 +8,18 @@ use super::super::{
 use super::{OwnKey, Resolving};
 use crate::error::Result;
 
-/// Heads of an attention that does not say (Vaswani et al. 2017, section 3.2.2).
+/// Default number of attention heads (Vaswani et al. 2017, section 3.2.2).
 const HEADS: u32 = 8;
-/// Columns between a block's two last products, by its width (the same, section 3.3).
+/// Default width between the two products of a transformer's perceptron, as a multiple of the
+/// layer's width (Vaswani et al. 2017, section 3.3).
 const HIDDEN: u32 = 4;
-/// Height and width of a convolution's kernel that does not say (Simonyan and Zisserman 2015).
+/// Default height and width of a convolution kernel (Simonyan and Zisserman 2015).
 const KERNEL: u32 = 3;
-/// Height and width of a pooling's window that does not say.
+/// Default height and width of a pooling window.
 const WINDOW: u32 = 2;
 
-/// The keys that only these layers have.
+/// Returns the keys that only layers for images and sequences have, with the kinds that read each
+/// key.
 pub(super) fn keys(layer: &LayerSettings) -> [OwnKey; 14] {
     const ATTEND: &[&str] = &["self-attention", "transformer"];
     const IMAGES: &[&str] = &["conv2d", "pool2d"];
@@ -40,7 +42,7 @@ pub(super) fn keys(layer: &LayerSettings) -> [OwnKey; 14] {
     ]
 }
 
-/// Returns whether a kind is one of these.
+/// Returns true if a layer kind is one of those for images and sequences.
 pub(super) fn is_one(kernel: &str) -> bool {
     matches!(
         kernel,
@@ -58,12 +60,14 @@ pub(super) fn is_one(kernel: &str) -> bool {
     )
 }
 
-/// Returns whether nothing follows this kind but what the layer itself says.
+/// Returns true if the model's defaults do not apply to the output of this kind. Only the layer's
+/// own settings then set its norm, activation and residual sum.
 pub(super) fn is_rest(kind: &LayerKind) -> bool {
     is_weightless(kind) || matches!(kind, LayerKind::SelfAttention(_) | LayerKind::Transformer(_))
 }
 
-/// Returns whether a layer of this kind has neither a product, whose input is dropped, nor a bias.
+/// Returns true if a layer of this kind has no product. Such a layer has no bias, and no dropout of
+/// its input.
 pub(super) fn is_weightless(kind: &LayerKind) -> bool {
     use LayerKind as Kind;
     matches!(
@@ -80,7 +84,8 @@ pub(super) fn is_weightless(kind: &LayerKind) -> bool {
 }
 
 impl Resolving<'_> {
-    /// Columns of the layer's input: of several the last one's, but of a `concat` all of them.
+    /// Returns the number of columns of the layer's input. For a `concat`, it is the sum over all
+    /// inputs, and otherwise that of the last input.
     pub(super) fn input(&self) -> u32 {
         let mut widths = self.sources.iter().map(|&source| self.model.width_of(source));
         match &self.layer.kernel[..] {
@@ -89,26 +94,26 @@ impl Resolving<'_> {
         }
     }
 
-    /// Returns whether it reads the data set's features.
+    /// Returns true if the layer reads the data set's features.
     pub(super) fn reads_features(&self) -> bool {
         self.sources.contains(&Source::Features)
     }
 
-    /// Returns the name of a source, for messages.
+    /// Returns the name of an input, for messages.
     fn called(&self, source: Source) -> String {
         let Source::Layer(place) = source else { return "the features".to_owned() };
         let name = self.model.layers.get(place as usize).and_then(|layer| layer.name.as_ref());
         name.map_or_else(|| format!("layer {place}"), |name| format!("{name:?}"))
     }
 
-    /// Its inputs and their columns, for messages.
+    /// Returns the names of the layer's inputs with their numbers of columns, for messages.
     fn widths(&self) -> String {
         let one = |&source: &Source| format!("{} of {}", self.model.width_of(source), self.called(source));
         self.sources.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
-    /// Checks that the layer has the number of inputs that its kind reads, and that their widths
-    /// fit each other.
+    /// Checks that the layer has the number of inputs that its kind requires, and that the widths
+    /// of the inputs are compatible.
     pub(super) fn check_sources(&self) -> Result<()> {
         let (kernel, count) = (&self.layer.kernel[..], self.sources.len());
         let said = if self.layer.inputs.is_some() { count.to_string() } else { "left out".to_owned() };
@@ -138,7 +143,7 @@ impl Resolving<'_> {
         Ok(())
     }
 
-    /// Returns true if the layer's rows are of graphs, because those of all of its inputs are.
+    /// Returns true if the layer has one row for each graph, because all of its inputs have.
     pub(super) fn behind_readout(&self) -> Result<bool> {
         let of_graphs = |source: &Source| match source {
             Source::Features => false,
@@ -154,7 +159,7 @@ impl Resolving<'_> {
         Ok(count > 0)
     }
 
-    /// The kind of a layer that `is_one`.
+    /// Returns the kind of a layer for images or sequences (`is_one`).
     pub(super) fn deep(&self) -> Result<LayerKind> {
         let Self { settings, layer, .. } = *self;
         let deep = &layer.deep;
@@ -202,7 +207,8 @@ impl Resolving<'_> {
         })
     }
 
-    /// Width and image of a layer whose width follows from what it reads; `None` for all others.
+    /// Returns the width and the image of a layer whose width is computed from its input. Returns
+    /// `None` for all other layers.
     pub(super) fn made(&self, kind: &LayerKind) -> Result<Option<(u32, Option<Image>)>> {
         let input = self.input();
         let images: Vec<Option<Image>> = self.sources.iter().map(|&source| self.image_of(source)).collect();
@@ -230,7 +236,7 @@ impl Resolving<'_> {
         }
     }
 
-    /// The image that a source's rows are.
+    /// Returns the image shape of an input's rows. `None` if they are no images.
     fn image_of(&self, source: Source) -> Option<Image> {
         match source {
             Source::Features => None,
@@ -238,7 +244,8 @@ impl Resolving<'_> {
         }
     }
 
-    /// The image that it reads: as it says, else as the layer before made.
+    /// Returns the image shape of the layer's input. It is the layer's setting `image` or, without
+    /// it, the shape of the input's rows.
     fn image(&self) -> Result<Image> {
         let input = self.input();
         let before = self.sources.first().and_then(|&source| self.image_of(source));
@@ -260,7 +267,7 @@ impl Resolving<'_> {
         }
     }
 
-    /// The columns of its one input, in words.
+    /// Returns the number of columns of the layer's single input, in words.
     fn columns(&self) -> String {
         let of = self.sources.first().map_or_else(String::new, |&source| self.called(source));
         format!("{} columns of {of}", self.input())
@@ -279,7 +286,8 @@ impl Resolving<'_> {
         }
     }
 
-    /// An embedding reads numbers of entries: data, one a row.
+    /// Checks that an embedding reads one column of the data set's features, which has indices of
+    /// table rows.
     fn check_numbers(&self) -> Result<()> {
         let is_slice = |place: u32| {
             let layer = self.model.layers.get(place as usize);
@@ -355,8 +363,8 @@ impl Resolving<'_> {
         }
     }
 
-    /// The width of a layer whose weight is an embedding's, where nobody says: a score for each
-    /// entry.
+    /// Returns the default width of a layer that shares an embedding's weight: one score for each
+    /// row of the table. Returns `None` for other layers.
     pub(super) fn tied_width(&self) -> Option<u32> {
         match self.model.layers.get(self.tied?)?.kind {
             LayerKind::Embedding(embedding) if self.layer.kernel != "embedding" => Some(embedding.entries),
@@ -364,8 +372,8 @@ impl Resolving<'_> {
         }
     }
 
-    /// Whose weight a layer has in common, if its own would be of the same shape or, for a product,
-    /// the other way round.
+    /// Returns the layer whose weight this layer shares. The weight must have the same shape as the
+    /// layer's own weight would have. For a product, the transposed shape is accepted too.
     pub(super) fn tied(&self, kind: &LayerKind, width: u32) -> Result<Option<Tied>> {
         let Some(place) = self.tied else { return Ok(None) };
         let name = self.layer.weights_of.as_deref().unwrap_or_default();
@@ -417,8 +425,8 @@ enum Weight {
     Convolution,
 }
 
-/// Extents of the weight that a layer of so many columns before and after may share, and what it
-/// is.
+/// Returns the extents and the role of the weight that a layer may share. `input` and `width` are
+/// its numbers of columns before and after.
 fn weight(kind: &LayerKind, (input, width): (u32, u32)) -> Option<([u32; 2], Weight)> {
     match kind {
         LayerKind::Embedding(of) => Some(([of.entries, width], Weight::Table)),

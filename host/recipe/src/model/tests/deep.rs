@@ -1,8 +1,8 @@
-//! Layers of deep networks, and layers that name what they read.
+//! Tests of layers for images and sequences, and of layers with named inputs.
 
 use super::*;
 
-/// A list of layers of the given lines.
+/// Returns settings with a list of layers of these lines.
 fn list(layers: &[&str]) -> String {
     layers.iter().map(|layer| format!("[[layers]]\nkernel = {layer}\n")).collect()
 }

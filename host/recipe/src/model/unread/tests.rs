@@ -7,7 +7,7 @@ use crate::testing::Random;
 
 const CLASSES: (u32, u32, TaskType) = (6, 3, TaskType::Classification);
 
-/// The configuration of a model file's text, with further settings.
+/// Returns the configuration with a model file's text and further settings.
 fn config(text: &str, settings: &[&str]) -> Config {
     let mut config = Config { model: ModelSettings::parse(text, "m.toml").unwrap(), ..Config::default() };
     settings.iter().for_each(|setting| config.set(setting).unwrap());
@@ -88,7 +88,7 @@ fn a_transformer_reads_no_width_heads_or_activation_of_the_model() {
     }
 }
 
-/// A value of each key of `[model]` that differs from its default.
+/// One value for each key of `[model]` that differs from the default.
 const SETTINGS: [&str; 24] = [
     "kind=sage",
     "kind=mlp",
