@@ -1,9 +1,9 @@
-//! Rows of a weight update: all training rows, or a batch of them.
+//! Batches: the rows that one weight update reads, which are all training rows or some of them.
 //!
-//! An epoch is a pass over the training rows and has as many rounds as batches. A round has
-//! [`Batch::micro`] micro-batches. The engine schedules them as it schedules intervals without
-//! batches. A micro-batch has its own rows and lists, and reads no row of another one. The
-//! gradients of all micro-batches are added before the round's one update.
+//! An epoch is a pass over the training rows. It has one round (optimiser step) for each batch. A
+//! round has [`Batch::micro`] micro-batches, which the engine schedules in the same way as
+//! intervals. A micro-batch has its own rows and lists, and reads no row of another micro-batch.
+//! The gradients of all micro-batches are added before the round's one update.
 //!
 //! | sampler | micro-batch | source |
 //! | --- | --- | --- |
@@ -17,11 +17,11 @@
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of micro-batches of a round.
+/// Maximum number of micro-batches of a round (optimiser step).
 pub const MAX_MICRO: u32 = 4096;
-/// Maximum number of rounds that are sampled ahead of need.
+/// Maximum number of rounds (optimiser steps) whose batches are sampled in advance.
 pub const MAX_PREFETCH: u32 = 64;
-/// Maximum fan-out of a hop.
+/// Maximum number of neighbours that are sampled per row in one hop.
 pub const MAX_FAN_OUT: u32 = 65_536;
 
 /// Sampler that chooses the rows and edges of a micro-batch.
@@ -31,20 +31,23 @@ pub enum Sampler {
     /// Training rows alone, in a shuffled order, for models that gather no neighbours.
     #[default]
     None,
-    /// Vertices, drawn in proportion to the weights of their columns.
+    /// Vertices, drawn in proportion to the squared weights of their columns in the normalised
+    /// adjacency matrix.
     Vertex,
-    /// Both ends of sampled edges. Degrees decide an edge's probability.
+    /// Both ends of sampled edges. The degrees of its ends determine the probability of an edge.
     Edge,
     /// Vertices of random walks that start at training rows.
     Walk,
-    /// Vertices of a frontier that moves along edges.
+    /// Vertices of a frontier, which is a set of vertices that moves along edges (Zeng et al.,
+    /// IPDPS 2019).
     Frontier,
     /// Training rows in a shuffled order, with up to `fan_out` sampled neighbours of each row, hop
     /// by hop.
     Neighbours,
     /// Training rows in a shuffled order. Each has its own sampled neighbourhood.
     ShadowKhop,
-    /// Fixed parts of a vertex cut.
+    /// Fixed parts of the graph, divided by a vertex cut: each edge is in one part, and a vertex
+    /// may be in several.
     Parts,
 }
 
@@ -73,14 +76,15 @@ impl Sampler {
         matches!(self, Self::Vertex | Self::Edge | Self::Walk | Self::Frontier)
     }
 
-    /// Returns true if a micro-batch is sampled for training rows that arrive in a shuffled order.
+    /// Returns true if a micro-batch consists of training rows in a shuffled order and of rows that
+    /// are sampled for them.
     #[must_use]
     pub const fn has_targets(self) -> bool {
         matches!(self, Self::None | Self::Neighbours | Self::ShadowKhop)
     }
 }
 
-/// `[batch]`
+/// Section `[batch]`: the rows of a weight update, and the sampler that chooses them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Batch {
@@ -91,28 +95,32 @@ pub struct Batch {
     /// Number of micro-batches of an update, which are processed concurrently. With
     /// [`Sampler::Parts`] it is the number of parts.
     pub micro: u32,
-    /// Sampler that chooses rows and edges.
+    /// Sampler that chooses the rows and edges of a micro-batch.
     pub sampler: Sampler,
     /// Maximum number of neighbours of a row for each hop, starting at the training row. A single
     /// number is used for every hop.
     pub fan_out: Vec<u32>,
-    /// Number of vertices of a frontier. If `None`, it is a third of a micro-batch's rows.
+    /// Number of vertices of the frontier, for [`Sampler::Frontier`]. If `None`, it is a third of a
+    /// micro-batch's rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frontier: Option<u32>,
     /// Number of steps of a random walk.
     pub walk_length: u32,
-    /// True if gathers and losses are weighted by how often edges and vertices are sampled, which
-    /// makes both unbiased (Zeng et al., ICLR 2020, section 3.2). Only samplers that draw vertices
-    /// read it.
+    /// True if gathers and losses are divided by the sampling probabilities of edges and vertices,
+    /// which makes both unbiased (Zeng et al., ICLR 2020, section 3.2). Only samplers that draw
+    /// vertices read the setting.
     pub normalise: bool,
     /// Average number of times that each vertex is sampled before training to estimate the sampling
     /// counts for `normalise`.
     pub coverage: u32,
-    /// Share of edges that a part drops in a round, in [0, 1). Only [`Sampler::Parts`] reads it.
+    /// Share of its edges that a part drops in a round, in [0, 1). Only [`Sampler::Parts`] reads
+    /// the setting.
     pub drop_edges: f64,
-    /// Number of precomputed edge masks of each part. In each round a part draws one of them.
+    /// Number of precomputed edge masks of each part. In each round, a part uses one of its masks,
+    /// chosen at random.
     pub masks: u32,
-    /// Number of rounds that are sampled ahead of need. It never changes a result.
+    /// Number of rounds (optimiser steps) whose batches are sampled in advance. It never changes a
+    /// result.
     pub prefetch: u32,
 }
 
@@ -139,8 +147,8 @@ impl Batch {
         *self == Self::default()
     }
 
-    /// Returns true if a round consists of micro-batches. Without rows and a sampler, a round has
-    /// all rows, in the run's intervals.
+    /// Returns true if a round consists of micro-batches. Without `rows` and a sampler, a round has
+    /// all rows, divided into the run's intervals.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.rows.is_some() || self.sampler != Sampler::None
@@ -155,12 +163,13 @@ impl Batch {
         }
     }
 
-    /// Returns the fan-out of each of `hops` hops. `saved` is the number of further gathers, which
-    /// run once before training and do not use the last fan-outs.
+    /// Returns the fan-out (maximum number of sampled neighbours per row) of each of `hops` hops.
+    /// `saved` is the number of further gathers, which run once before training and do not use the
+    /// last fan-outs.
     ///
     /// # Errors
-    /// [`Error::Together`] if there are several fan-outs and their number is not the number of
-    /// gathers.
+    /// Returns [`Error::Together`] if there are several fan-outs and their number is not the number
+    /// of gathers.
     pub fn fan_outs(&self, hops: usize, saved: usize) -> Result<Vec<u32>> {
         match &self.fan_out[..] {
             [one] => Ok(vec![*one; hops]),
@@ -177,10 +186,10 @@ impl Batch {
         }
     }
 
-    /// Checks the settings of the section that no key can check alone.
+    /// Checks the conditions that involve several settings of the section.
     ///
     /// # Errors
-    /// [`Error::Together`] for settings that nothing reads, or that exclude each other.
+    /// Returns [`Error::Together`] for settings that nothing reads, or that exclude each other.
     pub(crate) fn check(&self) -> Result<()> {
         let (usual, sampler) = (Self::default(), self.sampler);
         let unread = |key, found: String, remedy| {

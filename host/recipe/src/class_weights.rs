@@ -1,22 +1,23 @@
-//! Weights of classes in the loss.
+//! Weights of classes in the training loss.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Weights of the classes' rows in the loss.
+/// Weight of the rows of each class in the training loss.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Form", into = "Form")]
 pub enum ClassWeights {
-    /// Weights inversely proportional to class frequency: n / (k n_c) for each of the n_c rows of a
-    /// class, with n training rows in total and k classes that have rows (scikit-learn's
-    /// `balanced`; King and Zeng 2001, "Logistic regression in rare events data").
+    /// Weights inversely proportional to class frequency. Each of the n_c rows of a class has the
+    /// weight n / (k n_c). n is the number of training rows, and k the number of classes that have
+    /// rows (scikit-learn's `balanced`; King and Zeng 2001, "Logistic regression in rare events
+    /// data").
     Balanced,
     /// One weight for each class, in the order of the classes. Each is finite and not negative.
     Each(Vec<f64>),
 }
 
-/// Form of the setting in a recipe: a list of numbers, or `"balanced"`.
+/// Form of the setting in a recipe: a list of numbers, or the text `"balanced"`.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Form {
@@ -46,12 +47,12 @@ impl From<ClassWeights> for Form {
 }
 
 impl ClassWeights {
-    /// Returns the weight of a row of each class. `counts` has the number of training rows of each
-    /// class. A class without rows has the weight 0 with [`ClassWeights::Balanced`].
+    /// Returns the weight of each class. `counts` has the number of training rows of each class.
+    /// With [`ClassWeights::Balanced`], a class without rows has the weight 0.
     ///
     /// # Errors
-    /// [`Error::ClassWeights`] for a list of another length than `counts`, and if the weights of
-    /// all training rows are 0.
+    /// Returns [`Error::ClassWeights`] if the list has another length than `counts`, or if the
+    /// weights of all training rows are 0.
     pub fn for_counts(&self, counts: &[u64]) -> Result<Vec<f32>> {
         let refuse = |found| Err(Error::ClassWeights { found, classes: counts.len() });
         let rows: u64 = counts.iter().sum();

@@ -1,7 +1,8 @@
-//! The cloud as `infra/cloud.toml` states it: prices by region, presets of times and limits, other vendors.
+//! Cloud file: the contents of `infra/cloud.toml`, which has prices by region, presets of times and
+//! limits, and the prices of other vendors.
 //!
-//! Text in, data out; the caller reads the file. The emulator, `simulate`, `cost`, the autotuner and
-//! budgets take their times and prices from here.
+//! This module parses text, and the caller reads the file. The emulator, `simulate`, `cost`, the
+//! autotuner and budgets take their times and prices from it.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +11,25 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::prices::{Prices, Processor};
 
-/// Maximum length of a cloud file, bytes.
+/// Maximum size of a cloud file, in bytes.
 pub const MAX_CLOUD_BYTES: usize = 256 << 10;
-/// Region whose prices are used where a file has none for the region of a deployment.
+/// Region whose prices are used if a file has no prices for the region of a deployment.
 pub const DEFAULT_REGION: &str = "us-east-1";
-/// Preset that holds where none is named.
+/// Preset that is used if a recipe names none.
 pub const DEFAULT_PRESET: &str = "lambda-2026";
 
-/// Memory size of a function that has a whole vCPU at AWS, MB.
+/// Memory size, in MB, at which an AWS function has one whole vCPU.
 pub const VCPU_MB: u32 = 1769;
 
-/// Returns the number of threads that a function of this memory size computes with: its vCPUs, rounded up.
+/// Returns the number of compute threads of a function with this memory size: its number of vCPUs,
+/// rounded up.
 #[must_use]
 pub fn threads(memory_mb: u32) -> u32 {
     // A few MB above a whole number are not worth a thread.
     (memory_mb.saturating_sub(VCPU_MB / 10)).div_ceil(VCPU_MB).max(1)
 }
 
-/// Contents of a cloud file.
+/// Contents of a cloud file: prices, presets and limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cloud {
@@ -35,122 +37,125 @@ pub struct Cloud {
     pub date: String,
     /// Prices by region.
     pub regions: BTreeMap<String, Prices>,
-    /// Start and minimum charge of machines.
+    /// Start time and minimum charge of virtual machines.
     pub fleet: Fleet,
-    /// Other services that run containers, by name.
+    /// Prices of other services that run containers, by name of the service.
     #[serde(default)]
     pub services: BTreeMap<String, Service>,
-    /// Times and limits of functions, by name.
+    /// Presets of times and limits of functions, by name of the preset.
     pub presets: BTreeMap<String, Preset>,
 }
 
-/// Start and minimum charge of virtual machines that are started for a job.
+/// Start time, minimum charge and speed of virtual machines that are started for a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fleet {
-    /// Date of the figures.
+    /// Date on which the values were collected.
     pub date: String,
-    /// Source of the figures.
+    /// Source of the values.
     pub source: String,
-    /// Figures that only a run at the vendor can test.
+    /// Names of values that are assumed, because only a run at the vendor could measure them.
     #[serde(default)]
     pub assumed: Vec<String>,
-    /// Seconds from the request to the first work.
+    /// Time from the request for a machine to its first work, in seconds.
     pub boot_s: f64,
-    /// Seconds of the boot that are charged.
+    /// Part of the boot time that is charged, in seconds.
     pub boot_charged_s: f64,
-    /// Minimum charge of a machine, seconds.
+    /// Minimum charge of a machine, in seconds.
     pub minimum_s: f64,
-    /// Seconds from the request to the first work of a GPU machine.
+    /// Time from the request for a GPU machine to its first work, in seconds.
     pub gpu_boot_s: f64,
-    /// Speed of a training on a GPU, relative to one core of c7a.
+    /// Training speed of a GPU, relative to one core of c7a.
     pub gpu_speed: f64,
 }
 
-/// A service that starts a container for a job.
+/// Prices of a service that starts a container for a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
-    /// Date of the figures.
+    /// Date on which the values were collected.
     pub date: String,
-    /// Source of the figures.
+    /// Source of the values.
     pub source: String,
-    /// Figures that only a run at the vendor can test.
+    /// Names of values that are assumed, because only a run at the vendor could measure them.
     #[serde(default)]
     pub assumed: Vec<String>,
-    /// Price of a vCPU for an hour, USD.
+    /// Price of a vCPU per hour, in USD.
     pub vcpu_hour: f64,
-    /// Price of a GiB of memory for an hour, USD.
+    /// Price of a GiB of memory per hour, in USD.
     pub gib_hour: f64,
-    /// Seconds from the request to the first work.
+    /// Time from the request for a container to its first work, in seconds.
     pub start_s: f64,
-    /// Minimum charge, seconds.
+    /// Minimum charge of a container, in seconds.
     pub minimum_s: f64,
-    /// Physical cores of a vCPU.
+    /// Number of physical cores per vCPU.
     pub cores: f64,
-    /// Speed of a core, relative to one core of c7a.
+    /// Speed of a physical core, relative to one core of c7a.
     pub speed: f64,
 }
 
-/// Times and limits of functions and of their object store.
+/// Preset: times and limits of functions and of their object store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preset {
-    /// Date of the figures.
+    /// Date on which the values were collected.
     pub date: String,
-    /// Source of the figures.
+    /// Source of the values.
     pub source: String,
-    /// Figures that only a run at the vendor can test.
+    /// Names of values that are assumed, because only a run at the vendor could measure them.
     #[serde(default)]
     pub assumed: Vec<String>,
-    /// Memory size that has a whole vCPU, MB.
+    /// Memory size at which a function has one whole vCPU, in MB.
     pub vcpu_mb: u32,
     /// Maximum number of vCPUs of a function.
     pub max_vcpus: f64,
-    /// Cores of c7a that an x86-64 vCPU is worth.
+    /// Speed of an x86-64 vCPU, in cores of c7a.
     pub x86_64_cores: f64,
-    /// Cores of c7a that an arm64 vCPU is worth.
+    /// Speed of an arm64 vCPU, in cores of c7a.
     pub arm64_cores: f64,
-    /// Time on both ways between client and function, milliseconds. It is not charged.
+    /// Round-trip time between client and function, in milliseconds. It is not charged.
     pub invoke_ms: f64,
-    /// Time of a cold start before the program begins, milliseconds. It is not charged.
+    /// Time of a cold start before the program begins, in milliseconds. It is not charged.
     pub cold_start_ms: f64,
-    /// Time of the program's start, milliseconds. It is charged. Plans use it; the emulator measures.
+    /// Time of the program's initialisation, in milliseconds. It is charged. Plans use this value,
+    /// and the emulator measures it.
     pub init_ms: f64,
-    /// Time from a request to the object store to its first byte, milliseconds.
+    /// Time from a request to the object store until the first byte of its reply, in milliseconds.
     pub first_byte_ms: f64,
-    /// Network of a function: memory size in MB and MB (10^6 bytes) per second, ascending.
+    /// Network bandwidth of a function, as pairs of memory size in MB and MB (10^6 bytes) per
+    /// second. The memory sizes ascend.
     pub bandwidth: Vec<(u32, f64)>,
-    /// Network of a function that exchanges alone with one host, Mbit/s.
+    /// Network bandwidth of a single function that exchanges data with one host, in Mbit/s.
     pub alone_mbit_s: f64,
-    /// Network of each of a hundred functions that exchange with one host, Mbit/s.
+    /// Network bandwidth of each of a hundred functions that exchange data with one host, in
+    /// Mbit/s.
     pub hundred_mbit_s: f64,
-    /// Lifetime of an idle environment, seconds.
+    /// Time after which an idle function environment is removed, in seconds.
     pub keep_s: f64,
     /// Maximum number of concurrent invocations of an account.
     pub concurrency: u32,
-    /// Maximum number of new environments in ten seconds.
+    /// Maximum number of new function environments within ten seconds.
     pub environments_per_10_s: u32,
-    /// Maximum memory size of a function, MB.
+    /// Maximum memory size of a function, in MB.
     pub memory_mb: u32,
-    /// Maximum memory size of a function of a new account, MB.
+    /// Maximum memory size of a function in a new account, in MB.
     pub new_account_memory_mb: u32,
     /// Maximum number of concurrent invocations of a new account.
     pub new_account_concurrency: u32,
-    /// Maximum time limit of a function, seconds.
+    /// Maximum time limit of a function, in seconds.
     pub time_limit_s: u32,
-    /// Maximum size of a request or reply, bytes.
+    /// Maximum size of a request or reply, in bytes.
     pub payload_bytes: u64,
-    /// Size of `/tmp`, MB.
+    /// Size of the folder `/tmp` of a function, in MB.
     pub tmp_mb: u32,
 }
 
 impl Cloud {
-    /// Parses a cloud file.
+    /// Parses the text of a cloud file.
     ///
     /// # Errors
-    /// [`Error::Content`] for a text that is no cloud file or is too long, and for a price, time or size
-    /// that is out of range. The message names the table and the key.
+    /// Returns [`Error::Content`] if the text is not a valid cloud file or is too long, and if a
+    /// price, time or size is out of range. The message names the table and the key.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > MAX_CLOUD_BYTES {
             return Err(wrong(format!("{} bytes; the maximum is {MAX_CLOUD_BYTES}", text.len())));
@@ -170,7 +175,8 @@ impl Cloud {
     /// Returns the prices of a region.
     ///
     /// # Errors
-    /// [`Error::Content`] if the file has none for it; the message lists the regions of the file.
+    /// Returns [`Error::Content`] if the file has no prices for the region. The message lists the
+    /// regions of the file.
     pub fn region(&self, name: &str) -> Result<&Prices> {
         self.regions.get(name).ok_or_else(|| absent("region", "regions", name, self.regions.keys()))
     }
@@ -178,7 +184,8 @@ impl Cloud {
     /// Returns the times and limits of a preset.
     ///
     /// # Errors
-    /// [`Error::Content`] if the file has no such preset; the message lists the presets of the file.
+    /// Returns [`Error::Content`] if the file has no preset of this name. The message lists the
+    /// presets of the file.
     pub fn preset(&self, name: &str) -> Result<&Preset> {
         self.presets.get(name).ok_or_else(|| absent("preset", "presets", name, self.presets.keys()))
     }
@@ -204,13 +211,14 @@ impl Service {
 }
 
 impl Preset {
-    /// Returns the vCPUs of a function of this memory size.
+    /// Returns the number of vCPUs of a function with this memory size, in MB. It may be a
+    /// fraction.
     #[must_use]
     pub fn vcpus(&self, memory_mb: u32) -> f64 {
         (f64::from(memory_mb) / f64::from(self.vcpu_mb)).min(self.max_vcpus)
     }
 
-    /// Returns the cores of c7a that a function of this size computes with.
+    /// Returns the computing speed of a function with this memory size, in cores of c7a.
     #[must_use]
     pub fn cores(&self, processor: Processor, memory_mb: u32) -> f64 {
         let each = match processor {
@@ -220,7 +228,7 @@ impl Preset {
         self.vcpus(memory_mb) * each
     }
 
-    /// Returns the network of a function of this size, bytes per second.
+    /// Returns the network bandwidth of a function with this memory size, in bytes per second.
     #[must_use]
     pub fn bytes_per_second(&self, memory_mb: u32) -> f64 {
         let size = f64::from(memory_mb);
@@ -276,7 +284,7 @@ fn absent<'a>(kind: &str, table: &str, name: &str, known: impl Iterator<Item = &
     wrong(format!("no {kind} {name:?} in [{table}]; the file has: {known}"))
 }
 
-/// Checks that each number is finite and at least 0.
+/// Checks that each number is finite and at least 0. `table` is the name for error messages.
 pub(crate) fn finite(table: &str, found: &[(&str, f64)]) -> Result<()> {
     match found.iter().find(|(_, number)| !(number.is_finite() && *number >= 0.0)) {
         Some((key, number)) => Err(wrong(format!("{table}: `{key}` is {number}, but must be 0 or more"))),
@@ -284,7 +292,7 @@ pub(crate) fn finite(table: &str, found: &[(&str, f64)]) -> Result<()> {
     }
 }
 
-/// Checks that each number is finite and above 0.
+/// Checks that each number is finite and above 0. `table` is the name for error messages.
 pub(crate) fn positive(table: &str, found: &[(&str, f64)]) -> Result<()> {
     match found.iter().find(|(_, number)| !(number.is_finite() && *number > 0.0)) {
         Some((key, number)) => Err(wrong(format!("{table}: `{key}` is {number}, but must be above 0"))),

@@ -1,4 +1,5 @@
-//! Configuration of a run: defaults, overwritten by a recipe, overwritten by overrides.
+//! Configuration of a run. It starts with the defaults, which a recipe and then `--set` overrides
+//! replace.
 //!
 //! ```
 //! use eciton_recipe::Config;
@@ -7,6 +8,7 @@
 //! assert_eq!((config.run.epochs, config.optimiser.lr), (50, 0.1));
 //! let error = config.set("optimiser.learning_rate=0.1").unwrap_err();
 //! assert!(error.to_string().contains("did you mean `optimiser.lr`?"));
+//!
 //! # Ok::<(), eciton_recipe::Error>(())
 //! ```
 
@@ -38,28 +40,30 @@ use crate::workers::Workers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// All settings that decide what a run computes. The default is a two-layer GCN on Cora with the
-/// settings of Kipf and Welling.
+/// All settings of a run that may affect its results or its execution. The default is a two-layer
+/// GCN on Cora with the settings of Kipf and Welling.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Config {
     /// Data set, and the treatment of its features, labels and split.
     pub data: Data,
-    /// Model that is trained.
+    /// Settings of the model that is trained.
     pub model: ModelSettings,
     /// Update rule of the weights, and its learning rate.
     pub optimiser: Optimiser,
-    /// Length of the run, its evaluations, and the way that its work is divided.
+    /// Length of the run, its evaluations, and the division of its work.
     pub run: Run,
-    /// Link prediction: the held-out links, and the pairs that they are compared with.
+    /// Settings of link prediction: the held-out links, and the pairs without a link to which they
+    /// are compared.
     #[serde(default, skip_serializing_if = "Links::is_default")]
     pub links: Links,
-    /// Batch of rows that an update reads.
+    /// Settings of batches: the rows that one weight update reads.
     #[serde(default, skip_serializing_if = "Batch::is_default")]
     pub batch: Batch,
-    /// Lanes of a pipeline.
+    /// Settings of lanes, which are the workers' shares of a pipeline.
     #[serde(default, skip_serializing_if = "LaneSettings::is_default")]
     pub lanes: LaneSettings,
-    /// Limits on how far intervals may run ahead of each other.
+    /// Limits on how far intervals (runs of rows that are scheduled as one unit) may run ahead of
+    /// each other.
     #[serde(default, skip_serializing_if = "Pipeline::is_default")]
     pub pipeline: Pipeline,
     /// Components that replace built-in kernels, as a map from kernel names to paths.
@@ -68,60 +72,61 @@ pub struct Config {
     /// Resource limits of a task.
     #[serde(default, skip_serializing_if = "Limits::is_default")]
     pub limits: Limits,
-    /// Schedule of checkpoints.
+    /// Settings of checkpoints.
     #[serde(default, skip_serializing_if = "Checkpoint::is_default")]
     pub checkpoint: Checkpoint,
-    /// Executor of the tasks, and its settings.
+    /// Executor that runs the tasks, and its settings.
     #[serde(default, skip_serializing_if = "Executor::is_default")]
     pub executor: Executor,
-    /// Emulator that replaces AWS.
+    /// Settings of the emulator that replaces AWS.
     #[serde(default, skip_serializing_if = "Emulator::is_default")]
     pub emulator: Emulator,
-    /// Workers that connect to the run.
+    /// Settings of workers that connect to the run.
     #[serde(default, skip_serializing_if = "Workers::is_default")]
     pub workers: Workers,
-    /// Record of the keys that were asked for, and of the settings that the data decided.
+    /// Record of the keys that the user set, and of the settings that were chosen from the data.
     #[serde(skip)]
     pub choices: Choices,
 }
 
-/// `[data]`
+/// Section `[data]`: the data set, and the treatment of its features, labels and split.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Data {
     /// Name of a data set, or a path to one.
     pub source: String,
-    /// Name of the set, if a folder holds several.
+    /// Name of the data set within a folder that holds several data sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Scale that features are brought to. If `None`, it is [`NormaliseFeatures::Rows`] for a graph
-    /// whose features are counts, else none.
+    /// Normalisation of the features. If `None`, it is [`NormaliseFeatures::Rows`] for a graph
+    /// whose features are counts, and no normalisation otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalise_features: Option<NormaliseFeatures>,
     /// Learning task. If `None`, it is inferred from the labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskType>,
-    /// True if a model may gather from neighbours although the data set has no edge.
+    /// True if a model that gathers from neighbours is accepted although the data set has no edges.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_edges: bool,
-    /// Rule that draws the split. If `None`, the data set's own split is used.
+    /// Rule that draws the training, validation and test rows. If `None`, the data set's own split
+    /// is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitRule>,
-    /// Random seed of the split, the same for all seeds of a run.
+    /// Random seed of the split. It is the same for all seeds of a run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub split_seed: u64,
-    /// Number of rows of a sequence, which stay together and in order. For a text it is the number
-    /// of tokens. If `None`, the rows are independent of each other.
+    /// Number of consecutive rows that form a sequence, which is never divided or reordered. For a
+    /// text, it is the number of tokens. If `None`, the rows are independent of each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u32>,
-    /// Unit of a text that is a token.
+    /// Unit of text that is one token.
     #[serde(default, skip_serializing_if = "Tokens::is_default")]
     pub tokens: Tokens,
-    /// Treatment of edges from a vertex to itself. If `None`, they are dropped, and a store has
-    /// those that it was written with.
+    /// Treatment of edges from a vertex to itself. If `None`, they are dropped, but a store
+    /// (`.eciton` file) keeps those that it contains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_loops: Option<SelfLoops>,
-    /// Name of the column that holds the labels in a table. If `None`, names and positions of the
-    /// columns decide.
+    /// Name of the label column in a table. If `None`, the names and positions of the columns
+    /// determine it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
@@ -130,18 +135,18 @@ pub struct Data {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SelfLoops {
-    /// Self-loops are left out, with their edge features.
+    /// Self-loops are removed, together with their edge features.
     Drop,
-    /// Self-loops are edges like others.
+    /// Self-loops are treated like other edges.
     Keep,
 }
 
 impl SelfLoops {
-    /// All, with their names.
+    /// All treatments, with their names in recipes.
     pub const ALL: [(&'static str, Self); 2] = [("drop", Self::Drop), ("keep", Self::Keep)];
 }
 
-/// Unit of a text that is a token.
+/// Unit of text that is one token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tokens {
@@ -153,7 +158,7 @@ pub enum Tokens {
 }
 
 impl Tokens {
-    /// All, with their names.
+    /// All units, with their names in recipes.
     pub const ALL: [(&'static str, Self); 2] = [("characters", Self::Characters), ("bytes", Self::Bytes)];
 
     fn is_default(&self) -> bool {
@@ -161,11 +166,12 @@ impl Tokens {
     }
 }
 
-/// Maximum number of rows of a sequence.
+/// Maximum number of rows in a sequence.
 pub const MAX_SEQUENCE: u32 = 65_536;
 
 impl Data {
-    /// Returns the number of rows that stay together: the length of a sequence, or 1.
+    /// Returns the number of consecutive rows that must stay together: the length of a sequence, or
+    /// 1 without sequences.
     #[must_use]
     pub fn group(&self) -> u32 {
         self.sequence.unwrap_or(1).max(1)
@@ -194,27 +200,29 @@ impl Default for Data {
     }
 }
 
-/// Rule that chooses the epoch whose model a run writes.
+/// Rule that chooses the epoch whose model the run writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Keep {
-    /// Model of the last epoch.
+    /// The model of the last epoch.
     #[default]
     Last,
-    /// Model with the best validation metric among the evaluated epochs. Of equals it is the first.
+    /// The model with the best validation metric among the evaluated epochs. If several are equal,
+    /// it is the first of them.
     Best,
-    /// Model with the best validation metric, the last of equals. A small validation set has many
-    /// equals, and the first of them are trained too little.
+    /// The model with the best validation metric among the evaluated epochs. If several are equal,
+    /// it is the last of them. On a small validation set many epochs are equal, and the first of
+    /// them are trained too little.
     #[serde(rename = "last-best")]
     LastBest,
 }
 
 impl Keep {
-    /// All, with their names.
+    /// All rules, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("last", Self::Last), ("best", Self::Best), ("last-best", Self::LastBest)];
 
-    /// Name in recipes.
+    /// Returns the name of the rule in recipes.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, keep)| *keep == self).map_or("", |(name, _)| name)
@@ -227,71 +235,73 @@ impl Keep {
     }
 }
 
-/// `[run]`
+/// Section `[run]`: the length of the run, its evaluations, and the division of its work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Random seed of the run, up to 2^63 - 1 (TOML's integers).
+    /// Random seed of the run, up to 2^63 - 1, which is the largest integer of TOML.
     pub seed: u64,
-    /// Number of passes over the graph, at least 1.
+    /// Number of passes over the training data, at least 1.
     pub epochs: u32,
     /// Number of epochs between evaluations. The last epoch is always evaluated. If 0, only the
-    /// last is.
+    /// last epoch is evaluated.
     pub eval_every: u32,
-    /// Metric that models are compared by. If `None`, it is the usual one for the data's task.
+    /// Metric that compares models. If `None`, it is the default metric of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
     /// Number of epochs without a better validation metric after which training stops. If `None`,
-    /// it never stops early for this reason.
+    /// training does not stop early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience: Option<u32>,
-    /// Target at which training stops, after the first evaluated epoch that reaches it. If `None`,
-    /// there is no target.
+    /// Target value of a metric. Training stops after the first evaluated epoch that reaches it. If
+    /// `None`, there is no target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
-    /// Minimum improvement of a metric that `patience` counts as better, in the metric's unit, in
-    /// [0, 1).
+    /// Minimum improvement of the metric that resets `patience`, in the metric's unit, in [0, 1).
     #[serde(default)]
     pub min_delta: f64,
-    /// Rule that chooses the model to write.
+    /// Rule that chooses the epoch whose model the run writes.
     #[serde(default)]
     pub keep: Keep,
-    /// Model file, or run folder, whose weights the run starts from. If `None`, initial weights are
-    /// drawn.
+    /// Model file or run folder with the weights from which the run starts. If `None`, initial
+    /// weights are drawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init: Option<String>,
-    /// Layers, from 0, whose weights are drawn even if `init` is given.
+    /// Layers, numbered from 0, whose initial weights are drawn even if `init` is given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub init_fresh: Vec<u32>,
-    /// Expected SHA-256 of the weights of `init`, hexadecimal. If `None`, any weights are accepted.
+    /// Expected SHA-256 digest of the weights in `init`, in hexadecimal. If `None`, any weights are
+    /// accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init_digest: Option<String>,
-    /// Number of vertex intervals. If `None`, the graph's size decides
-    /// ([`eciton_types::Intervals::default_count`]).
+    /// Number of intervals, which are runs of rows that are scheduled as one unit. If `None`, the
+    /// size of the graph determines it ([`eciton_types::Intervals::default_count`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervals: Option<u32>,
-    /// Number of compute threads. If `None`, it is that of the machine. It never changes a result.
+    /// Number of compute threads. If `None`, it is the number of the machine's cores. It never
+    /// changes a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// True if an autotuner chooses how many of the threads work, with the local executor. A thread
-    /// that gains less than it costs is left to others. It never changes a result.
+    /// True if an autotuner chooses how many threads work, with the local executor. A thread that
+    /// gains less than it costs is left to other processes. It never changes a result.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tune_threads: bool,
-    /// Name of the numeric class of the run. If `None`, it is the best of the processor, or that of
-    /// the deployment. Within a class results are equal bit for bit.
+    /// Name of the numeric class, which is a group of processors with bit-identical results. If
+    /// `None`, it is the best class of the processor, or the class of the deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
-    /// Maximum number of bytes that the run may hold. If `None`, it is the memory of the machine. A
-    /// run that needs more is refused before it allocates.
+    /// Maximum memory of the run, in bytes. If `None`, it is the memory of the machine. A run that
+    /// needs more is refused before it allocates memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Rule that decides when the first layer's gather runs. Results are the same up to rounding.
+    /// Rule that decides whether the first layer's gather runs once or in every epoch. Results are
+    /// the same up to rounding.
     #[serde(default)]
     pub gather_features: GatherFeatures,
-    /// Rule that decides whether the gathers before and after the loss leave out rows that the loss
-    /// does not reach. Results are the same bit for bit.
+    /// Rule that decides whether the gathers next to the loss omit rows that do not affect the
+    /// loss. Results have the same bits.
     #[serde(default)]
     pub labelled_gathers: LabelledGathers,
-    /// Order of vertices in memory during the run. Results are the same up to rounding, and
+    /// Order of vertices in memory during the run. Results are the same up to rounding, and are
     /// reported in the data set's order.
     #[serde(default)]
     pub order: VertexOrder,
@@ -327,31 +337,32 @@ impl Default for Run {
     }
 }
 
-/// `[limits]`. If a limit is `None`, the executor's default is used.
+/// Section `[limits]`: resource limits of a task. If a limit is `None`, the executor's default is
+/// used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Linear memory of a kernel, in bytes.
+    /// Maximum linear memory of a kernel instance, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest_memory_bytes: Option<u64>,
-    /// Matrices of a task on the host, in bytes.
+    /// Maximum size of a task's matrices on the host, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix_bytes: Option<u64>,
-    /// Number of handles of a task.
+    /// Maximum number of host resource handles of a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handles: Option<u32>,
-    /// Data that one host call may copy, in bytes.
+    /// Maximum data that one host call may copy, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_bytes: Option<u64>,
-    /// Work that one host call may do, in multiply-adds.
+    /// Maximum work of one host call, in multiply-adds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_work: Option<u64>,
     /// Time limit of a task, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_ms: Option<u64>,
-    /// Time that a task may wait for rows, in milliseconds.
+    /// Time that a task may wait for its input rows, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
-    /// Maximum number of attempts of a task that fails because of the host.
+    /// Maximum number of attempts of a task that fails because of the host or the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
 }
@@ -363,7 +374,7 @@ impl Limits {
 }
 
 impl Config {
-    /// Checks that the run's executor reads every setting that differs from its default.
+    /// Checks that the executor of the run reads every setting that differs from its default.
     fn check_executor(&self) -> Result<()> {
         let sections = [
             ("executor", changes(&self.executor, &Executor::default())?),
@@ -460,7 +471,8 @@ impl Config {
         Ok(())
     }
 
-    /// Checks that rows within fused stages are rounded like the rows that functions would get.
+    /// Checks that rows within fused stages are not expected to be rounded in transit, because such
+    /// rows are never sent.
     fn check_spans(&self) -> Result<()> {
         let executor = &self.executor;
         let rounds = !executor.kind.is_here() && executor.rows == RowFormat::Bf16;
@@ -476,7 +488,7 @@ impl Config {
         Ok(())
     }
 
-    /// Checks that all settings leave sequences whole.
+    /// Checks that no setting divides sequences.
     fn check_sequences(&self) -> Result<()> {
         let together = |key, found: String, other, other_found: String, remedy| {
             Err(Error::Together { key, found, other, other_found, remedy })
@@ -519,7 +531,7 @@ impl Config {
         Ok(())
     }
 
-    /// Checks that the batch settings agree with the other sections.
+    /// Checks that the batch settings are compatible with the other sections.
     fn check_batch(&self) -> Result<()> {
         self.batch.check()?;
         let together = |key, found: String, other, other_found: String, remedy| {
@@ -541,20 +553,19 @@ impl Config {
         Ok(())
     }
 
-    /// Checks that the settings agree with each other, which no key can check alone. A run calls it
-    /// before it starts.
+    /// Checks conditions that involve several settings. A run calls this function before it starts.
     ///
     /// # Errors
-    /// [`Error::Together`] in these cases:
+    /// Returns [`Error::Together`] in these cases:
     ///
-    /// - a split rule in link prediction, or a split seed without a split rule;
-    /// - settings of `run.init` without it;
-    /// - settings of links without link prediction, or no link to train with;
-    /// - `run.patience`, `run.until`, `run.keep = "best"` or `pipeline.synchronous_at` without
+    /// * a split rule in link prediction, or a split seed without a split rule;
+    /// * settings of `run.init` without `run.init`;
+    /// * settings of links without link prediction, or no link to train with;
+    /// * `run.patience`, `run.until`, `run.keep = "best"` or `pipeline.synchronous_at` without
     ///   evaluations;
-    /// - other settings that exclude each other.
+    /// * other settings that exclude each other.
     ///
-    /// [`Error::Unread`] for a setting that the executor does not read.
+    /// Returns [`Error::Unread`] for a setting that the executor does not read.
     pub fn check(&self) -> Result<()> {
         let run = &self.run;
         let judged = match (run.patience, run.keep) {
@@ -589,8 +600,8 @@ impl Config {
         }
     }
 
-    /// Returns every path that is set, except the data set's: components, a model's weights, a
-    /// profile, the folder of tokens.
+    /// Returns every path in the settings, except that of the data set: components, initial
+    /// weights, a profile, and the folder of tokens.
     pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let (init, profile) = (self.run.init.as_mut(), self.lanes.profile.as_mut());
         let own = self.model.own_kernels_mut();
@@ -598,10 +609,11 @@ impl Config {
         init.into_iter().chain(profile).chain(self.kernels.values_mut()).chain(own)
     }
 
-    /// Returns the configuration as a recipe, defaults included. [`Config::parse`] reads it back.
+    /// Returns the configuration as the text of a recipe, defaults included. [`Config::parse`]
+    /// reads it back.
     ///
     /// # Errors
-    /// [`Error::Write`] for a value that no recipe can hold: a seed above 2^63 - 1.
+    /// Returns [`Error::Write`] for a value that TOML cannot hold, which is a seed above 2^63 - 1.
     pub fn to_toml(&self) -> Result<String> {
         toml::to_string(self).map_err(|error| Error::Write { message: error.to_string() })
     }

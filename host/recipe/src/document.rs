@@ -1,4 +1,5 @@
-//! A TOML text as fields that know their place, and how a field is read as what a key needs.
+//! TOML text as fields with their positions in the text, and conversions of fields to the types of
+//! keys.
 
 use crate::error::{Error, TextPlace};
 use crate::model::MAX_LAYERS;
@@ -6,40 +7,43 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
-/// Largest recipe or model file, in bytes.
+/// Maximum size of a recipe or model file, in bytes.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
 
-/// Maximum number of bytes of a section's name in the path of a key. No section has a longer name.
+/// Maximum length of a section's name in the path of a key, in bytes. All existing sections have
+/// shorter names.
 const MAX_SECTION_BYTES: usize = 256;
 
-/// A key with its value.
+/// Key of a TOML text, with its value and their positions.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
-    /// The last part of the key.
+    /// Last part of the key, without its section.
     pub(crate) name: String,
-    /// The key with its section, for messages. A section of more than [`MAX_SECTION_BYTES`] is cut.
+    /// Key with its section, for messages. The name of a section is cut after
+    /// [`MAX_SECTION_BYTES`].
     pub(crate) path: String,
-    /// Position of the key.
+    /// Position of the key in the text.
     pub(crate) position: Position,
-    /// Position of the value.
+    /// Position of the value in the text.
     pub(crate) value_position: Position,
     pub(crate) value: Found,
 }
 
-/// Position of a key or a value. Lines are counted for errors only: counting them for each key would take
-/// time that grows with the square of the text.
+/// Position of a key or a value. It is a byte range, from which the line is computed only for error
+/// messages. Counting lines for each key would take time that grows with the square of the text's
+/// length.
 #[derive(Clone, Debug)]
 pub(crate) enum Position {
-    /// Bytes of a recipe or model file.
+    /// Byte range in a recipe or model file.
     Text {
         /// Name of the file.
         origin: Arc<str>,
         /// The whole text.
         text: Arc<str>,
-        /// Bytes of the key or the value.
+        /// Bytes of the key or the value in the text.
         bytes: Range<usize>,
     },
-    /// An override on the command line.
+    /// Position in an override on the command line.
     Override(Box<TextPlace>),
 }
 
@@ -53,7 +57,7 @@ impl Position {
     }
 }
 
-/// A value as found.
+/// Value of a field, as parsed from TOML.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Found {
     Integer(i64),
@@ -61,13 +65,13 @@ pub(crate) enum Found {
     Text(String),
     Flag(bool),
     List(Vec<Found>),
-    /// Position within a list of tables -> its fields.
+    /// Table, as its fields.
     Table(Fields),
-    /// A date or a number past TOML's range, as written.
+    /// Date, or a number out of TOML's range, as text.
     Other(String),
 }
 
-/// The fields of a table, in the order of the text.
+/// Fields of a table, in the order of the text.
 #[derive(Clone, Debug)]
 pub(crate) struct Fields(pub(crate) Vec<Field>);
 
@@ -105,7 +109,7 @@ impl std::fmt::Display for Found {
     }
 }
 
-/// Reads a text as fields.
+/// Parses a TOML text into fields. `origin` is the name of the file.
 pub(crate) fn parse(text: &str, origin: &str) -> Result<Fields, Error> {
     if text.len() > MAX_BYTES {
         let (found, most) = (text.len() as u64, MAX_BYTES as u64);
@@ -120,7 +124,8 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<Fields, Error> {
     }
 }
 
-/// Reads `section.key=value`. A value that is not TOML is text, so that paths need no quotes.
+/// Parses an override `section.key=value`. A value that is not TOML is text, so that paths need no
+/// quotes.
 pub(crate) fn parse_override(argument: &str) -> Result<Field, Error> {
     let bad = || Error::Override { argument: argument.chars().take(TextPlace::MAX_LINE).collect() };
     let (path, value) = argument.split_once('=').ok_or_else(bad)?;
@@ -140,7 +145,8 @@ pub(crate) fn parse_override(argument: &str) -> Result<Field, Error> {
     Ok(Field { name: name.to_owned(), path: path.to_owned(), position, value_position, value })
 }
 
-/// Gives all fields within a value the position of the override that the value is part of.
+/// Sets the position of all fields within a value to the position of the override that contains the
+/// value.
 fn relabel(value: &mut Found, path: &str, position: &Position) {
     match value {
         Found::List(items) => {
@@ -159,7 +165,8 @@ fn relabel(value: &mut Found, path: &str, position: &Position) {
     }
 }
 
-/// Returns the first bytes of a section's name, whole characters of at most [`MAX_SECTION_BYTES`].
+/// Returns the start of a section's name, cut to at most [`MAX_SECTION_BYTES`] without splitting a
+/// character.
 fn cut(section: &str) -> &str {
     section.get(..section.floor_char_boundary(MAX_SECTION_BYTES)).unwrap_or_default()
 }
@@ -226,7 +233,8 @@ impl Reader {
 }
 
 impl Field {
-    /// The refusal of this field's value.
+    /// Returns the error for a value that the field does not accept. `allowed` describes the
+    /// accepted values.
     pub(crate) fn refuse(&self, allowed: impl Into<String>) -> Error {
         Error::Value {
             key: self.path.clone(),
@@ -249,7 +257,8 @@ impl Field {
         Ok(u32::try_from(value).unwrap_or(*allowed.end()))
     }
 
-    /// Whole numbers: a list, one by itself, or text with commas between them, as flags have it.
+    /// Returns the value as a list of whole numbers. It may be a list, one number, or text with
+    /// commas between numbers, as command-line flags have it.
     pub(crate) fn integers32(&self, allowed: RangeInclusive<u32>) -> Result<Vec<u32>, Error> {
         let number = |value: &Found| match value {
             Found::Integer(value) => u32::try_from(*value).ok().filter(|v| allowed.contains(v)),
@@ -269,7 +278,8 @@ impl Field {
         })
     }
 
-    /// A number; `check` sees it as the f32 that arithmetic will use.
+    /// Returns the value as a number. `check` receives it rounded to f32, which is the type of the
+    /// arithmetic.
     pub(crate) fn number(&self, allowed: &str, check: fn(f32) -> bool) -> Result<f64, Error> {
         number(&self.value, check).ok_or_else(|| self.refuse(allowed))
     }
@@ -288,7 +298,8 @@ impl Field {
         }
     }
 
-    /// Numbers of layers, from 0: one, a list, or a text with commas between. They come back ascending, each once.
+    /// Returns the value as layer numbers, from 0, in ascending order and without duplicates. It
+    /// may be one number, a list, or text with commas between numbers.
     pub(crate) fn layers(&self) -> Result<Vec<u32>, Error> {
         let last = MAX_LAYERS - 1;
         let refuse = || self.refuse(format!("a list of layers such as [0, 1], each from 0 to {last}"));
@@ -311,7 +322,7 @@ impl Field {
         Ok(layers)
     }
 
-    /// The value, where it is one of these words.
+    /// Returns the value if it is one of these words, and `None` otherwise.
     pub(crate) fn word<'w>(&self, words: &[&'w str]) -> Option<&'w str> {
         match &self.value {
             Found::Text(text) => words.iter().find(|word| *word == text).copied(),
@@ -319,7 +330,7 @@ impl Field {
         }
     }
 
-    /// One of a few words.
+    /// Returns the choice whose name is the value.
     pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Error> {
         let found = match &self.value {
             Found::Text(text) => choices.iter().find(|(name, _)| name == text),
@@ -336,7 +347,7 @@ impl Field {
     }
 }
 
-/// A value as a number, if it is one that `check` takes.
+/// Returns a value as a number if `check` accepts it, and `None` otherwise.
 pub(crate) fn number(value: &Found, check: fn(f32) -> bool) -> Option<f64> {
     let value = match value {
         Found::Integer(value) => *value as f64,

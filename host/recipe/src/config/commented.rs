@@ -1,4 +1,4 @@
-//! The configuration as a recipe that has a comment above each setting.
+//! Writes the configuration as a recipe with a comment above each setting.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,13 @@ use crate::keys;
 const WIDTH: usize = 100;
 
 impl Config {
-    /// Writes [`Config::to_toml`] with a comment above each setting: its meaning and its origin.
-    /// The origin is the result of `from` for the key. If `from` returns `None`, the origin is
-    /// `default` if the value is the default, else `set`.
+    /// Writes the same settings as [`Config::to_toml`], with a comment above each setting. The
+    /// comment has the meaning of the setting and its origin. `from` returns the origin of a key.
+    /// If it returns `None`, the origin is `default` for a value that equals the default, and `set`
+    /// otherwise.
     ///
     /// # Errors
-    /// The errors of [`Config::to_toml`].
+    /// Returns the errors of [`Config::to_toml`].
     pub fn to_commented_toml(&self, from: &dyn Fn(&str) -> Option<String>) -> Result<String> {
         let meanings: BTreeMap<String, String> =
             keys::keys().into_iter().map(|info| (info.key.clone(), info.text())).collect();
@@ -40,7 +41,7 @@ impl Config {
 }
 
 /// Returns the origin of each setting, read from the comments that [`Config::to_commented_toml`]
-/// wrote. A resumed run reports the origins that it recorded at its start.
+/// wrote. A resumed run uses it to report the origins that it recorded at its start.
 #[must_use]
 pub fn origins(text: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
@@ -62,8 +63,8 @@ pub fn origins(text: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// Returns keys with their sections, and the line of each. Only keys of plain sections are
-/// returned.
+/// Returns the keys of a recipe's text with their sections, and the line of each. It skips nested
+/// tables.
 pub(super) fn settings(text: &str) -> impl Iterator<Item = (String, &str)> {
     let mut section = String::new();
     text.lines().filter_map(move |line| {

@@ -1,4 +1,4 @@
-//! Choice of the executor of a configuration.
+//! Selection of the executor in a configuration.
 
 use super::Config;
 use crate::error::{Error, Result};
@@ -6,23 +6,25 @@ use crate::executor::{Emulator, Executor, ExecutorKind};
 use crate::workers::Workers;
 
 impl Config {
-    /// Runs tasks on threads of this machine; see [`Config::run_on`].
+    /// Selects the executor `local`, which runs tasks on threads of this machine (see
+    /// [`Config::run_on`]).
     pub fn run_here(&mut self) {
         self.run_on(ExecutorKind::Local);
     }
 
-    /// Runs tasks on workers; see [`Config::run_on`].
+    /// Selects the executor `workers`, which runs tasks on connected workers (see
+    /// [`Config::run_on`]).
     pub fn run_on_workers(&mut self) {
         self.run_on(ExecutorKind::Workers);
     }
 
-    /// Runs tasks on Lambda; see [`Config::run_on`].
+    /// Selects the executor `lambda`, which runs tasks on AWS Lambda (see [`Config::run_on`]).
     pub fn run_on_lambda(&mut self) {
         self.run_on(ExecutorKind::Lambda);
     }
 
-    /// Runs tasks elsewhere. Settings that only another executor reads are put back to their
-    /// defaults, so that a recipe for functions can be run on this machine.
+    /// Selects an executor. Settings that the new executor does not read are reset to their
+    /// defaults. A recipe for functions can therefore also run on this machine.
     pub fn run_on(&mut self, kind: ExecutorKind) {
         let reads = |key| ExecutorKind::readers(key).is_none_or(|readers| readers.contains(&kind));
         let executor = std::mem::take(&mut self.executor);
@@ -45,11 +47,11 @@ impl Config {
         self.run.tune_threads &= reads("run.tune_threads");
     }
 
-    /// Checks that the run's executor reads a key. `found` is the value of the key, for the
+    /// Checks that the executor of the run reads a key. `found` is the value of the key, for the
     /// message.
     ///
     /// # Errors
-    /// [`Error::Unread`] if the executor does not read the key.
+    /// Returns [`Error::Unread`] if the executor does not read the key.
     pub fn check_read(&self, key: &str, found: &str) -> Result<()> {
         let kind = self.executor.kind;
         match ExecutorKind::readers(key) {

@@ -1,4 +1,4 @@
-//! Conditions that lanes and workers put on the rest of a configuration.
+//! Checks of lanes and workers against the rest of a configuration.
 
 use super::Config;
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use crate::pipeline::{Mode, WeightVersions};
 use crate::workers::Workers;
 
 impl Config {
-    /// Checks that the lane settings agree with the other sections.
+    /// Checks that the lane settings are compatible with the other sections.
     pub(super) fn check_lanes(&self) -> Result<()> {
         self.lanes.check()?;
         let count = self.lanes.lanes.count;
@@ -50,12 +50,13 @@ impl Config {
         }
     }
 
-    /// Returns true if the host has everything that it needs to recompute a lane's task.
+    /// Returns true if the host has all data that it needs to recompute a lane's tasks for an
+    /// audit.
     fn audits_lanes(&self) -> bool {
         !self.workers.own() && self.pipeline.weights() == WeightVersions::Latest
     }
 
-    /// Checks the worker settings, if the executor runs tasks on workers.
+    /// Checks the worker settings, if workers run the tasks.
     pub(super) fn check_workers(&self) -> Result<()> {
         let together = |key, found: String, other, other_found: &str, remedy| {
             Err(Error::Together { key, found, other, other_found: other_found.to_owned(), remedy })
@@ -94,31 +95,33 @@ impl Config {
         }
     }
 
-    /// Returns true if the workers of lanes hold the sums of gradients until the update. If the
+    /// Returns true if the workers of lanes store the sums of gradients until the update. If the
     /// host has the parameters, rounds must not overlap, because a failed worker's sums are
-    /// recomputed from the round's rows. Only in rounds that an audit draws are the sums sent to
-    /// the host, which compares them.
+    /// recomputed from the round's rows. The sums are sent to the host only in rounds that are
+    /// audited.
     #[must_use]
     pub fn sums_stay(&self) -> bool {
         let one_version = self.pipeline.gradient_versions() == 1;
         self.has_worker_lanes() && (self.workers.own() || one_version)
     }
 
-    /// Returns the lanes whose rows are stored for as many micro-batches as are in flight. There
-    /// are none if lanes are workers: after a failure a lane may exceed its cap, and steps may be
-    /// repeated from the rows of the update ([`Config::sums_stay`]).
+    /// Returns the lanes for which a worker stores the rows of the micro-batches in flight only.
+    /// Without this limit, rows of all micro-batches of a round are stored. If lanes are workers,
+    /// the result has no lanes. After a failure a lane may exceed its cap, and steps may be
+    /// repeated from the rows of the whole update ([`Config::sums_stay`]).
     #[must_use]
     pub fn ring_lanes(&self) -> Lanes {
         if self.has_worker_lanes() { Lanes::default() } else { self.lanes.lanes }
     }
 
-    /// Returns true if lanes are workers.
+    /// Returns true if each lane (share of the pipeline) runs on a worker.
     #[must_use]
     pub fn has_worker_lanes(&self) -> bool {
         self.executor.kind.has_workers() && self.lanes.lanes.count > 0
     }
 
-    /// Checks that the settings of workers that own parameters agree with the other sections.
+    /// Checks that the settings of workers that own parameters are compatible with the other
+    /// sections.
     fn check_owned(&self) -> Result<()> {
         let together = |other, other_found: &str, remedy| {
             let (key, found) = ("workers.owner", "\"worker\"".to_owned());

@@ -1,21 +1,21 @@
-//! `data.normalise_features`: the scale that features are brought to before a run.
+//! Setting `data.normalise_features`: the normalisation of features before a run.
 
 use serde::{Deserialize, Serialize};
 
-/// The scale that features are brought to.
+/// Normalisation of the features before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NormaliseFeatures {
-    /// None: they stay as they are.
+    /// The features are unchanged.
     None,
     /// Each row is divided by its sum.
     Rows,
-    /// Each column has the mean 0 and the deviation 1 over the training rows.
+    /// Each column is shifted and scaled to mean 0 and standard deviation 1 over the training rows.
     Columns,
 }
 
 impl NormaliseFeatures {
-    /// All, with their names.
+    /// All normalisations, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("none", Self::None), ("rows", Self::Rows), ("columns", Self::Columns)];
 }

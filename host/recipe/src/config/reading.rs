@@ -1,4 +1,4 @@
-//! Reading of recipes and of overrides into a configuration.
+//! Parsing of recipes and overrides into a configuration.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,23 @@ use crate::error::Result;
 use crate::keys;
 
 impl Config {
-    /// Returns the defaults, overwritten by a recipe. `origin` is the recipe's name, for messages.
+    /// Parses a recipe. Settings that it does not give have their defaults. `origin` is the
+    /// recipe's name, for messages.
     ///
     /// # Errors
-    /// [`crate::Error::Syntax`] for a text that is not TOML, [`crate::Error::UnknownKey`] for a key that nothing
-    /// reads, and [`crate::Error::Value`] for a value out of range. All of them name the line.
-    /// [`crate::Error::TooMany`] for a text of more than 1 MiB.
+    /// Returns [`crate::Error::Syntax`] for a text that is not TOML, [`crate::Error::UnknownKey`]
+    /// for a key that does not exist, and [`crate::Error::Value`] for a value out of range. These
+    /// messages name the line. Returns [`crate::Error::TooMany`] for a text of more than 1 MiB.
     pub fn parse(text: &str, origin: &str) -> Result<Self> {
         let mut config = Self::default();
         config.apply(text, origin)?;
         Ok(config)
     }
 
-    /// Overwrites the settings that a recipe gives. On an error nothing changes.
+    /// Replaces the settings that a recipe gives. If there is an error, nothing changes.
     ///
     /// # Errors
-    /// The errors of [`Config::parse`].
+    /// Returns the errors of [`Config::parse`].
     pub fn apply(&mut self, text: &str, origin: &str) -> Result<()> {
         let fields = document::parse(text, origin)?;
         let mut changed = self.clone();
@@ -34,12 +35,12 @@ impl Config {
         Ok(())
     }
 
-    /// Sets one `section.key=value`. The value is read as TOML, or as text if it is not TOML. On an
-    /// error nothing changes.
+    /// Applies one override, `section.key=value`. The value is read as TOML. If it is not valid
+    /// TOML, it is read as text. If there is an error, nothing changes.
     ///
     /// # Errors
-    /// The errors of [`Config::parse`], and [`crate::Error::Override`] for an argument that is not
-    /// `section.key=value`.
+    /// Returns [`crate::Error::Override`] for an argument that is not `section.key=value`, and the
+    /// errors of [`Config::parse`].
     pub fn set(&mut self, argument: &str) -> Result<()> {
         let mut changed = self.clone();
         let field = document::parse_override(argument)?;
@@ -59,11 +60,10 @@ impl Config {
 }
 
 impl Config {
-    /// Reads a recipe, and records its keys as asked for. `origin` is the recipe's name, for
-    /// messages.
+    /// Parses a recipe like [`Config::parse`], and records its keys as set by the user.
     ///
     /// # Errors
-    /// The errors of [`Config::parse`].
+    /// Returns the errors of [`Config::parse`].
     pub fn parse_asked(text: &str, origin: &str) -> Result<Self> {
         let mut config = Self::parse(text, origin)?;
         for section in document::parse(text, origin)?.0 {
@@ -77,11 +77,11 @@ impl Config {
         Ok(config)
     }
 
-    /// Records the choices of an earlier run with this configuration. `origins` are those of the
-    /// run's `config.toml` ([`super::origins`]).
+    /// Restores the choices of an earlier run that had this configuration. `origins` has the
+    /// origins in that run's `config.toml` ([`super::origins`]).
     ///
     /// # Errors
-    /// The errors of [`Config::to_toml`].
+    /// Returns the errors of [`Config::to_toml`].
     pub fn recall_choices(&mut self, origins: &BTreeMap<String, String>) -> Result<()> {
         let text = self.to_toml()?;
         self.choices.made.extend(settings(&text).filter_map(|(key, line)| {
@@ -91,11 +91,11 @@ impl Config {
         Ok(())
     }
 
-    /// Makes a setting unless its key was asked for or the other settings exclude it. Returns true
-    /// if the setting was made.
+    /// Applies a choice from the data, unless the user set the key or the other settings exclude
+    /// the value. Returns true if the choice was applied.
     ///
     /// # Errors
-    /// A key or a value that does not exist.
+    /// Returns an error if the key or the value does not exist.
     pub fn choose(&mut self, choice: Choice) -> Result<bool> {
         if self.choices.is_asked(&choice.key) {
             return Ok(false);
