@@ -516,10 +516,10 @@ mod tests {
         let wanted = "7 on the host; 500 asked for, 3 given: the account may run 3 functions at once\n";
         assert!(shown(&one).contains(wanted), "{}", shown(&one));
         (helpers.auto, helpers.least, helpers.last, helpers.changes) = (true, 0, 1, 2);
-        helpers.why = "nothing is left to try".to_owned();
+        helpers.why = "no untested number remains".to_owned();
         one.helpers = Some(helpers);
         let wanted =
-            "at work|0 to 3 functions, 1 at last after 2 changes (nothing is left to try); 1,200 tasks";
+            "at work|0 to 3 functions, 1 at last after 2 changes (no untested number remains); 1,200 tasks";
         assert!(shown(&one).contains(wanted), "{}", shown(&one));
     }
 

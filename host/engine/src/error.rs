@@ -7,7 +7,7 @@ use eciton_types::StageId;
 #[non_exhaustive]
 pub enum Error {
     /// A setting is out of range.
-    #[error("{what}: found {found}, allowed are {least} to {most}")]
+    #[error("{what}: found {found}, expected {least} to {most}")]
     Setting {
         /// The setting.
         what: &'static str,
@@ -19,7 +19,7 @@ pub enum Error {
         most: u64,
     },
     /// The ratio of deadlines to the average time is out of range or not a number.
-    #[error("deadlines of {found} times the average: allowed are more than 1 to {most}")]
+    #[error("deadline ratio: found {found}, expected more than 1 and at most {most}")]
     Ratio {
         /// Its value.
         found: f64,
@@ -33,7 +33,7 @@ pub enum Error {
         message: String,
     },
     /// A stage reads a stage that does not precede it.
-    #[error("stage {stage} of the program needs stage {needs}, which does not come before it")]
+    #[error("stage {stage} of the program needs stage {needs}, which does not precede it")]
     Order {
         /// The stage.
         stage: StageId,

@@ -15,7 +15,7 @@ pub enum Error {
     Program(eciton_program::Error),
     /// A model that no plan fits on a machine.
     #[error(
-        "no plan fits: {what} needs {} and has {}, {} short; {remedy}",
+        "no plan fits into memory: {what} needs {} but has {} ({} too little); {remedy}",
         bytes(*.need), bytes(*.have), bytes(need.saturating_sub(*.have))
     )]
     Short {

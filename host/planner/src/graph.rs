@@ -74,7 +74,7 @@ impl Graph {
         let wrong =
             |reason: String| Err(Error::from(Refused::Content { what: "a graph of operators", reason }));
         if operators.is_empty() {
-            return wrong("no operator, where one is needed at least".to_owned());
+            return wrong("found no operator, expected at least one".to_owned());
         }
         if operators.len() > MAX_OPERATORS {
             let (found, most) = (operators.len() as u64, MAX_OPERATORS as u64);
@@ -86,7 +86,7 @@ impl Graph {
             operator.reads.dedup();
             if let Some(read) = operator.reads.iter().find(|&&read| read >= at) {
                 return wrong(format!(
-                    "operator {at}, {}, reads operator {read}, which is not before it",
+                    "operator {at}, {}, reads operator {read}, which does not precede it",
                     operator.name
                 ));
             }
@@ -95,14 +95,16 @@ impl Graph {
                 [forward.call, forward.row, backward.call, backward.row, *weights, *kept, *output, *data];
             if let Some(figure) = figures.into_iter().find(|figure| !(figure.is_finite() && *figure >= 0.0)) {
                 return wrong(format!(
-                    "operator {at}, {}, has {figure} where a figure of at least 0 is needed",
+                    "operator {at}, {}, has the value {figure}, expected a number of at least 0",
                     operator.name
                 ));
             }
             operator.reads.iter().for_each(|&read| readers[read].push(at));
         }
         if operators.iter().all(|of| (of.forward + of.backward).on(1.0) == 0.0) {
-            return wrong("no operator takes any time, where one has to".to_owned());
+            return wrong(
+                "all operators take 0 seconds, expected a time above 0 for at least one".to_owned(),
+            );
         }
         Ok(Self { operators, readers })
     }

@@ -57,18 +57,18 @@ impl Machine {
         }
         let wrong = |reason: String| Err(Error::from(Refused::Content { what: "a machine", reason }));
         if self.lanes.is_empty() {
-            return wrong("no lane, where one is needed at least".to_owned());
+            return wrong("found no lane, expected at least one".to_owned());
         }
         for (at, lane) in self.lanes.iter().enumerate() {
             let figures = [("pace", lane.pace), ("link", lane.link), ("memory", lane.memory.unwrap_or(1.0))];
             if let Some((name, figure)) = figures.into_iter().find(|&(_, figure)| !is_above_zero(figure)) {
-                return wrong(format!("lane {at} has a {name} of {figure}: take a number above 0"));
+                return wrong(format!("lane {at} has a {name} of {figure}: set a number above 0"));
             }
         }
         let host = self.host.map_or([1.0, 1.0], |host| [host.link, host.memory.unwrap_or(1.0)]);
         match host.into_iter().find(|&figure| !is_above_zero(figure)) {
             Some(figure) => {
-                wrong(format!("the host has a link or memory of {figure}: take a number above 0"))
+                wrong(format!("the host has a bandwidth or memory of {figure}: set a number above 0"))
             }
             None => Ok(()),
         }
@@ -138,29 +138,33 @@ impl Wanted {
     /// Checks that plans with these constraints can exist for a machine.
     pub(super) fn check(&self, machine: &Machine, operators: usize) -> Result<()> {
         machine.check()?;
-        let wrong = |reason: String| Err(Error::from(Refused::Content { what: "a wish for a plan", reason }));
+        let wrong = |reason: String| {
+            Err(Error::from(Refused::Content { what: "a valid request for a plan", reason }))
+        };
         if self.rows == 0 {
-            return wrong("0 rows of an update: take 1 at least".to_owned());
+            return wrong("found 0 rows of an update: set at least 1".to_owned());
         }
         if self.schedules.is_empty() {
-            return wrong("no schedule to choose from: name one at least".to_owned());
+            return wrong("found no schedule to choose from: name at least one".to_owned());
         }
         let chunks = self.schedules.iter().map(|&schedule| self.chunks(schedule)).max().unwrap_or(1);
         if chunks as usize > operators {
             return wrong(format!(
-                "{chunks} runs of stages a lane (lanes.chunks) of {operators} operators: take as many runs at most, or \
-                 more layers"
+                "lanes.chunks is {chunks}, but the model has {operators} operators: set lanes.chunks to at most \
+                 {operators}, or use more layers"
             ));
         }
         if !(self.copies.is_finite() && self.copies >= 0.0) {
-            return wrong(format!("{} copies of the weights: take a number of at least 0", self.copies));
+            return wrong(format!("found {} copies of the weights: set a number of at least 0", self.copies));
         }
         let times = [self.work.step, self.work.update];
         if let Some(time) = times.into_iter().find(|time| !(time.is_finite() && *time >= 0.0)) {
-            return wrong(format!("{time} seconds of the host's thread: take a number of at least 0"));
+            return wrong(format!("found {time} seconds of the host's thread: set a number of at least 0"));
         }
         if let Some(link) = self.work.data.filter(|&link| !is_above_zero(link)) {
-            return wrong(format!("a link of {link} bytes a second for the data: take a number above 0"));
+            return wrong(format!(
+                "found a bandwidth of {link} bytes per second for the data: set a number above 0"
+            ));
         }
         for Shape { depth, micro, .. } in self.shapes(machine) {
             let (what, stages) = ("steps of a prediction", u64::from(depth) * u64::from(chunks));
@@ -171,8 +175,8 @@ impl Wanted {
         }
         if self.shapes(machine).next().is_none() {
             return wrong(format!(
-                "widths {:?} and {:?} micro-batches of {} rows on {} lanes: have a width of at most as many \
-                 lanes, and a multiple of it, of at most as many rows, as micro-batches",
+                "widths {:?} and {:?} micro-batches of {} rows on {} lanes: set a width of at most the number of \
+                 lanes, and a number of micro-batches that is a multiple of the width and at most the number of rows",
                 self.widths,
                 self.micro,
                 self.rows,

@@ -73,7 +73,7 @@ pub fn published(name: &str, speed: Speed) -> Result<Graph> {
         other => match layers(other) {
             Some((count, width)) => made.layers(count, width),
             None => {
-                let reason = format!("{other:?}: take one of {}, or layers-LxW", NAMES.join(", "));
+                let reason = format!("{other:?}: use one of {}, or layers-LxW", NAMES.join(", "));
                 return Err(Error::from(Refused::Content { what: "a published model", reason }));
             }
         },

@@ -31,14 +31,14 @@ pub(crate) fn not_on_lanes(program: &Program, stage: &Stage) -> (&'static str, S
         Some(norm) => (
             "model.norm",
             format!("\"{norm}\" in layer {layer} ({kind})"),
-            "such a norm waits for the rows of all intervals or of a whole micro-batch, and lanes compute rows one by \
-             one: set norm = \"layer\", \"rms\" or \"l2\", which read one row, or leave lanes out (lanes.count = 0)",
+            "set norm = \"layer\", \"rms\" or \"l2\", which normalise each row separately, or set lanes.count = 0: \
+             this norm needs all rows of a micro-batch at once, or the rows of all of them",
         ),
         None => (
             "model",
-            format!("one whose layer {layer} ({kind}) reads rows of other intervals"),
-            "lanes run models without a graph: leave lanes out (lanes.count = 0), or have layers that read one row, \
-             for instance linear, conv2d or transformer",
+            format!("a model whose layer {layer} ({kind}) reads rows of other vertices"),
+            "use layers that do not read the graph, for instance linear, conv2d or transformer, or set \
+             lanes.count = 0: lanes run models without a graph",
         ),
     }
 }
@@ -84,19 +84,19 @@ impl Placement {
                 let (key, found, other) = ("lanes.cut", format!("{:?}", settings.cut), "model.layers");
                 let other_found = format!("{} layers, from 0", program.model.layers.len());
                 let remedy =
-                    "name the first layer of each lane: a rising list, and each below the number of layers";
+                    "list the first layer of each lane, in ascending order and below the number of layers";
                 return Err(Error::from(Refused::Together { key, found, other, other_found, remedy }));
             }
-            let forward = format!("{end} stages forward");
+            let forward = format!("{end} forward stages");
             if settings.lanes.chunks() > 1 {
                 let found =
-                    format!("{} in each of {} lanes", settings.lanes.chunks(), settings.lanes.depth());
-                let remedy = "have at most as many runs of stages (lanes of a replica times lanes.chunks) as the model has \
-                     stages forward: fewer lanes or chunks, or more layers";
+                    format!("{} on each of {} lanes", settings.lanes.chunks(), settings.lanes.depth());
+                let remedy = "use fewer lanes or chunks, or more layers: the model must have at least as many forward \
+                     stages as a replica has lanes times lanes.chunks";
                 let (key, other, other_found) = ("lanes.chunks", "model", forward);
                 return Err(Error::from(Refused::Together { key, found, other, other_found, remedy }));
             }
-            let remedy = "have at most as many lanes of a replica as the model has stages forward";
+            let remedy = "use fewer lanes, or more layers: the model must have at least as many forward stages as a replica has lanes";
             return refuse("model", forward, remedy);
         };
         Ok(Self::with(program, end, &firsts, settings.lanes.depth()))
@@ -167,7 +167,7 @@ impl Placement {
         };
         let depth = settings.lanes.depth();
         if settings.recompute.iter().any(|&lane| lane >= depth) {
-            let remedy = "name lanes of one replica, from 0";
+            let remedy = "list lanes of one replica, numbered from 0";
             return refuse("lanes.count", format!("{depth} lanes of a replica"), remedy);
         }
         let end = program.loss().map_or(program.stages.len(), StageId::index);
@@ -185,8 +185,8 @@ impl Placement {
             let (forward, back): (Vec<usize>, Vec<usize>) = alike.partition(|&at| starts(at) < end);
             let ([forward], [backward]) = (&forward[..], &back[..]) else {
                 let found = format!("lane {} has {} tasks", lane.unwrap_or(0), forward.len() + back.len());
-                let remedy = "leave the lane out: one whose layers are not in a row has several tasks, each of \
-                              which would compute all again";
+                let remedy = "remove the lane from lanes.recompute: its layers are not consecutive, so it has several \
+                              tasks, each of which would recompute all layers";
                 return refuse("model", found, remedy);
             };
             again.push((*backward, *forward));

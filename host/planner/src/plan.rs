@@ -129,14 +129,17 @@ impl Plan {
         let stages = self.stages.iter().filter(|stage| stage.recompute).count();
         let others = best.stages.iter().filter(|stage| stage.recompute).count();
         let again = match stages > others {
-            true => format!("; {stages} of its stages go forward again, against {others}"),
+            true => format!("; {stages} of its stages recompute forward rows, against {others}"),
             false => String::new(),
         };
         let cause = if percent <= 0.0 {
-            format!("it is as quick, found later; both take {} a round", seconds(self.round_seconds))
+            format!(
+                "it is equally fast but was found later; both take {} per round",
+                seconds(self.round_seconds)
+            )
         } else if work >= waits {
             let (own, other) = (seconds(self.slowest_seconds), seconds(best.slowest_seconds));
-            format!("its slowest lane works {own} a round, against {other}{again}")
+            format!("its slowest lane computes for {own} per round, against {other}{again}")
         } else {
             let update = self.update_seconds - best.update_seconds;
             let (own, other) = (seconds(self.waits()), seconds(best.waits()));
@@ -150,7 +153,7 @@ impl Plan {
                     format!(" (bubble {:.1} % against {:.1} %)", 100.0 * self.bubble, 100.0 * best.bubble)
                 }
             };
-            format!("its slowest lane waits {own} a round, against {other}{of}")
+            format!("its slowest lane waits {own} per round, against {other}{of}")
         };
         format!("{:.1} % slower: {cause}", percent.max(0.0))
     }

@@ -149,7 +149,7 @@ impl<'a> Search<'a> {
                 what: "the host, with its versions of the weights and rows between stages,".to_owned(),
                 need: least.ceil() as u64,
                 have: have as u64,
-                remedy: "give the host more memory, or take fewer stages, smaller micro-batches or 1f1b",
+                remedy: "give the host more memory, or use fewer stages, smaller micro-batches or the schedule 1f1b",
             };
         }
         let mut worst: Option<(f64, Candidate<'a>)> = None;
@@ -179,9 +179,9 @@ impl<'a> Search<'a> {
                 (format!("lane {at}, with operators `{first}` to `{last}`,"), need, have)
             });
         let remedy = match self.wanted.recompute {
-            true => "take more lanes, lanes of more memory, or smaller micro-batches",
+            true => "use more lanes, lanes with more memory, or smaller micro-batches",
             false => {
-                "allow recomputation, or take more lanes, lanes of more memory, or smaller micro-batches"
+                "allow recomputation, or use more lanes, lanes with more memory, or smaller micro-batches"
             }
         };
         Error::Short { what, need: need.ceil() as u64, have: have as u64, remedy }

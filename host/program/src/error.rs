@@ -13,7 +13,7 @@ pub enum Error {
     #[error(transparent)]
     Recipe(#[from] eciton_recipe::Error),
     /// The settings give initial values for a parameter that the model does not have.
-    #[error("`{key}` names the parameter {name:?}, which is not there: leave it out, or take one of {known}")]
+    #[error("`{key}` names the parameter {name:?}, which does not exist: remove it, or use one of {known}")]
     NoParameter {
         /// Key of the setting that names the parameter.
         key: String,
@@ -23,7 +23,7 @@ pub enum Error {
         known: String,
     },
     /// A layer does not fit its position in a chain of convolutions.
-    #[error("layer {layer} of the chain {found}, but needs {wanted}")]
+    #[error("layer {layer} of the chain {found}, but it needs {wanted}")]
     Chain {
         /// Index of the layer in the chain, from 0.
         layer: usize,
@@ -52,9 +52,7 @@ pub enum Error {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The signature of a kernel does not fit the kernel's position in the program.
-    #[error(
-        "kernel `{kernel}` (layer {layer}): {what} {found}, but its place in the program needs {expected}"
-    )]
+    #[error("kernel `{kernel}` (layer {layer}): {what} {found}, but the model needs {expected}")]
     SignatureMismatch {
         /// Name of the kernel.
         kernel: String,

@@ -55,7 +55,7 @@ impl FusedStages {
                 let ascending = firsts.windows(2).all(|pair| pair[0] < pair[1]);
                 if firsts.first() != Some(&0) || !ascending || firsts.last().is_none_or(|&last| last >= count)
                 {
-                    let remedy = "name stages in order from 0, as `eciton plan` counts them, or say \"auto\"";
+                    let remedy = "list stage numbers of `eciton plan` in ascending order from 0, or set executor.fuse = \"auto\"";
                     return Err(refused(&firsts, format!("{count} stages"), remedy));
                 }
                 firsts
@@ -68,11 +68,11 @@ impl FusedStages {
                 run.clone().find(|&at| !may_be_inside(program, at) || !is_alike(program, run.start, at))
             {
                 let name = program.stages.get(stage).map_or("", |stage| &stage.name);
-                let remedy = "let a stage that reads rows of other intervals, or that no function does, be a run of its own";
+                let remedy = "list the stage and the one after it: a stage that reads rows of other intervals, or runs on the host only, cannot be fused";
                 return Err(refused(&firsts, format!("stage {stage}, {name}"), remedy));
             }
             if !run.clone().any(|at| is_kernel(program, at)) {
-                let remedy = "have a kernel in each run of several stages";
+                let remedy = "fuse gathers only together with a kernel";
                 return Err(refused(&firsts, format!("only gathers in stages {run:?}"), remedy));
             }
         }

@@ -51,13 +51,13 @@ pub(crate) fn training(
     if found != [model.features, model.classes] || shape.rows == 0 {
         return Err(Error::from(Refused::Data {
             found: format!("{} rows, {} features and {} classes", shape.rows, found[0], found[1]),
-            allowed: "at least one row, and the features and classes that it was resolved for",
+            allowed: "at least one row, and the features and classes for which it was resolved",
         }));
     }
     if shape.group == 0 || !shape.rows.is_multiple_of(shape.group) {
         return Err(Error::from(Refused::Data {
             found: format!("{} rows in groups of {}", shape.rows, shape.group),
-            allowed: "whole groups of one row and more",
+            allowed: "whole groups of at least one row",
         }));
     }
     let mut lowering = Lowering::new(model.clone(), shape, rewrites, open, true);
@@ -270,7 +270,7 @@ impl<'o> Lowering<'o> {
                     kernel: kernel.to_owned(),
                     layer,
                     what: "parameters",
-                    found: format!("give the name {name} twice"),
+                    found: format!("have the name {name} twice"),
                     expected: "each name once".to_owned(),
                 });
             }
@@ -597,7 +597,7 @@ fn check(
         kept.chain(passed).find(|(_, rows)| rows.width().is_none_or(|width| width == 0))
     {
         let found = format!("{:?} have the extents {:?}", rows.name, rows.extents);
-        return refuse(what, found, "1 to 2^32 - 1 values a row".to_owned());
+        return refuse(what, found, "1 to 2^32 - 1 values per row".to_owned());
     }
     if let Some(spec) = signature.parameters.iter().find(|spec| spec.values().is_none_or(|count| count == 0))
     {
@@ -607,7 +607,7 @@ fn check(
     let most = signature.parameters.len().max(signature.kept.len());
     if most > MAX_PARTS {
         let found = format!("are {most}");
-        return refuse("parameters or kept rows", found, format!("at most {MAX_PARTS}"));
+        return refuse("parameters or stashed rows", found, format!("at most {MAX_PARTS}"));
     }
     Ok(())
 }

@@ -142,7 +142,7 @@ impl Default for Profile {
     fn default() -> Self {
         Self {
             version: PROFILE_VERSION,
-            source: "built in: figures of the design notes and estimates, not measured on your machines"
+            source: "built in: measurements of the design notes and estimates, not measured on your machines"
                 .to_owned(),
             host: HostPace {
                 seconds_per_flop: 1.0 / 134e9,
@@ -201,12 +201,12 @@ impl Profile {
             ]
         });
         if let Some(figure) = paces.into_iter().chain(stages).find(|f| !(f.is_finite() && *f >= 0.0)) {
-            return wrong(format!("{figure} where a figure of at least 0 is needed"));
+            return wrong(format!("found {figure}, expected a number of at least 0"));
         }
         let mut seen: Vec<StageId> = self.stages.iter().map(|stage| stage.stage).collect();
         seen.sort_unstable();
         match seen.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => wrong(format!("stage {} is given twice", pair[0])),
+            Some(pair) => wrong(format!("stage {} is listed twice", pair[0])),
             None => Ok(()),
         }
     }
@@ -229,7 +229,7 @@ impl Profile {
             let stage = stages.get_mut(measured.stage.index()).ok_or_else(|| {
                 Error::from(Refused::Content {
                     what: "a task profile of this program",
-                    reason: format!("stage {} of a program of {known} stages", measured.stage),
+                    reason: format!("stage {} does not exist in a program of {known} stages", measured.stage),
                 })
             })?;
             *stage = *measured;
@@ -252,7 +252,7 @@ impl Profile {
         Err(Error::from(Refused::Content {
             what: "a task profile of this program",
             reason: format!(
-                "stage {at} is {} there and {} here; leave `stages` out of the profile to go by its paces",
+                "stage {at} is {} in the profile and {} in the program; remove `stages` from the profile to use only its paces",
                 name(measured),
                 name(&own)
             ),
@@ -351,7 +351,10 @@ mod tests {
             |widths| Profile { program: program_of(widths), stages: vec![measured], ..Profile::default() };
         assert_eq!(of(2).stages(&program, 1.0).unwrap()[2].flops_per_row, 5.0);
         let other = of(3).stages(&program, 1.0).unwrap_err().to_string();
-        assert!(other.contains("stage 4 is `linear 2 forward` there and `head 2 loss` here"), "{other}");
+        assert!(
+            other.contains("stage 4 is `linear 2 forward` in the profile and `head 2 loss` in the program"),
+            "{other}"
+        );
         assert!(Profile { stages: vec![], ..of(3) }.stages(&program, 1.0).is_ok(), "paces are of any");
         let old = Profile { version: 0, ..Profile::default() };
         assert!(old.check().unwrap_err().to_string().contains("version 0"));

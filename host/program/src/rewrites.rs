@@ -148,22 +148,22 @@ impl Rewrites {
             let (found, allowed) = match (first.kind.feature_gather(), &first.kind) {
                 (None, LayerKind::Gin { .. }) => (
                     "run.gather_features = \"once\" with `train_epsilon` in the first layer".to_owned(),
-                    "either, but not both: what is gathered would be weighed anew in each epoch",
+                    "only one of the two: a trained epsilon changes the gathered rows in each epoch",
                 ),
                 (None, kind) => (
                     format!("run.gather_features = \"once\" with a first layer of kind `{}`", kind.name()),
-                    "a first layer that is `gcn`, `sage` of the mean, `gin` or `sgc`, or run.gather_features = \"auto\"",
+                    "a first layer of kind `gcn`, `sage` with the mean, `gin` or `sgc`, or run.gather_features = \"auto\"",
                 ),
                 (Some(_), _) if first.dropout == 0.0 => (
                     "run.gather_features = \"once\" with several layers that read the features".to_owned(),
-                    "a first layer that alone reads them, or run.gather_features = \"auto\"",
+                    "only one layer that reads the features, or run.gather_features = \"auto\"",
                 ),
                 (Some(_), _) => (
                     format!(
                         "run.gather_features = \"once\" with dropout {} before the first layer",
                         first.dropout
                     ),
-                    "either, but not both: with dropout the gathered features differ from epoch to epoch; set the first layer's dropout to 0",
+                    "only one of the two, because dropout changes the gathered features in each epoch: set the first layer's dropout to 0",
                 ),
             };
             return Err(Error::from(Refused::Data { found, allowed }));

@@ -180,8 +180,8 @@ impl Batch {
                 key: "batch.fan_out",
                 found: format!("{many:?}"),
                 other: "model",
-                other_found: format!("{} gathers one behind the other", hops + saved),
-                remedy: "give one number for every gather, from the loss on, or one for all",
+                other_found: format!("{} consecutive gathers", hops + saved),
+                remedy: "give one number for all gathers, or a list with one number for each, starting at the output layer",
             }),
         }
     }
@@ -197,7 +197,11 @@ impl Batch {
             Err(Error::Together { key, found, other: "batch.sampler", other_found, remedy })
         };
         if self.micro != usual.micro && !self.is_on() {
-            return unread("batch.micro", self.micro.to_string(), "say batch.rows, the rows of an update");
+            return unread(
+                "batch.micro",
+                self.micro.to_string(),
+                "set batch.rows to the number of rows of an update",
+            );
         }
         if let Some(rows) = self.rows.filter(|&rows| rows < self.micro) {
             return Err(Error::Together {
@@ -205,41 +209,41 @@ impl Batch {
                 found: self.micro.to_string(),
                 other: "batch.rows",
                 other_found: rows.to_string(),
-                remedy: "have at least one row for each part",
+                remedy: "set batch.rows to at least one row for each micro-batch",
             });
         }
         if sampler == Sampler::Parts && self.rows.is_some() {
-            let remedy = "leave batch.rows out: each update takes all parts, batch.micro of them";
+            let remedy = "remove batch.rows: each update reads all batch.micro parts";
             return unread("batch.rows", self.rows.unwrap_or(0).to_string(), remedy);
         }
         if sampler.is_induced() && self.rows.is_none() {
-            let remedy = "say how many vertices an update has, for instance batch.rows = 9000";
+            let remedy = "set the number of vertices of an update, for instance batch.rows = 9000";
             return unread("batch.rows", "left out".to_owned(), remedy);
         }
         let hops = matches!(sampler, Sampler::Neighbours | Sampler::ShadowKhop);
         if self.fan_out != usual.fan_out && !hops {
-            let remedy = "leave it out, or say batch.sampler = \"neighbours\" or \"shadow-khop\"";
+            let remedy = "remove batch.fan_out, or set batch.sampler = \"neighbours\" or \"shadow-khop\"";
             return unread("batch.fan_out", format!("{:?}", self.fan_out), remedy);
         }
         if let Some(frontier) = self.frontier.filter(|_| sampler != Sampler::Frontier) {
-            let remedy = "leave it out, or say batch.sampler = \"frontier\"";
+            let remedy = "remove batch.frontier, or set batch.sampler = \"frontier\"";
             return unread("batch.frontier", frontier.to_string(), remedy);
         }
         if self.walk_length != usual.walk_length && sampler != Sampler::Walk {
-            let remedy = "leave it out, or say batch.sampler = \"walk\"";
+            let remedy = "remove batch.walk_length, or set batch.sampler = \"walk\"";
             return unread("batch.walk_length", self.walk_length.to_string(), remedy);
         }
         if (self.normalise, self.coverage) != (usual.normalise, usual.coverage) && !sampler.is_induced() {
             let found = format!("{}, batch.coverage {}", self.normalise, self.coverage);
-            let remedy = "leave both out, or say a sampler that draws vertices, for instance \"walk\"";
+            let remedy = "remove both keys, or set a sampler that draws vertices, for instance batch.sampler = \"walk\"";
             return unread("batch.normalise", found, remedy);
         }
         if self.masks != usual.masks && self.drop_edges == 0.0 {
-            let remedy = "leave it out, or say batch.drop_edges with sampler \"parts\"";
+            let remedy = "remove batch.masks, or set batch.drop_edges and batch.sampler = \"parts\"";
             return unread("batch.masks", self.masks.to_string(), remedy);
         }
         if self.drop_edges != usual.drop_edges && sampler != Sampler::Parts {
-            let remedy = "leave it out, or say batch.sampler = \"parts\"";
+            let remedy = "remove batch.drop_edges, or set batch.sampler = \"parts\"";
             return unread("batch.drop_edges", self.drop_edges.to_string(), remedy);
         }
         Ok(())
@@ -273,7 +277,7 @@ mod tests {
         let batch = checked("[batch]\nsampler = \"neighbours\"\nrows = 8\nfan_out = [25, 10]\n").unwrap();
         assert_eq!(batch.fan_outs(2, 0).unwrap(), [25, 10]);
         assert_eq!(batch.fan_outs(1, 1).unwrap(), [25]);
-        assert!(batch.fan_outs(3, 1).unwrap_err().to_string().contains("4 gathers"));
+        assert!(batch.fan_outs(3, 1).unwrap_err().to_string().contains("4 consecutive gathers"));
         assert_eq!(Batch::default().fan_outs(3, 0).unwrap(), [10; 3]);
     }
 
@@ -281,9 +285,9 @@ mod tests {
     fn what_nothing_reads_is_refused() {
         for (recipe, word) in [
             ("[batch]\nmicro = 2\n", "batch.rows"),
-            ("[batch]\nrows = 1\nmicro = 2\n", "one row for each part"),
-            ("[batch]\nsampler = \"parts\"\nrows = 9\n", "all parts"),
-            ("[batch]\nsampler = \"walk\"\n", "how many vertices"),
+            ("[batch]\nrows = 1\nmicro = 2\n", "one row for each micro-batch"),
+            ("[batch]\nsampler = \"parts\"\nrows = 9\n", "batch.micro parts"),
+            ("[batch]\nsampler = \"walk\"\n", "the number of vertices"),
             ("[batch]\nrows = 9\nfan_out = [3]\n", "neighbours"),
             ("[batch]\nrows = 9\nfrontier = 3\n", "frontier"),
             ("[batch]\nrows = 9\nwalk_length = 3\n", "walk"),

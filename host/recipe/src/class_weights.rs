@@ -32,7 +32,7 @@ impl TryFrom<Form> for ClassWeights {
         match form {
             Form::List(each) => Ok(Self::Each(each)),
             Form::Word(word) if word == "balanced" => Ok(Self::Balanced),
-            Form::Word(word) => Err(format!("`{word}` where a list of numbers or `balanced` is needed")),
+            Form::Word(word) => Err(format!("found `{word}`, expected a list of numbers or `balanced`")),
         }
     }
 }
@@ -66,7 +66,7 @@ impl ClassWeights {
             Self::Each(each) => return refuse(format!("{} numbers", each.len())),
         };
         if rows > 0 && !weights.iter().zip(counts).any(|(&weight, &count)| weight > 0.0 && count > 0) {
-            return refuse("0 for every class of a training row".to_owned());
+            return refuse("the weight 0 for every class that has training rows".to_owned());
         }
         Ok(weights)
     }
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn lists_have_a_number_a_class() {
         assert_eq!(ClassWeights::Each(vec![0.0, 2.5]).for_counts(&[3, 4]).unwrap(), [0.0, 2.5]);
-        for (each, part) in [(vec![1.0], "1 numbers"), (vec![1.0, 0.0], "0 for every class")] {
+        for (each, part) in [(vec![1.0], "1 numbers"), (vec![1.0, 0.0], "the weight 0 for every class")] {
             let text = ClassWeights::Each(each).for_counts(&[0, 4]).unwrap_err().to_string();
             assert!(text.contains(part) && text.contains("2 classes"), "{text}");
         }

@@ -267,7 +267,8 @@ impl Preset {
         positive(&table, &rates)?;
         let ascending = self.bandwidth.windows(2).all(|pair| matches!(pair, [a, b] if a.0 < b.0));
         if self.bandwidth.is_empty() || !ascending {
-            let reason = "must be pairs of memory size and rate, one at least, with ascending sizes";
+            let reason =
+                "must be a list of at least one pair (memory size, rate), with ascending memory sizes";
             return Err(wrong(format!("{table}: `bandwidth` {reason}")));
         }
         Ok(())
@@ -334,7 +335,7 @@ mod tests {
             ("boot_s = 30.0", "boot_s = -1.0", "fleet: `boot_s` is -1"),
             ("gpu_speed = 20.0", "gpu_speed = 0.0", "fleet: `gpu_speed` is 0"),
             ("start_s = 2.0", "start_s = inf", "services.modal: `start_s` is inf"),
-            ("[[128, 20.0], [512, 75.0]", "[[512, 75.0], [128, 20.0]", "ascending sizes"),
+            ("[[128, 20.0], [512, 75.0]", "[[512, 75.0], [128, 20.0]", "ascending memory sizes"),
             ("million_requests = 0.20", "million_requests = -0.20", "regions.us-east-1.lambda"),
             ("gb_month", "gb_moth", "gb_moth"),
         ] {

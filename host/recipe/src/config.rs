@@ -405,14 +405,14 @@ impl Config {
                 rule.to_string(),
                 "data.task",
                 "link-prediction",
-                "say with links.validation, links.test and links.seed which links are held out",
+                "set links.validation, links.test and links.seed, which determine the held-out links",
             ),
             None if self.data.split_seed != 0 => together(
                 "data.split_seed",
                 self.data.split_seed.to_string(),
                 "data.split",
                 "left out",
-                "say how the split is drawn, for instance data.split = \"random:0.6/0.2/0.2\"",
+                "set the rule of the split, for instance data.split = \"random:0.6/0.2/0.2\"",
             ),
             _ => Ok(()),
         }
@@ -430,7 +430,7 @@ impl Config {
                 found: "\"auto\"".to_owned(),
                 other: "executor.kind",
                 other_found: format!("\"{}\"", kind.name()),
-                remedy: "trials are of the local executor alone: set the staleness to a number",
+                remedy: "set pipeline.staleness to a number: only the local executor supports trials",
             }),
         }
     }
@@ -444,7 +444,7 @@ impl Config {
             (None, layers) => ("run.init_fresh", format!("{layers:?}")),
         };
         let (other, other_found) = ("run.init", "left out".to_owned());
-        let remedy = "name the model file that the run begins from, or leave the key out";
+        let remedy = "set run.init to the model file from which the run starts, or remove the key";
         Err(Error::Together { key, found, other, other_found, remedy })
     }
 
@@ -456,7 +456,7 @@ impl Config {
                 found: "given".to_owned(),
                 other: "data.task",
                 other_found: self.data.task.map_or("left out", TaskType::name).to_owned(),
-                remedy: "say data.task = \"link-prediction\", or leave [links] out",
+                remedy: "set data.task = \"link-prediction\", or remove [links]",
             });
         }
         if links.validation + links.test >= 1.0 {
@@ -465,7 +465,7 @@ impl Config {
                 found: links.validation.to_string(),
                 other: "links.test",
                 other_found: links.test.to_string(),
-                remedy: "leave links to train with: together less than 1",
+                remedy: "reduce the shares to a sum below 1, so that links for training remain",
             });
         }
         Ok(())
@@ -482,7 +482,7 @@ impl Config {
                 found: "given".to_owned(),
                 other: "executor.rows",
                 other_found: "bf16".to_owned(),
-                remedy: "say run.row_storage = \"bf16\": rows within a span are not on their way, and not rounded",
+                remedy: "set run.row_storage = \"bf16\" instead of executor.rows: rows within a fused stage are not sent, and so not rounded",
             });
         }
         Ok(())
@@ -496,11 +496,11 @@ impl Config {
         let Some(length) = self.data.sequence else { return Ok(()) };
         let found = length.to_string();
         if self.predicts_links() {
-            let remedy = "leave data.sequence out: links are between vertices of a graph";
+            let remedy = "remove data.sequence: link prediction requires the vertices of a graph";
             return together("data.sequence", found, "data.task", "link-prediction".to_owned(), remedy);
         }
         if self.run.order != VertexOrder::Natural {
-            let remedy = "leave run.order out: rows of a sequence stay in order";
+            let remedy = "remove run.order: the rows of a sequence must stay in order";
             return together(
                 "data.sequence",
                 found,
@@ -511,11 +511,11 @@ impl Config {
         }
         if self.batch.sampler != Sampler::None {
             let sampler = self.batch.sampler.name().to_owned();
-            let remedy = "leave the sampler out: a batch has whole sequences";
+            let remedy = "remove batch.sampler: a batch consists of whole sequences";
             return together("data.sequence", found, "batch.sampler", sampler, remedy);
         }
         if let Some(rows) = self.batch.rows.filter(|rows| !rows.is_multiple_of(length)) {
-            let remedy = "have whole sequences in a batch: a multiple of data.sequence rows";
+            let remedy = "set batch.rows to a multiple of data.sequence, so that a batch has whole sequences";
             return together("batch.rows", rows.to_string(), "data.sequence", found, remedy);
         }
         let keeps = |rule: &SplitRule| {
@@ -525,7 +525,7 @@ impl Config {
             )
         };
         if let Some(rule) = self.data.split.filter(|rule| !keeps(rule)) {
-            let remedy = "draw whole sequences: \"random:...\" or \"folds:...\"";
+            let remedy = "set a rule that draws whole sequences: \"random:...\" or \"folds:...\"";
             return together("data.split", rule.to_string(), "data.sequence", found, remedy);
         }
         Ok(())
@@ -542,12 +542,12 @@ impl Config {
             return Ok(());
         }
         if self.predicts_links() {
-            let remedy = "leave [batch] out: links are trained on all rows";
+            let remedy = "remove [batch]: link prediction trains on all rows";
             return together("batch", batches, "data.task", "link-prediction".to_owned(), remedy);
         }
         if self.pipeline.mode == Mode::Async {
             let remedy =
-                "leave [batch] out, or say pipeline.mode = \"pipe\": parts of a round read no rows of others";
+                "remove [batch], or set pipeline.mode = \"pipe\": micro-batches read no rows of each other";
             return together("batch", batches, "pipeline.mode", "async".to_owned(), remedy);
         }
         Ok(())
@@ -593,8 +593,8 @@ impl Config {
                 key,
                 found,
                 other: "run.eval_every",
-                other_found: "0, evaluated after the last epoch only".to_owned(),
-                remedy: "evaluate every so many epochs, for instance run.eval_every = 1",
+                other_found: "0, which evaluates only after the last epoch".to_owned(),
+                remedy: "set the number of epochs between evaluations, for instance run.eval_every = 1",
             }),
             _ => Ok(()),
         }

@@ -57,7 +57,7 @@ pub enum Error {
     },
     /// The executor of the run does not read this setting.
     #[error(
-        "`{key}` is {found}, which the {kind} executor does not read; {}, or leave it out",
+        "`{key}` is {found}, which the {kind} executor does not read; {}, or remove the key",
         readers(key, kind)
     )]
     Unread {
@@ -90,7 +90,7 @@ pub enum Error {
         message: String,
     },
     /// A count exceeds the limit of this version.
-    #[error("{what}: found {found}, at most {most} are taken")]
+    #[error("{what}: found {found}, but the maximum is {most}")]
     TooMany {
         /// Items that are counted, with their unit.
         what: &'static str,
@@ -113,7 +113,7 @@ pub enum Error {
     },
     /// The model has a key that none of its layers reads.
     #[error(
-        "the model says `{attribute}`, which none of its layers reads: leave it out; it belongs to {kinds}"
+        "`model.{attribute}` is set, but none of the model's layers reads it: remove it; it belongs to {kinds}"
     )]
     ModelKey {
         /// Key of the model, without its section.
@@ -122,7 +122,7 @@ pub enum Error {
         kinds: String,
     },
     /// The model has a key that none of its layers reads, or a value that changes nothing.
-    #[error("the model says `{key}` = {found}, which none of its layers reads: {remedy}")]
+    #[error("`model.{key}` is {found}, which none of the model's layers reads: {remedy}")]
     UnreadKey {
         /// Key of the model, without its section.
         key: &'static str,
@@ -133,8 +133,8 @@ pub enum Error {
     },
     /// The model requires edge features or edge weights that the data set does not have.
     #[error(
-        "the model says `{asked}`, and the data set's edges have {}: leave it out, or give the data more \
-         columns for edges (docs/reference/data-formats.md says where they are read from)",
+        "`model.{asked}`, but the data set's edges have {}: remove the key, or add columns to the data \
+         set's edges (docs/reference/data-formats.md describes their files)",
         features(*columns)
     )]
     EdgeColumns {
@@ -144,7 +144,7 @@ pub enum Error {
         columns: u32,
     },
     /// The model names a column of edge features that the data set does not have.
-    #[error("`model.edge_weights` is \"{name}\", and the data set has no such column for its edges: {known}")]
+    #[error("`model.edge_weights` is \"{name}\", but the data set has no such edge column: {known}")]
     EdgeColumn {
         /// Name of the column in the model.
         name: String,
@@ -153,7 +153,7 @@ pub enum Error {
     },
     /// The class weights do not fit the classes of the data set.
     #[error(
-        "`model.class_weights` has {found}, and the data has {classes} classes: give one number, not negative, a class, in their order, or \"balanced\""
+        "`model.class_weights` has {found}, but the data set has {classes} classes: give one number of at least 0 for each class, in the order of the classes, or \"balanced\""
     )]
     ClassWeights {
         /// Description of the weights in the setting.
@@ -162,7 +162,7 @@ pub enum Error {
         classes: usize,
     },
     /// A key applies to single-label classification only, but the task is another one.
-    #[error("`{key}` is for one class a row, and the task is {task}: leave it out")]
+    #[error("`{key}` requires a task with one class per row, but the task is {task}: remove it")]
     ClassesOnly {
         /// Key with its section.
         key: &'static str,
@@ -170,7 +170,7 @@ pub enum Error {
         task: &'static str,
     },
     /// The task of the data set does not accept this loss or metric.
-    #[error("`{key}` is {found}, but the task is {task}: take {allowed}")]
+    #[error("`{key}` is {found}, but the task is {task}: use {allowed}")]
     Objective {
         /// Key with its section.
         key: &'static str,
@@ -182,7 +182,7 @@ pub enum Error {
         allowed: String,
     },
     /// No model can be built for this data set.
-    #[error("the data has {found}, but a model needs {allowed}")]
+    #[error("the data set has {found}, but a model requires {allowed}")]
     Data {
         /// Description of the data set.
         found: String,
@@ -214,8 +214,8 @@ fn readers(key: &str, kind: &str) -> String {
 fn advice(nearest: Option<&str>, known: &[String]) -> String {
     match nearest {
         Some(nearest) => format!("did you mean `{nearest}`?"),
-        None if known.is_empty() => "nothing may stand here".to_owned(),
-        None => format!("known here: {}", known.join(", ")),
+        None if known.is_empty() => "no key is allowed here".to_owned(),
+        None => format!("keys that exist here: {}", known.join(", ")),
     }
 }
 

@@ -206,7 +206,7 @@ impl TryFrom<FusionText> for FusionChoice {
         match form {
             FusionText::Word(word) if word == "none" => Ok(Self::None),
             FusionText::Word(word) if word == "auto" => Ok(Self::Auto),
-            FusionText::Word(word) => Err(format!("`{word}` where `none`, `auto` or a list is needed")),
+            FusionText::Word(word) => Err(format!("found `{word}`, expected `none`, `auto` or a list")),
             FusionText::Firsts(firsts) => Ok(Self::Firsts(firsts)),
         }
     }
@@ -258,7 +258,7 @@ impl TryFrom<CountForm> for FunctionCount {
         match form {
             CountForm::Number(count) => Ok(Self::Fixed(count)),
             CountForm::Word(word) if word == "auto" => Ok(Self::Auto),
-            CountForm::Word(word) => Err(format!("`{word}` where a number or `auto` is needed")),
+            CountForm::Word(word) => Err(format!("found `{word}`, expected a number or `auto`")),
         }
     }
 }

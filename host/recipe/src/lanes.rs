@@ -137,24 +137,24 @@ impl LaneSettings {
         };
         let counted = count.to_string();
         if count == 0 && *self != Self::default() {
-            let remedy = "say how many lanes there are: lanes.count, or --lanes";
+            let remedy = "set the number of lanes: lanes.count, or --lanes";
             return refuse("lanes", "given".to_owned(), "lanes.count", counted, remedy);
         }
         if width == 0 || !count.is_multiple_of(width) {
-            let remedy = "let each replica have as many lanes: a width that divides the count";
+            let remedy = "set lanes.width to a divisor of lanes.count, so that all replicas have the same number of lanes";
             return refuse("lanes.width", width.to_string(), "lanes.count", counted, remedy);
         }
         if let Some(profile) = self.profile.as_ref().filter(|_| !self.cut.is_empty()) {
-            let remedy = "leave one of both out: a profile says where to cut";
+            let remedy = "remove one of the two keys: the profile determines the cuts";
             return refuse("lanes.cut", format!("{:?}", self.cut), "lanes.profile", profile.clone(), remedy);
         }
         let (order, has_chunks) = (self.lanes.order, self.lanes.order.default_chunks() > 1);
         if let Some(chunks) = self.lanes.chunks.filter(|&chunks| (chunks > 1) != has_chunks) {
             let remedy = match has_chunks {
-                true => "take 2 chunks or more, or lanes.order = \"backward-first\" (--schedule 1f1b)",
-                false => {
-                    "take lanes.order = \"interleaved\" (--schedule interleaved), or leave lanes.chunks out"
+                true => {
+                    "set lanes.chunks to at least 2, or lanes.order = \"backward-first\" (--schedule 1f1b)"
                 }
+                false => "set lanes.order = \"interleaved\" (--schedule interleaved), or remove lanes.chunks",
             };
             return refuse(
                 "lanes.chunks",
@@ -165,7 +165,7 @@ impl LaneSettings {
             );
         }
         if let Some(cap) = self.lanes.cap.filter(|_| has_chunks) {
-            let remedy = "leave lanes.cap out: this order needs all micro-batches of its warm-up";
+            let remedy = "remove lanes.cap: this order requires all micro-batches of its warm-up";
             return refuse("lanes.cap", cap.to_string(), "lanes.order", order.name().to_owned(), remedy);
         }
         let rising = self.cut.windows(2).all(|two| two[0] < two[1]);
@@ -174,9 +174,11 @@ impl LaneSettings {
             let remedy = match has_chunks {
                 true => {
                     "name the first layer of each run of stages (lanes of a replica times lanes.chunks), ascending \
-                         from 0, or leave cut out"
+                         from 0, or remove lanes.cut"
                 }
-                false => "name the first layer of each lane of a replica, ascending from 0, or leave cut out",
+                false => {
+                    "name the first layer of each lane of a replica, ascending from 0, or remove lanes.cut"
+                }
             };
             return refuse("lanes.cut", format!("{:?}", self.cut), "lanes.count", counted, remedy);
         }

@@ -171,33 +171,36 @@ impl Pipeline {
             return match self.weights {
                 None => Ok(()),
                 Some(_) => refuse(
-                    "weights said beforehand, and staleness \"auto\"".to_owned(),
-                    "leave pipeline.weights out, or set pipeline.staleness to a number",
+                    "a value for pipeline.weights and pipeline.staleness = \"auto\"".to_owned(),
+                    "remove pipeline.weights, or set pipeline.staleness to a number",
                 ),
             };
         }
         if staleness > MAX_STALENESS {
-            return refuse(format!("staleness {staleness}"), "pipeline.staleness must be at most 62");
+            return refuse(format!("staleness {staleness}"), "set pipeline.staleness to at most 62");
         }
         if mode != Mode::Async && staleness > 0 {
-            let found = format!("staleness {staleness} where no step reads older rows");
+            let found = format!("staleness {staleness} in a mode in which no step reads older rows");
             return refuse(found, "set pipeline.mode = \"async\", or pipeline.staleness = 0");
         }
         if mode != Mode::Async && synchronous_last > 0 {
-            let found = format!("synchronous_last {synchronous_last} where every epoch is");
+            let found =
+                format!("synchronous_last {synchronous_last} in a mode in which every epoch is synchronous");
             return refuse(found, "set pipeline.mode = \"async\", or pipeline.synchronous_last = 0");
         }
         if let Some(target) = self.synchronous_at.filter(|_| mode != Mode::Async) {
-            let found = format!("synchronous_at {target} where every epoch is");
-            return refuse(found, "set pipeline.mode = \"async\", or leave pipeline.synchronous_at out");
+            let found = format!("synchronous_at {target} in a mode in which every epoch is synchronous");
+            return refuse(found, "set pipeline.mode = \"async\", or remove pipeline.synchronous_at");
         }
         match self.weights() {
             WeightVersions::Newest if mode != Mode::Pipe => refuse(
                 format!("weights newest in mode {}", mode.name()),
-                "set pipeline.mode = \"pipe\", or other pipeline.weights",
+                "set pipeline.mode = \"pipe\", or set other pipeline.weights",
             ),
             WeightVersions::Latest if staleness > 0 => refuse(
-                format!("staleness {staleness} with the latest weights, for which every epoch waits"),
+                format!(
+                    "staleness {staleness} with the latest weights, which make every epoch wait for the epoch before"
+                ),
                 "set pipeline.weights = \"stash\" or \"2bw\", or pipeline.staleness = 0",
             ),
             WeightVersions::TwoBuffered if staleness > 1 => refuse(

@@ -282,7 +282,7 @@ impl Prices {
         self.ec2.get(name).copied().ok_or_else(|| {
             let known: Vec<&str> = self.ec2.keys().map(String::as_str).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            let reason = format!("no machine {name:?} in [ec2]; there are: {known}");
+            let reason = format!("no machine {name:?} in [ec2]; the file has: {known}");
             Error::Content { what: "a price list with it", reason }
         })
     }

@@ -101,14 +101,14 @@ impl FromStr for SplitRule {
                 let mut shares = [0.0; 3];
                 for (share, word) in shares.iter_mut().zip([train, validation, test]) {
                     let found = word.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-                    *share = found.ok_or_else(|| format!("{FORM}; a share is a number from 0 to 1"))?;
+                    *share = found.ok_or_else(|| format!("{FORM}; a share must be a number from 0 to 1"))?;
                 }
                 let sum: f64 = shares.iter().sum();
                 if sum > 1.0 + ROUNDING {
-                    return Err(format!("{FORM}; these shares are {sum} together, more than 1"));
+                    return Err(format!("{FORM}; the sum of these shares is {sum}, but must be at most 1"));
                 }
                 if shares[0] <= 0.0 {
-                    return Err(format!("{FORM}; the first share trains, and is above 0"));
+                    return Err(format!("{FORM}; the first share is for training and must be above 0"));
                 }
                 Ok(Self::Shares { shares, stratified: name == "stratified" })
             }
@@ -116,17 +116,21 @@ impl FromStr for SplitRule {
                 let test = if *test == "rest" { None } else { Some(count(test)?) };
                 let (train, validation) = (count(train)?, count(validation)?);
                 if train == 0 {
-                    return Err(format!("{FORM}; the first number trains, and is above 0"));
+                    return Err(format!("{FORM}; the first number is for training and must be above 0"));
                 }
                 Ok(Self::PerClass { train, validation, test })
             }
             ("folds" | "stratified-folds", [folds, fold]) => {
                 let (folds, fold) = (count(folds)?, count(fold)?);
                 if !(3..=MAX_FOLDS).contains(&folds) {
-                    return Err(format!("{FORM}; folds are 3 to {MAX_FOLDS}: one tests, one validates"));
+                    return Err(format!(
+                        "{FORM}; the number of folds must be 3 to {MAX_FOLDS}, because one is for test and one for validation"
+                    ));
                 }
                 if fold >= folds {
-                    return Err(format!("{FORM}; the fold that tests is numbered from 0, below {folds}"));
+                    return Err(format!(
+                        "{FORM}; the number of the test fold must be at least 0 and below {folds}"
+                    ));
                 }
                 Ok(Self::Folds { folds, fold, stratified: name != "folds" })
             }
@@ -136,7 +140,7 @@ impl FromStr for SplitRule {
 }
 
 fn count(word: &str) -> Result<u32, String> {
-    word.parse().map_err(|_| format!("{FORM}; {word:.20?} is no count of rows"))
+    word.parse().map_err(|_| format!("{FORM}; {word:.20?} is not a number of rows"))
 }
 
 impl TryFrom<String> for SplitRule {
@@ -183,12 +187,12 @@ mod tests {
             ("half", "stratified-folds:5/0"),
             ("random:0.6/0.2", "per-class"),
             ("random:60/20/20", "from 0 to 1"),
-            ("random:0.6/0.6/0.2", "more than 1"),
+            ("random:0.6/0.6/0.2", "at most 1"),
             ("random:0/0.5/0.5", "above 0"),
             ("random:nan/0/0", "from 0 to 1"),
             ("per-class:0/5/5", "above 0"),
-            ("per-class:2.5/5/5", "no count"),
-            ("per-class:rest/5/5", "no count"),
+            ("per-class:2.5/5/5", "not a number of rows"),
+            ("per-class:rest/5/5", "not a number of rows"),
             ("folds:2/0", "3 to 10000"),
             ("folds:5/5", "below 5"),
             ("folds:5", "folds:5/0"),

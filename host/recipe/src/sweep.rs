@@ -101,8 +101,11 @@ impl Halving {
     /// Returns [`Error::Content`] if the first rung is as long as the recipe's training.
     pub fn rungs(self, choices: u64, last: u32) -> Result<Vec<Rung>> {
         if self.epochs >= last {
-            let reason = "trains no longer; choose fewer for the first rung, or raise run.epochs";
-            return Err(wrong(format!("halving.epochs = {}: the recipe, of {last}, {reason}", self.epochs)));
+            let reason = "does not train longer; reduce halving.epochs, or increase run.epochs";
+            return Err(wrong(format!(
+                "halving.epochs = {}: the recipe has {last} epochs and {reason}",
+                self.epochs
+            )));
         }
         let mut rungs = Vec::new();
         let (mut choices, mut epochs) = (choices.max(1), self.epochs);
@@ -231,40 +234,38 @@ impl Sweep {
         parameters.sort_by(|a: &Parameter, b: &Parameter| a.key.cmp(&b.key));
         limit("parameters of a sweep", parameters.len() as u64, MAX_PARAMETERS)?;
         if let Some(twice) = parameters.windows(2).find(|pair| pair[0].key == pair[1].key) {
-            return Err(wrong(format!("`{}` stands in [grid] twice", twice[0].key)));
+            return Err(wrong(format!("[grid] has `{}` twice", twice[0].key)));
         }
         if found.recipe.is_none() && found.data.is_none() {
-            let remedy =
-                "write recipe = \"DATASET/MODEL\", or data = \"PATH\" for settings that follow from the data";
-            return Err(wrong(format!("neither `recipe` nor `data`: {remedy}")));
+            let remedy = "write recipe = \"DATASET/MODEL\", or data = \"PATH\" for settings that are chosen from the data";
+            return Err(wrong(format!("found neither `recipe` nor `data`: {remedy}")));
         }
         if found.seeds == 0 || found.random == Some(0) {
-            return Err(wrong("0 trainings: `seeds` and `random` are 1 at least"));
+            return Err(wrong("0 trials: set `seeds` and `random` to at least 1"));
         }
         if matches!(found.folds, 1 | 2) {
-            let reason =
-                "one fold tests, one validates, the others train: 3 at least, or 0 for the data's own split";
+            let reason = "set at least 3 (one fold for test, one for validation, the others for training), or 0 for the data set's own split";
             return Err(wrong(format!("folds = {}: {reason}", found.folds)));
         }
         let reserved = |key: &str| (key == "run.seed") || (found.folds > 0 && key.starts_with("data.split"));
         if let Some(taken) = parameters.iter().find(|parameter| reserved(&parameter.key)) {
-            let reason = format!("`{}` in [grid]: `seeds` and `folds` set it, use these", taken.key);
+            let reason = format!("`{}` in [grid]: remove it, and use `seeds` and `folds` instead", taken.key);
             return Err(wrong(reason));
         }
         if let Some(Halving { eta, epochs }) = found.halving {
             if !(2..=100).contains(&eta) || epochs == 0 {
-                let reason = "eta is 2 to 100, and the first rung has 1 epoch at least";
+                let reason = "eta must be 2 to 100, and epochs at least 1";
                 return Err(wrong(format!("halving: eta = {eta}, epochs = {epochs}: {reason}")));
             }
             let length = ["run.epochs", "checkpoint.every", "checkpoint.seconds"];
             if let Some(taken) = parameters.iter().find(|p| length.contains(&p.key.as_str())) {
-                let reason = "trials of a rung are compared at one epoch; set it for all with --set";
+                let reason = "remove it from [grid], and set it for all trials with --set: the trials of a rung are compared at the same epoch";
                 return Err(wrong(format!("`{}` in [grid], and [halving]: {reason}", taken.key)));
             }
         }
         let ranged = parameters.iter().find(|parameter| matches!(parameter.values, Values::Range { .. }));
         if let (Some(parameter), None) = (ranged, found.random) {
-            let reason = "is a range, of which `random = N` draws; or list its values";
+            let reason = "is a range: set `random = N` to draw values from it, or list its values";
             return Err(wrong(format!("`{}` {reason}", parameter.key)));
         }
         let Text { recipe, data, seeds, folds, stratified, random, draw_seed, halving, rank_by, .. } = found;
@@ -384,13 +385,13 @@ fn collect(into: &mut Vec<Parameter>, section: &str, table: &Table) -> Result<()
             Value::Table(inner) if inner.contains_key("low") || inner.contains_key("high") => {
                 let range: Range = value.clone().try_into().map_err(|error: toml::de::Error| {
                     let form = "{ low = 0.001, high = 0.1, log = true }";
-                    wrong(format!("`{key}` in [grid] is no range such as {form}: {}", error.message()))
+                    wrong(format!("`{key}` in [grid] is not a range such as {form}: {}", error.message()))
                 })?;
                 let Range { low, high, log } = range;
                 let above = if log { 0.0 } else { f64::NEG_INFINITY };
                 if !(low.is_finite() && high.is_finite() && low > above && low <= high) {
                     let least = if log { " above 0" } else { "" };
-                    let reason = format!("is {low} to {high}: low is a number{least}, at most high");
+                    let reason = format!("is {low} to {high}: low must be a number{least} and at most high");
                     return Err(wrong(format!("`{key}` in [grid] {reason}")));
                 }
                 Values::Range { low, high, log }
@@ -404,7 +405,7 @@ fn collect(into: &mut Vec<Parameter>, section: &str, table: &Table) -> Result<()
                 Values::List(values.iter().map(ToString::to_string).collect())
             }
             found => {
-                let reason = "a list of values in brackets, or a range, is needed";
+                let reason = "expected a list of values in brackets, or a range";
                 return Err(wrong(format!("`{key}` in [grid] is {found}: {reason}")));
             }
         };
@@ -477,19 +478,22 @@ mod tests {
         for (text, words) in [
             ("recipe = 'x'\nseed = 3", "unknown field `seed`"),
             ("seeds = 3", "neither `recipe` nor `data`"),
-            ("recipe = 'x'\nseeds = 0", "0 trainings"),
-            ("recipe = 'x'\nfolds = 2", "3 at least"),
+            ("recipe = 'x'\nseeds = 0", "0 trials"),
+            ("recipe = 'x'\nfolds = 2", "at least 3"),
             ("recipe = 'x'\n[grid]\nmodel.hidden = 3", "a list of values"),
             ("recipe = 'x'\n[grid]\nmodel.hidden = []", "a list of values"),
-            ("recipe = 'x'\n[grid]\nrun.seed = [1, 2]", "`seeds` and `folds` set it"),
-            ("recipe = 'x'\n[grid]\na = { low = 1, high = 2 }", "`random = N` draws"),
+            ("recipe = 'x'\n[grid]\nrun.seed = [1, 2]", "use `seeds` and `folds` instead"),
+            ("recipe = 'x'\n[grid]\na = { low = 1, high = 2 }", "set `random = N`"),
             ("recipe = 'x'\nrandom = 2\n[grid]\na = { low = 0.0, high = 2.0, log = true }", "above 0"),
-            ("recipe = 'x'\nrandom = 2\n[grid]\na = { low = 0.0 }", "is no range"),
+            ("recipe = 'x'\nrandom = 2\n[grid]\na = { low = 0.0 }", "is not a range"),
             ("recipe = 'x'\n[grid]\n'a.b' = [1]\na.b = [2]", "twice"),
             ("recipe = 'x'\n[halving]\neta = 3", "missing field `epochs`"),
             ("recipe = 'x'\n[halving]\nepochs = 3\nrungs = 4", "unknown field `rungs`"),
-            ("recipe = 'x'\n[halving]\nepochs = 3\neta = 1", "eta is 2 to 100"),
-            ("recipe = 'x'\n[halving]\nepochs = 3\n[grid]\nrun.epochs = [5, 9]", "compared at one epoch"),
+            ("recipe = 'x'\n[halving]\nepochs = 3\neta = 1", "eta must be 2 to 100"),
+            (
+                "recipe = 'x'\n[halving]\nepochs = 3\n[grid]\nrun.epochs = [5, 9]",
+                "compared at the same epoch",
+            ),
             ("recipe = ", "TOML"),
         ] {
             let said = Sweep::parse(text).and_then(|sweep| sweep.trials(0)).unwrap_err().to_string();

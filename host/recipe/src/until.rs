@@ -92,12 +92,14 @@ impl Until {
         let name = metric.name();
         match self.metric {
             Some(wanted) if wanted != metric => Some(format!(
-                "the run is measured by {name}: say run.metric = \"{}\", or {}={}",
+                "the metric of the run is {name}: set run.metric = \"{}\", or write {}={}",
                 wanted.name(),
                 self.part.name(),
                 self.value
             )),
-            _ if metric.is_share() && self.value > 1.0 => Some(format!("{name} is a share of 1")),
+            _ if metric.is_share() && self.value > 1.0 => {
+                Some(format!("{name} is a share, so the target must be at most 1"))
+            }
             _ => None,
         }
     }
@@ -124,7 +126,7 @@ impl FromStr for Until {
             None => (&name[..], None),
         };
         let part = Part::NAMES.into_iter().find(|(known, _)| *known == part);
-        let part = part.ok_or_else(|| format!("{FORM}; PART is train, val, validation or test"))?.1;
+        let part = part.ok_or_else(|| format!("{FORM}; PART must be train, val, validation or test"))?.1;
         let known = |wanted: &str| {
             let dashed = wanted.replace('_', "-");
             let mut all = Metric::ALL.into_iter().chain(SHORT);
@@ -134,15 +136,15 @@ impl FromStr for Until {
             None => None,
             Some(wanted) => Some(known(wanted).ok_or_else(|| {
                 let names = SHORT.into_iter().chain(Metric::ALL).map(|(name, _)| name);
-                format!("{FORM}; METRIC is one of {}", names.collect::<Vec<_>>().join(", "))
+                format!("{FORM}; METRIC must be one of {}", names.collect::<Vec<_>>().join(", "))
             })?),
         };
-        let value: f64 = value.parse().map_err(|_| format!("{FORM}; VALUE is a number"))?;
+        let value: f64 = value.parse().map_err(|_| format!("{FORM}; VALUE must be a number"))?;
         if !value.is_finite() || value < 0.0 {
-            return Err(format!("{FORM}; VALUE is 0 or above"));
+            return Err(format!("{FORM}; VALUE must be at least 0"));
         }
         if value > 1.0 && metric.is_some_and(Metric::is_share) {
-            return Err(format!("{FORM}; this METRIC is a share of 1"));
+            return Err(format!("{FORM}; VALUE must be at most 1, because this METRIC is a share"));
         }
         Ok(Self { part, metric, value })
     }
@@ -182,12 +184,12 @@ mod tests {
         }
         for (text, word) in [
             ("0.94", "PART[_METRIC]=VALUE"),
-            ("accuracy=0.9", "PART is train"),
+            ("accuracy=0.9", "PART must be train"),
             ("test_speed=1", "mean-reciprocal-rank"),
-            ("test=high", "VALUE is a number"),
-            ("test=nan", "0 or above"),
-            ("test=-1", "0 or above"),
-            ("test_acc=94", "a share of 1"),
+            ("test=high", "VALUE must be a number"),
+            ("test=nan", "at least 0"),
+            ("test=-1", "at least 0"),
+            ("test_acc=94", "is a share"),
         ] {
             let found = text.parse::<Until>().unwrap_err();
             assert!(found.contains(word), "{text}: {found}");
@@ -203,6 +205,6 @@ mod tests {
         assert_eq!(until.unfit(Metric::MeanAbsoluteError), None);
         let open: Until = "test=40".parse().unwrap();
         assert_eq!(open.unfit(Metric::RootMeanSquaredError), None);
-        assert!(open.unfit(Metric::Accuracy).unwrap().contains("a share of 1"));
+        assert!(open.unfit(Metric::Accuracy).unwrap().contains("is a share"));
     }
 }

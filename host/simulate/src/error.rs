@@ -7,7 +7,7 @@ use eciton_types::{StageId, TaskKey};
 #[non_exhaustive]
 pub enum Error {
     /// A setting out of range.
-    #[error("{what}: found {found}, allowed are {allowed}")]
+    #[error("{what}: found {found}, expected {allowed}")]
     Setting {
         /// The setting, with its unit.
         what: &'static str,
@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// The run ended because a task could not be done.
     #[error(
-        "the simulated run failed after {seconds:.1} s: {key} failed {attempts} times ({throttled} requests were throttled in all)"
+        "the simulated run failed after {seconds:.1} s: {key} failed {attempts} times ({throttled} requests were throttled in total)"
     )]
     Failed {
         /// Simulated time, in seconds.

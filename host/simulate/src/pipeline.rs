@@ -139,8 +139,8 @@ impl Pipeline {
         };
         let (count, width) = (u64::from(self.lanes().depth()), u64::from(self.width));
         if !(self.stages.len() as u32).is_multiple_of(self.chunks.max(1)) {
-            let found = format!("{} in {} a lane", self.stages.len(), self.chunks);
-            return refuse("stages", found, "a multiple of the stages of a lane");
+            let found = format!("{} with {} per lane", self.stages.len(), self.chunks);
+            return refuse("stages", found, "a multiple of the stages per lane");
         }
         if count == 0 || width == 0 || count * width > u64::from(eciton_recipe::lanes::MAX_LANES) {
             let found = format!("{count} stages in {width} replicas");
@@ -155,7 +155,7 @@ impl Pipeline {
             let figures =
                 figures.into_iter().chain([stage.weights]).chain(stage.reads.iter().map(|(_, bytes)| *bytes));
             if let Some(figure) = figures.into_iter().find(|f| !(f.is_finite() && *f >= 0.0)) {
-                return refuse("a stage's seconds or bytes", figure.to_string(), "0 and more");
+                return refuse("a stage's seconds or bytes", figure.to_string(), "at least 0");
             }
             if let Some((read, _)) = stage.reads.iter().find(|(read, _)| usize::from(*read) >= at) {
                 return refuse("a stage's reads", format!("stage {read} by stage {at}"), "earlier stages");
@@ -174,21 +174,21 @@ impl Pipeline {
         }
         let shares = [
             ("update seconds", self.update),
-            ("dollars an hour", places.usd_hour),
+            ("dollars per hour", places.usd_hour),
             ("jitter", places.jitter),
-            ("losses an hour", preemption.per_hour),
-            ("bursts an hour", preemption.bursts_per_hour),
-            ("seconds until a place is back", preemption.back),
+            ("failures per hour", preemption.per_hour),
+            ("bursts per hour", preemption.bursts_per_hour),
+            ("seconds until a worker is replaced", preemption.back),
         ];
         if let Some((what, figure)) = shares.into_iter().find(|(_, f)| !(f.is_finite() && *f >= 0.0)) {
-            return refuse(what, figure.to_string(), "0 and more");
+            return refuse(what, figure.to_string(), "at least 0");
         }
         let known =
             |&&(at, place): &&(f64, u32)| at.is_finite() && at >= 0.0 && u64::from(place) < count * width;
         match places.trace.iter().find(|lost| !known(lost)) {
             Some((at, place)) => {
-                let allowed = format!("0 s and more, and places 0 to {}", count * width - 1);
-                refuse("a loss of a trace", format!("place {place} after {at} s"), &allowed)
+                let allowed = format!("at least 0 s, and workers 0 to {}", count * width - 1);
+                refuse("a failure in a trace", format!("worker {place} after {at} s"), &allowed)
             }
             None => Ok(()),
         }

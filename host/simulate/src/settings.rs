@@ -202,7 +202,7 @@ impl Settings {
             ("functions", self.functions.count.into(), 0, MAX_FUNCTIONS.into()),
             ("epochs", self.epochs.into(), 1, MAX_EPOCHS.into()),
             ("memory of a function, MB", self.functions.memory_mb.into(), 128, 10_240),
-            ("functions that the account may run", self.cloud.concurrency.into(), 1, MAX_FUNCTIONS.into()),
+            ("concurrent functions of the account", self.cloud.concurrency.into(), 1, MAX_FUNCTIONS.into()),
             ("new functions at once", self.cloud.burst.into(), 1, MAX_FUNCTIONS.into()),
             ("new functions in 10 s", self.cloud.burst_per_10_s.into(), 1, MAX_FUNCTIONS.into()),
             ("bytes of a payload", self.cloud.payload_bytes, 1, 1 << 40),
@@ -217,7 +217,7 @@ impl Settings {
         let figures: [(&str, f64, f64, f64); 13] = [
             ("share of jitter", self.jitter, 0.0, 10.0),
             ("share of cut edges", self.hosts.cut.unwrap_or(0.0), 0.0, 1.0),
-            ("dollars an hour", self.hosts.hour_usd, 0.0, 1e6),
+            ("dollars per hour", self.hosts.hour_usd, 0.0, 1e6),
             ("network of a host, Mbit/s", self.hosts.mbits, 1.0, 1e12),
             ("network of a function alone, Mbit/s", self.cloud.alone_mbits, 1.0, 1e12),
             (

@@ -22,7 +22,7 @@ pub struct Shape {
     pub edges: u64,
     /// Features of a vertex.
     pub features: u32,
-    /// The share of them that is stored, above 0 to 1.
+    /// The share of them that is stored, above 0 and at most 1.
     pub stored: f64,
     /// Classes.
     pub classes: u32,
@@ -157,10 +157,10 @@ impl Shape {
             Err(Error::Setting { what, found, allowed: allowed.to_owned() })
         };
         if self.vertices == 0 {
-            return refuse("vertices", "0".to_owned(), "1 and more");
+            return refuse("vertices", "0".to_owned(), "at least 1");
         }
         if !(self.stored > 0.0 && self.stored <= 1.0) {
-            return refuse("the share of features that is stored", self.stored.to_string(), "above 0 to 1");
+            return refuse("stored share of the features", self.stored.to_string(), "above 0 and at most 1");
         }
         let model = self.model()?;
         let shape = DataShape {

@@ -193,8 +193,8 @@ fn a_run_ends_at_its_target() {
     assert!(trainer.run(9, &mut eciton_train::Silent).unwrap().is_empty());
     let refused =
         |setting: &str| train(&with(5, &["run.eval_every=1", setting]), &options()).unwrap_err().to_string();
-    assert!(refused("run.until=test_mae=0.3").contains("the run is measured by accuracy"));
-    assert!(refused("run.until=test=94").contains("accuracy is a share of 1"));
+    assert!(refused("run.until=test_mae=0.3").contains("the metric of the run is accuracy"));
+    assert!(refused("run.until=test=94").contains("accuracy is a share, so the target must be at most 1"));
 }
 
 #[test]

@@ -66,10 +66,10 @@ fn more_parts_than_a_batch_has_are_refused_with_the_possible_numbers() {
 fn what_would_tear_sequences_is_refused_in_words() {
     for (settings, words) in [
         (&["data.sequence=50"][..], "whole sequences of 50 rows"),
-        (&["data.sequence=3", "batch.rows=100"], "whole sequences in a batch"),
+        (&["data.sequence=3", "batch.rows=100"], "a batch has whole sequences"),
         (&["data.sequence=3", "run.order=degree"], "stay in order"),
         (&["data.sequence=3", "batch.sampler=walk", "batch.rows=99"], "whole sequences"),
-        (&["data.sequence=3", "data.split=stratified:0.5/0.2/0.2"], "draw whole sequences"),
+        (&["data.sequence=3", "data.split=stratified:0.5/0.2/0.2"], "draws whole sequences"),
     ] {
         let error = refused("digits", &[&["model.kind=mlp"], settings].concat());
         assert!(error.contains(words), "{settings:?}: {error}");

@@ -108,7 +108,7 @@ fn cuts_that_cannot_be_are_refused_in_words() {
         error.to_string()
     };
     let text = refused(&["executor.fuse=[1]"]);
-    assert!(text.contains("in order from 0"), "{text}");
+    assert!(text.contains("in ascending order from 0"), "{text}");
     let text = refused(&["executor.fuse=[0]"]);
     assert!(text.contains("gather") && text.contains("other intervals"), "{text}");
     let text = refused(&["executor.fuse=auto", "executor.kind=loopback", "executor.rows=bf16"]);

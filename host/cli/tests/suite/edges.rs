@@ -135,7 +135,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     refused(
         folder,
         &with(&["--model", "gat", "--set", "model.edge_weights=0"]),
-        &["`edge_weights`", "none of its layers reads", "gcn"],
+        &["`model.edge_weights`", "none of the model's layers reads", "gcn"],
     );
     refused(folder, &with(&["--set", "model.edge_features=true"]), &["`edge_features`", "gatv2"]);
     refused(

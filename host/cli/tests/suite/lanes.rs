@@ -113,10 +113,10 @@ fn a_pipeline_is_simulated_from_the_command_line() {
     says(&refused(&["gpt-9"]), &["gpt-9", "gpt-1.3b", "layers-LxW"]);
     says(&refused(&["layers-4x8", "--schedule", "naive"]), &["gpipe, 1f1b, 2bw and interleaved"]);
     let many = ["layers-4x8", "--schedule", "interleaved", "--chunks", "64"];
-    says(&refused(&many), &["64 runs of stages a lane (lanes.chunks)", "or more layers"]);
+    says(&refused(&many), &["lanes.chunks is 64", "or use more layers"]);
     says(&refused(&["layers-4x8", "--lanes", "2", "--micro", "3", "--width", "2"]), &["widths [2] and [3]"]);
     std::fs::write(dir.path().join("lost.csv"), "5.0 1\n").unwrap();
     says(&refused(&["layers-4x8", "--losses", "lost.csv"]), &["lost.csv:1", "\"5.0 1\"", "120.5,3"]);
     std::fs::write(dir.path().join("lost.csv"), "5.0,99\n").unwrap();
-    says(&refused(&["layers-4x8", "--losses", "lost.csv"]), &["place 99 after 5 s", "places 0 to"]);
+    says(&refused(&["layers-4x8", "--losses", "lost.csv"]), &["worker 99 after 5 s", "workers 0 to"]);
 }

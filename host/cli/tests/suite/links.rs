@@ -199,7 +199,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         folder,
         &links(&["--set", "links.validation=0.5", "--set", "links.test=0.5"]),
         2,
-        &["links.validation", "links.test", "less than 1"],
+        &["links.validation", "links.test", "a sum below 1"],
     );
     refused(folder, &links(&["--set", "links.test=1"]), 2, &["links.test", "0 <= share < 1"]);
     refused(folder, &links(&["--metric", "hits@30"]), 2, &["hits@30", "hits@20", "hits@50"]);

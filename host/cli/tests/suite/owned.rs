@@ -406,12 +406,12 @@ fn what_does_not_go_with_owners_is_refused_in_words() {
     let folder = place.path();
     let four = ["--lanes", "4", "--workers", "4"];
     for (rest, words) in [
-        (&["--workers", "2"][..], "say how many lanes there are"),
-        (&[&four[..], &["--width", "2"], &REPLICAS].concat(), "leave workers.replicas out"),
-        (&[&four[..], &["--set", "workers.redundant=true"]].concat(), "leave shadows out"),
-        (&[&four[..], &["--set", "run.keep=best"]].concat(), "keep the last model"),
-        (&[&four[..], &REPLICAS, &["--set", "workers.owner=host"]].concat(), "the host has all"),
-        (&[&four[..], &["--set", "workers.replicas=[1,2]"]].concat(), "one for each lane"),
+        (&["--workers", "2"][..], "set the number of lanes"),
+        (&[&four[..], &["--width", "2"], &REPLICAS].concat(), "remove workers.replicas"),
+        (&[&four[..], &["--set", "workers.redundant=true"]].concat(), "remove workers.redundant"),
+        (&[&four[..], &["--set", "run.keep=best"]].concat(), "run.keep = \"last\""),
+        (&[&four[..], &REPLICAS, &["--set", "workers.owner=host"]].concat(), "the host already has all"),
+        (&[&four[..], &["--set", "workers.replicas=[1,2]"]].concat(), "one number per lane"),
         (&[&four[..], &["--set", "workers.snapshot_every=0"]].concat(), "1 to"),
         (
             &[&four[..], &["--set", "workers.cache_bytes=1048576", "--hidden", "512"]].concat(),

@@ -165,7 +165,7 @@ fn settings_that_every_layer_overrides_are_refused() {
     ] {
         let err = refused(folder.path(), &[&train[..], setting].concat());
         assert!(
-            err.contains(&format!("`{key}`")) && err.contains("none of its layers reads"),
+            err.contains(&format!("`model.{key}`")) && err.contains("none of the model's layers reads"),
             "{setting:?}: {err}"
         );
     }
@@ -230,7 +230,7 @@ fn leaky_relu_has_the_slope_of_pytorch_and_a_key() {
     let relu = text.replace("\"leaky-relu\"", "\"relu\"\nactivation_slope = 0.2");
     fs::write(folder.path().join("relu.toml"), relu).unwrap();
     let err = refused(folder.path(), &["train", "d.csv", "--model", "relu.toml", "--no-out"]);
-    assert!(err.contains("activation_slope") && err.contains("`leaky-relu` alone has a slope"), "{err}");
+    assert!(err.contains("activation_slope") && err.contains("only `leaky-relu` has a slope"), "{err}");
     assert!(
         refused(folder.path(), &["train", "d.csv", "--model", "m.toml", "--set", "model.activation_slope=1"])
             .contains("slope < 1")
@@ -289,7 +289,7 @@ fn a_norm_over_rows_on_lanes_is_refused_by_its_name_and_layer() {
     for more in [&[][..], &["--batch", "32", "--micro", "4"]] {
         let err = refused(folder.path(), &[&line[..], more].concat());
         for words in
-            ["`model.norm` is \"batch\" in layer 0 (linear)", "waits for the rows", "norm = \"layer\""]
+            ["`model.norm` is \"batch\" in layer 0 (linear)", "all rows of a micro-batch", "norm = \"layer\""]
         {
             assert!(err.contains(words), "{words}: {err}");
         }

@@ -93,7 +93,7 @@ fn what_cannot_be_split_is_refused_in_words() {
         let (found, _, told) = eciton(folder, line);
         assert!(found == Some(code) && told.contains(words), "{found:?} {told}");
     };
-    fails(&["predict", "gcn", "--split", "2"], 1, "no layer whose rows could be split");
+    fails(&["predict", "gcn", "--split", "2"], 1, "no layer whose image rows can be split");
     fails(&["predict", "gcn", "--split", "0"], 2, "--split");
     fails(&["predict", "gcn", "--workers", "0"], 2, "--workers");
     fails(&["predict", "gcn", "--workers", "2", "--listen", "127.0.0.1:0"], 2, "--tokens");

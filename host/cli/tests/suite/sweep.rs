@@ -201,9 +201,9 @@ fn what_cannot_be_tried_is_told_before_the_first_trial() {
         ("recipe = \"cora/nosuch\"\n", "no recipe `nosuch`"),
         ("recipe = \"cora\"\n", "write DATASET/MODEL"),
         ("recipe = \"absent.toml\"\n", "absent.toml"),
-        ("recipe = \"cora/gcn\"\nseeds = 0\n", "0 trainings"),
+        ("recipe = \"cora/gcn\"\nseeds = 0\n", "0 trials"),
         ("recipe = \"cora/gcn\"\n[halving]\nepochs = 200\n", "halving.epochs = 200"),
-        ("recipe = \"cora/gcn\"\n[halving]\nepochs = 0\n", "1 epoch at least"),
+        ("recipe = \"cora/gcn\"\n[halving]\nepochs = 0\n", "epochs at least 1"),
         ("recipe = ", "tries.toml"),
     ] {
         write(folder, text);

@@ -123,21 +123,18 @@ fn what_does_not_fit_is_refused_with_what_does() {
             &["--metric", "roc-auc"][..],
             "classification of 7 classes: take accuracy or balanced-accuracy or f1-macro or f1-micro or cross-entropy",
         ),
-        (&["--set", "model.loss=squared-error"], "the task is classification: take cross-entropy"),
+        (&["--set", "model.loss=squared-error"], "the task is classification: use cross-entropy"),
         (
             &["--task", "regression", "--metric", "accuracy"],
-            "take mean-absolute-error or root-mean-squared-error",
+            "use mean-absolute-error or root-mean-squared-error",
         ),
         (&["--task", "multi-label"], "cora labels"),
-        (&["--class-weights", "[1,2]"], "has 2 numbers, and the data has 7 classes"),
-        (&["--class-weights", "[0,0,0,0,0,0,0]"], "has 0 for every class of a training row"),
+        (&["--class-weights", "[1,2]"], "has 2 numbers, but the data set has 7 classes"),
+        (&["--class-weights", "[0,0,0,0,0,0,0]"], "has the weight 0 for every class that has training rows"),
         (&["--class-weights", "heavy"], "must be \"balanced\", or a list"),
         (&["--focal", "-1"], "`model.focal` is -1, but must be a number from 0 to 100"),
-        (&["--task", "regression", "--focal", "1"], "`model.focal` is for one class a row"),
-        (
-            &["--task", "regression", "--class-weights", "balanced"],
-            "and the task is regression: leave it out",
-        ),
+        (&["--task", "regression", "--focal", "1"], "`model.focal` requires a task with one class per row"),
+        (&["--task", "regression", "--class-weights", "balanced"], "but the task is regression: remove it"),
         (&["--task", "ranking"], "one of \"classification\", \"multi-label\", \"regression\""),
     ] {
         let (code, out, err) =

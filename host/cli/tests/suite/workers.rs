@@ -332,8 +332,8 @@ fn a_run_without_its_workers_ends_in_words() {
     let err = fails(&[&gone[..], &listens, &["--set", "workers.tokens=t"]].concat());
     assert!(err.contains("t/worker-0.token: it is not a token"), "{err}");
     for (line, words) in [
-        (&["--workers", "2", "--lanes", "3"][..], "have as many workers as lanes"),
-        (&["--executor", "workers"], "say how many there are"),
+        (&["--workers", "2", "--lanes", "3"][..], "set workers.count to the number of lanes"),
+        (&["--executor", "workers"], "set the number of workers"),
         (&["--workers", "2", "--set", "workers.listen=0.0.0.0:1"], "workers.tokens"),
         (&["--workers", "2", "--set", "workers.redundant=true"], "lanes.count"),
         (

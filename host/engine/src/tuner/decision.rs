@@ -66,19 +66,23 @@ impl std::fmt::Display for Why {
                 *window_us as f64 / 1e3,
                 *round_trip_us as f64 / 1e3
             ),
-            Self::Start => write!(f, "the first look at the host is over"),
+            Self::Start => write!(f, "the first measurement of the host has ended"),
             Self::Deep { waiting, slope } => {
-                write!(f, "{waiting:.1} wait on average ({:+.0} %) and all functions work", slope * 100.0)
+                write!(
+                    f,
+                    "{waiting:.1} tasks wait on average ({:+.0} %) and all functions are busy",
+                    slope * 100.0
+                )
             }
             Self::Host => write!(f, "to compare with the host alone"),
             Self::Between => write!(f, "between the best and its neighbour"),
             Self::Hopeless { share } => {
-                write!(f, "functions have {share:.2} times the value that the host alone had")
+                write!(f, "with functions, the value is {share:.2} times that of the host alone")
             }
-            Self::Again => write!(f, "it may have been a bad moment: once more"),
-            Self::Lost { share } => write!(f, "{:.2} times the value of the best: back", share),
-            Self::Settled => write!(f, "nothing is left to try"),
-            Self::Changed { times } => write!(f, "{times:.2} times the value that it settled at"),
+            Self::Again => write!(f, "the measurement may have been an outlier: measure once more"),
+            Self::Lost { share } => write!(f, "{:.2} times the value of the best: return to the best", share),
+            Self::Settled => write!(f, "no untested number remains"),
+            Self::Changed { times } => write!(f, "the value is {times:.2} times that of the last choice"),
         }
     }
 }

@@ -98,5 +98,5 @@ fn length(cell: &Cell) -> f64 {
 /// Returns the description of a cell.
 fn told(cell: &Cell) -> String {
     let way = if cell.back { "backward" } else { "forward" };
-    format!("round {}, part {}, {way}, stage {}", cell.round, cell.interval, cell.stage)
+    format!("round {}, micro-batch {}, {way}, stage {}", cell.round, cell.interval, cell.stage)
 }

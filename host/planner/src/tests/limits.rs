@@ -162,8 +162,9 @@ fn what_is_short_is_said() {
     let error = plan(&chain(4), &Machine::equal(2, lane), &of).unwrap_err().to_string();
     assert_eq!(
         error,
-        "no plan fits: lane 0, with operators `op 0` to `op 1`, needs 12 bytes and has 10 bytes, 2 bytes \
-         short; allow recomputation, or take more lanes, lanes of more memory, or smaller micro-batches"
+        "no plan fits into memory: lane 0, with operators `op 0` to `op 1`, needs 12 bytes but has 10 bytes \
+         (2 bytes too little); allow recomputation, or use more lanes, lanes with more memory, or smaller \
+         micro-batches"
     );
     let again = Wanted { recompute: true, ..of.clone() };
     let found = plan(&chain(4), &Machine::equal(2, lane), &again).unwrap().plan;

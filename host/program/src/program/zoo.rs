@@ -358,7 +358,7 @@ fn kernels_of_the_other_interface_are_refused() {
     let cases: [(Change, &str); 6] = [
         (
             |_, s| s.edges = None,
-            "kernel `gatv2` (layer 0): interface is `vertex`, but its place in the program needs `edge`",
+            "kernel `gatv2` (layer 0): interface is `vertex`, but the model needs `edge`",
         ),
         (
             |kernel, s| {
@@ -366,7 +366,7 @@ fn kernels_of_the_other_interface_are_refused() {
                     s.edges = Some(EdgeSignature { passed: s.inputs[0].clone() });
                 }
             },
-            "kernel `linear` (layer 0): interface is `edge`, but its place in the program needs `vertex`",
+            "kernel `linear` (layer 0): interface is `edge`, but the model needs `vertex`",
         ),
         (|_, s| s.inputs.truncate(1), "inputs have the extents"),
         (|_, s| s.outputs[0].extents = vec![5], "outputs have the extents [[5]]"),

@@ -92,7 +92,7 @@ impl Chain {
             if made != Some(step.image()) {
                 let found = format!("reads {}", step.image());
                 let wanted =
-                    made.map_or_else(String::new, |image| format!("{image}, which the layer before makes"));
+                    made.map_or_else(String::new, |image| format!("{image}, the output of the layer before"));
                 return Err(Error::Chain { layer, found, wanted });
             }
             let Some(output) = step.output().filter(|image| image.values().is_some_and(|v| v > 0)) else {
@@ -106,8 +106,8 @@ impl Chain {
         match steps.is_empty() {
             true => Err(Error::Chain {
                 layer: 0,
-                found: "is not there".into(),
-                wanted: "one layer or more".into(),
+                found: "does not exist".into(),
+                wanted: "at least one layer".into(),
             }),
             false => Ok(Self { steps, images }),
         }

@@ -89,8 +89,8 @@ impl Splittable {
             }
         }
         best.ok_or_else(|| Error::Strips {
-            found: format!("{} has no layer whose rows could be split", model.name()),
-            allowed: "a model with a `conv2d` or `pool2d` layer, without norm and residual and not the last one",
+            found: format!("{} has no layer whose image rows can be split", model.name()),
+            allowed: "a `conv2d` or `pool2d` layer without norm and residual, before the last layer",
         })
     }
 }
@@ -115,8 +115,8 @@ impl Strips {
         let rows = blocks.iter().map(|block| split.chain.rows(block.end));
         if let Some(rows) = rows.into_iter().find(|&rows| workers.shares(rows).iter().any(Range::is_empty)) {
             return Err(Error::Strips {
-                found: format!("{} strips of an image of {rows} rows behind a block", workers.count()),
-                allowed: "a row and more for each strip: fewer strips",
+                found: format!("{} strips of an image of {rows} rows", workers.count()),
+                allowed: "at least one row for each strip: choose fewer strips",
             });
         }
         let mut prefix = "strip-".to_owned();

@@ -169,7 +169,7 @@ fn what_does_not_fit_is_refused() {
     let text = Chain::new(vec![conv(image, 3), conv(image, 3)]).unwrap_err().to_string();
     assert_eq!(
         text,
-        "layer 1 of the chain reads [8, 8, 1], but needs [6, 6, 2], which the layer before makes"
+        "layer 1 of the chain reads [8, 8, 1], but it needs [6, 6, 2], the output of the layer before"
     );
     for size in [0, 9, u32::MAX] {
         assert!(Chain::new(vec![conv(image, size)]).is_err());

@@ -20,14 +20,18 @@ impl Config {
             () if count == 0 => Ok(()),
             () if self.pipeline.mode != Mode::Pipe || self.pipeline.auto => {
                 let found = self.pipeline.mode.name().to_owned();
-                refuse("pipeline.mode", found, "say pipeline.mode = \"pipe\": lanes pass rows of one round")
+                refuse(
+                    "pipeline.mode",
+                    found,
+                    "set pipeline.mode = \"pipe\": lanes exchange rows of one round only",
+                )
             }
             () if self.executor.fuse != FusionChoice::None => {
-                let remedy = "leave executor.fuse out: a lane's layers are one task";
+                let remedy = "remove executor.fuse: the layers of a lane are always one task";
                 refuse("executor.fuse", "given".to_owned(), remedy)
             }
             () if self.executor.audit > 0.0 && !self.audits_lanes() => {
-                let remedy = "leave executor.audit out: the host can compute a lane's task again only with \
+                let remedy = "remove executor.audit: the host can recompute the tasks of lanes only with \
                               workers.owner = \"host\" and one version of the weights";
                 refuse("executor.audit", self.executor.audit.to_string(), remedy)
             }
@@ -36,14 +40,16 @@ impl Config {
                 match workers == count {
                     true => Ok(()),
                     false => {
-                        let remedy = "have as many workers as lanes: each lane is a worker's";
+                        let remedy =
+                            "set workers.count to the number of lanes: each lane runs on its own worker";
                         refuse("workers.count", workers.to_string(), remedy)
                     }
                 }
             }
             () if !self.executor.kind.is_here() => {
                 let found = self.executor.kind.name().to_owned();
-                let remedy = "say executor.kind = \"local\" or \"workers\": lanes are threads, or workers";
+                let remedy =
+                    "set executor.kind = \"local\" or \"workers\": lanes run on threads or on workers";
                 refuse("executor.kind", found, remedy)
             }
             () => Ok(()),
@@ -65,24 +71,24 @@ impl Config {
         match () {
             () if !self.executor.kind.has_workers() => Ok(()),
             () if *count == 0 => {
-                let remedy = "say how many there are: workers.count, or --workers";
+                let remedy = "set the number of workers: workers.count, or --workers";
                 together("executor.kind", "\"workers\"".to_owned(), "workers.count", "0", remedy)
             }
             () if listen.is_some() && tokens.is_none() => {
-                let remedy = "say where the workers' tokens are to be written: workers.tokens";
+                let remedy = "set the folder for the workers' tokens: workers.tokens";
                 together("workers.listen", "given".to_owned(), "workers.tokens", "left out", remedy)
             }
             () if *redundant && self.lanes.lanes.count == 0 => {
-                let remedy = "say how many lanes there are: lanes.count, or --lanes";
+                let remedy = "set the number of lanes: lanes.count, or --lanes";
                 together("workers.redundant", "true".to_owned(), "lanes.count", "0", remedy)
             }
             () if !fail_at.is_empty() && listen.is_some() => {
-                let remedy = "end workers that others start where they run";
+                let remedy = "remove workers.fail_at: it applies only to workers that the run starts itself";
                 together("workers.fail_at", "given".to_owned(), "workers.listen", "given", remedy)
             }
             () if self.workers.own() => self.check_owned(),
             () if self.workers.replicas.iter().any(|&count| count > 0) => {
-                let remedy = "say workers.owner = \"worker\": the host has all that others own";
+                let remedy = "set workers.owner = \"worker\", or remove workers.replicas: the host already has all weights";
                 together(
                     "workers.replicas",
                     format!("{:?}", self.workers.replicas),
@@ -130,24 +136,24 @@ impl Config {
         let lanes = &self.lanes.lanes;
         match () {
             () if lanes.count == 0 => {
-                together("lanes.count", "0", "say how many lanes there are: lanes.count, or --lanes")
+                together("lanes.count", "0", "set the number of lanes: lanes.count, or --lanes")
             }
             () if lanes.width > 1 && self.workers.replicas.iter().any(|&count| count > 0) => {
-                let remedy = "leave workers.replicas out: each replica of the pipeline has all weights";
+                let remedy = "remove workers.replicas: each replica of the pipeline has all weights";
                 together("lanes.width", &lanes.width.to_string(), remedy)
             }
             () if self.workers.redundant => {
-                let remedy = "leave redundant out: what a lost worker owned is in the log";
+                let remedy = "remove workers.redundant: after a failure the run rolls back to a snapshot of the weights";
                 together("workers.redundant", "true", remedy)
             }
             () if self.workers.replicas.len() > 1 && self.workers.replicas.len() != lanes.count as usize => {
-                let remedy = "say one number of replicas, or one for each lane (workers.replicas)";
+                let remedy = "set workers.replicas to one number, or to a list with one number per lane";
                 together("lanes.count", &lanes.count.to_string(), remedy)
             }
             () if self.run.keep.is_by_validation() => together(
                 "run.keep",
                 &format!("{:?}", self.run.keep.name()),
-                "keep the last model: the log has no others",
+                "set run.keep = \"last\": snapshots have no earlier models",
             ),
             () => Ok(()),
         }

@@ -390,8 +390,8 @@ fn functions_are_a_number_or_auto() {
 
 #[test]
 fn settings_of_another_executor_are_refused() {
-    let both = "set executor.kind = \"emulated\" or \"lambda\", or leave it out";
-    let three = "set executor.kind = \"emulated\" or \"lambda\" or \"workers\", or leave it out";
+    let both = "set executor.kind = \"emulated\" or \"lambda\", or remove the key";
+    let three = "set executor.kind = \"emulated\" or \"lambda\" or \"workers\", or remove the key";
     let cases = [
         ("local", "workers.count=2", "`workers.count` is 2", "set executor.kind = \"workers\","),
         ("local", "executor.functions=3", "`executor.functions` is 3, which the local executor", both),

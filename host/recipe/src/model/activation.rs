@@ -135,7 +135,7 @@ impl TryFrom<String> for Activation {
             None => (&text[..], None),
         };
         let known = Self::ALL.into_iter().find_map(|(known, of)| (known == name).then_some(of));
-        known.map(|of| of.with_slope(slope)).ok_or_else(|| format!("{text:?} is no activation"))
+        known.map(|of| of.with_slope(slope)).ok_or_else(|| format!("{text:?} is not an activation"))
     }
 }
 

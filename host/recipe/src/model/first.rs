@@ -136,7 +136,7 @@ impl Written {
             FirstKind::Zeros => Some(0.0),
         };
         let size = said.or(kind.size().and_then(|(_, size)| size)).filter(|size| size.is_finite());
-        let size = size.ok_or_else(|| format!("first values of kind {kind:?} without their size"))?;
+        let size = size.ok_or_else(|| format!("initial values of kind {kind:?} without a size"))?;
         Ok(Some(First { kind, size, by_depth: self.scaled_by_depth }))
     }
 }
@@ -147,7 +147,7 @@ impl TryFrom<Written> for Init {
     fn try_from(written: Written) -> Result<Self, String> {
         let mut parameters = BTreeMap::new();
         for (name, inner) in &written.parameters {
-            let first = inner.first()?.ok_or_else(|| format!("first values of {name:?} without a kind"))?;
+            let first = inner.first()?.ok_or_else(|| format!("initial values of {name:?} without a kind"))?;
             parameters.insert(name.clone(), first);
         }
         Ok(Self { all: written.first()?, parameters })

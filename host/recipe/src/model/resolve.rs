@@ -48,15 +48,15 @@ impl Model {
     pub fn resolve(settings: &ModelSettings, features: u32, classes: u32, task: TaskType) -> Result<Self> {
         let data = |found: String, allowed| Err(Error::Data { found, allowed });
         if features == 0 || features > i32::MAX as u32 {
-            return data(format!("{features} features a vertex"), "1 to 2^31 - 1 features a vertex");
+            return data(format!("{features} features per vertex"), "1 to 2^31 - 1 features per vertex");
         }
         let (least, allowed) = match task {
             TaskType::Classification if classes > MAX_WIDTH => {
-                (2, "2 to 65,536 classes; for labels that are numbers to predict use --task regression")
+                (2, "2 to 65,536 classes; if the labels are numbers to predict, use --task regression")
             }
             TaskType::Classification => (2, "2 to 65,536 classes"),
             TaskType::MultiLabel => (1, "1 to 65,536 labels"),
-            TaskType::Regression => (1, "1 to 65,536 numbers a vertex"),
+            TaskType::Regression => (1, "1 to 65,536 numbers per vertex"),
             TaskType::LinkPrediction => (1, "1 to 65,536 columns of an embedding"),
         };
         if !(least..=MAX_WIDTH).contains(&classes) {
@@ -174,9 +174,9 @@ fn check_losses(model: &Model) -> Result<()> {
         let Some(weight) = layer.loss_weight else { continue };
         let of_graphs = model.layers.last().is_some_and(|last| last.of_graphs);
         let allowed = match () {
-            () if model.links => "left out: of links only the last layer's rows are compared",
-            () if at == last => "left out in the last layer, whose loss counts 1",
-            () if layer.of_graphs != of_graphs => "in a layer behind the readout, as the last one is",
+            () if model.links => "removed: link prediction compares only the last layer's rows",
+            () if at == last => "removed in the last layer, whose loss has the weight 1",
+            () if layer.of_graphs != of_graphs => "in a layer after the readout, like the last layer",
             () => continue,
         };
         let (attribute, found) = ("loss_weight", weight.to_string());
@@ -245,8 +245,8 @@ fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>> 
                 Some(_) => Err(Error::Model {
                     layer: number(list.len() - 1),
                     attribute: "jumping",
-                    found: "said of the model, which lists its layers".to_owned(),
-                    allowed: "said of the `linear` layer that reads all layers before it".to_owned(),
+                    found: "set for the model, which has a list of layers".to_owned(),
+                    allowed: "set in the `linear` layer that reads all earlier layers".to_owned(),
                 }),
                 None => Ok(list.clone()),
             };
@@ -266,8 +266,8 @@ fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>> 
         return Err(Error::Model {
             layer: number(0),
             attribute: "jumping",
-            found: "asked for".to_owned(),
-            allowed: "left out with this kind of model, which has one output".to_owned(),
+            found: "set".to_owned(),
+            allowed: "removed for this kind of model, which has one output".to_owned(),
         });
     }
     if kind == ModelKind::Sgc {
@@ -319,7 +319,7 @@ impl Resolving<'_> {
         let propagates = matches!(kind, LayerKind::Appnp { .. } | LayerKind::Readout(_));
         let first = self.reads_features();
         if propagates && first {
-            let allowed = "another: nothing is trained before it, so put a `linear` layer there";
+            let allowed = "preceded by a layer with weights: put a `linear` layer before it";
             let place = if self.model.layers.is_empty() { "in the first layer" } else { "over the features" };
             return self.refuse("kernel", format!("{:?} {place}", layer.kernel), allowed);
         }
@@ -327,14 +327,12 @@ impl Resolving<'_> {
             OF_ROWS.contains(&&layer.kernel[..]) || matches!(kind, LayerKind::Own { on: On::Rows, .. });
         let of_graphs = self.behind_readout()?;
         if of_graphs && (!of_rows || propagates) {
-            let allowed =
-                "`linear`, or a kernel of your own on rows: behind a readout there are no neighbours";
-            return self.refuse("kernel", format!("{:?} behind a readout", layer.kernel), allowed);
+            let allowed = "`linear`, or your own kernel on rows: rows of graphs have no neighbours";
+            return self.refuse("kernel", format!("{:?} after a readout", layer.kernel), allowed);
         }
         let own = matches!(kind, LayerKind::Own { .. });
         if own && layer.width.or(classes).is_none() {
-            let allowed =
-                "given: how many columns the kernel makes; only the last layer's follows from the data";
+            let allowed = "set to the number of columns that the kernel computes; only the last layer's width is known from the data";
             return self.refuse("width", "left out".to_owned(), allowed);
         }
         let made = self.made(&kind)?;
@@ -346,11 +344,11 @@ impl Resolving<'_> {
             return self.refuse("width", width.to_string(), &format!("1 to {MAX_WIDTH}"));
         }
         if propagates && width != input {
-            let allowed = format!("{input}, the width of its input: it has no weights");
+            let allowed = format!("{input}, the width of its input, because the layer has no weights");
             return self.refuse("width", width.to_string(), &allowed);
         }
         if let Some(follows) = follows.filter(|&follows| follows != width) {
-            let allowed = format!("left out: it is {follows} and follows from what the layer reads");
+            let allowed = format!("removed: it is {follows}, which is computed from the layer's inputs");
             return self.refuse("width", width.to_string(), &allowed);
         }
         if let Some(classes) = classes.filter(|&classes| classes != width) {
@@ -363,7 +361,7 @@ impl Resolving<'_> {
             return self.refuse("dropout", dropout.to_string(), PROBABILITY);
         }
         if matches!(kind, LayerKind::Embedding(_)) && dropout > 0.0 {
-            let allowed = "0: its input are numbers of entries; the next layer may drop its result";
+            let allowed = "0: the input has indices of table rows; set dropout in the next layer instead";
             return self.refuse("dropout", dropout.to_string(), allowed);
         }
         let none = classes.is_some() || propagates || rest;
@@ -388,32 +386,31 @@ impl Resolving<'_> {
             _ => activation,
         };
         if layer.activation_slope.is_some() && between.slope().is_none() {
-            let allowed = format!(
-                "left out: its activation is {:?}, and `leaky-relu` alone has a slope",
-                between.name()
-            );
+            let allowed =
+                format!("removed: the activation is {:?}, and only `leaky-relu` has a slope", between.name());
             return self.refuse("activation_slope", "given".to_owned(), &allowed);
         }
         if classes.is_some() && activation != Activation::Identity {
-            let allowed = "\"identity\" in the last layer, and in one with a `loss_weight`: scores";
+            let allowed =
+                "\"identity\" in the last layer and in layers with a `loss_weight`, whose rows are scores";
             return self.refuse("activation", format!("{:?}", activation.name()), allowed);
         }
         if weightless && layer.bias == Some(true) {
-            let allowed = format!("false: `{}` layers add no bias", layer.kernel);
+            let allowed = format!("false: `{}` layers have no bias", layer.kernel);
             return self.refuse("bias", "true".to_owned(), &allowed);
         }
         let fits = width == input && !first;
         let joins = self.sources.len() > 1 && layer.jumping.is_none();
         if layer.residual == Some(true) && (block || joins) {
             let allowed = match block {
-                true => "left out: a `transformer` adds its input by itself",
-                false => "left out: of several inputs none is the one to add",
+                true => "removed: a `transformer` layer always adds its input",
+                false => "removed: a layer with several inputs cannot add one of them",
             };
             return self.refuse("residual", "true".to_owned(), allowed);
         }
         if layer.residual == Some(true) && !fits {
-            let found = format!("true, with {input} columns before and {width} after");
-            return self.refuse("residual", found, "false, or on equal widths behind the first layer");
+            let found = format!("true, with {input} input columns and {width} output columns");
+            return self.refuse("residual", found, "false, or used after the first layer, with equal widths");
         }
         let first_weights = match (settings.first_weights, &kind) {
             (FirstWeights::Auto, LayerKind::Gcn | LayerKind::Gat(_) | LayerKind::Gatv2(_)) => {
@@ -463,8 +460,8 @@ impl Resolving<'_> {
         ];
         let mut of = own_keys(&layer.own).into_iter().chain(of).chain(deep::keys(layer));
         if let Some((name, _, kinds)) = of.find(|(_, given, kinds)| *given && !layer.has(kinds)) {
-            let allowed = format!("left out: it belongs to {}", all_of(kinds));
-            return self.refuse(name, format!("given for kernel {:?}", layer.kernel), &allowed);
+            let allowed = format!("removed: it belongs to {}", all_of(kinds));
+            return self.refuse(name, format!("set for kernel {:?}", layer.kernel), &allowed);
         }
         if LayerSettings::is_own(&layer.kernel) {
             return self.own_kernel();
@@ -475,9 +472,8 @@ impl Resolving<'_> {
             ("attributes", !layer.attributes.is_empty()),
         ];
         if let Some((name, _)) = of.iter().find(|(_, given)| *given) {
-            let allowed =
-                "left out: it belongs to kernels of your own, for instance kernel = \"./mine.wasm\"";
-            return self.refuse(name, format!("given for kernel {:?}", layer.kernel), allowed);
+            let allowed = "removed: it belongs to your own kernels, for instance kernel = \"./mine.wasm\"";
+            return self.refuse(name, format!("set for kernel {:?}", layer.kernel), allowed);
         }
         let own = layer.own.or(settings.own);
         Ok(match layer.kernel.as_str() {
@@ -523,12 +519,12 @@ impl Resolving<'_> {
         let layer = self.layer;
         let on = layer.on.unwrap_or_default();
         if on == On::Edges && !LayerSettings::is_path(&layer.kernel) {
-            let allowed = "left out, or \"rows\": the kernel is one of rows";
+            let allowed = "removed, or \"rows\": the kernel computes on rows";
             return self.refuse("on", "\"edges\"".to_owned(), allowed);
         }
         if on == On::Rows && layer.self_loops.is_some() {
-            let allowed = "left out, or on = \"edges\": a kernel of rows sees no neighbours";
-            return self.refuse("self_loops", "given for a kernel of rows".to_owned(), allowed);
+            let allowed = "removed, or used with on = \"edges\": a kernel on rows reads no neighbours";
+            return self.refuse("self_loops", "set for a kernel on rows".to_owned(), allowed);
         }
         let attribute = |(name, value): (&String, _)| Attribute::new(name, Clone::clone(value));
         Ok(LayerKind::Own {
@@ -556,7 +552,7 @@ impl Resolving<'_> {
         let features = if average { width } else { width / heads };
         if u64::from(heads) * u64::from(features) > u64::from(MAX_WIDTH) {
             let found = format!("{heads}, each of {features} columns");
-            return self.refuse("heads", found, &format!("together at most {MAX_WIDTH} columns"));
+            return self.refuse("heads", found, &format!("at most {MAX_WIDTH} columns in total"));
         }
         let slope = own.negative_slope.unwrap_or(GAT_SLOPE);
         if !is_probability(slope as f32) {
@@ -579,12 +575,12 @@ impl Resolving<'_> {
     fn check_jumping(&self) -> Result<()> {
         let widths: Vec<u32> = self.sources.iter().map(|&source| self.model.width_of(source)).collect();
         if self.model.layers.is_empty() {
-            return self.refuse("jumping", "given in the first layer".to_owned(), "behind other layers");
+            return self.refuse("jumping", "set in the first layer".to_owned(), "used after other layers");
         }
         let equal = widths.windows(2).all(|pair| pair[0] == pair[1]);
         if self.layer.jumping == Some(super::Jumping::Sum) && !equal {
-            let found = format!("\"sum\" of the widths {widths:?}");
-            return self.refuse("jumping", found, "\"concat\", or layers of one width before it");
+            let found = format!("\"sum\" of layers with the widths {widths:?}");
+            return self.refuse("jumping", found, "\"concat\", or used after layers of equal width");
         }
         Ok(())
     }

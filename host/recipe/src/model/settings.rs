@@ -167,7 +167,7 @@ impl EdgeColumn {
                 one.map(|(at, _)| at).ok_or_else(|| Error::EdgeColumn {
                     name: name.chars().take(60).collect(),
                     known: match names {
-                        [] => "its columns have no names: give a number, from 0".to_owned(),
+                        [] => "its columns have no names: give a column number, from 0".to_owned(),
                         [..] => format!(
                             "it has {}",
                             names.iter().take(20).cloned().collect::<Vec<_>>().join(", ")

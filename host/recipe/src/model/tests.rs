@@ -179,7 +179,7 @@ fn a_built_in_kernel_may_be_named_as_one_of_ones_own() {
     assert!(model.own_kernels().is_empty());
     let error = resolved("[[layers]]\nkernel = \"ipa\"\non = \"edges\"\n[[layers]]\nkernel = \"linear\"\n")
         .unwrap_err();
-    assert!(error.to_string().contains("the kernel is one of rows"), "{error}");
+    assert!(error.to_string().contains("the kernel computes on rows"), "{error}");
 }
 
 #[test]
@@ -200,13 +200,13 @@ fn what_follows_layers_is_said_once_or_by_layer() {
 fn layers_that_do_not_fit_say_what_would() {
     let layers = |text: &str| resolved(text).unwrap_err().to_string();
     let cases = [
-        ("[[layers]]\nkernel = \"appnp\"\n", "put a `linear` layer there"),
+        ("[[layers]]\nkernel = \"appnp\"\n", "put a `linear` layer before it"),
         ("[[layers]]\nkernel = \"gcn\"\nhops = 2\n", "belongs to sgc and appnp"),
         ("[[layers]]\nkernel = \"sage\"\nepsilon = 0.5\n", "belongs to gin"),
         ("[[layers]]\nkernel = \"gcn\"\naggregator = \"max\"\n", "belongs to sage"),
         ("kind = \"sage\"\naggregator = \"lstm\"", "mean"),
-        ("[[layers]]\nkernel = \"linear\"\njumping = \"sum\"\n", "behind other layers"),
-        ("[[layers]]\nkernel = \"gcn\"\nresidual = true\n", "5 columns before and 3 after"),
+        ("[[layers]]\nkernel = \"linear\"\njumping = \"sum\"\n", "used after other layers"),
+        ("[[layers]]\nkernel = \"gcn\"\nresidual = true\n", "5 input columns and 3 output columns"),
         (
             "[[layers]]\nkernel = \"mpn\"\n",
             "\"gcn\", \"sage\", \"gin\", \"sgc\", \"appnp\", \"gat\", \"gatv2\", \"linear\"",
@@ -225,20 +225,20 @@ fn layers_that_do_not_fit_say_what_would() {
         ),
         ("[[layers]]\nkernel = \"mpn\"\n", "or the path of a component, with a `/` or ending in `.wasm`"),
         ("[[layers]]\nkernel = \"./a.wasm\"\n[[layers]]\nkernel = \"gcn\"\n", "`width` is left out"),
-        ("[[layers]]\nkernel = \"./a.wasm\"\nself_loops = true\n", "a kernel of rows sees no neighbours"),
+        ("[[layers]]\nkernel = \"./a.wasm\"\nself_loops = true\n", "a kernel on rows reads no neighbours"),
         (
             "[[layers]]\nkernel = \"./a.wasm\"\nheads = 2\n",
             "belongs to gat, gatv2, self-attention and transformer",
         ),
-        ("[[layers]]\nkernel = \"gcn\"\non = \"edges\"\n", "belongs to kernels of your own"),
-        ("[[layers]]\nkernel = \"gcn\"\nattributes = { a = 1 }\n", "belongs to kernels of your own"),
+        ("[[layers]]\nkernel = \"gcn\"\non = \"edges\"\n", "belongs to your own kernels"),
+        ("[[layers]]\nkernel = \"gcn\"\nattributes = { a = 1 }\n", "belongs to your own kernels"),
         ("[[layers]]\nkernel = \"./a.wasm\"\nattributes = { a = [1] }\n", "a whole number, a finite number"),
         ("[[layers]]\nkernel = \"./a.wasm\"\nattributes = { a = inf }\n", "a whole number, a finite number"),
         ("[[layers]]\nkernel = \"./a.wasm\"\nattributes = 3\n", "a table of at most 64"),
         ("kind = \"sgc\"\njumping = \"sum\"", "`jumping`"),
-        ("heads = 2", "the model says `heads`, which none of its layers reads"),
+        ("heads = 2", "`model.heads` is set, but none of the model's layers reads it"),
         ("hops = 2\n[[layers]]\nkernel = \"gin\"\n", "it belongs to sgc and appnp"),
-        ("kind = \"appnp\"\nlayers = 256", "at most 256"),
+        ("kind = \"appnp\"\nlayers = 256", "the maximum is 256"),
         ("jumping = \"sum\"\n[[layers]]\nkernel = \"gcn\"", "`linear` layer that reads all"),
     ];
     for (text, words) in cases {
@@ -250,7 +250,7 @@ fn layers_that_do_not_fit_say_what_would() {
                   [[layers]]\nkernel = \"linear\"\njumping = \"sum\"\n";
     assert!(layers(widths).contains("[4, 16]"), "{}", layers(widths));
     let appnp = "[[layers]]\nkernel = \"linear\"\n[[layers]]\nkernel = \"appnp\"\nwidth = 4\n";
-    assert!(layers(appnp).contains("it has no weights"), "{}", layers(appnp));
+    assert!(layers(appnp).contains("the layer has no weights"), "{}", layers(appnp));
     assert_eq!(kinds("kind = \"sgc\"\nhops = 64").len(), 1);
     assert!(layers("kind = \"sgc\"\nhops = 65").contains("1 to 64"));
 }
@@ -271,7 +271,10 @@ fn weights_of_classes_and_the_focal_loss_are_for_one_class_a_row() {
             let error = Model::resolve(&settings, 5, 3, task).unwrap_err().to_string();
             assert_eq!(
                 error,
-                format!("`{key}` is for one class a row, and the task is {}: leave it out", task.name())
+                format!(
+                    "`{key}` requires a task with one class per row, but the task is {}: remove it",
+                    task.name()
+                )
             );
         }
     }

@@ -191,9 +191,9 @@ impl ModelSettings {
         let found = table.and_then(|table| table.get(key).map(toml::Value::to_string)).unwrap_or_default();
         let remedy = match self.layers {
             Layers::List(_) => {
-                "each layer of the list sets its own, or is of a kind that has none: change the list, or leave the key out"
+                "change the list of layers, or remove the key: each layer has its own value, or is of a kind that does not read the key"
             }
-            Layers::Count(_) => "leave it out, or choose a model that has such layers",
+            Layers::Count(_) => "remove it, or choose a model whose layers read it",
         };
         Error::UnreadKey { key, found, remedy }
     }

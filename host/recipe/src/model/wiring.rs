@@ -40,7 +40,7 @@ pub(crate) fn earlier(
         Some(place) => refuse(
             format!("{name:?}, which is layer {place} and comes later"),
             format!(
-                "the name of an earlier layer: layers form no cycle, so put layer {place} before this one"
+                "the name of an earlier layer: move layer {place} before this one, because layers must not form a cycle"
             ),
         ),
         None => {
@@ -49,9 +49,10 @@ pub(crate) fn earlier(
                 .take(reader)
                 .filter_map(|layer| layer.name.as_ref().map(|name| format!("{name:?}")))
                 .collect();
-            let known = if known.is_empty() { "none has one".to_owned() } else { known.join(", ") };
+            let known =
+                if known.is_empty() { "no earlier layer has a name".to_owned() } else { known.join(", ") };
             refuse(
-                format!("{name:?}, which no layer is called"),
+                format!("{name:?}, which is not the name of a layer"),
                 match attribute {
                     "inputs" => format!("the name of an earlier layer ({known}), or {FEATURES:?}"),
                     _ => format!("the name of an earlier layer ({known})"),
@@ -70,13 +71,12 @@ pub(crate) fn sources(layers: &[LayerSettings]) -> Result<Vec<Option<Vec<Source>
         };
         if !is_name(name) || name == FEATURES {
             let shown: String = name.chars().take(80).collect();
-            let allowed =
-                "1 to 64 letters, digits, `-`, `_` and `.`, and not \"features\", which is the data's";
+            let allowed = "1 to 64 letters, digits, `-`, `_` and `.`, and not \"features\", which names the data set's features";
             return refuse(format!("{shown:?}"), allowed);
         }
         let before = layers.iter().take(at).position(|other| other.name.as_ref() == Some(name));
         if let Some(before) = before {
-            return refuse(format!("{name:?}, as of layer {before}"), "a name of its own");
+            return refuse(format!("{name:?}, which is also the name of layer {before}"), "a unique name");
         }
     }
     let of = |(at, layer): (usize, &LayerSettings)| {
@@ -123,9 +123,9 @@ fn check_read(layers: &[LayerSettings], all: &[Option<Vec<Source>>]) -> Result<(
             attribute: "name",
             found: match layers[at].name.as_ref() {
                 Some(name) => format!("{name:?}, which no later layer reads"),
-                None => "left out, and the layer behind it reads others".to_owned(),
+                None => "not set, and the next layer reads other layers".to_owned(),
             },
-            allowed: "among the `inputs` of a later layer, or with a `loss_weight`; or leave the layer out"
+            allowed: "among the `inputs` of a later layer, or used with a `loss_weight`; otherwise remove the layer"
                 .to_owned(),
         }),
     }

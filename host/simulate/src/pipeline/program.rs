@@ -34,7 +34,7 @@ pub(super) fn program(of: &Pipeline) -> Result<Program, Error> {
         return Err(Error::Setting {
             what: "stages",
             found: "none".to_owned(),
-            allowed: "1 and more".to_owned(),
+            allowed: "at least 1".to_owned(),
         });
     };
     // The features, what each stage makes forward, what each gives back.

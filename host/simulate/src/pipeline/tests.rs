@@ -150,7 +150,7 @@ fn what_cannot_be_is_refused_in_words() {
         (run(&|pipeline, _| pipeline.stages[0].forward = f64::NAN), "NaN"),
         (run(&|_, places| places.link = 0.0), "above 0"),
         (run(&|_, places| places.owner = Owner::Host(0.0)), "host's link"),
-        (run(&|_, places| places.preemption.back = -1.0), "0 and more"),
+        (run(&|_, places| places.preemption.back = -1.0), "at least 0"),
     ] {
         assert!(found.contains(part), "{found}");
     }

@@ -270,12 +270,12 @@ fn weights_that_do_not_fit_are_not_shared() {
     let found = refused(&list("\"gcn\"\nweights_of = \"a\""));
     assert!(found.contains("\"a\", whose weight is [9, 4]") && found.contains("[4, 4] or [4, 4]"), "{found}");
     let found = refused(&list("\"sage\"\nweights_of = \"a\""));
-    assert!(found.contains("of this kind no weight"), "{found}");
+    assert!(found.contains("layers of this kind cannot share a weight"), "{found}");
     let found = refused(&list("\"gcn\"\nweights_of = \"b\""));
-    assert!(found.contains("which no layer is called") && found.contains("m.toml:7:"), "{found}");
+    assert!(found.contains("which is not the name of a layer") && found.contains("m.toml:7:"), "{found}");
     let twice = list("\"linear\"\nname = \"b\"\nweights_of = \"a\"\nwidth = 9") + "weights_of = \"b\"\n";
     let found = refused(&twice);
-    assert!(found.contains("whose weight is another's"), "{found}");
+    assert!(found.contains("which shares the weight of another layer"), "{found}");
     let other = list("\"activate\"\nname = \"b\"") + "weights_of = \"b\"\n";
     assert!(refused(&other).contains("which has no weight to share"), "{}", refused(&other));
 }
@@ -298,10 +298,10 @@ fn a_layer_may_have_a_loss_of_its_own() {
     };
     for (from, to, part) in [
         ("loss_weight = 0.25", "loss_weight = 0.25\nwidth = 7", "3, the number of classes"),
-        ("loss_weight = 0.25", "loss_weight = 0.25\nactivation = \"relu\"", "with a `loss_weight`"),
+        ("loss_weight = 0.25", "loss_weight = 0.25\nactivation = \"relu\"", "layers with a `loss_weight`"),
         ("loss_weight = 0.25", "loss_weight = 0", "above 0, at most 1000"),
-        ("loss_weight = 0.25", "", "or with a `loss_weight`; or leave the layer out"),
-        ("inputs = [\"a\"]\n[[layers]]\n", "[[layers]]\nloss_weight = 2\n", "whose loss counts 1"),
+        ("loss_weight = 0.25", "", "or used with a `loss_weight`; otherwise remove the layer"),
+        ("inputs = [\"a\"]\n[[layers]]\n", "[[layers]]\nloss_weight = 2\n", "whose loss has the weight 1"),
     ] {
         let found = refused(from, to);
         assert!(found.contains(part), "{found}");
@@ -340,7 +340,7 @@ fn first_values_are_said_by_model_layer_and_name() {
     let error = Program::build(&unknown, shape, Rewrites::default(), &signature).unwrap_err().to_string();
     assert_eq!(
         error,
-        "`model.layers[2].init` names the parameter \"b\", which is not there: leave it out, or take one of bias, weight"
+        "`model.layers[2].init` names the parameter \"b\", which does not exist: remove it, or use one of bias, weight"
     );
 }
 

@@ -211,7 +211,7 @@ fn what_cannot_be_split_is_refused() {
     // A stride that no padding is a multiple of.
     let whole = settings(&Chain::new(vec![Step::Conv(conv)]).unwrap());
     let text = Splittable::from_model(&resolved(&whole, image)).unwrap_err().to_string();
-    assert!(text.contains("no layer whose rows could be split"), "{text}");
+    assert!(text.contains("no layer whose image rows can be split"), "{text}");
     let plain = ModelSettings::default();
     assert!(Splittable::from_model(&resolved(&plain, image)).is_err());
     let whole = settings(&Chain::new(vec![Step::Conv(Conv2d { stride: 1, ..conv })]).unwrap());

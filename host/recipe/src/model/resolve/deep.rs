@@ -119,7 +119,7 @@ impl Resolving<'_> {
         let said = if self.layer.inputs.is_some() { count.to_string() } else { "left out".to_owned() };
         match kernel {
             "concat" | "sum" if count < 2 => {
-                return self.refuse("inputs", said, &format!("two layers or more, which `{kernel}` joins"));
+                return self.refuse("inputs", said, &format!("at least two layers, which `{kernel}` joins"));
             }
             "product" if count != 2 => {
                 return self.refuse("inputs", said, "two layers, whose values `product` multiplies");
@@ -129,7 +129,8 @@ impl Resolving<'_> {
             // A kernel of the user's own says how many rows it reads.
             _ if LayerSettings::is_own(kernel) && self.layer.on != Some(On::Edges) => {}
             _ if count != 1 => {
-                let allowed = format!("one: put a `concat`, `sum` or `product` layer before `{kernel}`");
+                let allowed =
+                    format!("one layer: put a `concat`, `sum` or `product` layer before `{kernel}`");
                 return self.refuse("inputs", said, &allowed);
             }
             _ => {}
@@ -137,7 +138,7 @@ impl Resolving<'_> {
         let mut widths = self.sources.iter().map(|&source| self.model.width_of(source));
         let first = widths.next();
         if ["sum", "product"].contains(&kernel) && widths.any(|width| Some(width) != first) {
-            let allowed = format!("layers of one width: `{kernel}` goes value by value");
+            let allowed = format!("layers of equal width: `{kernel}` is an elementwise function");
             return self.refuse("inputs", format!("of {} columns", self.widths()), &allowed);
         }
         Ok(())
@@ -153,8 +154,8 @@ impl Resolving<'_> {
         };
         let count = self.sources.iter().filter(|source| of_graphs(source)).count();
         if count > 0 && count < self.sources.len() {
-            let found = "some with a row for each graph, some with one for each vertex".to_owned();
-            return self.refuse("inputs", found, "all before a readout, or all behind one");
+            let found = "layers with a row per graph and layers with a row per vertex".to_owned();
+            return self.refuse("inputs", found, "all before a readout, or all after a readout");
         }
         Ok(count > 0)
     }
@@ -199,7 +200,7 @@ impl Resolving<'_> {
             "product" => LayerKind::Product,
             "sum" => LayerKind::Sum,
             "normalise" if layer.norm == Some(Norm::None) => {
-                let allowed = "a norm: a `normalise` layer does nothing else";
+                let allowed = "set to a norm: a `normalise` layer has no other function";
                 return self.refuse("norm", "\"none\"".to_owned(), allowed);
             }
             "normalise" => LayerKind::Normalise,
@@ -230,8 +231,8 @@ impl Resolving<'_> {
         match width.filter(|width| (1..=MAX_ROW).contains(width)) {
             Some(width) => Ok(Some((width, image))),
             None => {
-                let found = format!("from {input} columns: more than {MAX_ROW} values a row");
-                self.refuse("width", found, "less: fewer channels, a longer stride, or fewer inputs")
+                let found = format!("computed from {input} columns as more than {MAX_ROW} values per row");
+                self.refuse("width", found, "smaller: use fewer channels, a longer stride, or fewer inputs")
             }
         }
     }
@@ -251,7 +252,7 @@ impl Resolving<'_> {
         let before = self.sources.first().and_then(|&source| self.image_of(source));
         match (self.layer.deep.image, before) {
             (Some(said), Some(before)) if said != before => {
-                let allowed = format!("left out, or {before}, which the layer that it reads makes");
+                let allowed = format!("removed, or {before}, the shape of the layer that it reads");
                 self.refuse("image", said.to_string(), &allowed)
             }
             (Some(said), _) if said.values() != Some(input) => {
@@ -261,7 +262,7 @@ impl Resolving<'_> {
             }
             (Some(image), _) | (None, Some(image)) => Ok(image),
             (None, None) => {
-                let allowed = format!("given: [height, width, channels] of the {}", self.columns());
+                let allowed = format!("set to [height, width, channels] of the {}", self.columns());
                 self.refuse("image", "left out".to_owned(), &allowed)
             }
         }
@@ -302,7 +303,8 @@ impl Resolving<'_> {
         if data && self.input() == 1 {
             return Ok(());
         }
-        let allowed = "\"features\" of one column, or a `slice` of one of their columns: numbers of entries";
+        let allowed =
+            "\"features\" of one column, or a `slice` of one of their columns, with indices of table rows";
         self.refuse("inputs", format!("the {}", self.columns()), allowed)
     }
 
@@ -335,7 +337,7 @@ impl Resolving<'_> {
             None => Some(settings.norm).filter(by_row).unwrap_or(Norm::Layer),
             Some(norm) if by_row(&norm) => norm,
             Some(norm) => {
-                let allowed = "\"layer\", \"rms\" or \"l2\", which go by row, before each half of the block";
+                let allowed = "\"layer\", \"rms\" or \"l2\", which normalise each row separately";
                 return self.refuse("norm", format!("{:?}", norm.name()), allowed);
             }
         };
@@ -351,14 +353,14 @@ impl Resolving<'_> {
     fn slice(&self, deep: &DeepSettings) -> Result<Slice> {
         let start = deep.start.unwrap_or(0);
         let Some(count) = deep.count else {
-            return self.refuse("count", "left out".to_owned(), "given: how many columns the slice has");
+            return self.refuse("count", "left out".to_owned(), "set to the number of columns of the slice");
         };
         let end = start.checked_add(count).filter(|&end| count > 0 && end <= self.input());
         match end {
             Some(_) => Ok(Slice { start, count }),
             None => {
-                let found = format!("{count} from column {start} on");
-                self.refuse("count", found, &format!("1 and more, within the {}", self.columns()))
+                let found = format!("{count}, from column {start}");
+                self.refuse("count", found, &format!("at least 1 and within the {}", self.columns()))
             }
         }
     }
@@ -378,13 +380,17 @@ impl Resolving<'_> {
         let Some(place) = self.tied else { return Ok(None) };
         let name = self.layer.weights_of.as_deref().unwrap_or_default();
         let Some(own) = weight(kind, (self.input(), width)) else {
-            let allowed = "left out: of this kind no weight can be another layer's";
+            let allowed = "removed: layers of this kind cannot share a weight";
             return self.refuse("weights_of", format!("{name:?}"), allowed);
         };
         let layer = self.model.layers.get(place);
         if layer.is_some_and(|layer| layer.weights_of.is_some()) {
-            let allowed = "the layer that the weight belongs to, which that one names";
-            return self.refuse("weights_of", format!("{name:?}, whose weight is another's"), allowed);
+            let allowed = "the layer that owns the weight, which is the one that this layer names";
+            return self.refuse(
+                "weights_of",
+                format!("{name:?}, which shares the weight of another layer"),
+                allowed,
+            );
         }
         let found = layer.and_then(|layer| weight(&layer.kind, (self.model.input_width(place), layer.width)));
         let (shape, of) = own;

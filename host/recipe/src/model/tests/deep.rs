@@ -59,17 +59,23 @@ fn names_that_do_not_fit_are_shown_where_they_stand() {
         (&["\"linear\"\nname = \"a\"\ninputs = [\"a\"]", "\"gcn\""][..], "which is this layer itself"),
         (
             &["\"linear\"\ninputs = [\"later\"]", "\"gcn\"\nname = \"later\""],
-            "which is layer 1 and comes later, but must be the name of an earlier layer: layers form no cycle",
+            "which is layer 1 and comes later, but must be the name of an earlier layer: move layer 1 before this one",
         ),
-        (&["\"linear\"\nname = \"a\"", "\"gcn\"\ninputs = [\"b\"]"], "\"b\", which no layer is called"),
-        (&["\"linear\"\nname = \"a\"", "\"gcn\"\nname = \"a\"", "\"gcn\""], "as of layer 0"),
-        (&["\"linear\"\nname = \"features\"", "\"gcn\""], "not \"features\", which is the data's"),
+        (
+            &["\"linear\"\nname = \"a\"", "\"gcn\"\ninputs = [\"b\"]"],
+            "\"b\", which is not the name of a layer",
+        ),
+        (&["\"linear\"\nname = \"a\"", "\"gcn\"\nname = \"a\"", "\"gcn\""], "also the name of layer 0"),
+        (
+            &["\"linear\"\nname = \"features\"", "\"gcn\""],
+            "not \"features\", which names the data set's features",
+        ),
         (&["\"linear\"\nname = \"a b\"", "\"gcn\""], "1 to 64 letters"),
         (
             &["\"linear\"\nname = \"a\"", "\"linear\"\ninputs = [\"features\"]"],
             "\"a\", which no later layer reads",
         ),
-        (&["\"linear\"", "\"linear\"\ninputs = [\"features\"]"], "the layer behind it reads others"),
+        (&["\"linear\"", "\"linear\"\ninputs = [\"features\"]"], "the next layer reads other layers"),
     ];
     for (layers, words) in cases {
         let found = refused(layers);
@@ -90,14 +96,14 @@ fn shapes_that_do_not_fit_say_what_would() {
     let cases: &[(&[&str], &str)] = &[
         (&["\"conv2d\"", "\"linear\""], "[height, width, channels] of the 48 columns of the features"),
         (&["\"conv2d\"\nimage = [4, 4, 4]", "\"linear\""], "`image` is [4, 4, 4], of 64 values"),
-        (&[image, "\"pool2d\"\nimage = [1, 4, 2]", "\"linear\""], "left out, or [2, 2, 2]"),
+        (&[image, "\"pool2d\"\nimage = [1, 4, 2]", "\"linear\""], "removed, or [2, 2, 2]"),
         (&[image, "\"conv2d\"\nkernel_size = 3", "\"linear\""], "`kernel_size` is 3 with stride 1"),
         (&[image, "\"pool2d\"\nwindow = 3", "\"linear\""], "one that fits into the image, [2, 2, 2]"),
         (&[image, "\"linear\"", "\"pool2d\"", "\"linear\""], "`image` is left out"),
-        (&["\"conv2d\"\nimage = [4, 4, 3]\nwidth = 9", "\"linear\""], "follows from what the layer reads"),
-        (&["\"slice\"\nstart = 40\ncount = 9", "\"linear\""], "9 from column 40 on"),
+        (&["\"conv2d\"\nimage = [4, 4, 3]\nwidth = 9", "\"linear\""], "computed from the layer's inputs"),
+        (&["\"slice\"\nstart = 40\ncount = 9", "\"linear\""], "9, from column 40"),
         (&["\"slice\"", "\"linear\""], "`count` is left out"),
-        (&["\"sum\"", "\"linear\""], "two layers or more, which `sum` joins"),
+        (&["\"sum\"", "\"linear\""], "at least two layers, which `sum` joins"),
         (&[&named, "\"product\"\ninputs = [\"c\"]", "\"linear\""], "two layers, whose values"),
         (
             &[&named, "\"product\"\ninputs = [\"c\", \"features\"]", "\"linear\""],
@@ -105,13 +111,13 @@ fn shapes_that_do_not_fit_say_what_would() {
         ),
         (&[&named, "\"linear\"\ninputs = [\"c\", \"features\"]", "\"linear\""], "put a `concat`, `sum` or"),
         (&["\"embedding\"", "\"linear\""], "the 48 columns of the features, but must be \"features\" of one"),
-        (&["\"slice\"\ncount = 1", "\"embedding\"\ndropout = 0.5", "\"linear\""], "numbers of entries"),
+        (&["\"slice\"\ncount = 1", "\"embedding\"\ndropout = 0.5", "\"linear\""], "indices of table rows"),
         (&["\"transformer\"\nheads = 5", "\"linear\""], "a divisor of the layer's width, 48"),
-        (&["\"transformer\"\nnorm = \"batch\"", "\"linear\""], "which go by row"),
-        (&["\"linear\"", "\"transformer\"\nresidual = true", "\"linear\""], "adds its input by itself"),
-        (&["\"normalise\"\nnorm = \"none\"", "\"linear\""], "does nothing else"),
+        (&["\"transformer\"\nnorm = \"batch\"", "\"linear\""], "normalise each row separately"),
+        (&["\"linear\"", "\"transformer\"\nresidual = true", "\"linear\""], "always adds its input"),
+        (&["\"normalise\"\nnorm = \"none\"", "\"linear\""], "has no other function"),
         (&["\"gcn\"\ncausal = true"], "belongs to self-attention and transformer"),
-        (&["\"activate\"\nbias = true", "\"linear\""], "`activate` layers add no bias"),
+        (&["\"activate\"\nbias = true", "\"linear\""], "`activate` layers have no bias"),
         (&["\"concat\"\ninputs = [\"features\", \"features\"]"], "3, the number of classes"),
     ];
     for (layers, words) in cases {
@@ -161,7 +167,7 @@ fn rows_of_graphs_and_of_vertices_do_not_meet() {
         "\"linear\"",
     ]);
     let error = Model::resolve(&settings(&text), 5, 3, TaskType::Classification).unwrap_err().to_string();
-    assert!(error.contains("all before a readout, or all behind one"), "{error}");
+    assert!(error.contains("all before a readout, or all after a readout"), "{error}");
     // Another branch may gather behind a readout in the list.
     let text = list(&[
         "\"gcn\"\nname = \"a\"",

@@ -32,7 +32,8 @@ fn settings_that_every_layer_overrides_are_refused() {
         if let Some(found) = found {
             let key = setting.split(['.', '=']).nth(1).unwrap();
             assert!(
-                found.contains(&format!("`{key}`")) && found.contains("none of its layers reads"),
+                found.contains(&format!("`model.{key}`"))
+                    && found.contains("none of the model's layers reads"),
                 "{found}"
             );
         }
@@ -41,11 +42,11 @@ fn settings_that_every_layer_overrides_are_refused() {
         assert_eq!(refusal(&config(text, &[setting]), CLASSES), None, "{setting}");
     }
     let found = refusal(&config(&format!("hidden = 32\n{text}"), &[]), CLASSES).unwrap();
-    assert!(found.contains("`hidden` = 32"), "{found}");
+    assert!(found.contains("`model.hidden` is 32"), "{found}");
     // A usual activation is read, although it changes nothing.
     assert_eq!(refusal(&config("", &["model.activation=relu"]), CLASSES), None);
     let found = refusal(&config("layers = 1\n", &["model.activation=relu"]), CLASSES).unwrap();
-    assert!(found.contains("`activation`"), "{found}");
+    assert!(found.contains("`model.activation`"), "{found}");
 }
 
 #[test]

@@ -171,7 +171,7 @@ impl Published {
     /// Its graph and model: two layers, gathers first, the last product in one task with its gradient.
     pub(super) fn shape(&self) -> Result<Shape, Error> {
         let named = Named::find(self.graph).ok_or_else(|| Error::Setting {
-            what: "the graph of a published row",
+            what: "graph of a published result",
             found: self.graph.to_owned(),
             allowed: "the named shapes".to_owned(),
         })?;
