@@ -1,14 +1,17 @@
-//! BaPipe's balancing: equal compute first, then boundary operators away from the slowest lane.
+//! BaPipe's balancing: starts from stages of equal compute, and moves operators at stage boundaries
+//! away from the slowest lane.
 //!
-//! The slowest stage gives its boundary operator to the adjacent stage with the most slack, as long
-//! as the slowest cost falls and memory suffices. The list schedule decides between GPipe and 1F1B:
-//! the one with the smaller bubble wins. Source: Zhao et al. 2020 (BaPipe).
+//! The slowest stage gives its boundary operator to the adjacent stage with the most slack. This
+//! repeats while the slowest cost decreases and memory suffices. The list schedule decides between
+//! GPipe and 1F1B: the one with the smaller bubble (idle share) wins. Source: Zhao et al. 2020
+//! (BaPipe).
 
 use super::chain::{Price, Runs};
 use super::machine::Lane;
 use super::partition::{Partition, Planner, StageOf};
 
-/// Moves operators until no move helps. `lanes` has the lane of each stage.
+/// Moves boundary operators between adjacent stages until no move helps. `lanes` has the lane of
+/// each stage.
 pub(super) fn moved(
     runs: &Runs,
     start: &Partition,
@@ -57,7 +60,8 @@ pub(super) fn moved(
     Partition { planner: Planner::Balanced, stages: stages.collect() }
 }
 
-/// Returns the number of stages that do not fit, and the cost of the slowest of the others.
+/// Returns the number of stages that do not fit into memory, and the cost of the slowest of all
+/// other stages.
 fn worst(costs: &[f64]) -> (usize, f64) {
     let (fit, not): (Vec<f64>, Vec<f64>) = costs.iter().partition(|cost| cost.is_finite());
     (not.len(), fit.into_iter().fold(0.0, f64::max))

@@ -1,6 +1,8 @@
-//! PipeDream-2BW's search: equal blocks, with variable width and depth.
+//! PipeDream-2BW's search: stages of equal compute, with variable width (number of replicas) and
+//! depth (number of stages).
 //!
-//! For each width w and depth d, with micro-batches of b rows, m = B / (w b) a replica:
+//! For each width w and depth d, with micro-batches of b rows and m = B / (w b) micro-batches per
+//! replica:
 //!
 //! ```text
 //! t(w, d, b)  = max over i of max(T_comp(i, b) + sum over j of T_comm(j to i, b), T_comm(i) / m)
@@ -10,8 +12,8 @@
 //! ```
 //!
 //! T_comm(i) is the update of stage i's weights, spread over the m micro-batches. A and A_in are
-//! those of one micro-batch. The memory of each stage is counted, which equals the formula if all
-//! stages are equal (`cost`). Source: Narayanan et al. 2021, section 4.
+//! the activations and inputs of one micro-batch. The memory of each stage is counted, which equals
+//! the formula if all stages are equal (`cost`). Source: Narayanan et al. 2021, section 4.
 
 use super::chain::Runs;
 use super::partition::{Partition, Planner, StageOf};
@@ -19,7 +21,8 @@ use super::pool::Pool;
 use super::predict::Candidate;
 use crate::placement::balanced;
 
-/// Cuts the graph into `depth` runs of equal compute, on the first groups.
+/// Divides the graph into `depth` runs of equal compute, and assigns them to the first groups of
+/// lanes.
 pub(super) fn equal(runs: &Runs, pool: &Pool, depth: usize, rows: f64) -> Option<Partition> {
     let n = runs.len();
     let costs: Vec<f64> = (0..n)
@@ -38,7 +41,7 @@ pub(super) fn equal(runs: &Runs, pool: &Pool, depth: usize, rows: f64) -> Option
     (stages.len() == depth).then_some(Partition { planner: Planner::Blocks, stages })
 }
 
-/// Returns the rows per second of a candidate by the formula.
+/// Returns the rows per second of a candidate, by PipeDream-2BW's formula.
 pub(super) fn throughput(of: &Candidate<'_>) -> f64 {
     let setting = &of.setting;
     let own = f64::from(setting.own().max(1));

@@ -1,46 +1,49 @@
-//! GraphPipe's search: binary search on the slowest stage's target, and dynamic programming over
-//! the stages of a series-parallel graph.
+//! GraphPipe's search: a binary search on the time of the slowest stage, and dynamic programming
+//! over the stages of a series-parallel graph.
 //!
-//! For a target T, the program visits the states of the graph's [`Lattice`] from the last operators
-//! to the first. It computes the minimum number of lanes. For each operator that others still read,
-//! it computes the length of the longest path of stages from it:
+//! For a target time T, the dynamic program visits the states of the graph's [`Lattice`] from the
+//! last operators to the first. It computes the minimum number of lanes. For each operator that
+//! others still read, it computes the length of the longest path of stages from it:
 //!
 //! ```text
 //! path(stage) = 1 + max over the stages that read it of path          1 at the end
 //! in flight   = path of 1F1B and 2BW, all micro-batches of GPipe      (`cost`)
 //! ```
 //!
-//! A stage is taken if its cost on a class of lanes is at most T. A way is dropped if another one
-//! uses no more lanes of any class and has no longer path anywhere. Source: Jeon et al. 2025
-//! (GraphPipe).
+//! A stage is allowed if its cost on a class of lanes is at most T. A partial assignment is dropped
+//! if another one uses no more lanes of any class and has no longer path anywhere. Source: Jeon et
+//! al. 2025 (GraphPipe).
 
 use super::chain::Price;
 use super::lattice::{Lattice, bits};
 use super::partition::{Partition, Planner, StageOf};
 use super::pool::Pool;
 
-/// Maximum number of ways of a state. Those with the fewest lanes and the shortest paths are kept.
+/// Maximum number of partial assignments that the search stores per state. It stores those with the
+/// fewest lanes and the shortest paths.
 const MOST_WAYS: usize = 24;
-/// Number of doublings of the target. The last one allows any cost.
+/// Number of times that the search doubles the target time. The last doubling allows any cost.
 const DOUBLINGS: u32 = 4;
-/// Number of halvings of the target. After them, the target only falls.
+/// Number of times that the search halves the interval of target times. After these, it only lowers
+/// the target.
 const HALVINGS: u32 = 10;
-/// Relative difference below which two costs are equal.
+/// Relative difference below which two costs count as equal.
 const NEAR: f64 = 1e-10;
 
-/// A way to assign all operators of a state to stages.
+/// Assignment of all operators of a state to stages.
 #[derive(Clone, Debug)]
 struct Way {
-    /// For each class, the number of groups in use.
+    /// Number of groups of lanes in use, for each class of groups.
     used: Vec<u16>,
-    /// For each atom that reads an operator in no stage yet, the longest path from the atom. 0 for
-    /// other atoms.
+    /// Longest path of stages from each atom that reads an operator in no stage yet. It is 0 for
+    /// all other atoms.
     paths: Vec<u16>,
-    /// Longest path of all stages.
+    /// Longest path over all stages of the assignment.
     longest: u16,
-    /// Cost of the slowest stage.
+    /// Cost of the slowest stage, in seconds.
     cost: f64,
-    /// Previous way and last stage: (state, way of the state, step, class).
+    /// Origin of this assignment: (state, assignment of the state, step, class of lanes). `None`
+    /// for the empty assignment.
     from: Option<(usize, usize, usize, usize)>,
 }
 
@@ -55,14 +58,15 @@ impl Way {
     }
 }
 
-/// The search for one pool and price.
+/// Search for one pool of lanes and one price function.
 pub(super) struct Branches<'a> {
     lattice: &'a Lattice,
     pool: &'a Pool,
     price: &'a Price<'a>,
-    /// For each state, step and class, the cost with nothing else in flight.
+    /// Cost of the stage if nothing else is in flight, by state, step and class of lanes.
     least: Vec<Vec<Vec<f64>>>,
-    /// For each state, the seconds of the operators in no stage yet, on the fastest lane.
+    /// Time of the operators that are in no stage yet, on the fastest lane, for each state, in
+    /// seconds.
     rest: Vec<f64>,
 }
 
@@ -80,8 +84,8 @@ impl<'a> Branches<'a> {
         Self { lattice, pool, price, least: least.collect(), rest: rest.collect() }
     }
 
-    /// Returns the partition of at most `depth` stages whose slowest stage is fastest, and its
-    /// cost.
+    /// Returns the best partition of at most `depth` stages, which is the one whose slowest stage
+    /// is fastest. Also returns its cost.
     pub(super) fn best(&self, depth: usize, states: &mut u64) -> Option<(f64, Partition)> {
         // The target starts at twice the mean of equal stages and doubles until there is a
         // partition.
@@ -113,7 +117,7 @@ impl<'a> Branches<'a> {
         Some(best)
     }
 
-    /// Returns the shallowest partition whose stages cost at most `target`.
+    /// Returns the partition with the shortest longest path whose stages each cost at most `target`.
     fn within(&self, target: f64, depth: usize, states: &mut u64) -> Option<(f64, Partition)> {
         let first = Way {
             used: vec![0; self.pool.classes.len()],
@@ -149,7 +153,7 @@ impl<'a> Branches<'a> {
         Some((best.cost, self.partition(best, &ways)))
     }
 
-    /// Returns a way extended by one more stage.
+    /// Returns an assignment with one more stage.
     fn with(
         &self,
         way: &Way,
@@ -219,7 +223,7 @@ impl<'a> Branches<'a> {
     }
 }
 
-/// Adds a way to those of a state unless another one is no worse.
+/// Adds an assignment to those of a state, unless an existing one is at least as good.
 fn keep(ways: &mut Vec<Way>, next: Way) {
     if ways.iter().any(|way| way.is_no_worse(&next)) {
         return;

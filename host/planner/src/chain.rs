@@ -1,18 +1,18 @@
-//! Contiguous cuts of operators in their order. The best cut is the one whose slowest stage is
-//! fastest.
+//! Division of operators into contiguous runs, in their order. The best division is the one whose
+//! slowest stage is fastest.
 //!
 //! ```text
 //! T(j, U)  = min over classes c in U, ends i of max(t(j..i, c, |U|), T(i, U - c))
 //! T(n, {}) = 0
 //! ```
 //!
-//! T(j, U) is the cost of the slowest stage of operators j and later on groups of lanes U. t is the
-//! larger of a stage's seconds and its transfers' seconds. It is infinite if the stage does not fit
-//! in memory with |U| micro-batches in flight (`cost`). Source: Narayanan et al. 2019 (PipeDream),
-//! section 3.1, with lanes of unequal pace added.
+//! T(j, U) is the cost of the slowest stage, if operators j and later are on the groups of lanes U.
+//! t is the larger of a stage's compute time and its transfer time. It is infinite if the stage
+//! does not fit in memory with |U| micro-batches in flight (`cost`). Source: Narayanan et al. 2019
+//! (PipeDream), section 3.1, extended to lanes of unequal pace.
 //!
-//! Lanes are taken in any order as long as few combinations of used lanes by class exist (all of 8
-//! different lanes). Otherwise, the fastest lanes are taken first.
+//! The search tries all orders of lanes if there are few combinations of used lanes by class (all
+//! orders for 8 different lanes). Otherwise, it uses the fastest lanes first.
 
 use super::graph::Graph;
 use super::machine::Lane;
@@ -20,17 +20,18 @@ use super::partition::{Partition, Planner, StageOf};
 use super::pool::Pool;
 use super::stage_time::Sums;
 
-/// Maximum depth up to which all depths are tried. Above it, only powers of two and the largest
-/// depth are tried, since each depth has its own cost.
+/// Maximum depth up to which the search tries every depth. Above it, the search tries only powers
+/// of two and the largest depth, because each depth needs its own costs.
 const ALL_DEPTHS: usize = 16;
 
-/// Sums of all runs of operators.
+/// Sums of times and bytes for every run of consecutive operators.
 pub(super) struct Runs {
-    /// Sums by first operator and by number of operators less one.
+    /// Sums, by the index of the first operator and by the number of operators less one.
     sums: Vec<Vec<Sums>>,
 }
 
-/// Cost of a run on a lane, given the longest path from the lane to the last one, itself included.
+/// Cost of a run of operators on a lane. The last argument is the length of the longest path of
+/// lanes from this lane to the last one, both included.
 pub(super) type Price<'a> = dyn Fn(&Sums, &Lane, u32) -> f64 + 'a;
 
 impl Runs {
@@ -46,15 +47,15 @@ impl Runs {
         self.sums.len()
     }
 
-    /// Returns the sums of operators `first..end`.
+    /// Returns the sums of times and bytes of operators `first..end`.
     pub(super) fn sum(&self, first: usize, end: usize) -> Sums {
         let found = self.sums.get(first).and_then(|from| from.get(end.checked_sub(first + 1)?));
         found.copied().unwrap_or_default()
     }
 }
 
-/// Returns the best cut of each possible depth, with its cost. `states` counts the states that were
-/// visited.
+/// Returns the best division for each possible number of stages, with its cost. It adds the number
+/// of visited states to `states`.
 pub(super) fn cuts(runs: &Runs, pool: &Pool, price: &Price<'_>, states: &mut u64) -> Vec<(f64, Partition)> {
     match pool.shares() {
         Some(shares) => any_order(runs, pool, shares, price, states),
@@ -62,16 +63,16 @@ pub(super) fn cuts(runs: &Runs, pool: &Pool, price: &Price<'_>, states: &mut u64
     }
 }
 
-/// Returns the depths to try, out of 1 to `most`.
+/// Returns the numbers of stages to try, from 1 to `most`.
 pub(super) fn depths(most: usize) -> impl Iterator<Item = usize> {
     (1..=most).filter(move |depth| *depth <= ALL_DEPTHS || depth.is_power_of_two() || *depth == most)
 }
 
-/// The best way to assign some of the last operators to stages.
+/// Best assignment of the last operators to stages.
 #[derive(Clone, Copy)]
 struct Best {
     cost: f64,
-    /// End of the first stage, and its class.
+    /// End of the first stage in the list of operators, and the class of its lanes.
     end: usize,
     class: usize,
 }

@@ -1,12 +1,15 @@
-//! Seconds and dollars of work at a cloud, before it runs: functions, fleets of machines, other services.
+//! Estimates of time and price for work in a cloud, before it runs: by functions, fleets of
+//! machines, and other services.
 //!
-//! [`Work`] has counts and processor seconds, [`Cloud`] has prices and times. [`usage`] follows the emulator: a
-//! function's time is processor time over its share of a processor, plus waits for the object store. [`table`] makes
-//! one row of each place that could do the work, and [`Table::verdict`] compares them.
+//! [`Work`] has counts and processor seconds, and [`Cloud`] has prices and times. [`usage`]
+//! computes times like the emulator does: a function's time is processor time over its share of a
+//! processor, plus waits for the object store. [`table`] makes one row for each alternative, and
+//! [`Table::verdict`] compares the alternatives.
 //!
-//! A fleet of `m` cores takes `B + W/m` seconds and costs `m max(M, W/m) p`: B is the boot, M the minimum charge, p
-//! the price of a core for a second. A fleet that is as fast as T has `W/m = T - B`. While that is below M it costs
-//! `W M p / (T - B)`. Functions cost `r W p`. So functions that answer before `T* = B + M/r` beat every fleet.
+//! A fleet of `m` cores takes `B + W/m` seconds and costs `m max(M, W/m) p`. B is the boot time, M
+//! the minimum charged time, W the work in core seconds, and p the price of a core per second. A
+//! fleet that takes the time T has `W/m = T - B`. If that is below M, the fleet costs `W M p / (T -
+//! B)`. Functions cost `r W p`. So functions that answer before `T* = B + M/r` beat every fleet.
 
 mod rivals;
 
@@ -19,25 +22,25 @@ use eciton_recipe::cloud::{Cloud, Preset};
 use eciton_recipe::prices::{HostPlace, Moved, Prices, Processor};
 use rivals::{fleet, fleets, gpu, service};
 
-/// Memory sizes of functions in a table, MB.
+/// Memory sizes of functions that a table compares, in MB.
 pub const SIZES: [u32; 4] = [512, 1024, 1769, 3008];
-/// Age of a cloud file above which a reader is warned, days.
+/// Age of a cloud file in days above which the user gets a warning.
 pub const MAX_AGE_DAYS: i64 = 180;
 
-/// Origin of a figure.
+/// Origin of a value in a cost estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// Counted from the plan, as the program will do it.
+    /// Counted from the plan. The run will have the same number.
     Counted,
-    /// Computed from a measured pilot.
+    /// Computed from a measured pilot run.
     Modelled,
     /// Computed from assumed speeds and sizes.
     Assumed,
 }
 
 impl Origin {
-    /// Returns the word for it.
+    /// Returns the name of the origin.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,23 +51,23 @@ impl Origin {
     }
 }
 
-/// Requests to an object store, and their bytes.
+/// Numbers of requests to an object store, and of the bytes that they move.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requests {
-    /// PUT requests, those of a multipart upload included.
+    /// Number of PUT requests, including those of multipart uploads.
     pub puts: u64,
-    /// GET requests.
+    /// Number of GET requests.
     pub gets: u64,
-    /// HEAD requests.
+    /// Number of HEAD requests.
     pub heads: u64,
-    /// Bytes written.
+    /// Number of bytes written to the object store.
     pub bytes_in: u64,
-    /// Bytes read.
+    /// Number of bytes read from the object store.
     pub bytes_out: u64,
 }
 
 impl Requests {
-    /// Returns the sum of both.
+    /// Returns the sum of two sets of requests.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -76,7 +79,7 @@ impl Requests {
         }
     }
 
-    /// Returns the seconds that a function waits for them.
+    /// Returns the time that a function waits for these requests, in seconds.
     #[must_use]
     pub fn seconds(self, preset: &Preset, memory_mb: u32) -> f64 {
         let count = (self.puts + self.gets + self.heads) as f64;
@@ -85,31 +88,33 @@ impl Requests {
     }
 }
 
-/// One invocation's work.
+/// Work of one invocation of a function.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Task {
-    /// Processor seconds in a process that has done such a task before, on one core of c7a.
+    /// Processor time on one core of c7a, in seconds, in a process that has done such a task
+    /// before.
     pub core_s: f64,
-    /// Further processor seconds of a process's first task: it reads the data set.
+    /// Additional processor time of a process's first task, in seconds. The process reads the data
+    /// set.
     pub first_core_s: f64,
     /// Requests of the function to the object store.
     pub store: Requests,
-    /// Further requests of a process's first task.
+    /// Additional requests to the object store in a process's first task.
     pub first_store: Requests,
-    /// Bytes of the event.
+    /// Size of the invocation event, in bytes.
     pub event_bytes: u64,
-    /// Bytes of the reply.
+    /// Size of the reply, in bytes.
     pub reply_bytes: u64,
 }
 
-/// Work that is to be done somewhere.
+/// Work of a whole run, as input for cost estimates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Work {
-    /// Tasks by phase. A phase begins after all tasks of the phase before have ended.
+    /// Tasks of each phase. A phase begins after all tasks of the previous phase have ended.
     pub phases: Vec<Vec<Task>>,
-    /// Requests of the host to the object store.
+    /// Requests to the object store that the host makes itself.
     pub host: Requests,
-    /// Origin of the processor seconds.
+    /// Origin of the processor times.
     pub times: Origin,
     /// Origin of the sizes of answers.
     pub sizes: Origin,
@@ -120,7 +125,7 @@ impl Work {
         self.phases.iter().flatten()
     }
 
-    /// Returns the processor seconds of all tasks in warm processes, on one core of c7a.
+    /// Returns the processor time of all tasks in warm processes, in seconds on one core of c7a.
     #[must_use]
     pub fn core_s(&self) -> f64 {
         self.tasks().map(|task| task.core_s).sum()
@@ -131,50 +136,52 @@ impl Work {
     }
 }
 
-/// Functions of one kind.
+/// Functions of one kind that run tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Functions {
-    /// The kind of their processors.
+    /// Kind of processor of the functions.
     pub processor: Processor,
-    /// Their memory size, MB.
+    /// Memory size of each function, in MB.
     pub memory_mb: u32,
-    /// Maximum number of them at work at once.
+    /// Maximum number of functions that work at the same time.
     pub count: u32,
 }
 
-/// Use of functions and of the object store.
+/// Use of functions and of the object store by a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Seconds from the first call to the last answer.
+    /// Time from the first call to the last answer, in seconds.
     pub seconds: f64,
-    /// Invocations.
+    /// Number of invocations.
     pub invocations: u64,
-    /// Invocations that start a process.
+    /// Number of invocations that start a new process.
     pub cold_starts: u64,
-    /// Milliseconds charged.
+    /// Charged time, in milliseconds.
     pub billed_ms: u64,
-    /// Milliseconds of initialisation, out of the milliseconds charged.
+    /// Part of the charged time that is initialisation, in milliseconds.
     pub init_ms: f64,
-    /// Memory times time charged, GiB-seconds.
+    /// Product of memory size and charged time, in GiB-seconds.
     pub gb_seconds: f64,
-    /// Bytes of events.
+    /// Number of bytes in invocation events.
     pub bytes_to_functions: u64,
-    /// Bytes of replies.
+    /// Number of bytes in replies.
     pub bytes_from_functions: u64,
-    /// Requests of host and functions to the object store.
+    /// Requests to the object store by the host and by functions.
     pub store: Requests,
-    /// Bytes of objects that the host reads.
+    /// Number of bytes of objects that the host reads.
     pub bytes_to_host: u64,
 }
 
-/// A schedule of tasks: the end of the last one, the end of each process, and the processes that had work.
+/// Schedule of tasks on processes: the end of the last task, the end of each process, and the
+/// processes that had work.
 struct Schedule {
     end: f64,
     ends: Vec<f64>,
 }
 
-/// Gives each task, in order, to the process that is free first. `starts` has the time at which each process can begin.
-/// `seconds` gets the task and whether it is the process's first.
+/// Assigns each task, in order, to the process that is free first. `starts` has the time at which
+/// each process can begin. `seconds` returns the time of a task, given the task and whether it is
+/// the first of its process.
 fn schedule(work: &Work, starts: &[f64], seconds: &mut dyn FnMut(&Task, bool) -> f64) -> Schedule {
     let mut ends = starts.to_vec();
     let mut begun = vec![false; starts.len()];
@@ -203,7 +210,7 @@ fn schedule(work: &Work, starts: &[f64], seconds: &mut dyn FnMut(&Task, bool) ->
     Schedule { end, ends }
 }
 
-/// Returns what functions use for work, without faults and without second attempts.
+/// Returns the use of functions for some work, without faults and without second attempts.
 #[must_use]
 pub fn usage(work: &Work, functions: Functions, preset: &Preset) -> Usage {
     let Functions { processor, memory_mb, count } = functions;
@@ -238,18 +245,18 @@ pub fn usage(work: &Work, functions: Functions, preset: &Preset) -> Usage {
     used
 }
 
-/// A line of an invoice.
+/// Line of an invoice.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Line {
-    /// Usage type, without the region's prefix.
+    /// Usage type in AWS's terms, without the prefix of the region.
     pub usage: String,
     /// Quantity, in units.
     pub quantity: f64,
-    /// Unit of the quantity.
+    /// Unit in which the quantity is measured.
     pub unit: &'static str,
-    /// Price of a unit, USD.
+    /// Price of one unit, in USD.
     pub unit_usd: f64,
-    /// Quantity times price, USD.
+    /// Quantity times price, in USD.
     pub usd: f64,
     /// Origin of the quantity.
     pub origin: Origin,
@@ -261,8 +268,8 @@ impl Line {
     }
 }
 
-/// Returns the invoice lines of functions for a host at a place. With `free`, what an account has for nothing each
-/// month is taken off.
+/// Returns the invoice lines of functions, for a host at location `place`. With `free`, the free
+/// tier of an account is subtracted.
 #[must_use]
 pub fn lines(
     used: &Usage,
@@ -305,38 +312,40 @@ pub fn lines(
     ]
 }
 
-/// Kind of a place that could do the work.
+/// Kind of an alternative that can do the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// The machine at hand.
+    /// The machine on which the command runs.
     Here,
-    /// Functions.
+    /// Functions of a cloud.
     Functions,
-    /// Machines that are started for the work.
+    /// Virtual machines that are started for the work.
     Fleet,
-    /// A machine with a GPU.
+    /// A virtual machine with a GPU.
     Gpu,
-    /// Containers of a service.
+    /// Containers of a container service.
     Service,
 }
 
-/// One place that could do the work.
+/// Alternative that can do the work, with its time and price.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// Name of the place.
+    /// Name of the alternative.
     pub name: String,
-    /// Its kind.
+    /// Kind of the alternative.
     pub kind: Kind,
-    /// Seconds from the request to the last answer; `None` if no fleet of this kind fits the money.
+    /// Time from the request to the last answer, in seconds. `None` if no fleet of this kind is
+    /// possible for the money.
     pub seconds: Option<f64>,
-    /// Dollars.
+    /// Price, in USD.
     pub usd: f64,
-    /// V, 1 / (seconds x dollars); `None` for what costs nothing.
+    /// Value V, which is 1 / (seconds x dollars). `None` for an alternative that costs nothing.
     pub value: Option<f64>,
-    /// T*: functions that answer before it beat every fleet of machines on demand in seconds and dollars.
+    /// Break-even time T*, in seconds. Functions that answer before it beat every on-demand fleet
+    /// of machines in both time and price.
     pub break_even_s: Option<f64>,
-    /// Invoice lines, whose dollars add up to [`Self::usd`].
+    /// Invoice lines, whose prices add up to [`Self::usd`].
     pub lines: Vec<Line>,
 }
 
@@ -348,45 +357,49 @@ impl Row {
     }
 }
 
-/// The wish that a table answers.
+/// Request for a table of alternatives.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
-    /// Functions of the command line: the first row, to which the others' V is relative.
+    /// Functions of the command line. They are the first row of the table, and the values V of
+    /// other rows are relative to it.
     pub functions: Functions,
-    /// The place of the host, for the price of bytes.
+    /// Location of the host, which determines the price of bytes.
     pub place: HostPlace,
-    /// Cores of this machine.
+    /// Number of cores of this machine.
     pub cores: u32,
-    /// Price of this machine for an hour, USD.
+    /// Price of this machine per hour, in USD.
     pub hour_usd: f64,
 }
 
-/// Kind of a verdict.
+/// Verdict about functions in comparison with fleets of machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Faster than the fleet of the best value, and cheaper than any fleet that is as fast.
+    /// Functions are faster than the fleet of best value, and cheaper than any fleet of the same
+    /// speed.
     FasterAndCheaper,
-    /// Faster than the fleet of the best value, but some fleet is as fast for less.
+    /// Functions are faster than the fleet of best value, but some fleet of the same speed is
+    /// cheaper.
     Faster,
-    /// Neither.
+    /// Functions are not faster than the fleet of best value.
     Neither,
 }
 
-/// Places that could do the work, compared.
+/// Comparison of all alternatives that can do the work.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Table {
-    /// The functions of the command line first.
+    /// Alternatives. The functions of the command line are the first row.
     pub rows: Vec<Row>,
-    /// Use of these functions.
+    /// Use of the functions of the command line.
     pub usage: Usage,
-    /// The verdict about them, against fleets on demand.
+    /// Verdict about these functions, in comparison with on-demand fleets.
     pub verdict: Verdict,
-    /// Names of rows, fleets of machines apart, that are both faster and cheaper than they.
+    /// Names of the rows, except fleets of machines, that are both faster and cheaper than these
+    /// functions.
     pub beaten_by: Vec<String>,
 }
 
-/// Compares the places that could do the work.
+/// Compares all alternatives that can do the work.
 #[must_use]
 pub fn table(work: &Work, asked: Asked, cloud: &Cloud, (prices, preset): (&Prices, &Preset)) -> Table {
     let times = work.times;
@@ -458,7 +471,7 @@ pub fn table(work: &Work, asked: Asked, cloud: &Cloud, (prices, preset): (&Price
     Table { rows, usage: used, verdict, beaten_by }
 }
 
-/// Returns T* against the machines on demand that make it the smallest.
+/// Returns the smallest T* over all types of on-demand machines.
 fn break_even(work: &Work, usd: f64, cloud: &Cloud, prices: &Prices) -> Option<f64> {
     let machines = prices.ec2.values().filter(|machine| !machine.gpu);
     let each = machines.map(|machine| {
@@ -468,8 +481,8 @@ fn break_even(work: &Work, usd: f64, cloud: &Cloud, prices: &Prices) -> Option<f
     each.min_by(f64::total_cmp).filter(|time| time.is_finite())
 }
 
-/// Returns the age of a date (`2026-11` or `2026-11-27`) in days, where `today` is in days since 1970-01-01. `None` if it
-/// is no date.
+/// Returns the age of a date (`2026-11` or `2026-11-27`) in days. `today` is the number of days
+/// since 1970-01-01. Returns `None` if the text is not a date.
 #[must_use]
 pub fn age_days(date: &str, today: i64) -> Option<i64> {
     let mut parts = date.split('-').map(|part| part.parse::<i64>().ok());

@@ -1,31 +1,32 @@
 //! Errors of plans and placements.
 
-/// The result of a function of this crate.
+/// Result of a function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Error of this crate. None is worth a retry, because the same input fails again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Settings that exclude each other, or an input file with impossible values.
+    /// Settings exclude each other, or an input file has impossible values.
     #[error(transparent)]
     Recipe(#[from] eciton_recipe::Error),
-    /// A program that cannot be built.
+    /// The program for the plan cannot be built.
     #[error(transparent)]
     Program(eciton_program::Error),
-    /// A model that no plan fits on a machine.
+    /// No plan for the model fits into the memory of the machine.
     #[error(
         "no plan fits into memory: {what} needs {} but has {} ({} too little); {remedy}",
         bytes(*.need), bytes(*.have), bytes(need.saturating_sub(*.have))
     )]
     Short {
-        /// Memory that is too small, in the plan that lacks the least.
+        /// Name of the lane or host whose memory is too small, in the plan that lacks the least
+        /// memory.
         what: String,
-        /// Bytes that the plan needs there.
+        /// Number of bytes that the plan needs there.
         need: u64,
-        /// Bytes that are available there.
+        /// Number of bytes that are available there.
         have: u64,
-        /// Advice that the message ends with.
+        /// Advice to the user: an imperative sentence that ends the message.
         remedy: &'static str,
     },
 }
@@ -39,7 +40,7 @@ impl From<eciton_program::Error> for Error {
     }
 }
 
-/// Formats a number of bytes, with a unit.
+/// Returns a number of bytes as text with a unit.
 fn bytes(of: u64) -> String {
     match of {
         1_000_000_000.. => format!("{:.3} GB", of as f64 / 1e9),

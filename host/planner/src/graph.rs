@@ -1,4 +1,4 @@
-//! Operators: the units that a planner groups into stages.
+//! Graph of operators, which are the units that a planner groups into stages.
 
 use std::ops::Add;
 
@@ -8,17 +8,17 @@ use eciton_recipe::Error as Refused;
 /// Maximum number of operators of a graph.
 pub const MAX_OPERATORS: usize = 1024;
 
-/// Time as an affine function of the number of rows, in seconds.
+/// Time of an operation in seconds, as an affine function of the number of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pace {
-    /// Seconds per call, independent of its rows.
+    /// Time of a call in seconds that does not depend on its rows.
     pub call: f64,
-    /// Additional seconds per row.
+    /// Additional time per row, in seconds.
     pub row: f64,
 }
 
 impl Pace {
-    /// Returns the seconds of a call on this number of rows.
+    /// Returns the time of a call on this number of rows, in seconds.
     #[must_use]
     pub fn on(self, rows: f64) -> f64 {
         self.call + self.row * rows
@@ -33,30 +33,33 @@ impl Add for Pace {
     }
 }
 
-/// An operation, forward and backward.
+/// Operator: an operation of a model, forward and backward, with its times and sizes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Operator {
     /// Name of the operator in plans.
     pub name: String,
-    /// Operators whose output this one reads. All of them are earlier in the list. If empty, the
-    /// operator reads the data.
+    /// Indices of the operators whose output this one reads. All of them precede it in the list. If
+    /// empty, the operator reads the data.
     pub reads: Vec<usize>,
     /// Forward time on a lane of pace 1.
     pub forward: Pace,
     /// Backward time on a lane of pace 1, including a loss.
     pub backward: Pace,
-    /// Bytes of the operator's weights. A weight that several operators read counts for each of
-    /// them.
+    /// Size of the operator's weights, in bytes. A weight that several operators read counts for
+    /// each of them.
     pub weights: f64,
-    /// Bytes per row that the operator stashes from forward to backward, in addition to its inputs.
+    /// Size of the rows that the operator stashes from forward to backward, in bytes per row,
+    /// without its inputs.
     pub kept: f64,
-    /// Bytes per row of the output that others read. The output's gradient has the same size.
+    /// Size of the output that other operators read, in bytes per row. The gradient of the output
+    /// has the same size.
     pub output: f64,
-    /// Bytes per row of the data that the operator reads. Operators of a stage read the same data.
+    /// Size of the data that the operator reads, in bytes per row. All operators of a stage read
+    /// the same data.
     pub data: f64,
 }
 
-/// Operators in topological order.
+/// Graph of operators, in topological order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
     operators: Vec<Operator>,
@@ -64,12 +67,12 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Makes the graph of operators.
+    /// Creates the graph of some operators.
     ///
     /// # Errors
-    /// [`Error::TooMany`] above [`MAX_OPERATORS`]. [`Error::Content`] if the list is empty, if no
-    /// operator takes time, or if an operator reads itself or a later one. Also [`Error::Content`]
-    /// for a figure that is negative or not finite.
+    /// Returns [`Error::TooMany`] for more than [`MAX_OPERATORS`] operators. Returns
+    /// [`Error::Content`] if the list is empty, if no operator takes time, if an operator reads
+    /// itself or a later one, or if a value is negative or not finite.
     pub fn new(mut operators: Vec<Operator>) -> Result<Self> {
         let wrong =
             |reason: String| Err(Error::from(Refused::Content { what: "a graph of operators", reason }));
@@ -109,13 +112,13 @@ impl Graph {
         Ok(Self { operators, readers })
     }
 
-    /// Returns the operators.
+    /// Returns the operators, in topological order.
     #[must_use]
     pub fn operators(&self) -> &[Operator] {
         &self.operators
     }
 
-    /// Returns the bytes of all weights.
+    /// Returns the size of all weights, in bytes.
     #[must_use]
     pub fn weights(&self) -> f64 {
         self.operators.iter().map(|operator| operator.weights).sum()
@@ -126,12 +129,12 @@ impl Graph {
         self.operators.len()
     }
 
-    /// Returns the operators that read an operator's output, ascending.
+    /// Returns the indices of the operators that read an operator's output, in ascending order.
     pub(super) fn readers(&self, at: usize) -> &[usize] {
         self.readers.get(at).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the operators that an operator reads, ascending.
+    /// Returns the indices of the operators that an operator reads, in ascending order.
     pub(super) fn reads(&self, at: usize) -> &[usize] {
         self.operators.get(at).map_or(&[], |operator| &operator.reads)
     }

@@ -1,13 +1,14 @@
-//! Stages of a series-parallel graph, from the last operators to the first.
+//! Lattice: all possible stages of a series-parallel graph, from the last operators to the first.
 //!
 //! A *state* is a set of operators together with all operators after them. A *step* adds a stage to
-//! a state. The stage is then convex. The stages on a way from no operator to all operators are a
-//! partition in topological order. All partitions into convex stages are such ways (Tarnawski et
-//! al. 2020: ideals), including those of GraphPipe's recursive cuts. States that differ by an
-//! exchange of equal branches are one state.
+//! a state. The added stage is convex. The steps from the empty state to the state of all operators
+//! are a partition into stages, in topological order. All partitions into convex stages are such
+//! sequences (Tarnawski et al. 2020: ideals), including those of GraphPipe's recursive cuts. States
+//! that differ only by an exchange of equal branches are one state.
 //!
-//! If there are more than [`MOST_STEPS`] steps, adjacent operators are merged, starting with the
-//! lightest, until the number of steps is allowed.
+//! An *atom* is a set of operators that stay together in one stage. If there are more than
+//! [`MOST_STEPS`] steps, adjacent operators are merged to atoms, starting with the lightest, until
+//! the number of steps is allowed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,46 +18,49 @@ use super::tree::Part;
 
 /// Maximum number of steps of a lattice.
 const MOST_STEPS: usize = 60_000;
-/// Maximum number of atoms, which is the number of bits of a set.
+/// Maximum number of atoms, which are sets of operators that stay together. A [`Set`] has one bit
+/// for each atom.
 const MOST_ATOMS: usize = 128;
-/// Factor by which the weight limit of merged operators grows in each trial.
+/// Factor by which the weight limit of merged operators grows in each attempt.
 const COARSER: f64 = 1.15;
 
-/// A set of atoms, one bit each. Atoms are operators that stay together, numbered depth first.
+/// Set of atoms, with one bit each. An atom is a set of operators that stay together in one stage.
+/// Atoms are numbered depth first.
 pub(super) type Set = u128;
 
-/// A stage that may be added to a state.
+/// Stage that can be added to a state of the lattice.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub to: usize,
-    /// The stage, in the branch numbering of the state before the step.
+    /// Atoms of the stage, in the branch numbering of the state before the step.
     pub stage: Set,
-    /// Atoms of the state before the step that read the stage.
+    /// Atoms of the state before the step that read the stage's output.
     pub readers: Set,
-    /// For each atom, its number in the branch numbering of the state after the step.
+    /// Number of each atom in the branch numbering of the state after the step.
     pub places: Vec<u8>,
     pub sums: Sums,
 }
 
-/// States in ascending order of size, and the steps from each.
+/// States in ascending order of size, with the steps from each of them.
 #[derive(Clone, Debug)]
 pub(super) struct Lattice {
     pub atoms: Vec<Vec<usize>>,
     pub states: Vec<State>,
 }
 
-/// Set of the atoms that are in stages already.
+/// State: the set of the atoms that are already in stages.
 #[derive(Clone, Debug)]
 pub(super) struct State {
-    /// Sums over the operators that are in no stage yet.
+    /// Sums of times and bytes over the operators that are in no stage yet.
     pub rest: Sums,
-    /// Atoms of the state that read atoms outside it.
+    /// Atoms of the state that read atoms outside the state.
     pub frontier: Set,
     pub steps: Vec<Step>,
 }
 
 impl Lattice {
-    /// Returns the lattice of a graph. `weight` returns the weight of a list of operators.
+    /// Returns the lattice of a graph. `weight` returns the weight of a list of operators, by which
+    /// operators are merged.
     pub(super) fn from_graph(graph: &Graph, part: &Part, weight: &dyn Fn(&[usize]) -> f64) -> Option<Self> {
         let all = weight(&part.operators());
         let mut limit = 0.0;
@@ -72,13 +76,13 @@ impl Lattice {
         }
     }
 
-    /// Returns the operators of a set.
+    /// Returns the indices of the operators in a set of atoms.
     pub(super) fn operators(&self, set: Set) -> impl Iterator<Item = usize> {
         bits(set).filter_map(|at| self.atoms.get(at)).flatten().copied()
     }
 }
 
-/// Returns the indices of a set's bits, ascending.
+/// Returns the indices of the bits of a set, in ascending order.
 pub(super) fn bits(mut set: Set) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let at = set.trailing_zeros() as usize;
@@ -93,8 +97,8 @@ fn ones(length: usize) -> Set {
     if length >= Set::BITS as usize { Set::MAX } else { (1 << length) - 1 }
 }
 
-/// Returns a set with equal branches sorted by their members in the set, and the new number of each
-/// atom.
+/// Returns a set in canonical form, with equal branches sorted by their members in the set. Also
+/// returns the new number of each atom.
 fn named(twins: &[Vec<(usize, usize)>], atoms: usize, set: Set) -> (Set, Vec<u8>) {
     // At most `MOST_ATOMS`.
     let mut places: Vec<u8> = (0..atoms).map(|at| at as u8).collect();
@@ -120,23 +124,24 @@ fn named(twins: &[Vec<(usize, usize)>], atoms: usize, set: Set) -> (Set, Vec<u8>
     (set, places)
 }
 
-/// A stage, the set after the step, and the number of each atom there.
+/// Result of adding a stage: the stage, the set after the step, and the number of each atom in that
+/// set.
 type Reached = (Set, Set, Vec<u8>);
 
-/// Atoms, with the atoms that each of them reads and that read it.
+/// Atoms of a graph, with the atoms that each of them reads and those that read it.
 struct Shape {
     atoms: Vec<Vec<usize>>,
     reads: Vec<Set>,
     readers: Vec<Set>,
-    /// Runs of atoms that are equal branches, as (start, length). Inner branches are first.
+    /// Runs of atoms that are equal branches, as (start, length). Inner branches come first.
     twins: Vec<Vec<(usize, usize)>>,
-    /// For each atom, its runs of `twins` that have a next one, as (start, start of the next one,
-    /// length).
+    /// For each atom, those of its runs in `twins` that have a following run, as (start, start of
+    /// the following run, length).
     ahead: Vec<Vec<(usize, usize, usize)>>,
 }
 
 impl Shape {
-    /// Returns `None` if there are too many atoms.
+    /// Returns the atoms of a part of the graph. Returns `None` if there are too many atoms.
     fn from_part(graph: &Graph, part: &Part) -> Option<Self> {
         let mut shape = Self {
             atoms: Vec::new(),
@@ -176,7 +181,7 @@ impl Shape {
         Some(shape)
     }
 
-    /// Numbers the atoms of a part and finds equal branches.
+    /// Numbers the atoms of a part of the graph, and finds equal branches.
     fn add(&mut self, graph: &Graph, part: &Part) {
         match part {
             Part::Whole(operators) => self.atoms.push(operators.clone()),
@@ -194,8 +199,8 @@ impl Shape {
         }
     }
 
-    /// Orders adjacent series parts of which no operator reads another. These occur in a part that
-    /// is taken as a chain. Returns the part's atoms.
+    /// Orders adjacent series parts that do not read each other. Such parts occur in a part that is
+    /// treated as a chain. Returns the part's atoms.
     fn chain(&mut self, part: &Part, next: &mut usize) -> (usize, usize) {
         let start = *next;
         match part {
@@ -223,7 +228,7 @@ impl Shape {
         (start, *next)
     }
 
-    /// Returns `None` if there are too many steps.
+    /// Computes all states and steps. Returns `None` if there are too many steps.
     fn lattice(self, graph: &Graph) -> Option<Lattice> {
         let count = self.atoms.len();
         let mut numbers: BTreeMap<(u32, Set), usize> = BTreeMap::new();
@@ -267,14 +272,15 @@ impl Shape {
         Sums::from_operators(graph, inside.iter().copied(), |of| inside.binary_search(&of).is_ok())
     }
 
-    /// Returns the atoms outside a set that no atom outside it reads.
+    /// Returns the atoms outside a set that no other atom outside the set reads. Such atoms can be
+    /// added next.
     fn open(&self, set: Set) -> Set {
         let open = |at: &usize| set >> at & 1 == 0 && self.readers[*at] & !set == 0;
         (0..self.atoms.len()).filter(open).fold(0, |all, at| all | 1 << at)
     }
 
-    /// Collects all stages that may be added to a set, each once up to an exchange of equal
-    /// branches.
+    /// Collects all stages that can be added to a set. Stages that differ only by an exchange of
+    /// equal branches are collected once.
     fn stages(
         &self,
         set: Set,
@@ -309,8 +315,8 @@ impl Shape {
     }
 }
 
-/// Returns the key of a branch: its operators' figures, the operators that they read, and their
-/// readers. Equal branches have the same key.
+/// Returns the key of a branch. It consists of the values of its operators, the operators that they
+/// read, and their readers. Equal branches have the same key.
 fn kind(graph: &Graph, part: &Part, atoms: &[Vec<usize>]) -> Vec<u64> {
     let own = part.operators();
     let place = |of: usize| own.binary_search(&of).map_or((1, of as u64), |at| (0, at as u64));

@@ -1,21 +1,23 @@
-//! Plans of tensor pipelines: the operators of each lane, the number of replicas, and the schedule.
+//! Planner of tensor pipelines: assigns operators to lanes, and chooses the number of replicas and
+//! the schedule.
 //!
-//! A [`Graph`] has a model's operators with their times, memory and output sizes. A [`Machine`] has
-//! lanes with pace, memory and links. [`Wanted`] has the allowed plans. [`plan`] lets several
-//! planners cut the graph into stages. It times each cut by the list schedule that lanes follow
-//! ([`schedule`]), transfers included. It returns the plan with the highest number of rows
-//! per second.
+//! A [`Graph`] has a model's operators with their times, memory and output sizes. A *lane* is a
+//! worker's share of the pipeline, which runs one step at a time. A [`Machine`] has lanes with
+//! pace, memory and bandwidth. [`Wanted`] has the allowed plans. [`plan`] lets several planners
+//! divide the graph into stages. It times each division by the list schedule that lanes follow
+//! ([`schedule`]), transfers included. It returns the plan with the highest number of rows per
+//! second.
 //!
 //! | planner | stages | source |
 //! | --- | --- | --- |
-//! | [`Planner::Chain`] | the quickest contiguous runs | PipeDream: Narayanan et al. 2019, 3.1 |
+//! | [`Planner::Chain`] | the fastest contiguous runs | PipeDream: Narayanan et al. 2019, 3.1 |
 //! | [`Planner::Blocks`] | runs of equal compute | PipeDream-2BW: Narayanan et al. 2021, 4 |
-//! | [`Planner::Balanced`] | these, boundary operators moved | BaPipe: Zhao et al. 2020 |
+//! | [`Planner::Balanced`] | runs of equal compute, with boundary operators moved | BaPipe: Zhao et al. 2020 |
 //! | [`Planner::Branches`] | convex sets of a graph | GraphPipe: Jeon et al. 2025 |
 //!
 //! A stage stashes only its inputs and repeats its forward step (recomputation) if its lane's
-//! memory requires it, and never otherwise. A cut that exceeds a limit is not a plan. Lanes that
-//! read rows of the data hold these rows.
+//! memory requires it, and never otherwise. A division that exceeds a limit is not a plan. Lanes
+//! that read rows of the data store these rows.
 
 /// Expands to true if a test has planted this defect in the rules and planners of its thread.
 macro_rules! planted {

@@ -1,4 +1,4 @@
-//! Operators of a training program.
+//! Conversion of a training program to a graph of operators.
 
 use super::graph::{Graph, Operator, Pace};
 use crate::error::{Error, Result};
@@ -8,19 +8,21 @@ use eciton_program::program::{Place, Program, SlotOf};
 use eciton_recipe::Error as Refused;
 use eciton_types::ids::{SlotId, StageId};
 
-/// Bytes of a value.
+/// Size of a value (f32), in bytes.
 const VALUE_BYTES: f64 = 4.0;
 
 impl Graph {
-    /// Returns the operators of a training program. An operator is a forward stage, or several of
-    /// one operation, with all backward stages of that operation. A loss belongs to the operation
-    /// of its scores, and a sum of gradients to that of the stage before it (`lanes`). Seconds are
-    /// those of a core of the profile's host, measured where the profile has measurements. `stored`
-    /// is the share of the features that is stored.
+    /// Returns the operators of a training program.
+    ///
+    /// An operator is a forward stage, or several forward stages of one operation, with all
+    /// backward stages of that operation. A loss belongs to the operation that computes its scores.
+    /// A sum of gradients belongs to the operation of the stage before it (`lanes`). Times are
+    /// those of a core of the profile's host, measured if the profile has measurements. `stored` is
+    /// the stored share of the features.
     ///
     /// # Errors
-    /// The errors of [`Profile::stages`] and of [`Graph::new`]. Also [`Error::Together`] for a
-    /// program with stages of the host, which lanes cannot run.
+    /// Returns [`Error::Together`] for a program with stages of the host, which lanes cannot run.
+    /// Also returns the errors of [`Profile::stages`] and [`Graph::new`].
     pub fn from_program(program: &Program, profile: &Profile, stored: f64) -> Result<Self> {
         let stages = profile.stages(program, stored)?;
         if let Some(stage) = program.stages.iter().find(|stage| stage.place == Place::Host) {
@@ -81,8 +83,8 @@ impl Graph {
     }
 }
 
-/// Returns whether backward stages read a slot that an operator writes forward, and whether the
-/// forward stages of another operator read it.
+/// Returns two conditions on a slot that an operator writes forward: whether backward stages read
+/// it, and whether forward stages of another operator read it.
 fn readers(
     program: &Program,
     slot: SlotId,
@@ -97,7 +99,7 @@ fn readers(
     (kept, activation && (0..end).filter(reads).any(|at| operator(at) != own))
 }
 
-/// Returns the time of a stage on a core of the host.
+/// Returns the time of a stage on one core of the host.
 fn pace(profile: &Profile, stage: &StageProfile) -> Pace {
     let counted = stage.flops_per_row * profile.host.seconds_per_flop;
     let row = stage.host_seconds_per_row.unwrap_or(counted);

@@ -5,41 +5,43 @@ use eciton_recipe::Error as Refused;
 use eciton_recipe::lanes::MAX_LANES;
 use eciton_recipe::pipeline_schedule::PipelineSchedule;
 
-/// Maximum number of steps of a prediction: micro-batches x stages x [`STEPS_A_PLACE`].
+/// Maximum number of steps of a prediction. The number is micro-batches x stages x
+/// [`STEPS_A_PLACE`].
 const MAX_STEPS: u64 = 1 << 24;
-/// Steps per micro-batch and stage: forward and backward, in the number of rounds that are timed if
-/// there are many micro-batches.
+/// Number of predicted steps per micro-batch and stage. It is forward and backward, times the
+/// number of rounds that are timed if there are many micro-batches.
 const STEPS_A_PLACE: u64 = 10;
 
-/// Figures of a lane, which runs one step at a time.
+/// Properties of a lane, which is a worker's share of the pipeline and runs one step at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lane {
-    /// Speed relative to the figures of the graph.
+    /// Speed, relative to the times of the graph.
     pub pace: f64,
-    /// Bytes that the lane may hold. If `None`, there is no limit.
+    /// Memory of the lane, in bytes. If `None`, there is no limit.
     pub memory: Option<f64>,
-    /// Bytes per second, in each direction at once.
+    /// Network bandwidth in each direction, in bytes per second. Both directions work at the same
+    /// time.
     pub link: f64,
 }
 
-/// The host that owns weights and boundary rows.
+/// Host that owns the weights and the rows between lanes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Host {
-    /// Bytes per second that all lanes together send through the host. The host forwards the same
-    /// number of bytes per second at once.
+    /// Bandwidth in bytes per second that all lanes together have to the host. The host sends with
+    /// the same bandwidth at the same time.
     pub link: f64,
-    /// Bytes that the host may hold. If `None`, there is no limit.
+    /// Memory of the host, in bytes. If `None`, there is no limit.
     pub memory: Option<f64>,
 }
 
-/// The lanes, and the owner of the weights.
+/// Machine that runs a pipeline: its lanes, and the owner of the weights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     /// Lanes of the machine.
     pub lanes: Vec<Lane>,
-    /// The host, if there is one. It then owns the weights, and all rows between lanes pass through
-    /// it (owner = host). Without a host, lanes own their weights, send rows to each other and add
-    /// gradients in a ring (owner = lanes).
+    /// Host, if there is one. The host then owns the weights, and all rows between lanes pass
+    /// through it (owner = host). Without a host, lanes own their weights, send rows to each other
+    /// and add gradients in a ring (owner = lanes).
     pub host: Option<Host>,
 }
 
@@ -75,61 +77,61 @@ impl Machine {
     }
 }
 
-/// Schedule, lanes and micro-batches of a pipeline.
+/// Shape of a pipeline: its schedule, replicas, lanes and micro-batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Schedule: the order of a lane's steps and the weights that they read.
+    /// Schedule of the pipeline: the order of a lane's steps, and the weights that they read.
     pub schedule: PipelineSchedule,
-    /// Number of replicas.
+    /// Number of replicas of the pipeline.
     pub width: u32,
-    /// Number of lanes of a replica. Stage k is on lane k mod depth.
+    /// Number of lanes of each replica. Stage k is on lane k mod depth.
     pub depth: u32,
-    /// Number of stages of a lane.
+    /// Number of stages on each lane.
     pub chunks: u32,
-    /// Number of micro-batches of an update, of all replicas.
+    /// Number of micro-batches per update, over all replicas.
     pub micro: u32,
 }
 
 /// Constraints on a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
-    /// Number of rows of an update.
+    /// Number of rows per update.
     pub rows: u32,
-    /// Allowed schedules.
+    /// Schedules that the plan may have.
     pub schedules: Vec<PipelineSchedule>,
-    /// Number of runs of stages of a lane, in orders that have several. If `None`, it is the
-    /// default of the order.
+    /// Number of stages on each lane, in schedules that allow several. If `None`, it is the default
+    /// of the order of steps.
     pub chunks: Option<u32>,
-    /// Allowed numbers of replicas.
+    /// Numbers of replicas that the plan may have.
     pub widths: Vec<u32>,
-    /// Allowed numbers of micro-batches of an update, of all replicas together. They are multiples
-    /// of the width.
+    /// Numbers of micro-batches per update that the plan may have, over all replicas. Those that
+    /// are not a multiple of the number of replicas are not used.
     pub micro: Vec<u32>,
     /// True if a stage may stash only its inputs and repeat its forward step before its backward
-    /// step.
+    /// step (recomputation).
     pub recompute: bool,
     /// True if independent stages may run at the same time (GraphPipe). Otherwise each stage
     /// follows the previous one, as in plans for chains.
     pub parallel: bool,
-    /// Number of copies of the weights that their owner holds in addition to the versions: the sum
-    /// of gradients and the optimiser's moments (Adam: 3).
+    /// Number of copies of the weights that their owner stores in addition to the versions. They
+    /// are the sum of gradients and the optimiser's moments (Adam: 3).
     pub copies: f64,
-    /// Work of the host's own thread.
+    /// Work of the host's own thread, which hands out steps and updates the weights.
     pub work: HostWork,
 }
 
-/// Work of the thread that hands out steps and updates the weights, one after the other.
+/// Work of the host's thread, which hands out steps and updates the weights, one after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostWork {
-    /// Seconds between the end of a step and the beginning of a step that depends on it.
+    /// Time between the end of a step and the start of a step that depends on it, in seconds.
     pub step: f64,
-    /// Seconds of an update, in which the gradients of all micro-batches are summed and the weights
-    /// are updated.
+    /// Time of an update, in seconds. The gradients of all micro-batches are summed, and the
+    /// weights are updated.
     pub update: f64,
-    /// Number of cores that lanes share with this thread. If 0, the thread has its own core.
+    /// Number of cores that lanes share with the host's thread. If 0, the thread has its own core.
     pub cores: u32,
-    /// Bytes per second at which lanes receive the data that operators read. The data of a
-    /// micro-batch arrive during the backward step of the previous one. If `None`, the lanes
+    /// Bandwidth at which lanes receive the data that operators read, in bytes per second. The data
+    /// of a micro-batch arrive during the backward step of the previous one. If `None`, the lanes
     /// already have the data.
     pub data: Option<f64>,
 }
@@ -186,7 +188,7 @@ impl Wanted {
         Ok(())
     }
 
-    /// Returns the number of runs of stages of a lane in a schedule.
+    /// Returns the number of stages on each lane in a schedule.
     fn chunks(&self, schedule: PipelineSchedule) -> u32 {
         let own = schedule.settings().0.default_chunks();
         self.chunks.filter(|_| own > 1).unwrap_or(own).max(1)

@@ -1,4 +1,4 @@
-//! Published models by shape, without weights, on which planners are compared.
+//! Published models, given by their shapes without weights. Planners are compared on them.
 //!
 //! A row is a sample: a sequence of tokens, or a record. Values have 2 bytes. A product [n, k] x
 //! [k, m] takes 2 n k m operations forward and twice that number backward. The costs of a
@@ -11,34 +11,36 @@
 //! ```
 //!
 //! An operator starts some kernels in each direction: 20 for a transformer layer, 2 for a product
-//! with its activation, else 1. These numbers are estimates.
+//! with its activation, and 1 for all others. These numbers are estimates.
 //!
-//! * `transformer-4x8`, `-8x4`: branches x layers of GraphPipe (Jeon et al. 2025). Its widths were not
-//!   at hand: width 1,024, 16 heads and 256 tokens are round numbers. `-16x2` is for more branches.
-//! * `dlrm`: 7 + 7 branches of GraphPipe. Round numbers: dense branches of 4 layers of 4,096; tables of
-//!   1,000,000 x 64, each with a layer of 4,096; 4 layers behind all.
-//! * `candle-uno`: 7 branches of 4 layers of GraphPipe, 4 layers behind all. Width 4,192 and the inputs'
-//!   features are those of FlexFlow's example `candle_uno`.
-//! * `gpt-1.3b`, `gpt-2.2b`: sizes of PipeDream-2BW (Narayanan et al. 2021). 24 layers of 2,048 and 48
-//!   of 1,920, so that 12 L h^2 + V h is the size; 512 tokens, V = 51,200.
+//! * `transformer-4x8`, `-8x4`: branches x layers of GraphPipe (Jeon et al. 2025). Its widths were
+//!   not available, so width 1,024, 16 heads and 256 tokens are round numbers. `-16x2` is for more
+//!   branches.
+//! * `dlrm`: 7 + 7 branches of GraphPipe. Its sizes are round numbers: dense branches of 4 layers
+//!   of 4,096; tables of 1,000,000 x 64, each with a layer of 4,096; 4 layers after all branches.
+//! * `candle-uno`: 7 branches of 4 layers of GraphPipe, and 4 layers after all branches. Width
+//!   4,192 and the inputs' features are those of FlexFlow's example `candle_uno`.
+//! * `gpt-1.3b`, `gpt-2.2b`: sizes of PipeDream-2BW (Narayanan et al. 2021). They have 24 layers of
+//!   2,048 and 48 of 1,920, so that 12 L h^2 + V h is the size; 512 tokens, V = 51,200.
 //! * `layers-LxW`: L products of W values with their activations, of any L and W.
-//! * `gpt-3.9b`: 48 layers of 2,560 with 40 heads, as BERT of 3.9 B (Shoeybi et al. 2019, Megatron-LM).
+//! * `gpt-3.9b`: 48 layers of 2,560 with 40 heads, like the BERT of 3.9 B (Shoeybi et al. 2019,
+//!   Megatron-LM).
 
 use super::graph::{Graph, MAX_OPERATORS, Operator, Pace};
 use crate::error::{Error, Result};
 use eciton_recipe::Error as Refused;
 
-/// Bytes of a value.
+/// Size of a value in the published models, in bytes.
 const VALUE_BYTES: f64 = 2.0;
-/// Vocabulary size of the language models, padded.
+/// Vocabulary size of the language models, in tokens, padded.
 const WORDS: f64 = 51_200.0;
 
-/// Speed of a lane of pace 1.
+/// Speed of a lane with pace 1, for published models.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
     /// Floating-point operations per second.
     pub flops: f64,
-    /// Additional seconds to start a kernel.
+    /// Time to start a kernel, in seconds.
     pub start: f64,
 }
 
@@ -57,8 +59,8 @@ pub const NAMES: [&str; 8] = [
 /// Returns the graph of a published model.
 ///
 /// # Errors
-/// [`Error::Content`] for a name that is neither in [`NAMES`] nor `layers-LxW`, or for an invalid
-/// speed.
+/// Returns [`Error::Content`] for a name that is neither in [`NAMES`] nor `layers-LxW`, and for an
+/// invalid speed.
 pub fn published(name: &str, speed: Speed) -> Result<Graph> {
     let mut made = Making { speed, operators: Vec::new() };
     match name {
@@ -81,7 +83,7 @@ pub fn published(name: &str, speed: Speed) -> Result<Graph> {
     Graph::new(made.operators)
 }
 
-/// Returns the layers and the width of `layers-LxW`.
+/// Returns the number of layers and the width in a name `layers-LxW`.
 fn layers(name: &str) -> Option<(usize, f64)> {
     let (count, width) = name.strip_prefix("layers-")?.split_once('x')?;
     let (count, width): (usize, u32) = (count.parse().ok()?, width.parse().ok()?);
@@ -93,7 +95,7 @@ struct Making {
     operators: Vec<Operator>,
 }
 
-/// Sizes of a transformer layer.
+/// Sizes of a transformer layer: width, heads and tokens.
 #[derive(Clone, Copy)]
 struct Width {
     tokens: f64,
@@ -102,8 +104,8 @@ struct Width {
 }
 
 impl Making {
-    /// Adds an operator with these numbers of kernels and forward operations per row, and of values
-    /// of weights, stash and output.
+    /// Adds an operator. The arguments give its numbers of kernels and forward operations per row,
+    /// and its numbers of values for weights, stash and output.
     fn add(
         &mut self,
         name: String,
@@ -126,7 +128,7 @@ impl Making {
         self.operators.len() - 1
     }
 
-    /// Adds a product of rows, with an activation. It stashes its result.
+    /// Adds a product of rows with an activation. It stashes its result for backward.
     fn dense(&mut self, name: String, reads: &[usize], from: f64, to: f64) -> usize {
         self.add(name, reads, (2.0, 2.0 * from * to), [from * to, to, to])
     }
@@ -138,7 +140,7 @@ impl Making {
         self.add(name, reads, (20.0, flops), [12.0 * hidden * hidden, kept, tokens * hidden])
     }
 
-    /// Adds branches of layers, joined by a product of all their widths.
+    /// Adds branches of transformer layers, joined by a product of all their widths.
     fn transformer(&mut self, branches: usize, layers: usize) {
         let of = Width { tokens: 256.0, hidden: 1024.0, heads: 16.0 };
         let ends: Vec<usize> = (0..branches)
@@ -155,7 +157,7 @@ impl Making {
         self.add("join".to_owned(), &ends, (2.0, 2.0 * rows * from * to), [from * to, rows * to, rows * to]);
     }
 
-    /// Adds layers of one width on `features` features. Returns the last one.
+    /// Adds layers of one width that read `features` features. Returns the index of the last one.
     fn stack(&mut self, name: &str, reads: &[usize], features: f64, width: f64, layers: usize) -> usize {
         let (mut reads, mut from) = (reads.to_vec(), features);
         for layer in 0..layers {

@@ -1,24 +1,24 @@
-//! Operators on lanes: the result of a planner, before it is timed.
+//! Partition: the assignment of operators to lanes that a planner returns, before it is timed.
 
 use super::graph::Graph;
 use super::machine::Machine;
 use super::stage_time::{Setting, Sums};
 
-/// Planner that found a partition.
+/// Planner (search method) that found a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Planner {
-    /// Dynamic programming over contiguous cuts.
+    /// PipeDream: dynamic programming over contiguous runs of operators.
     Chain,
-    /// Equal blocks, with depth and width from PipeDream-2BW's formulas.
+    /// PipeDream-2BW: runs of equal compute, with depth and width by its formulas.
     Blocks,
-    /// Equal compute, then boundary operators moved from the slowest lane (BaPipe).
+    /// BaPipe: runs of equal compute, with boundary operators moved away from the slowest lane.
     Balanced,
-    /// Dynamic programming over stages of a series-parallel graph (GraphPipe).
+    /// GraphPipe: dynamic programming over the stages of a series-parallel graph.
     Branches,
 }
 
 impl Planner {
-    /// Returns the name in plans.
+    /// Returns the name of the planner in printed plans.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -30,37 +30,39 @@ impl Planner {
     }
 }
 
-/// A stage of all replicas.
+/// Stage of a partition, on one lane in each replica.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct StageOf {
-    /// Operators of the stage, ascending.
+    /// Indices of the operators of the stage, in ascending order.
     pub operators: Vec<usize>,
-    /// Lane of the machine for each replica.
+    /// Index of the machine's lane that runs the stage, for each replica.
     pub lanes: Vec<usize>,
 }
 
-/// Stages in topological order.
+/// Partition of a graph into stages, in topological order.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Partition {
     pub planner: Planner,
     pub stages: Vec<StageOf>,
 }
 
-/// Figures of a stage in a partition.
+/// Sums of times, bytes and dependencies of a stage in a partition.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Counted {
     pub sums: Sums,
-    /// Stages that the stage reads, with bytes per row. A stage that it only follows has 0 bytes.
+    /// Stages whose output the stage reads, with the bytes per row. A stage that it only waits for
+    /// has 0 bytes.
     pub reads: Vec<(usize, f64)>,
     pub in_flight: u32,
-    /// True if the stage recomputes. `None` if it fits on none of its lanes.
+    /// True if the stage recomputes its forward rows. `None` if it fits into the memory of none of
+    /// its lanes.
     pub recompute: Option<bool>,
-    /// Bytes of memory of the stage.
+    /// Memory of the stage, in bytes.
     pub memory: f64,
 }
 
 impl Partition {
-    /// Computes the figures of the stages anew from the operators.
+    /// Computes the sums of all stages from the operators.
     pub(super) fn count(
         &self,
         graph: &Graph,

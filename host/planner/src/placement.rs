@@ -1,8 +1,9 @@
-//! Placement of a program's stages on lanes. Each lane runs some of them, one step at a time.
+//! Placement of a program's stages on lanes. A lane is a worker's share of the pipeline, which runs
+//! one step at a time.
 //!
-//! [`crate::policy`] has the order in which a lane runs its steps, and the cap on its intervals. A
-//! lane has one run of stages, or several ([`Lanes::chunks`]): run k of a replica is on lane k mod
-//! depth.
+//! [`crate::policy`] has the order in which a lane runs its steps, and the cap on its intervals in
+//! flight. A lane has one run of stages or several ([`Lanes::chunks`]). Run k of a replica is on
+//! lane k mod depth.
 
 mod runs;
 
@@ -16,8 +17,9 @@ use eciton_recipe::executor::FusionChoice;
 use eciton_recipe::lanes::LaneSettings;
 use eciton_types::ids::StageId;
 
-/// Returns the key, the description of a stage that lanes cannot run, and the remedy. A lane
-/// computes rows of one interval or micro-batch at a time, from rows of the same one.
+/// Explains why lanes cannot run a stage: returns the key of the setting, a description of the
+/// stage, and advice. A lane computes the rows of one interval or micro-batch at a time, and reads
+/// only rows of the same one.
 pub(crate) fn not_on_lanes(program: &Program, stage: &Stage) -> (&'static str, String, &'static str) {
     let operation = program.operations.get(stage.operation.index());
     let layer = operation.map_or(0, |operation| usize::from(operation.layer.0));
@@ -43,23 +45,26 @@ pub(crate) fn not_on_lanes(program: &Program, stage: &Stage) -> (&'static str, S
     }
 }
 
-/// Assignment of a program's stages to the lanes of a replica.
+/// Assignment of a program's stages to the lanes of a replica. A lane is a worker's share of the
+/// pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// For each stage, its run of stages.
+    /// Run of stages that each stage belongs to. A run is executed on one lane.
     runs: Vec<u16>,
     /// Number of lanes of a replica. Run k is on lane k mod depth.
     depth: u16,
 }
 
 impl Placement {
-    /// Assigns a program's stages to lanes: forward stages in runs, and backward stages to the run
-    /// of the same operation.
+    /// Assigns a program's stages to lanes. Forward stages are divided into consecutive runs, and
+    /// each backward stage is in the run of the same operation.
     ///
     /// # Errors
-    /// [`Error::Together`] for a program with a stage of the host or one that reads rows of other
-    /// intervals, or with fewer forward stages than runs. Also for cuts that name layers that the
-    /// model does not have.
+    /// Returns [`Error::Together`] in these cases:
+    ///
+    /// * the program has a stage of the host, or a stage that reads rows of other intervals;
+    /// * the program has fewer forward stages than there are runs;
+    /// * the setting `lanes.cut` names layers that the model does not have.
     pub fn from_program(program: &Program, settings: &LaneSettings) -> Result<Self> {
         let runs = settings.lanes.runs();
         let refuse = |other, other_found: String, remedy| {
@@ -102,7 +107,7 @@ impl Placement {
         Ok(Self::with(program, end, &firsts, settings.lanes.depth()))
     }
 
-    /// Assigns the stages of a plan, each to the run of its number.
+    /// Assigns the stages of a program according to a plan.
     #[must_use]
     pub fn planned(program: &Program, plan: &Plan) -> Self {
         let end = program.loss().map_or(program.stages.len(), StageId::index);
@@ -118,8 +123,8 @@ impl Placement {
         Self { runs: owners.iter().map(|&owner| run(owner) as u16).collect(), depth: plan.shape.depth as u16 }
     }
 
-    /// Assigns forward stages up to `end` to runs that start at `firsts`, and the other stages to
-    /// the runs of their owners.
+    /// Assigns forward stages up to `end` to runs that start at `firsts`. Each of the other stages
+    /// is assigned to the run of its owner.
     fn with(program: &Program, end: usize, firsts: &[usize], depth: u32) -> Self {
         let forward = |at: usize| firsts.iter().filter(|&&first| first <= at).count().saturating_sub(1);
         // A program has at most 2^16 stages.
@@ -129,8 +134,8 @@ impl Placement {
         }
     }
 
-    /// Assigns the stages of an evaluation, each to the run of its operation in the training
-    /// program.
+    /// Assigns the stages of an evaluation program. Each is in the run of its operation in the
+    /// training program.
     #[must_use]
     pub fn following(&self, training: &Program, evaluation: &Program) -> Self {
         let run = |stage: &eciton_program::Stage| {
@@ -140,7 +145,7 @@ impl Placement {
         Self { runs: evaluation.stages.iter().map(run).collect(), depth: self.depth }
     }
 
-    /// Returns a choice of one task for each run of stages in one direction.
+    /// Returns the fusion in which each run of stages, in each direction, is one task.
     #[must_use]
     pub fn spans(&self, program: &Program) -> FusionChoice {
         let end = program.loss().map_or(program.stages.len(), StageId::index);
@@ -149,12 +154,13 @@ impl Placement {
         FusionChoice::Firsts((0..self.runs.len()).filter(starts).map(|at| at as u32).collect())
     }
 
-    /// Makes the lanes of `settings.recompute` recompute forward rows in their backward steps. The
-    /// layers before the loss are unchanged. No other lane waits for their rows, so their backward
-    /// step would not wait for the forward step.
+    /// Makes the lanes in `settings.recompute` recompute forward rows in their backward steps. The
+    /// layers before the loss do not recompute. No other lane waits for the rows of these layers,
+    /// so their backward step would not wait for the forward step.
     ///
     /// # Errors
-    /// [`Error::Together`] for a lane that does not exist, or whose layers are several tasks.
+    /// Returns [`Error::Together`] for a lane that does not exist, or whose layers are several
+    /// tasks.
     pub fn recompute(
         &self,
         program: &Program,
@@ -194,7 +200,7 @@ impl Placement {
         Ok(spans.recompute(program, &again))
     }
 
-    /// Sets the placement of a program's fused stages to their lanes.
+    /// Sets the placement of each fused stage of a program to its lane.
     pub fn place(&self, fused: &mut Program, spans: &eciton_program::FusedStages) {
         for (stage, span) in fused.stages.iter_mut().zip(spans.as_slice()) {
             if let Some(&run) = self.runs.get(span.stages.start) {
@@ -205,11 +211,11 @@ impl Placement {
     }
 }
 
-/// Returns for each stage its owner: the first forward stage, of those before `end`, of the
-/// operation to which the stage belongs.
+/// Returns the owner of each stage: the first forward stage of the same operation. Only stages
+/// before `end` are forward stages.
 ///
 /// A backward stage belongs to its own operation. A loss belongs to the operation that computes its
-/// scores, and a sum of gradients to that of the stage before it.
+/// scores. A sum of gradients belongs to the operation of the stage before it.
 pub(crate) fn owners(program: &Program, end: usize) -> Vec<usize> {
     let mut of_operation = vec![None; program.operations.len()];
     let mut owners: Vec<usize> = Vec::with_capacity(program.stages.len());
@@ -242,8 +248,9 @@ fn costs(program: &Program, end: usize) -> Vec<f64> {
     forward.iter().map(|stage| of(stage) + back(stage.operation)).collect()
 }
 
-/// Returns the first stage of each of `runs` runs whose largest sum is minimal. Of several such
-/// cuts, it is the one whose runs begin earliest. `None` if there are fewer stages than runs.
+/// Divides a list of costs into `runs` runs whose largest sum is minimal, and returns the first
+/// index of each run. Of several such divisions, it returns the one whose runs begin earliest.
+/// Returns `None` if there are fewer costs than runs.
 #[must_use]
 pub fn balanced(costs: &[f64], runs: usize) -> Option<Vec<usize>> {
     if runs == 0 || costs.len() < runs {

@@ -1,70 +1,70 @@
-//! Plans: the result of `plan`, and the reason why the second-best plan lost.
+//! Plans: the result of [`crate::plan`], and the reason why the second-best plan lost.
 
 use super::machine::Shape;
 use super::partition::Planner;
 use super::predict::{Candidate, Predicted};
 
-/// The chosen pipeline.
+/// Plan: a pipeline that the planner chose, with its predicted times and sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Planner that found the stages.
     pub planner: Planner,
-    /// Schedule, lanes and micro-batches.
+    /// Schedule, lanes and micro-batches of the pipeline.
     pub shape: Shape,
     /// Number of rows of the largest micro-batch.
     pub rows: u32,
     /// Stages in topological order.
     pub stages: Vec<PlannedStage>,
-    /// Predicted seconds of a round in the steady state.
+    /// Predicted time of a round (update) in the steady state, in seconds.
     pub round_seconds: f64,
-    /// Predicted rows per second.
+    /// Predicted number of rows per second.
     pub rows_a_second: f64,
-    /// Share of the lanes' time in which they are idle.
+    /// Share of the lanes' time in which they are idle (bubble).
     pub bubble: f64,
-    /// Bytes per update between stages, for rows and gradients.
+    /// Bytes per update that stages send to each other, for rows and gradients.
     pub boundary_bytes: f64,
-    /// Bytes per update for weights and their gradients.
+    /// Bytes per update that are sent for weights and their gradients.
     pub weight_bytes: f64,
-    /// Bytes of the host's memory. 0 without a host.
+    /// Memory of the host, in bytes. Without a host, it is 0.
     pub host_memory: f64,
-    /// Seconds that the slowest lane works in a round.
+    /// Time that the slowest lane computes in a round, in seconds.
     pub slowest_seconds: f64,
-    /// Seconds of the update between rounds.
+    /// Time of the update between rounds, in seconds.
     pub update_seconds: f64,
 }
 
-/// A stage of a plan.
+/// Stage of a plan, on one lane in each replica.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedStage {
-    /// Operators of the stage, ascending.
+    /// Indices of the operators of the stage, in ascending order.
     pub operators: Vec<usize>,
-    /// Lane of the machine for each replica.
+    /// Index of the machine's lane that runs the stage, for each replica.
     pub lanes: Vec<usize>,
-    /// Stages for which the stage waits, forward.
+    /// Indices of the stages for whose output this stage waits, forward.
     pub reads: Vec<usize>,
     /// True if the stage stashes only its inputs and repeats its forward step before its backward
-    /// step.
+    /// step (recomputation).
     pub recompute: bool,
-    /// Maximum number of micro-batches in flight.
+    /// Maximum number of micro-batches in flight in the stage.
     pub in_flight: u32,
-    /// Forward seconds of a micro-batch, on the slowest replica.
+    /// Forward time of a micro-batch on the slowest replica, in seconds.
     pub forward_seconds: f64,
-    /// Backward seconds of a micro-batch, including recomputation.
+    /// Backward time of a micro-batch including recomputation, in seconds.
     pub backward_seconds: f64,
-    /// Bytes of memory of the stage.
+    /// Memory of the stage, in bytes.
     pub memory: f64,
 }
 
-/// A plan, and the best of the others.
+/// Answer of the planner: the best plan, and the best other plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// Plan with the highest number of rows per second.
     pub plan: Plan,
     /// Best plan with another width, schedule or stages. `None` if there is no other.
     pub runner_up: Option<Plan>,
-    /// Reason why the runner-up lost. Empty if there is no runner-up.
+    /// Reason why the runner-up lost, as text. Empty if there is no runner-up.
     pub reason: String,
-    /// Number of states that the planners visited.
+    /// Number of states that all planners visited.
     pub states: u64,
 }
 
@@ -104,7 +104,8 @@ impl Plan {
         }
     }
 
-    /// Describes the pipeline: `1f1b, 2 wide, 4 deep, 8 micro-batches, stages of chain`.
+    /// Returns a description of the pipeline, for instance `1f1b, 2 wide, 4 deep, 8 micro-batches,
+    /// stages of chain`.
     #[must_use]
     pub fn summary(&self) -> String {
         let Shape { schedule, width, depth, micro, chunks } = self.shape;
@@ -116,13 +117,13 @@ impl Plan {
         )
     }
 
-    /// Returns the seconds of a round in which the slowest lane waits: for rows, for its turn, or
-    /// for weights.
+    /// Returns the time in a round in which the slowest lane waits for rows, for its turn, or for
+    /// weights, in seconds.
     fn waits(&self) -> f64 {
         self.round_seconds - self.slowest_seconds
     }
 
-    /// Returns the reason why this plan loses against another.
+    /// Returns the reason why this plan is worse than the best plan, as text.
     pub(super) fn loses(&self, best: &Self) -> String {
         let percent = 100.0 * (self.round_seconds / best.round_seconds - 1.0);
         let (work, waits) = (self.slowest_seconds - best.slowest_seconds, self.waits() - best.waits());
@@ -159,7 +160,7 @@ impl Plan {
     }
 }
 
-/// Formats seconds for messages.
+/// Returns a time in seconds as text with a unit.
 fn seconds(of: f64) -> String {
     match of {
         of if of >= 1.0 => format!("{of:.3} s"),

@@ -1,18 +1,19 @@
 //! Schedule policy: the order of steps, the admission of visits, and the caps of lanes.
 //!
-//! A *chunk* is a run of stages on one lane, and a *visit* is the steps of one interval in one
-//! chunk in one round. Engine ([`Lane`] by lane) and list schedule ([`crate::schedule`]) keep the
-//! state of lanes; all rules are here. They read no clock and no run, so a plan and a run follow
+//! A *lane* is a worker's share of the pipeline. A *chunk* is a run of stages on one lane. A
+//! *visit* is all steps of one interval (micro-batch) in one chunk in one round (update). The
+//! engine and the list schedule ([`crate::schedule`]) store the state of lanes ([`Lane`]), and this
+//! module has all rules. The rules read no clock and no state of a run, so a plan and a run follow
 //! the same rules.
 //!
-//! * Rank: a lane does the ready step of least [`Rank`] among those of its admitted visits and the
-//!   next visit.
-//! * Admission: a lane admits visits in one order. It has at most its *cap* of them between their
-//!   first step and their last. So the oldest visit can always go on, and no cap can hold it up.
-//! * Caps: the number of visits that an order needs for a lane to be busy.
+//! * Rank: a lane runs the ready step with the lowest [`Rank`] among those of its admitted visits
+//!   and the next visit.
+//! * Admission: a lane admits visits in a fixed order. At most *cap* visits are between their first
+//!   step and their last. The oldest visit can therefore always proceed, and no cap can block it.
+//! * Caps: the number of visits that an order needs to keep a lane busy.
 //!
-//! An order is one file here, which implements `Rules`, its line in `rules`, and its lines in the
-//! tables of [`Order::ALL`] and [`eciton_recipe::pipeline_schedule::PipelineSchedule`].
+//! An order of steps has one file here, which implements `Rules`, and an entry in each of `rules`,
+//! [`Order::ALL`] and [`eciton_recipe::pipeline_schedule::PipelineSchedule`].
 //!
 //! | schedule | order | cap | weights | source |
 //! | --- | --- | --- | --- | --- |
@@ -34,23 +35,25 @@ use eciton_recipe::lanes::{Lanes, Order};
 use eciton_types::ids::{IntervalId, Round, StageId};
 use eciton_types::task::Step;
 
-/// Rules of an order.
+/// Rules of an order of steps, such as GPipe or 1F1B.
 pub(crate) trait Rules {
-    /// Returns whether a lane does a step only if no step of the other direction is ready.
+    /// Returns true if a lane runs steps of this direction only if no step of the other direction
+    /// is ready. `back` selects backward steps.
     fn is_later(&self, back: bool) -> bool;
 
-    /// Number of a replica's intervals that go through all chunks before the next ones are
-    /// admitted.
+    /// Returns the size of a group of intervals. All intervals of a group pass through all chunks
+    /// before intervals of the next group are admitted. By default, all intervals are one group.
     fn group(&self, _lanes: &Lanes) -> u32 {
         u32::MAX
     }
 
-    /// Returns the visits that a lane needs at once. `path` is the longest path from the lane to
-    /// the last one, itself included.
+    /// Returns the number of visits that a lane needs in flight to be busy. A visit is all steps of
+    /// one interval in one chunk. `path` is the length of the longest path of lanes from this lane
+    /// to the last one, both included.
     fn cap(&self, lanes: &Lanes, path: u32) -> u32;
 }
 
-/// Returns the rules of an order.
+/// Returns the rules that belong to an order of steps.
 pub(crate) fn rules(order: Order) -> &'static dyn Rules {
     match order {
         Order::ForwardFirst => &forward_first::ForwardFirst,
@@ -59,8 +62,9 @@ pub(crate) fn rules(order: Order) -> &'static dyn Rules {
     }
 }
 
-/// Returns the maximum number of visits in flight on a lane whose longest path to the last lane,
-/// itself included, is `path`. A replica has `intervals` intervals.
+/// Returns the cap of a lane: the maximum number of visits in flight. A visit is all steps of one
+/// interval in one chunk. `path` is the length of the longest path of lanes from this lane to the
+/// last one, both included. A replica has `intervals` intervals.
 #[must_use]
 pub fn cap(lanes: &Lanes, path: u32, intervals: u32) -> u32 {
     let most = lanes.cap.unwrap_or(intervals).max(1).saturating_mul(lanes.chunks());
@@ -68,8 +72,8 @@ pub fn cap(lanes: &Lanes, path: u32, intervals: u32) -> u32 {
     rules(lanes.order).cap(lanes, path).min(most).saturating_sub(short).max(1)
 }
 
-/// Returns the maximum number of intervals between their first step and their last on a lane
-/// with this cap. A replica has `intervals` intervals.
+/// Returns the maximum number of intervals that are between their first step and their last on a
+/// lane with this cap. A replica has `intervals` intervals.
 #[must_use]
 pub fn intervals_at_once(lanes: &Lanes, cap: u32, intervals: u32) -> u32 {
     match lanes.chunks() {
@@ -80,9 +84,9 @@ pub fn intervals_at_once(lanes: &Lanes, cap: u32, intervals: u32) -> u32 {
     }
 }
 
-/// Returns a function from a stage to the number of intervals, out of `intervals`, whose rows must
-/// be stored for the stage. On a lane, these are the intervals in flight. If there are no lanes,
-/// or for a stage of the host, these are all intervals.
+/// Returns a function that maps a stage to the number of intervals, out of `intervals`, whose rows
+/// must be stored for the stage. For a stage on a lane, these are the intervals in flight. For a
+/// stage of the host, or if there are no lanes, these are all intervals.
 pub fn at_once(program: &Program, lanes: &Lanes, intervals: u32) -> impl Fn(&Stage) -> u32 + use<> {
     let (lanes, of_replica) = (*lanes, intervals.div_ceil(lanes.width.max(1)));
     let caps = if lanes.count > 0 { caps(program, &lanes, of_replica) } else { Vec::new() };
@@ -95,15 +99,15 @@ pub fn at_once(program: &Program, lanes: &Lanes, intervals: u32) -> impl Fn(&Sta
     }
 }
 
-/// Returns the cap of each lane of a replica with this number of intervals. The program's stages
-/// are on lanes.
+/// Returns the cap of each lane of a replica with this number of intervals. All stages of the
+/// program must be on lanes.
 #[must_use]
 pub fn caps(program: &Program, lanes: &Lanes, intervals: u32) -> Vec<u32> {
     paths(program, lanes).into_iter().map(|path| cap(lanes, path, intervals)).collect()
 }
 
-/// Returns the longest path from each lane to the last one, itself included, along stages of one
-/// chunk.
+/// Returns, for each lane, the length of the longest path of lanes from it to the last one, both
+/// included. Paths follow stages of one chunk.
 fn paths(program: &Program, lanes: &Lanes) -> Vec<u32> {
     let depth = lanes.depth() as usize;
     let lane = |stage: StageId| match program.stage(stage)?.place {
@@ -134,64 +138,65 @@ fn paths(program: &Program, lanes: &Lanes) -> Vec<u32> {
     longest
 }
 
-/// Place of a stage in a replica.
+/// Role of a stage in a replica: its lane, its chunk and its direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Role {
-    /// Its lane of a replica.
+    /// Lane of the replica that runs the stage.
     pub lane: u16,
-    /// Its chunk of the lane.
+    /// Chunk (run of stages) of the lane that has the stage.
     pub chunk: u16,
     /// True for the loss and for backward stages.
     pub back: bool,
 }
 
-/// The steps of an interval in a chunk and a round. Visits are ordered as lanes admit them.
+/// Visit: all steps of one interval in one chunk (run of stages of a lane) in one round. Visits
+/// compare in the order in which lanes admit them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Visit {
-    /// Its round.
+    /// Round (update) of the visit.
     pub round: Round,
     group: u32,
-    /// Its chunk of the lane.
+    /// Chunk of the lane.
     pub chunk: u32,
-    /// Its interval.
+    /// Interval (micro-batch) of the visit.
     pub interval: u32,
 }
 
-/// A step's position in the order of a lane: a lane does the least first.
+/// Rank of a step in the order of a lane. The lane runs the ready step with the lowest rank first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    /// True if it goes after all ready steps of the other direction.
+    /// True if the step follows all ready steps of the other direction.
     pub later: bool,
     round: Round,
     group: u32,
-    /// The chunk, counted from the last one in backward steps.
+    /// Chunk of the step. For backward steps, it is counted from the last chunk.
     chunk: u32,
     interval: u32,
     stage: u16,
 }
 
 impl Rank {
-    /// The step of this rank.
+    /// Returns the step that has this rank.
     #[must_use]
     pub const fn step(&self) -> Step {
         Step { round: self.round, stage: StageId(self.stage), interval: IntervalId(self.interval) }
     }
 }
 
-/// The policy of a program's stages on lanes.
+/// Policy for the stages of one program on lanes.
 #[derive(Clone, Debug)]
 pub struct Policy {
     lanes: Lanes,
     intervals: u32,
     roles: Vec<Role>,
-    /// Cap of each lane of a replica.
+    /// Cap of each lane of a replica: the maximum number of visits in flight.
     caps: Vec<u32>,
-    /// Steps of a visit, by lane of a replica and chunk.
+    /// Number of steps of a visit, by lane of a replica and by chunk.
     steps: Vec<u32>,
 }
 
 impl Policy {
-    /// Makes a policy from the role of each stage and the cap of each lane of a replica.
+    /// Creates a policy from the role of each stage and the cap of each lane of a replica.
     #[must_use]
     pub fn new(lanes: Lanes, intervals: u32, roles: Vec<Role>, caps: Vec<u32>) -> Self {
         let chunks = lanes.chunks() as usize;
@@ -204,7 +209,7 @@ impl Policy {
         Self { lanes, intervals, roles, caps, steps }
     }
 
-    /// Makes the policy of a program whose stages are on lanes.
+    /// Creates the policy of a program whose stages are on lanes.
     #[must_use]
     pub fn from_program(program: &Program, lanes: Lanes, intervals: u32) -> Self {
         let loss = program.loss().map_or(usize::MAX, StageId::index);
@@ -216,20 +221,20 @@ impl Policy {
         Self::new(lanes, intervals, roles.collect(), caps)
     }
 
-    /// Returns a stage's role.
+    /// Returns the role of a stage.
     #[must_use]
     pub fn role(&self, stage: StageId) -> Role {
         self.roles.get(stage.index()).copied().unwrap_or_default()
     }
 
-    /// Returns the lane of a step, over all replicas.
+    /// Returns the index of the lane that runs a step, over all replicas.
     #[must_use]
     pub fn lane(&self, step: Step) -> usize {
         let replica = self.lanes.replica(step.interval.0, self.intervals);
         (replica * self.lanes.depth() + u32::from(self.role(step.stage).lane)) as usize
     }
 
-    /// Returns the lanes before their first round.
+    /// Returns the state of all lanes before their first round.
     #[must_use]
     pub fn start(&self, first: Round) -> Vec<Lane> {
         let depth = self.lanes.depth().max(1);
@@ -250,7 +255,7 @@ impl Policy {
         (0..self.lanes.width.max(1) * depth).map(lane).collect()
     }
 
-    /// Returns a step's rank.
+    /// Returns the rank of a step in the order of its lane.
     #[must_use]
     pub fn rank(&self, step: Step) -> Rank {
         let (visit, back) = (self.visit(step), self.role(step.stage).back);
@@ -262,7 +267,7 @@ impl Policy {
         Rank { later, round, group, chunk, interval, stage: step.stage.0 }
     }
 
-    /// Returns a step's visit.
+    /// Returns the visit that a step belongs to.
     #[must_use]
     pub fn visit(&self, Step { round, stage, interval }: Step) -> Visit {
         let own = interval.0 - self.run(interval.0).start;
@@ -270,7 +275,7 @@ impl Policy {
         Visit { round, group, chunk, interval: interval.0 }
     }
 
-    /// Intervals of the replica of an interval.
+    /// Returns the intervals of the replica that has this interval.
     fn run(&self, interval: u32) -> Range<u32> {
         self.lanes.run(self.lanes.replica(interval, self.intervals), self.intervals)
     }
@@ -279,7 +284,8 @@ impl Policy {
         rules(self.lanes.order).group(&self.lanes).max(1)
     }
 
-    /// Returns the visit that a replica's lane admits after another one, over all chunks.
+    /// Returns the visit that follows another one in the admission order, over all chunks of a
+    /// replica's lane.
     fn after(&self, Visit { round, group, chunk, interval }: Visit) -> Visit {
         let (run, size, next) = (self.run(interval), self.group(), interval.saturating_add(1));
         let first = |group: u32| group.saturating_mul(size).saturating_add(run.start);
@@ -294,7 +300,8 @@ impl Policy {
         }
     }
 
-    /// Returns a visit, or the first one after it in whose chunk the lane has steps.
+    /// Returns the visit itself if the lane has steps in its chunk. Otherwise returns the next
+    /// visit for which it does.
     fn with_steps(&self, number: u32, mut visit: Visit) -> Visit {
         for _ in 0..self.lanes.chunks() {
             if self.steps_of(number, visit.chunk) > 0 {
@@ -308,13 +315,13 @@ impl Policy {
         visit
     }
 
-    /// Steps of a lane's visit.
+    /// Returns the number of steps of a visit on a lane, for one chunk.
     fn steps_of(&self, number: u32, chunk: u32) -> u32 {
         let (depth, chunks) = (self.lanes.depth().max(1), self.lanes.chunks());
         self.steps.get((number % depth * chunks + chunk) as usize).copied().unwrap_or(0)
     }
 
-    /// Lets a lane begin the step of a rank that [`Lane::peek`] returned, and admits the step's
+    /// Removes a step that [`Lane::peek`] returned from the ready steps, and admits the step's
     /// visit.
     pub fn begin(&self, lane: &mut Lane, rank: Rank) {
         let visit = self.visit(rank.step());
@@ -326,7 +333,7 @@ impl Policy {
         lane.ready.remove(&rank);
     }
 
-    /// Counts a step as done, and returns whether it was the last of its visit.
+    /// Records the end of a step. Returns true if it was the last step of its visit.
     pub fn done(&self, lane: &mut Lane, step: Step) -> bool {
         let visit = self.visit(step);
         // A failed attempt may have answered, so that the step is ready again.
@@ -341,24 +348,25 @@ impl Policy {
     }
 }
 
-/// A lane's ready steps and admitted visits.
+/// State of a lane: its ready steps, and its admitted visits. A visit is all steps of one interval
+/// in one chunk.
 #[derive(Clone, Debug)]
 pub struct Lane {
-    /// Over all replicas.
+    /// Index of the lane, over all replicas.
     number: u32,
     cap: u32,
-    /// Ready steps of admitted visits.
+    /// Ready steps of visits that the lane has admitted.
     ready: BTreeSet<Rank>,
-    /// Ready steps of other visits.
+    /// Ready steps of visits that the lane has not admitted yet.
     waiting: BTreeMap<Visit, BTreeSet<Rank>>,
-    /// Visits between their first step and their last, with the number of steps that are not done.
+    /// Visits between their first and last step, with the number of steps that have not ended.
     open: BTreeMap<Visit, u32>,
-    /// The visit that is admitted next.
+    /// Visit that the lane admits next.
     next: Visit,
 }
 
 impl Lane {
-    /// Adds a ready step.
+    /// Adds a ready step, with its visit and rank.
     pub fn insert(&mut self, visit: Visit, rank: Rank) {
         if self.open.contains_key(&visit) {
             self.ready.insert(rank);
@@ -367,21 +375,21 @@ impl Lane {
         }
     }
 
-    /// Returns the rank of the step that the lane does next. `closing` is the number of admitted
-    /// visits whose last step is at the lane's place already: the place does steps in order, so
-    /// that they end before this step.
+    /// Returns the rank of the step that the lane runs next. `closing` is the number of admitted
+    /// visits whose last step has already been sent to the lane's worker. The worker runs steps in
+    /// order, so these visits end before the returned step.
     #[must_use]
     pub fn peek(&self, closing: u32) -> Option<Rank> {
         let entering = if self.has_room(closing) { self.entering() } else { None };
         [self.ready.first().copied(), entering].into_iter().flatten().min()
     }
 
-    /// Returns whether the lane may admit one more visit.
+    /// Returns true if the lane may admit one more visit.
     fn has_room(&self, closing: u32) -> bool {
         (self.open.len() as u64) < u64::from(self.cap) + u64::from(closing)
     }
 
-    /// The first step of the visit that is admitted next.
+    /// Returns the rank of the first step of the visit that the lane admits next.
     fn entering(&self) -> Option<Rank> {
         if planted!(AdmittedOutOfOrder) {
             return self.waiting.values().filter_map(BTreeSet::first).min().copied();
@@ -389,7 +397,8 @@ impl Lane {
         self.waiting.get(&self.next)?.first().copied()
     }
 
-    /// Visits between their first step and their last, with the number of steps that are not done.
+    /// Returns the visits between their first and last step, with the number of steps that have not
+    /// ended.
     #[must_use]
     pub fn open(&self) -> &BTreeMap<Visit, u32> {
         &self.open

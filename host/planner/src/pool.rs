@@ -1,19 +1,19 @@
-//! Groups of lanes, on each of which one stage of all replicas runs.
+//! Pool: groups of lanes. A stage runs on one group, which has one lane for each replica.
 
 use super::machine::{Lane, Machine};
 
 /// Maximum number of combinations of used groups by class that planners search.
 const MAX_SHARES: usize = 512;
 
-/// Group of one lane for each replica. Its pace and memory are those of its worst lane.
+/// Group of lanes, one for each replica. Its pace and memory are those of its worst lane.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Group {
     pub lane: Lane,
-    /// Lane of the machine for each replica.
+    /// Index of the machine's lane, for each replica.
     pub lanes: Vec<usize>,
 }
 
-/// Groups of a machine, the fastest first.
+/// Groups of a machine's lanes, the fastest first.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Pool {
     pub groups: Vec<Group>,
@@ -22,8 +22,8 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Makes groups of `width` lanes, with lanes of similar pace together. Surplus lanes are
-    /// unused.
+    /// Forms groups of `width` lanes, so that lanes of similar pace are together. Surplus lanes are
+    /// not used.
     pub(super) fn from_machine(machine: &Machine, width: u32) -> Self {
         let memory = |lane: &Lane| lane.memory.unwrap_or(f64::INFINITY);
         let mut order: Vec<(usize, Lane)> = machine.lanes.iter().copied().enumerate().collect();
@@ -48,21 +48,21 @@ impl Pool {
         Self { groups, classes }
     }
 
-    /// Returns the number of combinations of used groups by class. `None` if there are more than
-    /// planners search.
+    /// Returns the number of combinations of used groups by class. Returns `None` if there are more
+    /// combinations than planners search.
     pub(super) fn shares(&self) -> Option<usize> {
         let shares = self.classes.iter().try_fold(1usize, |all, (_, count)| all.checked_mul(count + 1))?;
         (self.classes.len() == 1 || shares <= MAX_SHARES).then_some(shares)
     }
 
-    /// Returns the groups as one class, in which each is like the worst one.
+    /// Returns all groups as one class, in which every group has the properties of the worst one.
     pub(super) fn levelled(&self) -> Self {
         let lane = worst(self.groups.iter().map(|group| group.lane));
         let groups: Vec<Group> = self.groups.iter().map(|of| Group { lane, ..of.clone() }).collect();
         Self { classes: vec![(0, groups.len())], groups }
     }
 
-    /// Returns the lane of a class.
+    /// Returns the lane that represents a class of groups.
     pub(super) fn lane(&self, class: usize) -> Option<&Lane> {
         let (first, _) = self.classes.get(class)?;
         self.groups.get(*first).map(|group| &group.lane)

@@ -1,9 +1,10 @@
-//! Predicted time of a partition's round: its list schedule, with transfers over links.
+//! Predicts the time of a partition's round (update) by its list schedule, with transfers over
+//! network links.
 //!
-//! Rows pass over the sender's link, over the host's if there is a host, and over the receiver's. A
-//! transfer begins when all of these links are free. It occupies each link for its bytes divided by
-//! that link's pace, and ends after its bytes divided by the slowest pace. Links work in both
-//! directions at once.
+//! Rows pass over the sender's link, over the host's link if there is a host, and over the
+//! receiver's link. A transfer begins when all of these links are free. It occupies each link for
+//! its bytes divided by that link's bandwidth, and ends after its bytes divided by the smallest
+//! bandwidth. Links work in both directions at the same time.
 //!
 //! ```text
 //! bytes an update      rows     2 B sum |A|      B rows; A: bytes a row that a stage reads of another
@@ -28,22 +29,22 @@ const TIMED: u32 = 64;
 const ROUNDS: std::ops::RangeInclusive<u32> = 5..=20;
 const FIRST: usize = 1;
 
-/// A partition in a setting, with its figures.
+/// Candidate for a plan: a partition in a setting, with the sums of its stages.
 pub(super) struct Candidate<'a> {
     pub machine: &'a Machine,
     pub setting: Setting,
     pub partition: Partition,
     pub counted: Vec<Counted>,
-    /// Number of rows of an update.
+    /// Number of rows per update.
     pub rows: u32,
 }
 
 /// Predicted times of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Predicted {
-    /// Seconds of a round in the steady state.
+    /// Time of a round in the steady state, in seconds.
     pub round: f64,
-    /// Share of the lanes' time in which they are idle.
+    /// Share of the lanes' time in which they are idle (bubble).
     pub bubble: f64,
 }
 
@@ -57,7 +58,7 @@ impl Candidate<'_> {
         (self.depth() / self.setting.shape.chunks as usize).max(1)
     }
 
-    /// Returns sums over the stages of each lane of each replica.
+    /// Returns, for each lane of each replica, the sum of a value over its stages.
     fn by_lane(&self, of: impl Fn(usize, usize) -> f64) -> impl Iterator<Item = f64> {
         let all =
             (0..self.lanes()).flat_map(|lane| (0..self.setting.shape.width as usize).map(move |r| (lane, r)));
@@ -66,13 +67,13 @@ impl Candidate<'_> {
         })
     }
 
-    /// Returns the machine's lane of a stage in a replica.
+    /// Returns the machine's lane that runs a stage in a replica.
     fn lane(&self, stage: usize, replica: usize) -> Option<&Lane> {
         let lane = self.partition.stages.get(stage)?.lanes.get(replica)?;
         self.machine.lanes.get(*lane)
     }
 
-    /// Returns the bytes of an update, between stages and for weights.
+    /// Returns the bytes per update that are sent: between stages, and for weights.
     pub(super) fn bytes(&self) -> (f64, f64) {
         let width = f64::from(self.setting.shape.width);
         let copies = if self.setting.host.is_some() { 1.0 + width } else { 2.0 * (width - 1.0) };
@@ -83,7 +84,7 @@ impl Candidate<'_> {
         self.counted.iter().map(|stage| stage.sums.weights).sum()
     }
 
-    /// Returns the bytes per row that stages read of others.
+    /// Returns the bytes per row that stages read from other stages.
     fn boundaries(&self) -> f64 {
         self.counted
             .iter()
@@ -92,7 +93,7 @@ impl Candidate<'_> {
             .fold(0.0, |all, of| all + of)
     }
 
-    /// Returns the bytes of the host's memory, or 0 without a host.
+    /// Returns the memory of the host in bytes, or 0 without a host.
     pub(super) fn host_memory(&self) -> f64 {
         if self.setting.host.is_none() {
             return 0.0;
@@ -104,7 +105,8 @@ impl Candidate<'_> {
             + f64::from(self.setting.shape.width) * self.setting.rows * rows
     }
 
-    /// Returns the forward and backward seconds of a stage in a replica, for a micro-batch.
+    /// Returns the forward and backward times of a stage in a replica for one micro-batch, in
+    /// seconds.
     pub(super) fn seconds(&self, stage: usize, replica: usize) -> (f64, f64) {
         let (Some(counted), Some(lane)) = (self.counted.get(stage), self.lane(stage, replica)) else {
             return (0.0, 0.0);
@@ -114,27 +116,27 @@ impl Candidate<'_> {
         ((self.data(counted) - backward).max(0.0) + forward, backward)
     }
 
-    /// Returns the seconds in which the data that a stage reads arrive. All stages that read the
-    /// data share the link.
+    /// Returns the time in which the data that a stage reads arrive, in seconds. All stages that
+    /// read the data share one link.
     fn data(&self, stage: &Counted) -> f64 {
         let Some(link) = self.setting.work.data.filter(|_| stage.sums.data > 0.0) else { return 0.0 };
         let all: f64 = self.counted.iter().map(|stage| stage.sums.data).sum();
         f64::from(self.setting.shape.width) * self.setting.rows * all / link
     }
 
-    /// Returns the seconds that a stage of a replica works in a round.
+    /// Returns the time that a stage of a replica computes in a round, in seconds.
     fn work(&self, stage: usize, replica: usize) -> f64 {
         let (forward, backward) = self.seconds(stage, replica);
         f64::from(self.setting.own()) * (forward + backward)
     }
 
-    /// Returns the longest time that a lane works in a round.
+    /// Returns the compute time of the busiest lane in a round, in seconds.
     pub(super) fn slowest(&self) -> f64 {
         self.by_lane(|stage, replica| self.work(stage, replica)).fold(0.0, f64::max)
     }
 
-    /// Returns the seconds of the update between rounds, in which gradients go to the owner and
-    /// weights return.
+    /// Returns the time of the update between rounds, in seconds. In it, gradients are sent to the
+    /// owner of the weights, and weights return.
     pub(super) fn update(&self) -> f64 {
         let width = f64::from(self.setting.shape.width);
         let of_lanes = self.by_lane(|stage, replica| self.update_of(stage, replica)).fold(0.0, f64::max);
@@ -142,8 +144,8 @@ impl Candidate<'_> {
         of_lanes.max(host) + self.setting.work.update
     }
 
-    /// Returns the seconds that all cores work in a round, divided by their number, if the host's
-    /// thread shares them. 0 otherwise.
+    /// Returns the compute time of all cores in a round divided by the number of cores, in seconds.
+    /// If the host's thread has its own core, it is 0.
     fn shared(&self) -> f64 {
         let work = self.setting.work;
         if work.cores == 0 {
@@ -166,8 +168,8 @@ impl Candidate<'_> {
         self.setting.shape.schedule.settings().1 != WeightVersions::Latest
     }
 
-    /// Returns a lower bound on the time of a round. It is the slowest lane's work and, if rounds
-    /// do not overlap, the work that must precede and follow it.
+    /// Returns a lower bound on the time of a round, in seconds. It is the slowest lane's work and,
+    /// if rounds do not overlap, the work that must precede and follow it.
     pub(super) fn least(&self) -> f64 {
         let (boundaries, weights) = self.bytes();
         let host = self.setting.host.map_or(0.0, |host| host.link);
@@ -179,8 +181,8 @@ impl Candidate<'_> {
         work.fold(0.0, f64::max).max(over(boundaries)) + self.update()
     }
 
-    /// Returns the maximum over lanes of a lane's work, the path to its first step and the path
-    /// back from its last step.
+    /// Returns the maximum, over all lanes, of a lane's work plus the path to its first step and
+    /// the path back from its last step, in seconds.
     fn drained(&self, replica: usize) -> f64 {
         let mut ways: Vec<(f64, f64)> = Vec::with_capacity(self.depth());
         let mut lanes = vec![0.0f64; self.lanes()];
@@ -244,7 +246,7 @@ impl Candidate<'_> {
         }
     }
 
-    /// Computes the list schedule.
+    /// Computes the list schedule of the candidate.
     pub(super) fn grid(&self) -> Grid {
         self.list().run(&mut Links::from_candidate(self))
     }
@@ -270,14 +272,14 @@ impl Candidate<'_> {
     }
 }
 
-/// Time at which each link is free again.
+/// Time at which each network link is free again.
 struct Links<'a> {
     of: &'a Candidate<'a>,
     replicas: eciton_recipe::Lanes,
-    /// For each lane of a replica and each replica, the times of its directions: (out, in).
+    /// Times of each lane of each replica, for its two directions: (out, in).
     lanes: Vec<[f64; 2]>,
     host: f64,
-    /// For each stage and replica, the seconds forward and backward.
+    /// Forward and backward time of each stage in each replica, in seconds.
     seconds: Vec<(f64, f64)>,
 }
 

@@ -1,11 +1,12 @@
 //! Schedules as data: the lane and the time of each step, if each stage takes a given time.
 //!
-//! A [`Grid`] follows only from a program on lanes and the rules of [`crate::policy`]. It is
-//! independent of any run and of the engine, which follows the same rules.
+//! A [`Grid`] is computed only from a program on lanes and the rules of [`crate::policy`]. It is
+//! independent of any run and of the engine, which follows the same rules. A *lane* is a worker's
+//! share of the pipeline.
 //!
 //! The *bubble* of a grid is the share of all lanes' time, from the first step to the last, in
-//! which a lane is idle. With d lanes, m intervals and steps of one length, it is
-//! (d - 1) / (m + d - 1) if each round drains the pipeline (Huang et al. 2019, section 2.3).
+//! which a lane is idle. With d lanes, m intervals and steps of one length, it is (d - 1) / (m + d
+//! - 1) if each round drains the pipeline (Huang et al. 2019, section 2.3).
 
 mod draw;
 pub(crate) mod list;
@@ -17,31 +18,31 @@ use eciton_program::program::Program;
 use eciton_recipe::lanes::Lanes;
 use eciton_types::ids::StageId;
 
-/// A step of a lane.
+/// Cell of a grid: one step on a lane, with its times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
-    /// Lane, numbered over all replicas.
+    /// Index of the lane, over all replicas.
     pub lane: u32,
-    /// Round, from 0.
+    /// Round (update) of the step, from 0.
     pub round: u32,
     /// Stage of the step.
     pub stage: StageId,
-    /// Chunk of the stage on its lane.
+    /// Chunk (run of stages) of the lane that has the stage.
     pub chunk: u32,
-    /// True if the step is the loss or a later one.
+    /// True if the step is the loss or a backward step.
     pub back: bool,
-    /// Interval of the step.
+    /// Interval (micro-batch) of the step.
     pub interval: u32,
-    /// Begin and end of the step.
+    /// Start and end of the step.
     pub time: (f64, f64),
 }
 
-/// The steps of several rounds.
+/// Grid: the steps of several rounds, each with its lane and its times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
-    /// Steps in the order in which they begin.
+    /// Cells in the order in which their steps begin.
     pub cells: Vec<Cell>,
-    /// Number of lanes.
+    /// Number of lanes, over all replicas.
     pub lanes: u32,
     /// End time of each round.
     pub rounds: Vec<f64>,
@@ -52,13 +53,14 @@ pub struct Grid {
 pub struct Shape<'a> {
     /// Program whose stages are on lanes.
     pub program: &'a Program,
-    /// Lanes of the program.
+    /// Number of lanes, and the order of their steps.
     pub lanes: Lanes,
-    /// Number of intervals of a round.
+    /// Number of intervals (micro-batches) per round.
     pub intervals: u32,
-    /// Number of rounds.
+    /// Number of rounds (updates).
     pub rounds: u32,
-    /// Maximum number of rounds that an interval may be ahead ([`eciton_recipe::Pipeline::bound`]).
+    /// Maximum number of rounds that an interval may be ahead of the slowest
+    /// ([`eciton_recipe::Pipeline::bound`]).
     pub bound: u32,
 }
 
@@ -81,7 +83,7 @@ impl Shape<'_> {
     }
 }
 
-/// World with given step lengths, in which rows arrive at once.
+/// World in which steps have given lengths, and rows arrive immediately.
 struct Lengths<'a>(&'a dyn Fn(StageId, u32) -> f64);
 
 impl World for Lengths<'_> {
@@ -91,20 +93,20 @@ impl World for Lengths<'_> {
 }
 
 impl Grid {
-    /// Computes the grid of some rounds, if a stage takes `took` on an interval.
+    /// Computes the grid of some rounds. `took` returns the time that a stage takes on an interval.
     #[must_use]
     pub fn from_shape(shape: &Shape<'_>, took: &dyn Fn(StageId, u32) -> f64) -> Self {
         shape.list().run(&mut Lengths(took))
     }
 
-    /// Returns the time from the first step to the last.
+    /// Returns the time from the start of the first step to the end of the last.
     #[must_use]
     pub fn span(&self) -> f64 {
         self.cells.iter().map(|cell| cell.time.1).fold(0.0, f64::max)
     }
 
     /// Returns the share of the lanes' time in which they are idle, between the ends of the first
-    /// and the last round. If there is one round, the time starts at its first step.
+    /// and the last round. If there is only one round, the time starts at its first step.
     #[must_use]
     pub fn bubble(&self) -> f64 {
         let (from, to) = self.steady();
@@ -114,7 +116,7 @@ impl Grid {
         if all > 0.0 { 1.0 - busy / all } else { 0.0 }
     }
 
-    /// Returns the time of a round in a sequence of several.
+    /// Returns the average time of a round, if there are several.
     #[must_use]
     pub fn round(&self) -> f64 {
         let (from, to) = self.steady();

@@ -1,4 +1,4 @@
-//! All candidates, the best of them, and the memory that is missing if there is none.
+//! Search over all candidate plans. If no plan fits, it finds the memory that is missing.
 
 use std::collections::BTreeSet;
 
@@ -19,9 +19,9 @@ use crate::error::{Error, Result};
 /// Returns the plan with the highest number of rows per second, and the best other plan.
 ///
 /// # Errors
-/// [`Error::Short`] if no plan fits in memory. It names the lane or host that is short of memory,
-/// with the bytes that it needs. [`Error::Content`] and [`Error::TooMany`] for an invalid machine
-/// or invalid constraints.
+/// Returns [`Error::Short`] if no plan fits in memory. The error names the lane or host that is
+/// short of memory, with the bytes that it needs. Returns [`Error::Content`] or [`Error::TooMany`]
+/// for an invalid machine or invalid constraints.
 pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer> {
     wanted.check(machine, graph.len())?;
     let mut search = Search {
@@ -47,8 +47,8 @@ pub fn plan(graph: &Graph, machine: &Machine, wanted: &Wanted) -> Result<Answer>
     }
 }
 
-/// Returns the lattice of a graph that is not only a chain, if independent stages may run at the
-/// same time.
+/// Returns the lattice of a graph with branches, if independent stages may run at the same time.
+/// Returns `None` for a chain.
 fn lattice(graph: &Graph, wanted: &Wanted) -> Option<Lattice> {
     let part = Part::from_graph(graph);
     if !wanted.parallel || part.is_chain() {
@@ -80,8 +80,8 @@ impl<'a> Search<'a> {
         Candidate { machine, setting, partition, counted, rows: wanted.rows }
     }
 
-    /// Adds cuts of equal compute with boundary operators moved. Run k of such a cut is on lane k
-    /// mod depth.
+    /// Adds candidates for interleaved schedules: runs of equal compute, with boundary operators
+    /// moved. Run k is on lane k mod depth.
     fn interleaved(&mut self, setting: Setting) {
         let groups = Pool::from_machine(self.machine, setting.shape.width).groups;
         let most = groups.len().min(self.runs.len() / setting.shape.chunks as usize);
@@ -100,7 +100,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Adds the partitions that the planners find in a setting.
+    /// Adds the partitions that all planners find in a setting.
     fn partitions(&mut self, setting: Setting) {
         if setting.shape.chunks > 1 {
             return self.interleaved(setting);

@@ -2,7 +2,7 @@
 //!
 //! A stage has forward time f, backward time g, weights W, stashed rows K, inputs A_in and outputs
 //! A_out, in bytes per row. It runs micro-batches of b rows, k of them in flight, on a lane of pace
-//! p and link l:
+//! p and bandwidth l:
 //!
 //! ```text
 //! seconds      (f(b) + g(b)) / p            recomputing  (2 f(b) + g(b)) / p, 4/3 if g = 2 f
@@ -10,13 +10,14 @@
 //! links        b A_in / l forward and in, b A_out / l forward and out; the same backward
 //! ```
 //!
-//! The data may arrive over a link of the host with bandwidth l_d, for the next micro-batch during
+//! The data of the next micro-batch may arrive over a link of the host with bandwidth l_d, during
 //! the backward step of a stage. Before its forward step, each stage that reads the data waits for
 //! the remaining data of all such stages: max(b sum A_data / l_d - g(b) / p, 0).
 //!
-//! v is the number of weight versions: 2 with two buffers, else 1. c is the number of copies:
-//! [`Wanted::copies`] if lanes own their weights, else 1, the gradient. Source: Narayanan et al.
-//! 2021 (PipeDream-2BW), section 3.3, where W, K are of a d-th of the model, v = 2, c = 0, k = d.
+//! v is the number of weight versions, which is 2 with double-buffered weights and 1 otherwise. c
+//! is the number of copies. It is [`Wanted::copies`] if lanes own their weights. Otherwise it is 1,
+//! for the gradient. Source: Narayanan et al. 2021 (PipeDream-2BW), section 3.3, where W and K are
+//! those of a d-th of the model, v = 2, c = 0 and k = d.
 
 use super::graph::{Graph, Pace};
 use super::machine::{Host, HostWork, Lane, Machine, Shape, Wanted};
@@ -25,23 +26,25 @@ use eciton_recipe::lanes::Lanes;
 use eciton_recipe::lanes::Order;
 use eciton_recipe::pipeline::WeightVersions;
 
-/// Sums over a set of operators.
+/// Sums of times and bytes over a set of operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sums {
     pub forward: Pace,
     pub backward: Pace,
     pub weights: f64,
     pub kept: f64,
-    /// Bytes per row of other operators' outputs, each counted once.
+    /// Size of other operators' outputs that the set reads, in bytes per row. Each output counts
+    /// once.
     pub input: f64,
-    /// Bytes per row of own outputs that others read, each counted once.
+    /// Size of the set's outputs that other operators read, in bytes per row. Each output counts
+    /// once.
     pub output: f64,
-    /// Bytes per row of the data.
+    /// Size of the data that the set reads, in bytes per row.
     pub data: f64,
 }
 
 impl Sums {
-    /// Returns the sums of `operators`. `inside` returns true for exactly these operators.
+    /// Returns the sums over `operators`. `inside` must return true for exactly these operators.
     pub(super) fn from_operators(
         graph: &Graph,
         operators: impl Iterator<Item = usize>,
@@ -74,7 +77,7 @@ impl Sums {
     }
 }
 
-/// One choice of everything except the stages.
+/// Setting of a candidate: everything except the division into stages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Setting {
     pub shape: Shape,
@@ -98,7 +101,7 @@ impl Setting {
         }
     }
 
-    /// Returns the number of micro-batches of a replica.
+    /// Returns the number of micro-batches of one replica.
     pub(super) fn own(&self) -> u32 {
         self.shape.micro / self.shape.width.max(1)
     }
@@ -113,7 +116,7 @@ impl Setting {
         Lanes { count: width * self.shape.depth, width, order, chunks, cap: None }
     }
 
-    /// Returns the number of weight versions that are alive.
+    /// Returns the number of weight versions that exist at the same time.
     pub(super) fn versions(&self) -> f64 {
         match self.shape.schedule.settings().1 {
             WeightVersions::Latest => 1.0,
@@ -121,9 +124,9 @@ impl Setting {
         }
     }
 
-    /// Returns the number of micro-batches in flight in a run of stages whose longest path to the
-    /// last run has `path` runs. If a lane has several runs, each has its share of the lane's
-    /// visits.
+    /// Returns the number of micro-batches in flight in a run of stages. `path` is the length of
+    /// the longest path from this run to the last one. If a lane has several runs, each has its
+    /// share of the lane's visits.
     pub(super) fn in_flight(&self, path: u32) -> u32 {
         match self.shape.chunks {
             1 => policy::cap(&self.lanes(), path, self.own()),
@@ -133,7 +136,7 @@ impl Setting {
         }
     }
 
-    /// Returns the bytes of memory of a stage.
+    /// Returns the memory of a stage, in bytes.
     pub(super) fn memory(&self, sums: &Sums, in_flight: u32, recompute: bool) -> f64 {
         let held = if self.host.is_some() { 1.0 } else { self.copies };
         let k = f64::from(in_flight);
@@ -141,7 +144,7 @@ impl Setting {
         (self.versions() + held) * sums.weights + self.rows * (k * sums.input + kept * sums.kept)
     }
 
-    /// Returns the forward and backward seconds of a micro-batch.
+    /// Returns the forward and backward times of a micro-batch, in seconds.
     pub(super) fn seconds(&self, sums: &Sums, lane: &Lane, recompute: bool) -> (f64, f64) {
         let forward = sums.forward.on(self.rows) / lane.pace;
         let again = if recompute { forward } else { 0.0 };
@@ -149,8 +152,8 @@ impl Setting {
         (handed + forward, handed + again + sums.backward.on(self.rows) / lane.pace)
     }
 
-    /// Returns whether a stage has to recompute to fit in the lane's memory, or `None` if it never
-    /// fits.
+    /// Returns true if a stage has to recompute forward rows to fit into the lane's memory. Returns
+    /// `None` if the stage never fits.
     pub(super) fn fits(&self, sums: &Sums, lane: &Lane, in_flight: u32) -> Option<bool> {
         let Some(most) = lane.memory.map(|most| most / f64::from(self.shape.chunks)) else {
             return Some(false);
@@ -159,15 +162,16 @@ impl Setting {
         [false, true].into_iter().take(if self.recompute { 2 } else { 1 }).find(fits)
     }
 
-    /// Returns the larger of a stage's seconds of work and of transfer for a micro-batch. Infinite
-    /// if the stage does not fit.
+    /// Returns the cost of a stage for a micro-batch, in seconds: the larger of its compute time
+    /// and its transfer time. It is infinite if the stage does not fit into memory.
     pub(super) fn cost(&self, sums: &Sums, lane: &Lane, in_flight: u32) -> f64 {
         let Some(recompute) = self.fits(sums, lane, in_flight) else { return f64::INFINITY };
         let (forward, backward) = self.seconds(sums, lane, recompute);
         (forward + backward).max(self.rows * sums.input.max(sums.output) / lane.link)
     }
 
-    /// Returns the minimum share of a lane's memory that a stage takes.
+    /// Returns the smallest share of a lane's memory that a stage can use, with or without
+    /// recomputation.
     pub(super) fn strain(&self, sums: &Sums, lane: &Lane, in_flight: u32) -> f64 {
         lane.memory.map_or(0.0, |most| self.memory(sums, in_flight, self.recompute) / most)
     }

@@ -6,22 +6,24 @@ use std::cell::Cell;
 mod random;
 pub(crate) use random::Random;
 
-/// A defect that a test switches on, in the policy, the list schedule or the planners.
+/// Defect that a test plants in the policy, the list schedule or the planners. A good test must
+/// detect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Planted {
-    /// A lane has one visit less than its order needs.
+    /// The cap of a lane is one visit less than its order needs.
     CapOneShort,
-    /// A lane admits any visit that has a ready step.
+    /// A lane admits any visit that has a ready step, out of order.
     AdmittedOutOfOrder,
-    /// Backward steps of a group go from the first chunk to the last.
+    /// Backward steps of a group run from the first chunk to the last, which is the wrong
+    /// direction.
     ChunksNotReversed,
     /// A stage counts one micro-batch in flight too few.
     PathOneShort,
-    /// No stage has more than two operators.
+    /// The planners skip stages with more than two operators.
     LongRunsSkipped,
-    /// Rows that a stage reads of others are not counted.
+    /// The rows that a stage reads from other stages are not counted.
     InputForgotten,
-    /// Rows that two operators of a stage read of another stage are counted twice.
+    /// Rows that two operators of a stage read from another stage are counted twice.
     ReadTwice,
 }
 
@@ -29,12 +31,12 @@ thread_local! {
     static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
 }
 
-/// Switches a defect on in this thread, or all off.
+/// Plants a defect in this thread, or removes it if `defect` is `None`.
 pub(crate) fn plant(defect: Option<Planted>) {
     PLANTED.set(defect);
 }
 
-/// Returns whether this defect is switched on in this thread.
+/// Returns true if this defect is planted in this thread.
 pub(crate) fn is_planted(defect: Planted) -> bool {
     PLANTED.get() == Some(defect)
 }

@@ -1,10 +1,10 @@
-//! Planners against exhaustive search, published models and their own recount.
+//! Tests of planners against exhaustive search, published models and an independent recount.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
 use eciton_recipe::pipeline_schedule::PipelineSchedule;
 
-/// A chain of equal operators: 1 s forward, 2 s backward a row.
+/// Returns a chain of equal operators, which take 1 s forward and 2 s backward per row.
 fn chain(count: usize) -> Graph {
     let operator = |at: usize| Operator {
         name: format!("op {at}"),

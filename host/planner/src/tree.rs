@@ -1,26 +1,27 @@
-//! Series-parallel decomposition of a graph's order.
+//! Series-parallel decomposition of a graph.
 //!
-//! Operators of different *series* parts are all ordered, those of different *parallel* parts
-//! never: connected components of the graph of what is not ordered, and of what is. A part that is
-//! neither is no series-parallel one, and is taken as a chain in its topological order. Edges that
-//! skip operators change no order, so residual networks are chains. Source: Jeon et al. 2025
-//! (GraphPipe); Valdes, Tarjan, Lawler 1982.
+//! Operators of different *series* parts are always ordered by the graph, and operators of
+//! different *parallel* parts never are. Parallel parts are the connected components of the graph
+//! of ordered pairs. Series parts are the connected components of the graph of unordered pairs. A
+//! part that is neither is not series-parallel, and is treated as a chain in topological order.
+//! Edges that skip operators change no order, so residual networks are chains. Source: Jeon et al.
+//! 2025 (GraphPipe); Valdes, Tarjan, Lawler 1982.
 
 use super::graph::Graph;
 
-/// A part of a graph.
+/// Part of a graph in its series-parallel decomposition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Operators that stay together, ascending.
+    /// Operators that stay together in one stage, in ascending order.
     Whole(Vec<usize>),
-    /// One after the other.
+    /// Parts that run one after the other.
     Series(Vec<Part>),
-    /// Side by side.
+    /// Parts that may run at the same time.
     Parallel(Vec<Part>),
 }
 
 impl Part {
-    /// A graph's parts, down to single operators.
+    /// Decomposes a graph into its parts, down to single operators.
     pub(super) fn from_graph(graph: &Graph) -> Self {
         // By operator, those before it.
         let mut before = vec![vec![false; graph.len()]; graph.len()];
@@ -37,7 +38,7 @@ impl Part {
         decompose((0..graph.len()).collect(), &ordered)
     }
 
-    /// Returns whether all is one chain.
+    /// Returns true if the part is a single chain.
     pub(super) fn is_chain(&self) -> bool {
         match self {
             Self::Whole(_) => true,
@@ -46,7 +47,7 @@ impl Part {
         }
     }
 
-    /// Its operators, ascending.
+    /// Returns the indices of all operators of the part, in ascending order.
     pub(super) fn operators(&self) -> Vec<usize> {
         let mut all = match self {
             Self::Whole(operators) => operators.clone(),
@@ -56,7 +57,8 @@ impl Part {
         all
     }
 
-    /// The same with neighbours put together as long as their `weight` is at most `limit`.
+    /// Returns the same part with adjacent operators merged, as long as their `weight` is at most
+    /// `limit`.
     pub(super) fn coarse(&self, limit: f64, weight: &dyn Fn(&[usize]) -> f64) -> Self {
         let all = self.operators();
         let (parts, series) = match self {
@@ -100,7 +102,8 @@ fn decompose(operators: Vec<usize>, ordered: &dyn Fn(usize, usize) -> bool) -> P
     Part::Series(operators.into_iter().map(|at| Part::Whole(vec![at])).collect())
 }
 
-/// Connected components, each ascending, in the order of their first operators.
+/// Returns the connected components of a graph. Each component is in ascending order, and
+/// components are in the order of their first operators.
 fn components(operators: &[usize], linked: &dyn Fn(usize, usize) -> bool) -> Vec<Vec<usize>> {
     let mut left = operators.to_vec();
     let mut found = Vec::new();

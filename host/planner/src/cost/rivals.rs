@@ -1,17 +1,18 @@
-//! Other places that could do the work: fleets of machines, a GPU server, container services.
+//! Alternatives to functions: fleets of machines, a GPU server, and container services.
 
 use super::{Kind, Line, Origin, Row, Work, schedule};
 use eciton_recipe::cloud::{Cloud, Service};
 use eciton_recipe::prices::{Machine, Prices};
 
-/// Memory of a service's container for each vCPU, GiB.
+/// Memory size of a service's container per vCPU, in GiB.
 const SERVICE_GIB: f64 = 2.0;
-/// Number of machines up to which every number is tried. Above it, numbers grow by a twentieth.
+/// Number of machines up to which every number is tried. Above it, each number is a twentieth
+/// larger than the one before.
 const EACH: usize = 64;
 /// Maximum number of machines or containers of a fleet.
 const MAX_MACHINES: usize = 10_000;
 
-/// Machines of one type, with their time and their price for a job.
+/// Fleet: a number of machines of one type, with its time and price for some work.
 pub(super) struct Fleet<'a> {
     pub(super) name: &'a str,
     pub(super) count: usize,
@@ -30,8 +31,9 @@ impl Fleet<'_> {
     }
 }
 
-/// Returns the seconds and the charged hours of machines with some cores each. A task takes one core. `times` are the
-/// cores' speed, the boot, the charged part of the boot, and the minimum charge of a machine.
+/// Returns the time and the charged hours of machines with `cores` cores each. A task takes one
+/// core. `times` has the cores' speed, the boot time, the charged part of the boot time, and the
+/// minimum charge of a machine.
 pub(super) fn fleet(
     work: &Work,
     (count, cores): (usize, usize),
@@ -47,13 +49,14 @@ pub(super) fn fleet(
     (boot + done.end, seconds / 3600.0)
 }
 
-/// Returns the numbers of machines that are tried.
+/// Returns the numbers of machines that are tried, up to `most`.
 fn counts(most: usize) -> impl Iterator<Item = usize> {
     let next = |count: &usize| Some(if *count < EACH { count + 1 } else { count + count / 20 });
     std::iter::successors(Some(1), next).take_while(move |count| *count <= most.clamp(1, MAX_MACHINES))
 }
 
-/// Returns fleets of each type of machine without a GPU, of any number that could have work.
+/// Returns fleets of each type of machine without a GPU, of any number of machines that could have
+/// work.
 pub(super) fn fleets<'a>(work: &Work, cloud: &Cloud, prices: &'a Prices, spot: bool) -> Vec<Fleet<'a>> {
     let times = &cloud.fleet;
     let mut found = Vec::new();
@@ -74,7 +77,7 @@ pub(super) fn fleets<'a>(work: &Work, cloud: &Cloud, prices: &'a Prices, spot: b
     found
 }
 
-/// Returns the row of the GPU machine that costs least.
+/// Returns the row of the cheapest GPU machine.
 pub(super) fn gpu(work: &Work, cloud: &Cloud, prices: &Prices) -> Option<Row> {
     let times = &cloud.fleet;
     let machines = prices.ec2.iter().filter(|(_, machine)| machine.gpu);
@@ -85,7 +88,8 @@ pub(super) fn gpu(work: &Work, cloud: &Cloud, prices: &Prices) -> Option<Row> {
     Some(Row::new(format!("one GPU server: {name}"), Kind::Gpu, seconds, vec![line]))
 }
 
-/// Returns the row of a service, with the number of containers of one core that has the best value.
+/// Returns the row of a container service, with the number of one-core containers that has the best
+/// value.
 pub(super) fn service(work: &Work, name: &str, service: &Service) -> Option<Row> {
     let Service { vcpu_hour, gib_hour, start_s, minimum_s, cores, speed, .. } = *service;
     let each = |count: usize| {

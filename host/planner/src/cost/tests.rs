@@ -6,7 +6,8 @@ fn own() -> Cloud {
     Cloud::parse(include_str!("../../../../infra/cloud.toml")).unwrap()
 }
 
-/// A training that reads 1 MB of data, looks for its answer and writes 100 kB.
+/// Returns the task of a training run that reads 1 MB of data, looks for an existing answer and
+/// writes 100 kB.
 fn task(core_s: f64) -> Task {
     Task {
         core_s,

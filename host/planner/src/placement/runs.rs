@@ -1,4 +1,5 @@
-//! Runs of stages of one lane, as long as what they read allows: a run is one task.
+//! Reorders stages so that the stages of each lane form runs that are as long as possible. A run is
+//! executed as one task.
 
 use std::ops::Range;
 
@@ -7,8 +8,9 @@ use eciton_program::program::Program;
 use eciton_types::ids::StageId;
 
 impl Placement {
-    /// Puts a program's stages in an order in which those of a lane follow each other, forward and
-    /// back, and lanes with them. Each stage still comes after what it reads, so no result changes.
+    /// Reorders a program's stages, forward and backward, so that the stages of a lane follow each
+    /// other as far as possible. Returns the placement of the reordered program. Each stage still
+    /// follows the stages whose rows it reads, so no result changes.
     #[must_use]
     pub fn gathered(&self, program: &mut Program) -> Self {
         let count = program.stages.len();
@@ -32,7 +34,7 @@ impl Placement {
         Self { runs: order.iter().map(run).collect(), depth: self.depth }
     }
 
-    /// Returns whether each lane has one run of stages of a part.
+    /// Returns true if each lane has at most one run of stages within `part` of the program.
     fn is_gathered(&self, part: Range<usize>) -> bool {
         let mut runs = self.runs.get(part).unwrap_or_default().to_vec();
         runs.dedup();
@@ -42,8 +44,9 @@ impl Placement {
         runs.len() == count
     }
 
-    /// Appends the stages of a part: a lane's as long as there are any that have all that they
-    /// read, then those of the lane of the first that is left and has.
+    /// Appends the stages of a part to the new order. A stage is ready if all stages that it reads
+    /// have been appended. Ready stages of the current lane are appended first, and then those of
+    /// the lane of the first ready stage.
     fn follow(
         &self,
         program: &Program,

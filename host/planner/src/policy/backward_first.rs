@@ -1,8 +1,9 @@
-//! 1F1B: backward steps as early as they can be done.
+//! 1F1B: a lane runs each backward step as early as possible.
 //!
-//! The cap of a lane is the longest path to the last one: d - l of a chain (the warm-up of
-//! PipeDream), 1 + the largest of the followers' in a graph (Jeon et al. 2025, GraphPipe, section
-//! 5). Source: Narayanan et al. 2021 (PipeDream-2BW), section 3.2.
+//! The cap of a lane is the length of the longest path of lanes from it to the last one. In a
+//! chain, it is d - l, which is the warm-up of PipeDream. In a graph, it is 1 + the largest cap of
+//! the lanes that follow (Jeon et al. 2025, GraphPipe, section 5). Source: Narayanan et al. 2021
+//! (PipeDream-2BW), section 3.2.
 
 use super::Rules;
 use eciton_recipe::lanes::Lanes;

@@ -1,5 +1,5 @@
-//! GPipe's order: all forward steps, then all backward steps. Source: Huang et al. 2019, section
-//! 2.3.
+//! GPipe's order: a lane runs all forward steps, and then all backward steps. Source: Huang et al.
+//! 2019, section 2.3.
 
 use super::Rules;
 use eciton_recipe::lanes::Lanes;

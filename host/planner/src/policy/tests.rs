@@ -1,4 +1,5 @@
-//! Rules against published orders, bubbles and warm-ups, and planted defects in each rule.
+//! Tests of the rules against published orders, bubbles and warm-ups, and with planted defects in
+//! each rule.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, clippy::disallowed_macros)]
 
 use super::*;
@@ -10,7 +11,8 @@ fn interleaved(depth: u32, width: u32, chunks: u32) -> Lanes {
     Lanes { count: depth * width, width, order: Order::Interleaved, chunks: Some(chunks), ..Lanes::default() }
 }
 
-/// The grid of equal chunks, 1 forward and 2 backward, and the errors that [`Grid::check`] finds.
+/// Returns the grid of equal chunks that take 1 forward and 2 backward, and the errors that
+/// [`Grid::check`] finds.
 fn grid(lanes: Lanes, micro: u32) -> (Grid, Result<(), String>) {
     let program = chain(lanes.runs() as u32, lanes);
     let loss = program.loss().unwrap();
@@ -20,8 +22,8 @@ fn grid(lanes: Lanes, micro: u32) -> (Grid, Result<(), String>) {
     (grid, checked)
 }
 
-/// Steps of a lane by Narayanan et al. 2021 (Megatron-LM), section 2.2: backward or not, chunk,
-/// micro-batch.
+/// Returns the steps of a lane by Narayanan et al. 2021 (Megatron-LM), section 2.2, as (true if
+/// backward, chunk, micro-batch).
 fn published(depth: u32, chunks: u32, micro: u32, lane: u32) -> Vec<(bool, u32, u32)> {
     let step = |number: u32, back: bool| {
         let (group, within) = (number / (depth * chunks), number % (depth * chunks));
@@ -38,7 +40,7 @@ fn published(depth: u32, chunks: u32, micro: u32, lane: u32) -> Vec<(bool, u32, 
     steps
 }
 
-/// Returns whether the grids of the published schedules differ from the papers.
+/// Returns true if the grids of the published schedules differ from the papers.
 fn is_wrong() -> bool {
     let mut wrong = false;
     for (depth, chunks, micro) in [(2, 2, 2), (2, 2, 8), (4, 2, 8), (4, 3, 4), (3, 4, 9)] {

@@ -1,22 +1,23 @@
-//! Grids as text and as pictures. Each lane is a line, and time runs to the right.
+//! Draws grids as text and as pictures. Each lane is a line, and time runs to the right.
 
 use std::fmt::Write as _;
 
 use super::{Cell, Grid};
 
-/// Maximum number of columns of a text.
+/// Maximum number of columns of a text drawing.
 const COLUMNS: usize = 160;
-/// Height of a line, width of the labels on the left, and total width, in pixels.
+/// Height of a lane's line, width of the labels on the left, and total width of a picture, in
+/// pixels.
 const LINE: f64 = 22.0;
 const LABELS: f64 = 64.0;
 const WIDTH: f64 = 960.0;
-/// Colours of rounds, which repeat: (forward, backward).
+/// Colours of rounds as (forward, backward). After the last pair, the first one follows.
 const COLOURS: [(&str, &str); 3] = [("#9ecae9", "#4c78a8"), ("#b8e0b8", "#54a24b"), ("#ffd8a8", "#e6883a")];
 
 impl Grid {
-    /// Returns the grid as text, with a line for each lane. A line has the interval's number in
-    /// each unit of time, a prime after it in backward steps, and dots where the lane is idle. A
-    /// unit is the shortest step, or longer if a line would have more than 160 characters.
+    /// Returns the grid as text, with one line for each lane. A line has the interval's number in
+    /// each unit of time, followed by a prime in backward steps, and dots where the lane is idle. A
+    /// unit is the shortest step. It is longer if a line would have more than 160 characters.
     #[must_use]
     pub fn text(&self) -> String {
         let digits = self.cells.iter().map(|cell| cell.interval).max().unwrap_or(0).to_string().len();
@@ -95,7 +96,7 @@ fn length(cell: &Cell) -> f64 {
     cell.time.1 - cell.time.0
 }
 
-/// Returns the description of a cell.
+/// Returns the description of a cell for the picture's tooltip.
 fn told(cell: &Cell) -> String {
     let way = if cell.back { "backward" } else { "forward" };
     format!("round {}, micro-batch {}, {way}, stage {}", cell.round, cell.interval, cell.stage)

@@ -1,13 +1,13 @@
-//! The list schedule: whenever a lane is free, it takes the first step that its policy
+//! List schedule: whenever a lane is free, it takes the first step that its policy
 //! ([`crate::policy`]) allows.
 //!
-//! A [`List`] has jobs, their policy and the jobs that each of them reads. [`Grid`] makes a list
+//! A [`List`] has jobs, their policy, and the jobs that each of them reads. [`Grid`] makes a list
 //! from a program on lanes, and the planner makes one from candidate stages. A [`World`] gives the
 //! times of steps, of row transfers and of updates.
 //!
-//! A lane begins a step when it is free, so no visit of it is closing
-//! ([`crate::policy::Lane::peek`]). The engine differs: it sends a worker its next steps ahead, and
-//! it counts visits whose last step is at the worker.
+//! A lane begins a step when it is free, so no visit is closing ([`crate::policy::Lane::peek`]).
+//! The engine differs: it sends a worker its next steps in advance, and counts visits whose last
+//! step has been sent to the worker.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -17,27 +17,29 @@ use crate::policy::{Lane, Policy};
 use eciton_types::ids::{IntervalId, Round, StageId};
 use eciton_types::task::Step;
 
-/// Jobs on lanes. Each job runs once on each interval, on one lane of a replica.
+/// Jobs on lanes, as input of the list schedule. Each job runs once on each interval, on one lane
+/// of a replica.
 #[derive(Clone, Debug)]
 pub(crate) struct List {
-    /// Roles of the jobs.
+    /// Policy that has the roles of the jobs and the caps of the lanes.
     pub policy: Policy,
-    /// For each job, the jobs that must run before it.
+    /// Indices of the jobs that must run before each job.
     pub reads: Vec<Vec<u16>>,
-    /// Number of intervals of a round.
+    /// Number of intervals (micro-batches) per round.
     pub intervals: u32,
     pub rounds: u32,
-    /// Maximum number of rounds that an interval may be ahead.
+    /// Maximum number of rounds that an interval may be ahead of the slowest.
     pub bound: u32,
 }
 
-/// Times of steps, transfers and updates, in seconds from the first step.
+/// Times of steps, transfers and updates that a list schedule follows. Times are in seconds from
+/// the first step.
 pub(crate) trait World {
-    /// Returns the time that a job takes on an interval.
+    /// Returns the time that a job takes on an interval, in seconds.
     fn took(&self, job: u16, interval: u32) -> f64;
 
-    /// Returns the time at which the output of job `_from`, written at `now`, arrives where job
-    /// `_to` reads it.
+    /// Returns the time at which the output of job `_from`, written at `now`, arrives at the lane
+    /// of job `_to`.
     fn carried(&mut self, now: f64, _from: u16, _to: u16, _interval: u32) -> f64 {
         now
     }
@@ -49,10 +51,10 @@ pub(crate) trait World {
     }
 }
 
-/// A round, and a number of intervals or steps in it.
+/// Round, and a number of intervals or steps in that round.
 type Place = (u32, u32);
 
-/// A time that is never NaN.
+/// Time in seconds, with a total order. It is never NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Time(f64);
 
@@ -72,11 +74,11 @@ impl Ord for Time {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A job of an interval has ended.
+    /// A job has ended on an interval.
     Done(u16, u32),
-    /// An input of a job of an interval has arrived.
+    /// An input of a job on an interval has arrived.
     There(u16, u32),
-    /// The weights of another round are available.
+    /// The weights of one more round are available.
     Updated,
 }
 
@@ -85,26 +87,26 @@ struct Making<'a, W> {
     world: &'a mut W,
     followers: Vec<Vec<u16>>,
     lanes: Vec<Lane>,
-    /// Time at which each lane is free.
+    /// Time at which each lane becomes free.
     free: Vec<f64>,
-    /// For each job and interval, the number of inputs for which the step of the interval's round
-    /// still waits.
+    /// For each job and interval, the number of inputs that the step in the interval's present
+    /// round still waits for.
     waits: Vec<u32>,
-    /// For each interval, its round and the number of remaining steps in the round.
+    /// Present round of each interval, with the number of remaining steps in that round.
     intervals: Vec<Place>,
-    /// For each round, the number of intervals that have finished it.
+    /// Number of intervals that have finished each round.
     through: Vec<u32>,
     /// Number of rounds that all intervals have finished.
     over: u32,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     number: u64,
-    /// Lanes that may begin a step.
+    /// Lanes that may be able to begin a step.
     touched: BTreeSet<usize>,
     grid: Grid,
 }
 
 impl List {
-    /// Computes the schedule.
+    /// Computes the schedule with the times of `world`.
     pub(crate) fn run(&self, world: &mut impl World) -> Grid {
         let mut followers = vec![Vec::new(); self.reads.len()];
         // A list has at most 2^16 jobs.
@@ -267,7 +269,7 @@ impl<W: World> Making<'_, W> {
         self.let_in();
     }
 
-    /// Admits intervals to their next rounds.
+    /// Admits intervals to their next rounds, as far as the bound allows.
     fn let_in(&mut self) {
         let over = self.grid.rounds.len() as u32;
         for interval in 0..self.list.intervals {

@@ -1,4 +1,4 @@
-//! Grids against published ones, and against a check that knows no order.
+//! Tests of grids against published ones, and by a check that is independent of the order of steps.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ impl Grid {
     /// within the caps.
     ///
     /// # Errors
-    /// A description of the first violation.
+    /// Returns a description of the first violation.
     pub(crate) fn check(&self, shape: &Shape<'_>) -> Result<(), String> {
         let steps = shape.rounds as usize * shape.intervals as usize * usize::from(shape.stages());
         if self.cells.len() != steps {
@@ -78,8 +78,8 @@ impl Grid {
         Ok(())
     }
 
-    /// Returns the maximum number of visits between their first and their last step on a lane at
-    /// once: of intervals, where a lane has one chunk.
+    /// Returns the maximum number of visits that are between their first and their last step on a
+    /// lane at the same time. If a lane has one chunk, these are intervals.
     pub(crate) fn most(&self, lane: u32) -> u32 {
         let mut spans: BTreeMap<(u32, u32, u32), (f64, f64)> = BTreeMap::new();
         for cell in self.cells.iter().filter(|cell| cell.lane == lane) {
@@ -92,7 +92,7 @@ impl Grid {
     }
 }
 
-/// A perceptron of so many layers on lanes.
+/// Returns the program of a perceptron with `layers` layers on lanes.
 pub(crate) fn chain(layers: u32, lanes: Lanes) -> Program {
     let settings =
         ModelSettings::parse(&format!("kind = \"mlp\"\nhidden = 8\nlayers = {layers}"), "m").unwrap();
@@ -112,7 +112,7 @@ fn lanes(count: u32, width: u32, order: Order) -> Lanes {
     Lanes { count, width, order, ..Lanes::default() }
 }
 
-/// Forward 1, backward 2.
+/// Returns step lengths of 1 forward and 2 backward.
 fn units(program: &Program) -> impl Fn(StageId, u32) -> f64 {
     let loss = program.loss().unwrap();
     move |stage, _| if stage >= loss { 2.0 } else { 1.0 }

@@ -1,4 +1,4 @@
-//! Small plans worked by hand.
+//! Tests of small plans against results that were computed by hand.
 
 use super::super::balance;
 use super::super::blocks;
@@ -21,8 +21,8 @@ fn a_lane_three_times_as_fast_takes_three_quarters() {
     assert!(found.bubble.abs() < 1e-9, "{}", found.bubble);
 }
 
-/// Two operators of 1 s forward and 1 s back a row, 8 bytes a row between them, 16 bytes of weights
-/// each.
+/// Returns two operators that take 1 s forward and 1 s backward per row. They have 8 bytes per row
+/// between them, and 16 bytes of weights each.
 fn pair() -> Graph {
     let of = |reads: Vec<usize>| Operator {
         name: "op".to_owned(),
@@ -77,7 +77,8 @@ fn transfers_and_updates_are_counted_by_hand() {
     assert_eq!((found.weight_bytes, found.update_seconds), (64.0, 4.0));
 }
 
-/// Two lanes of a row each: forward and back 1 s each of two operators, two rows.
+/// Checks the time of the host's thread on two lanes with one row each. Two operators take 1 s
+/// forward and 1 s backward, and there are two rows.
 #[test]
 fn the_hosts_thread_is_counted_by_hand() {
     let machine = Machine { lanes: vec![Lane { link: 1e9, ..LANE }; 2], host: None };

@@ -1,11 +1,12 @@
-//! Planted defects: each must be found by the comparison with exhaustive search within a thousand graphs.
+//! Checks that the comparison with exhaustive search finds each planted defect within a thousand
+//! graphs.
 
 #![allow(clippy::print_stdout, clippy::disallowed_macros)]
 
 use super::exhaustive::{finds_best_of_chain, finds_best_of_graph};
 use crate::testing::{Planted, Random, plant};
 
-/// The first graph whose best partition is not found.
+/// Returns the number of the first graph whose best partition is not found.
 fn first(defect: Option<Planted>, most: u32, finds: fn(&mut Random) -> bool) -> Option<u32> {
     let random = &mut Random::new(4510);
     plant(defect);

@@ -1,4 +1,5 @@
-//! Planners against all there is, on small graphs, by formulas written again here.
+//! Compares planners with exhaustive search on small graphs. The formulas are written again here,
+//! independently of the planners.
 
 use super::super::branches::Branches;
 use super::super::chain::{Runs, cuts};
@@ -12,8 +13,8 @@ use crate::testing::Random;
 use eciton_recipe::lanes::Order;
 use eciton_recipe::pipeline_schedule::PipelineSchedule;
 
-/// The slowest stage of a partition on lanes, transfers and memory included; infinite if it is
-/// none.
+/// Returns the cost of the slowest stage of a partition on lanes, including transfers and memory.
+/// It is infinite if the partition is not valid.
 fn slowest(graph: &Graph, machine: &Machine, setting: &Setting, stage_of: &[usize], lanes: &[usize]) -> f64 {
     let count = lanes.len();
     // Longest paths, by as many rounds as there are stages: what still grows after them is a
@@ -71,7 +72,7 @@ fn slowest(graph: &Graph, machine: &Machine, setting: &Setting, stage_of: &[usiz
     worst
 }
 
-/// Every way to give some stages lanes of their own.
+/// Calls `each` for every assignment of some stages to separate lanes.
 fn with_lanes(stages: usize, lanes: usize, taken: &mut Vec<usize>, each: &mut dyn FnMut(&[usize])) {
     if taken.len() == stages {
         return each(taken);
@@ -85,7 +86,7 @@ fn with_lanes(stages: usize, lanes: usize, taken: &mut Vec<usize>, each: &mut dy
     }
 }
 
-/// Every partition of operators from `stage_of` on into at most so many sets.
+/// Calls `each` for every partition of the remaining operators into at most `most` sets.
 fn with_sets(left: usize, most: usize, stage_of: &mut Vec<usize>, each: &mut dyn FnMut(&[usize], usize)) {
     let sets = stage_of.iter().max().map_or(0, |&of| of + 1);
     if left == 0 {
@@ -98,7 +99,7 @@ fn with_sets(left: usize, most: usize, stage_of: &mut Vec<usize>, each: &mut dyn
     }
 }
 
-/// The best of all cuts of a chain; infinite if it fits nowhere.
+/// Returns the cost of the best division of a chain. It is infinite if no division fits.
 fn least_of_chain(graph: &Graph, machine: &Machine, setting: &Setting) -> f64 {
     let mut least = f64::INFINITY;
     for cut in 0u32..1 << (graph.len() - 1) {
@@ -112,7 +113,7 @@ fn least_of_chain(graph: &Graph, machine: &Machine, setting: &Setting) -> f64 {
     least
 }
 
-/// The best of all partitions of a graph; infinite if it fits nowhere.
+/// Returns the cost of the best partition of a graph. It is infinite if no partition fits.
 fn least_of_graph(graph: &Graph, machine: &Machine, setting: &Setting) -> f64 {
     let mut least = f64::INFINITY;
     with_sets(graph.len(), machine.lanes.len(), &mut Vec::new(), &mut |stage_of, stages| {
@@ -127,7 +128,7 @@ fn equal(best: f64, least: f64) -> bool {
     best == least || (best - least).abs() <= 1e-9 * least
 }
 
-/// Returns whether the chain's planner finds the best cut of one more random chain.
+/// Returns true if the planner for chains finds the best division of one more random chain.
 pub(super) fn finds_best_of_chain(random: &mut Random) -> bool {
     let (graph, machine) = (random::chain(random), random::machine(random, 4));
     let setting = random::setting(random, &machine);
@@ -137,7 +138,7 @@ pub(super) fn finds_best_of_chain(random: &mut Random) -> bool {
     equal(found.iter().map(|(cost, _)| *cost).fold(f64::INFINITY, f64::min), least)
 }
 
-/// The same of branches and a random graph.
+/// Returns true if the planner for branches finds the best partition of one more random graph.
 pub(super) fn finds_best_of_graph(random: &mut Random) -> bool {
     let (graph, machine) = (random::series_parallel(random), random::machine(random, 3));
     let setting = random::setting(random, &machine);

@@ -1,4 +1,5 @@
-//! Plans of random graphs and machines, recounted; what does not fit, said.
+//! Checks plans of random graphs and machines by an independent recount, and the errors for plans
+//! that do not fit.
 
 use super::super::partition::{Partition, StageOf};
 use super::super::predict::Candidate;
@@ -9,7 +10,8 @@ use crate::error::Error;
 use crate::testing::Random;
 use eciton_recipe::pipeline_schedule::PipelineSchedule;
 
-/// Bytes of a plan's stages and of the host, by formulas written again here.
+/// Returns the memory of a plan's stages and of the host in bytes, by formulas that are written
+/// again here.
 fn recount(graph: &Graph, machine: &Machine, of: &Wanted, plan: &Plan) -> (Vec<f64>, f64) {
     let rows = f64::from(of.rows.div_ceil(plan.shape.micro));
     let versions = if plan.shape.schedule == PipelineSchedule::TwoBuffered { 2.0 } else { 1.0 };

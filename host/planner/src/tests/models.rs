@@ -1,5 +1,5 @@
-//! Published models: planned within a number of states, and beside the planners that they were
-//! compared with.
+//! Plans published models within a limited number of states, and compares the planners with those
+//! in the papers.
 
 // Factors are printed, to stand beside the papers'.
 #![allow(clippy::disallowed_macros, clippy::print_stdout)]
@@ -9,10 +9,12 @@ use super::super::{Answer, Graph, Lane, Machine, Plan, Wanted, plan};
 use super::wanted;
 use eciton_recipe::pipeline_schedule::PipelineSchedule;
 
-/// A V100 of 16 GB at 40 % of 125 TFLOP/s, 5 us a kernel, links of 100 Gbit/s: estimates.
+/// Estimated speed of a V100 of 16 GB: 40 % of 125 TFLOP/s, 5 us per kernel, and links of 100
+/// Gbit/s.
 const SPEED: Speed = Speed { flops: 50e12, start: 5e-6 };
 const LANE: Lane = Lane { pace: 1.0, memory: Some(16e9), link: 12.5e9 };
-/// Mixed precision: of weights of 2 bytes a gradient, and main weights and two moments of 4.
+/// Copies of the weights in mixed precision: a gradient of 2 bytes, and main weights and two
+/// moments of 4 bytes each, in units of 2-byte weights.
 const COPIES: f64 = 7.0;
 
 fn planned(name: &str, lanes: u32, wanted: &Wanted) -> Answer {

@@ -1,4 +1,4 @@
-//! Operators of programs, and the prediction against the grid of a program on lanes.
+//! Tests of a program's operators, and of the prediction against the grid of a program on lanes.
 
 use super::super::{Graph, Lane, Machine, Planner, plan};
 use super::wanted;
@@ -13,7 +13,7 @@ use eciton_recipe::pipeline_schedule::PipelineSchedule;
 use eciton_recipe::{Model, ModelSettings, TaskType};
 use eciton_types::StageId;
 
-/// A perceptron of so many layers.
+/// Returns the program of a perceptron with `layers` layers.
 fn perceptron(layers: u32) -> Program {
     let text = format!("kind = \"mlp\"\nhidden = 8\nlayers = {layers}");
     let settings = ModelSettings::parse(&text, "m").unwrap();

@@ -1,4 +1,4 @@
-//! Random graphs, machines and settings, from a seed.
+//! Random graphs, machines and settings for tests, drawn from a seed.
 
 use super::super::stage_time::Setting;
 use super::super::{Graph, Host, Lane, Machine, Operator, Pace, Shape};
@@ -28,7 +28,7 @@ pub(super) fn chain(random: &mut Random) -> Graph {
     Graph::new(operators.collect()).unwrap()
 }
 
-/// A series-parallel graph with edges that skip operators. Some of its branches are equal.
+/// Returns a series-parallel graph with edges that skip operators. Some of its branches are equal.
 pub(super) fn series_parallel(random: &mut Random) -> Graph {
     let count = 2 + random.below(7) as usize;
     let mut operators: Vec<Operator> = Vec::new();
@@ -56,7 +56,8 @@ pub(super) fn series_parallel(random: &mut Random) -> Graph {
     Graph::new(operators).unwrap()
 }
 
-/// Equal branches of `layers` layers after one operator and before another.
+/// Returns equal branches of `layers` layers, which start after one operator and end before
+/// another.
 pub(super) fn branches(random: &mut Random, branches: usize, layers: usize) -> Graph {
     let layer: Vec<Operator> = (0..layers).map(|at| operator(random, at, Vec::new())).collect();
     let mut operators = vec![operator(random, 0, Vec::new())];
@@ -73,7 +74,7 @@ pub(super) fn branches(random: &mut Random, branches: usize, layers: usize) -> G
     Graph::new(operators).unwrap()
 }
 
-/// Adds a part of `count` operators after others. Returns its last operators.
+/// Adds a part of `count` operators after the operators `behind`. Returns its last operators.
 fn part(random: &mut Random, count: usize, behind: &[usize], to: &mut Vec<Operator>) -> Vec<usize> {
     if count == 1 {
         let made = operator(random, to.len(), behind.to_vec());
@@ -90,7 +91,7 @@ fn part(random: &mut Random, count: usize, behind: &[usize], to: &mut Vec<Operat
     last
 }
 
-/// A machine of at most `most` lanes, which are either equal or all different.
+/// Returns a machine of at most `most` lanes, which are either all equal or all different.
 pub(super) fn machine(random: &mut Random, most: u64) -> Machine {
     let limited = random.below(2) == 0;
     let lane = |random: &mut Random| Lane {
