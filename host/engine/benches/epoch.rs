@@ -1,4 +1,5 @@
-//! What the engine costs a round: `cargo bench -p eciton-engine`. Tiny unless run as a benchmark.
+//! Benchmark of the engine's time per round: `cargo bench -p eciton-engine`. It is tiny unless it
+//! runs as a benchmark.
 
 #![allow(missing_docs, clippy::disallowed_types, clippy::disallowed_methods, clippy::disallowed_macros)]
 
@@ -23,8 +24,8 @@ fn signature(kernel: &str, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Res
     })
 }
 
-/// Answers every action at once; returns the number of events. With deadlines every first attempt
-/// at a task is overdue, and the second wins.
+/// Answers every action immediately, and returns the number of events. With deadlines, every first
+/// attempt at a task is overdue, and the second attempt wins.
 fn run(program: &Program, engine: &mut Engine, waiting: &mut Vec<Event>) -> u64 {
     let mut events = 0;
     let overdue = engine.settings().deadlines.is_some();

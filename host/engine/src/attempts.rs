@@ -1,21 +1,23 @@
-//! State of the attempts at one step.
+//! State of the attempts at one step. A step is one stage on one interval in one round.
 //!
 //! An attempt is *alive* from its launch to the first report of its success or failure, even if
-//! another attempt completes the step before. So each attempt is counted once, however often it is
-//! reported.
+//! another attempt completes the step before. Each attempt is therefore counted once, however often
+//! it is reported.
 
 use eciton_types::{Attempt, Round};
 
-/// Attempts at a step in the current round, and those of an earlier round that are still alive.
+/// Attempts at a step in the current round, and attempts of an earlier round that are still alive
+/// (launched and not reported).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempts {
-    /// Bit mask of the attempts that are alive.
+    /// Bit mask of the attempts that are alive, with one bit per attempt number.
     alive: u32,
     launched: u8,
     progress: Progress,
-    /// The first attempt that failed permanently, from 1. 0 if there is none.
+    /// Number of the first attempt that failed permanently, plus 1. It is 0 if no attempt has
+    /// failed permanently.
     fatal: u8,
-    /// True if the newest attempt is overdue.
+    /// True if the newest attempt has exceeded its deadline.
     overdue: bool,
     left_alive: u32,
     left_round: Round,
@@ -28,14 +30,14 @@ pub(crate) enum Progress {
     Done,
 }
 
-/// Meaning of a report about an attempt.
+/// Classification of a report about an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// No such attempt was launched.
+    /// The report names an attempt that was not launched.
     Unknown,
-    /// The first report about the attempt.
+    /// The report is the first one about the attempt.
     First,
-    /// A later report about the attempt.
+    /// The report repeats an earlier one about the attempt.
     Again,
 }
 
@@ -54,7 +56,8 @@ impl Attempts {
         self.progress
     }
 
-    /// Launches the next attempt. The caller checks [`crate::MAX_ATTEMPTS`].
+    /// Launches the next attempt. The caller must check that there are fewer than
+    /// [`crate::MAX_ATTEMPTS`].
     pub(crate) const fn launch(&mut self) -> Attempt {
         let attempt = self.launched;
         self.alive |= bit(attempt as u32);
@@ -64,7 +67,7 @@ impl Attempts {
         Attempt(attempt as u32)
     }
 
-    /// Launches another attempt at a finished step.
+    /// Launches another attempt at a finished step, whose rows are needed again.
     pub(crate) const fn launch_again(&mut self) -> Attempt {
         let progress = self.progress;
         let attempt = self.launch();
@@ -76,12 +79,12 @@ impl Attempts {
         self.launched as u32
     }
 
-    /// Returns the newest attempt, or the first if none was launched.
+    /// Returns the newest attempt. If none was launched, returns the first.
     pub(crate) const fn newest(&self) -> Attempt {
         Attempt(self.launched.saturating_sub(1) as u32)
     }
 
-    /// Records a report about an attempt of this round.
+    /// Records a report about an attempt of the current round.
     pub(crate) const fn report(&mut self, attempt: Attempt) -> Report {
         if attempt.0 >= self.launched as u32 {
             return Report::Unknown;
@@ -92,7 +95,8 @@ impl Attempts {
         if first { Report::First } else { Report::Again }
     }
 
-    /// Records a report about an attempt of an earlier round. Returns whether it was alive.
+    /// Records a report about an attempt of an earlier round. Returns true if that attempt was
+    /// still alive.
     pub(crate) fn report_left(&mut self, round: Round, attempt: Attempt) -> bool {
         let bit = bit(attempt.0);
         let first = round == self.left_round && self.left_alive & bit != 0;
@@ -110,7 +114,7 @@ impl Attempts {
         self.alive != 0
     }
 
-    /// Returns the number of attempts that are alive, those of an earlier round included.
+    /// Returns the number of attempts that are alive, including those of an earlier round.
     #[cfg(test)]
     pub(crate) const fn alive(&self) -> u32 {
         self.alive.count_ones() + self.left_alive.count_ones()
@@ -120,7 +124,7 @@ impl Attempts {
         self.alive & bit(self.newest().0) != 0
     }
 
-    /// Returns whether the newest attempt is alive and not overdue.
+    /// Returns true if the newest attempt is alive and has not exceeded its deadline.
     pub(crate) const fn is_newest_in_time(&self) -> bool {
         self.is_newest_alive() && !self.overdue
     }
@@ -129,7 +133,7 @@ impl Attempts {
         self.overdue = true;
     }
 
-    /// Records a permanent failure.
+    /// Records that an attempt failed permanently, so that no further attempt can succeed.
     pub(crate) const fn set_fatal(&mut self, attempt: Attempt) {
         if self.fatal == 0 {
             // Below `MAX_ATTEMPTS`, because it was launched.
@@ -137,14 +141,14 @@ impl Attempts {
         }
     }
 
-    /// Returns the first attempt that failed permanently.
+    /// Returns the first attempt that failed permanently, if any did.
     pub(crate) fn fatal(&self) -> Option<Attempt> {
         self.fatal.checked_sub(1).map(|attempt| Attempt(u32::from(attempt)))
     }
 
-    /// Begins the next round after `over`. Returns the number of attempts that are no longer
-    /// tracked: the attempts of one earlier round are tracked, and only until a later round leaves
-    /// attempts alive.
+    /// Begins the round after `over`, and returns the number of attempts that are no longer
+    /// tracked. Alive attempts of only one earlier round are tracked. They are dropped when a later
+    /// round leaves attempts alive.
     pub(crate) const fn renew(&mut self, over: Round) -> u32 {
         let mut forgotten = 0;
         let (mut left_alive, mut left_round) = (self.left_alive, self.left_round);
@@ -157,7 +161,7 @@ impl Attempts {
     }
 }
 
-/// Returns the bit of an attempt, or 0 if there can be no such attempt.
+/// Returns the mask bit of an attempt, or 0 if the number is above the maximum.
 const fn bit(attempt: u32) -> u32 {
     if attempt < u32::BITS { 1 << attempt } else { 0 }
 }

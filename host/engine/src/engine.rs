@@ -1,4 +1,5 @@
-//! The engine, which moves each interval through its rounds.
+//! Engine: the state machine that moves each interval (run of rows that is scheduled as one unit)
+//! through its rounds.
 
 mod answers;
 mod lanes;
@@ -21,7 +22,7 @@ use readings::Readings;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Returns whether a test of the simulation has planted this defect. False outside tests.
+/// Expands to true if a test of the simulation has planted this defect. Outside tests, it is false.
 macro_rules! planted {
     ($engine:expr, $defect:ident) => {{
         #[cfg(test)]
@@ -36,46 +37,50 @@ macro_rules! planted {
 }
 pub(crate) use planted;
 
-/// Scheduler of a program's rounds over intervals. It processes one event at a time.
+/// Scheduler that runs a program's rounds (optimiser steps) over intervals (runs of rows). It
+/// processes one event at a time.
 #[derive(Clone, Debug)]
 pub struct Engine {
     settings: Settings,
     trains: bool,
     stages: Vec<StageInfo>,
-    /// Stages that wait for other stages. `StageInfo::followers` are ranges of this list.
+    /// Stages that wait for other stages, as one list. `StageInfo::followers` has the range of each
+    /// stage.
     followers: Vec<(u16, Scope)>,
-    /// The step of each stage and interval in the interval's round, at index [`Engine::place`].
+    /// State of the step of each stage and interval, in the interval's current round.
+    /// [`Engine::place`] computes the index.
     steps: Vec<StepInfo>,
     intervals: Vec<IntervalInfo>,
     readings: Readings,
-    /// Ready steps, if the number in flight is limited.
+    /// Ready steps that wait because the maximum number is in flight, in the order in which they
+    /// are submitted.
     ready: BinaryHeap<Reverse<(Round, u16, u32)>>,
-    /// Number of steps in flight that count towards the limit.
+    /// Number of steps in flight that count towards the maximum.
     handed_out: u32,
     /// State of lanes, if the program has lanes.
     lanes: Option<lanes::Lanes>,
-    /// Maximum number of rounds in flight: the staleness bound + 1.
+    /// Maximum number of rounds in flight, which is the staleness bound + 1.
     spread: u32,
-    /// Number of intervals that have done each stage, for each of `spread` rounds.
+    /// Number of intervals that have finished each stage, for each of `spread` rounds.
     done: Vec<u32>,
     /// Number of intervals that have finished each of `spread` rounds.
     completed: Vec<u32>,
     phase: Phase,
     track: Track,
-    /// Number of rounds whose update and evaluation are done.
+    /// Number of rounds whose update and evaluation have ended.
     over: u32,
     finished: Round,
     /// Latest round that any interval has entered.
     furthest: Round,
-    /// Last round that an interval may enter.
+    /// Last round that an interval may enter. A stop request lowers it.
     until: Round,
     /// First round in which steps read rows of their own round only.
     exact_from: Round,
-    /// First and last round of the settings before the last restart.
+    /// First and last round before the last restart, whose late reports are ignored.
     forgotten: Option<(Round, Round)>,
     weights: Version,
-    /// True if the first round continues an earlier run, whose last version of the weights it
-    /// reads.
+    /// True if the first round continues an earlier run. The round then reads that run's last
+    /// version of the weights.
     goes_on: bool,
     stopping: bool,
     counters: Counters,
@@ -90,7 +95,7 @@ struct StageInfo {
     /// Number of stages that a step of this stage waits for.
     waits: u32,
     followers: std::ops::Range<u32>,
-    /// Stages whose rows of all intervals it reads, in ascending order.
+    /// Stages of whose rows it reads those of all intervals, in ascending order.
     reads: Vec<u16>,
     pace: Pace,
 }
@@ -102,29 +107,29 @@ struct StepInfo {
     attempts: Attempts,
 }
 
-/// Checks the size that [`MAX_STEPS`] states.
+/// Checks that a step takes the number of bytes that [`MAX_STEPS`] documents.
 const _: () = assert!(size_of::<StepInfo>() == 20);
 
 #[derive(Clone, Copy, Debug)]
 struct IntervalInfo {
-    /// The round that the interval is in, or has finished if `left` is 0. `None` before its first
-    /// round.
+    /// Current round of the interval. If `left` is 0, the interval has finished this round. `None`
+    /// before its first round.
     round: Option<Round>,
-    /// Number of steps of that round that are not done.
+    /// Number of steps of the round that have not ended.
     left: u32,
-    /// Version of the weights that its tasks of that round read.
+    /// Version of the weights that the interval's tasks in this round read.
     weights: Version,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Before [`Event::Started`].
+    /// The engine has not received [`Event::Started`] yet.
     Ready,
     Running,
     Finished,
 }
 
-/// Activity of the oldest round in flight.
+/// Present activity of the oldest round in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Track {
     Steps,
@@ -132,22 +137,22 @@ enum Track {
     Evaluating,
 }
 
-/// An interval without a step in flight, and the reason why it waits.
+/// Interval that has no step in flight, with the reason why it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parked {
-    /// The interval.
+    /// Interval that waits.
     pub interval: IntervalId,
-    /// The reason.
+    /// Reason why the interval waits.
     pub waits_for: WaitsFor,
 }
 
-/// Reason why an interval waits.
+/// Reason why an interval has no step in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
     /// The interval may enter its next round only after all intervals have finished this round and
-    /// its weights are published.
+    /// its new weights are available.
     Round(Round),
-    /// The step would overwrite rows that another step reads.
+    /// The step would overwrite rows that another step still reads.
     Readers(Step),
     /// The step waits because the maximum number of steps is in flight.
     Turn(Step),
@@ -159,9 +164,10 @@ impl Engine {
     /// Creates an engine for a program.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the number of intervals, attempts or steps or a deadline is out of
-    /// range, [`Error::Ratio`] if the ratio of deadlines is, [`Error::Pipeline`] for inconsistent
-    /// settings of the pipeline, and [`Error::Order`] for a stage that reads a later one.
+    /// Returns [`Error::Setting`] if a number of intervals, attempts or steps, or a deadline, is
+    /// out of range. Returns [`Error::Ratio`] if the deadline ratio is out of range,
+    /// [`Error::Pipeline`] for inconsistent settings of the pipeline, and [`Error::Order`] for a
+    /// stage that reads a later stage.
     pub fn new(program: &Program, settings: Settings) -> Result<Self, Error> {
         check(program, &settings)?;
         let intervals = settings.intervals;
@@ -236,9 +242,9 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Prepares the engine for another [`Event::Started`], with other rounds. Of its state only the
-    /// counters and the average times of stages remain. The engine of an evaluation is restarted
-    /// for each evaluation.
+    /// Prepares the engine for another [`Event::Started`], with other rounds. Only the counters and
+    /// the average times of stages remain. The engine of an evaluation is restarted for each
+    /// evaluation.
     ///
     /// The first round is that of a new run. [`Engine::go_on`] makes it continue an earlier run.
     ///
@@ -272,15 +278,15 @@ impl Engine {
         self.actions.clear();
     }
 
-    /// Makes the first round continue an earlier run: the version before `weights` is available,
-    /// and the round reads it if rounds read the version before the newest. Call it between
-    /// [`Engine::restart`] and [`Event::Started`].
+    /// Makes the first round continue an earlier run. The version before `weights` is then
+    /// available, and the round reads it if rounds read the version before the newest. Call this
+    /// function between [`Engine::restart`] and [`Event::Started`].
     pub fn go_on(&mut self) {
         self.goes_on = true;
     }
 
-    /// Processes an event and returns the actions that follow. The caller has to take and carry out
-    /// all of them: actions that it leaves in the iterator are lost.
+    /// Processes an event and returns the actions that follow from it. The caller must take and
+    /// carry out all of them. Actions that the caller leaves in the iterator are lost.
     pub fn step(&mut self, event: Event) -> impl Iterator<Item = Action> + '_ {
         self.actions.clear();
         match event {
@@ -302,19 +308,20 @@ impl Engine {
         self.actions.drain(..)
     }
 
-    /// Returns the time in microseconds after which an attempt at this stage is [`Event::Overdue`]:
-    /// `max(floor, ratio * average)`, at most the maximum, and the maximum before the stage's first
-    /// answer ([`Deadlines`]). Each answer changes it, so a driver asks again when its timer
-    /// expires, and regularly before. It is a pure function of the events so far.
+    /// Returns the time in microseconds after which the driver reports an attempt at this stage as
+    /// [`Event::Overdue`]. It is `max(floor, ratio * average)`, limited to the maximum. Before the
+    /// stage's first answer, it is the maximum ([`Deadlines`]).
     ///
-    /// Returns `None` without deadlines, for an unknown stage, and for a stage of the host.
+    /// Each answer changes the time, so a driver asks again when its timer expires, and regularly
+    /// before. The time is a pure function of the events so far. Returns `None` without deadlines,
+    /// for an unknown stage, and for a stage of the host.
     #[must_use]
     pub fn deadline_us(&self, stage: StageId) -> Option<u64> {
         let stage = self.stages.get(stage.index()).filter(|stage| stage.place.is_task())?;
         self.settings.deadlines.as_ref().map(|deadlines| stage.pace.deadline_us(deadlines))
     }
 
-    /// Returns the counters.
+    /// Returns the counters of steps, attempts and events.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -326,8 +333,8 @@ impl Engine {
         &self.settings
     }
 
-    /// Returns the oldest unfinished round. Before the start it is the first round, after the end
-    /// the last.
+    /// Returns the oldest unfinished round. Before the start, it is the first round, and after the
+    /// end, the last round.
     #[must_use]
     pub fn round(&self) -> Round {
         let round = self.settings.first.0.saturating_add(self.over);
@@ -340,8 +347,8 @@ impl Engine {
         self.weights
     }
 
-    /// Returns the ages of the rows that a step in flight reads, by the interval that wrote them:
-    /// the number of rounds before the step's own. Returns `None` if all ages are 0. All attempts
+    /// Returns the age of the rows that a step in flight reads from each interval. An age is the
+    /// number of rounds before the step's own round. Returns `None` if all ages are 0. All attempts
     /// at a step read rows of the same ages.
     #[must_use]
     pub fn ages(&self, step: Step) -> Option<&[u8]> {
@@ -349,25 +356,27 @@ impl Engine {
         self.readings.ages(step.stage, step.interval).filter(|_| asked)
     }
 
-    /// Returns whether the run is over.
+    /// Returns true if the run has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.phase == Phase::Finished
     }
 
-    /// Returns the worker of each lane. The list is empty without lanes.
+    /// Returns the worker that runs each lane (share of the pipeline). The list is empty if the
+    /// program has no lanes.
     #[must_use]
     pub fn homes(&self) -> Vec<Location> {
         self.lanes.as_ref().map_or_else(Vec::new, lanes::Lanes::homes)
     }
 
-    /// Returns the capacity of the list of actions, which never grows.
+    /// Returns the capacity of the list of actions, which must never grow.
     #[cfg(test)]
     pub(crate) fn queue_capacity(&self) -> usize {
         self.actions.capacity()
     }
 
-    /// Returns the number of attempts at tasks in flight, counted one by one.
+    /// Returns the number of attempts at tasks in flight, counted one by one, to check the
+    /// counters.
     #[cfg(test)]
     pub(crate) fn alive(&self) -> u64 {
         let tasks = self.stages.iter().zip(self.steps.chunks(self.settings.intervals as usize));
@@ -375,8 +384,8 @@ impl Engine {
         tasks.map(|step| u64::from(step.attempts.alive())).sum()
     }
 
-    /// Returns the newest attempt at each submitted step that is not done: the attempts that a
-    /// stalled run waits for. It takes time in proportion to the number of steps.
+    /// Returns the newest attempt at each submitted step that has not ended. These are the attempts
+    /// that a stalled run waits for. The time is proportional to the number of steps.
     pub fn running(&self) -> impl Iterator<Item = TaskKey> + '_ {
         let active = self.phase == Phase::Running;
         let intervals = self.settings.intervals as usize;
@@ -390,8 +399,8 @@ impl Engine {
         })
     }
 
-    /// Returns the intervals that wait, with the reasons. It takes time in proportion to the number
-    /// of steps.
+    /// Returns the intervals that wait, with the reasons. The time is proportional to the number of
+    /// steps.
     pub fn parked(&self) -> impl Iterator<Item = Parked> + '_ {
         let active = self.phase == Phase::Running;
         let numbers = 0..self.settings.intervals;
@@ -425,12 +434,12 @@ impl Engine {
         })
     }
 
-    /// Returns whether steps of this stage are tasks, whose attempts are counted.
+    /// Returns true if the steps of this stage are tasks, whose attempts are counted.
     fn is_task(&self, stage: StageId) -> bool {
         self.stages.get(stage.index()).is_some_and(|stage| stage.place.is_task())
     }
 
-    /// Returns the index in `steps` of a stage and an interval.
+    /// Returns the index in `steps` of the step of a stage on an interval.
     fn place(&self, stage: usize, interval: u32) -> usize {
         stage * self.settings.intervals as usize + interval as usize
     }

@@ -1,19 +1,20 @@
-//! Average time of a stage's attempts.
+//! Average time of the attempts at a stage, and the deadline that follows from it.
 
 use crate::settings::Deadlines;
 
-/// Moving average of a stage's times. Each answer moves it by an eighth of the difference, as in
-/// TCP's estimate of the round-trip time. It is an integer, so that equal answers give equal
-/// averages on all machines.
+/// Moving average of the times of a stage's attempts. Each answer moves it by an eighth of the
+/// difference, like TCP's estimate of the round-trip time. It is an integer, so that equal answers
+/// give equal averages on all machines.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
-    /// Eight times the average, in microseconds. 0 before the first answer.
+    /// Average in microseconds, multiplied by eight. It is 0 before the first answer.
     eightfold_us: u64,
 }
 
 impl Pace {
-    /// Takes the time of an answer. 0 means that it was not measured. A time above the maximum
-    /// deadline counts as that deadline, so that one outlier does not distort the average for long.
+    /// Records the time of an answer. 0 means that the time was not measured. A time above the
+    /// maximum deadline counts as that deadline, so that one outlier does not distort the average
+    /// for long.
     pub(crate) fn observe(&mut self, took_us: u64, deadlines: &Deadlines) {
         let took_us = took_us.min(deadlines.maximum_us);
         if took_us == 0 {
@@ -26,8 +27,8 @@ impl Pace {
         };
     }
 
-    /// Returns the deadline: `max(floor, ratio * average)`, at most the maximum. Before the first
-    /// answer it is the maximum.
+    /// Returns the deadline in microseconds: `max(floor, ratio * average)`, limited to the maximum.
+    /// Before the first answer, it is the maximum.
     pub(crate) fn deadline_us(&self, deadlines: &Deadlines) -> u64 {
         let Deadlines { floor_us, ratio, maximum_us } = *deadlines;
         if self.eightfold_us == 0 {

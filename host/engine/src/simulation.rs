@@ -1,5 +1,6 @@
-//! A seeded world around the engine: virtual time, and answers that come in any order, twice, late,
-//! failed, or never. `ECITON_SEEDS=100000 cargo test --release -p eciton-engine` tries more seeds.
+//! Seeded world around the engine: virtual time, and answers that arrive in any order, twice, late,
+//! as failures, or never. `ECITON_SEEDS=100000 cargo test --release -p eciton-engine` tries more
+//! seeds.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -23,12 +24,12 @@ use eciton_types::{
     Value, Version,
 };
 
-/// Returns whether attempts at a stage are tasks, which functions may run.
+/// Returns true if attempts at a stage are tasks, which functions may run.
 fn is_task(program: &Program, stage: StageId) -> bool {
     program.place(stage).is_task()
 }
 
-/// SplitMix64.
+/// Random number generator SplitMix64.
 #[derive(Clone, Debug)]
 struct Random(u64);
 
@@ -87,8 +88,8 @@ fn gcn(layers: u32) -> Program {
     Program::build(&model, shape, eciton_program::Rewrites::default(), &signature).unwrap()
 }
 
-/// Layers of an edge kernel: its steps read weights and rows of all intervals; some yield
-/// gradients.
+/// Returns a program with layers of an edge kernel. Its steps read weights and rows of all
+/// intervals, and some yield gradients.
 fn gatv2(layers: u32, edges: Place) -> Program {
     let text = format!("kind = \"gatv2\"\nheads = 1\nlayers = {layers}");
     let model =
@@ -100,15 +101,15 @@ fn gatv2(layers: u32, edges: Place) -> Program {
     program
 }
 
-/// The same, with a step that reads rows of all intervals of two stages, which do not wait for each
-/// other.
+/// Returns the program of [`gatv2`] with a step that reads rows of all intervals from two stages.
+/// These stages do not wait for each other.
 fn two_reads(edges: Place) -> Program {
     let mut program = gatv2(1, edges);
     program.stages[2].reads.iter_mut().for_each(|read| read.scope = Scope::All);
     program
 }
 
-/// Programs with steps of every kind, at every place.
+/// Returns programs with all kinds of steps and all placements.
 fn programs() -> Vec<Program> {
     let edges = [Place::Host, Place::Anywhere].into_iter();
     let along = edges.flat_map(|place| [gatv2(1, place), gatv2(2, place), two_reads(place)]);
@@ -138,7 +139,7 @@ fn seeds(usual: u64) -> u64 {
     wanted.and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// Shows itself when a test fails on the way.
+/// Text that is printed if a test fails while it exists.
 #[derive(Debug)]
 struct Context(String);
 

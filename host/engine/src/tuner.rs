@@ -1,13 +1,13 @@
-//! The autotuner, which chooses the number of functions in use.
+//! Autotuner, which chooses the number of functions in use.
 //!
-//! It is a pure function of [`Observation`]s. The driver gives it one at each completion, and keeps
-//! the number of tasks at functions below [`Tuner::functions`]. If that is 0, the host does all
-//! tasks. Each [`Decision`] has its reason.
+//! The tuner is a pure function of [`Observation`]s. The driver passes one observation at each
+//! completion, and limits the number of tasks in functions to [`Tuner::functions`]. If that is 0,
+//! the host runs all tasks. Each [`Decision`] has its reason.
 //!
 //! # Measurements
 //!
 //! Observations are grouped into *windows*. A window has as many completions as an epoch has tasks,
-//! so that all windows contain the same work. It has
+//! so that all windows contain the same work. A window has these measurements:
 //!
 //! * a *value*, `n^2 / (dt x dollars)`, which is proportional to V = 1 / (T x C) of a run at this
 //!   pace (Thorpe et al. 2021);
@@ -18,17 +18,17 @@
 //! # Phases
 //!
 //! 1. *Look*: the host works alone for a few round trips to a function. If a whole window ends
-//!    within them, functions cannot help.
-//! 2. *Start*: min(intervals, 100) functions. If their value is a small part of the look's, the
-//!    tuner returns to the host at once. After a pause it tries again, unless the value was too low
-//!    for chance. Otherwise it measures a whole window.
+//! |   within them, functions cannot help.
+//! 2. *Start*: min(intervals, 100) functions. If their value is a small part of the look's value, the
+//! |   tuner returns to the host immediately. After a pause it tries again, unless the value was too
+//! |   low for chance. Otherwise it measures a whole window.
 //! 3. *Up*: while the queue is deep or grows and all functions are busy, the number is tripled, as
-//!    long as the maximum number could pay if throughput grew in proportion.
+//! |   long as the maximum number could pay if throughput grew in proportion.
 //! 4. *Host*: the host alone is measured, unless the look has shown that it is far worse.
-//! 5. *Between*: numbers between the best and its neighbours, until these are within a factor of
-//!    1.5 or equally good.
+//! 5. *Between*: the tuner tries numbers between the best and its neighbours, until these are within
+//! |   a factor of 1.5 or equally good.
 //! 6. *Settled*: the number stays until the value has differed from the settled one by more than a
-//!    factor of 2 for several windows.
+//! |   factor of 2 for several windows.
 //!
 //! Scale-in and hysteresis: a trial must gain [`MIN_GAIN`], or the tuner returns to the best
 //! number. A trial that is close gets a second window, because the first one contains the cold
@@ -47,64 +47,72 @@ use std::collections::BTreeMap;
 
 use window::{Level, MARKS, Mark, Window, share};
 
-/// Minimum gain of a trial, as a share of the value.
+/// Minimum gain of a trial, as a share of the best value.
 pub const MIN_GAIN: f64 = 0.02;
 /// Maximum number of trials before the tuner settles.
 pub const MAX_TRIALS: u32 = 8;
 /// Maximum number of functions in the phase *start*.
 pub const START: u32 = 100;
-/// Point of the window and share of the best value at that point below which a trial ends.
+/// Points of a window, each with a share of the best value at that point. A trial below that share
+/// ends.
 const HOPELESS: [(usize, f64); 3] = [(2, 0.5), (8, 0.8), (32, 0.95)];
-/// The same for a trial with more functions than the best, which start cold.
+/// Points like those of `HOPELESS`, for a trial with more functions than the best, whose functions
+/// start cold.
 const HOPELESS_COLD: [(usize, f64); 2] = [(4, 0.25), (32, 0.5)];
-/// Share of the best value above which a failed trial gets a second window, without cold starts.
+/// Share of the best value above which a failed trial gets a second window, which has no cold
+/// starts.
 const AGAIN: f64 = 0.8;
-/// Share of the look's value below which the tuner gives up the first functions.
+/// Share of the look's value below which the tuner gives up the first functions. The look is the
+/// first measurement of the host alone.
 const AT_ONCE: f64 = 0.25;
-/// Number of answers of each function before the tuner may give them up.
+/// Number of answers that each function must have given before the tuner may give up functions.
 const ROUNDS: u64 = 2;
-/// Share of the look's value below which it gives them up permanently.
+/// Share of the look's value below which the tuner gives up functions permanently.
 const FOR_GOOD: f64 = 0.05;
-/// Share of the best value above which the look's value has the host measured. The look saw other
-/// tasks of the epoch than the functions, so its value is inexact.
+/// Share of the best value. If the look's value is above it, the tuner measures the host alone. The
+/// look saw other tasks of the epoch than the functions, so its value is inexact.
 const HOST_CHANCE: f64 = 0.05;
 /// Length of the pause before a second start, as a multiple of the first start.
 const PAUSE: u64 = 4;
-/// Factor of the phase *up*.
+/// Factor by which the phase *up* increases the number of functions.
 const STEP: u32 = 3;
-/// Gain that the maximum number must be able to reach for a step upwards.
+/// Gain that must be possible with the maximum number of functions for a step upwards.
 const HOPE: f64 = 1.1;
-/// Factor between two numbers within which nothing between them is tried.
+/// Factor between two numbers of functions. If they are closer, nothing between them is tried.
 const NEAR: f64 = 1.5;
-/// Difference of two values, as a share, within which nothing between them is tried.
+/// Relative difference of two values. If they are closer, nothing between their numbers is tried.
 const FLAT: f64 = 0.05;
-/// Factor between two numbers beyond which their values do not count as equal.
+/// Factor between two numbers of functions beyond which their values do not count as equal.
 const FAR: u32 = 4;
-/// Number of windows after which the best is compared with the single windows of the others.
+/// Number of windows after which the long-term value of the best number is compared with the single
+/// windows of other numbers.
 const LONG: u32 = 8;
-/// Share of another number's value below which the best is replaced by it.
+/// Share of another number's value. If the best number's long-term value is below it, the other
+/// number becomes the best.
 const LUCKY: f64 = 0.5;
-/// Maximum number of such replacements.
+/// Maximum number of times that the long-term comparison replaces the best number.
 const MAX_LONG: u32 = 2;
-/// Number of functions below which nothing between them and the host is tried.
+/// Number of functions below which the tuner tries nothing between this number and the host.
 const FEW: u32 = 16;
-/// Minimum and maximum length of the look, in round trips.
+/// Minimum and maximum length of the look (the first measurement of the host alone), in round
+/// trips.
 const LOOK: [u64; 2] = [4, 64];
-/// Share of the best value that another local maximum needs for numbers beside it to be tried.
+/// Share of the best value that another local maximum must have for numbers next to it to be tried.
 const PEAK: f64 = 0.75;
-/// Factor by which a value has to differ to count as another workload.
+/// Factor by which a value has to differ to count as a change of the work.
 const CHANGED: f64 = 2.0;
-/// Number of windows in which the value has to differ.
+/// Number of windows in which the value has to differ to count as a change of the work.
 const CHANGED_WINDOWS: u32 = 4;
 
-/// Settings of a tuner.
+/// Settings of an autotuner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TunerSettings {
-    /// Minimum number of functions after the look. If 0, the host may do all tasks.
+    /// Minimum number of functions after the look. If 0, the host may run all tasks.
     pub least: u32,
     /// Maximum number of functions.
     pub most: u32,
-    /// Number of intervals. More functions than intervals would be idle.
+    /// Number of intervals (runs of rows that are scheduled as one unit). More functions than
+    /// intervals would be idle.
     pub intervals: u32,
     /// Number of tensor tasks per epoch.
     pub tasks: u64,
@@ -112,39 +120,39 @@ pub struct TunerSettings {
     pub round_trip_us: u64,
 }
 
-/// State of a run at a completion.
+/// Observation: the state of a run at a completion.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
-    /// Time, in microseconds.
+    /// Time of the observation, in microseconds.
     pub time_us: u64,
     /// Number of gathers and tasks that wait for a core or a function.
     pub waiting: u64,
-    /// Number of tasks at functions.
+    /// Number of tasks in flight in functions.
     pub in_flight: u32,
-    /// Number of tasks committed so far.
+    /// Number of tasks that were committed so far.
     pub completed: u64,
-    /// Cost so far, in dollars: hosts, functions and all other costs.
+    /// Cost so far, in USD: hosts, functions and all other costs.
     pub usd: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// The host works alone, at the beginning.
+    /// The host works alone at the start, to measure its value.
     Look,
-    /// The first functions work, since this observation.
+    /// The first functions work since this observation.
     Start(Observation),
-    /// The host works alone between two starts: since this observation, until this time.
+    /// The host works alone between two starts, from this observation to this time.
     Pause(Observation, u64),
-    /// A trial of a number of functions.
+    /// The tuner tries a number of functions.
     Trial {
-        /// Number of windows that the trial has failed.
+        /// Number of windows in which the trial has failed.
         lost: u32,
     },
-    /// The best number so far works, with its value once a window has ended.
+    /// The best number so far is in use. It has a value after its first window.
     Settled { value: Option<f64>, odd: u32 },
 }
 
-/// The autotuner, as the [module](self) describes it.
+/// Autotuner, which chooses the number of functions as the [module](self) describes.
 #[derive(Clone, Debug)]
 pub struct Tuner {
     settings: TunerSettings,
@@ -152,27 +160,26 @@ pub struct Tuner {
     phase: Phase,
     window: Window,
     levels: BTreeMap<u32, Level>,
-    /// True if the host alone was measured or ruled out.
+    /// True if the value of the host alone was measured or ruled out.
     host_tried: bool,
     trials: u32,
-    /// Value of the look.
+    /// Value of the host alone in the look.
     looked: f64,
-    /// Dollars per microsecond of the host alone.
+    /// Cost of the host alone, in USD per microsecond.
     host_usd: f64,
-    /// Number of the first functions, and their value as a share of the look's.
+    /// Number of the first functions, and their value as a share of the look's value.
     share: Option<(u32, f64)>,
-    /// True if there was a second start.
+    /// True if the tuner has tried a second start.
     paused: bool,
-    /// Observation since which the best number works, number of windows since then, and number of
-    /// replacements.
+    /// Observation since which the best number is in use, number of windows since then, and number
+    /// of replacements so far.
     long: (Observation, u32, u32),
 }
 
 const NOTHING: Observation = Observation { time_us: 0, waiting: 0, in_flight: 0, completed: 0, usd: 0.0 };
 
 impl Tuner {
-    /// Creates a tuner. The limits of the settings are corrected to at most one function per
-    /// interval.
+    /// Creates a tuner. The settings are corrected to at most one function per interval.
     #[must_use]
     pub fn new(settings: TunerSettings) -> Self {
         let most = settings.most.min(settings.intervals);
@@ -194,19 +201,20 @@ impl Tuner {
         }
     }
 
-    /// Returns the number of tasks that may be at functions now.
+    /// Returns the maximum number of tasks that may be in functions now.
     #[must_use]
     pub fn functions(&self) -> u32 {
         self.functions
     }
 
-    /// Returns whether the tuner has settled.
+    /// Returns true if the tuner has settled on a number.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         matches!(self.phase, Phase::Settled { .. })
     }
 
-    /// Takes an observation. Times, counts and dollars must not decrease.
+    /// Processes an observation, and returns a decision if there is one. Times, counts and dollars
+    /// must not decrease.
     pub fn observe(&mut self, seen: &Observation) -> Option<Decision> {
         let ended = self.window.take(seen, self.settings.tasks, self.functions);
         match self.phase {
@@ -385,7 +393,7 @@ impl Tuner {
         Some(self.decide(seen, to, why))
     }
 
-    /// Returns the next number to try, if there is one.
+    /// Returns the next number to try, or `None` if no untested number remains.
     fn next(&self, best: u32, level: &Level) -> Option<(u32, Why)> {
         let TunerSettings { least, most, .. } = self.settings;
         if best == 0 && !level.measured && least == 0 {
@@ -410,7 +418,7 @@ impl Tuner {
         self.between(best, level)
     }
 
-    /// Returns a number beside the best or beside another local maximum.
+    /// Returns a number next to the best, or next to another local maximum.
     fn between(&self, best: u32, level: &Level) -> Option<(u32, Why)> {
         let mut peaks: Vec<(u32, Level)> = Vec::new();
         for (&peak, found) in &self.levels {
@@ -442,8 +450,8 @@ impl Tuner {
         None
     }
 
-    /// Returns an upper bound on the value: that of the maximum number of functions, if throughput
-    /// grew in proportion.
+    /// Returns an upper bound on the value. It is the value with the maximum number of functions if
+    /// throughput grew in proportion.
     fn ideal(&self, functions: u32, level: &Level) -> f64 {
         let times = f64::from(self.settings.most) / f64::from(functions.max(1));
         let Mark { took_us, usd } = level.marks[MARKS - 1];
@@ -454,7 +462,7 @@ impl Tuner {
         level.value * times * times / (host + times * (1.0 - host))
     }
 
-    /// Handles an observation while the best number works. Detects a change of the work.
+    /// Handles an observation while the best number is in use, and detects a change of the work.
     fn watch(&mut self, seen: &Observation, level: Level, value: Option<f64>, odd: u32) -> Option<Decision> {
         let Some(value) = value else {
             self.phase = Phase::Settled { value: Some(level.value), odd: 0 };
@@ -489,8 +497,9 @@ impl Tuner {
         Some(Decision { why, ..decision })
     }
 
-    /// Compares the best over a longer time with the single windows of the others, because its own
-    /// window may have been an exception. If another is better, it replaces the best.
+    /// Compares the best number over a longer time with the single windows of other numbers,
+    /// because its own window may have been an outlier. If another number is better, it becomes the
+    /// best.
     fn compare_long(&mut self, seen: &Observation) -> Option<Decision> {
         let (since, windows, changes) = self.long;
         let windows = windows + 1;

@@ -1,4 +1,4 @@
-//! Reports about attempts: success, failure, deadlines, and the end of the run.
+//! Reports about attempts: success, failure, exceeded deadlines, and the end of the run.
 
 use super::{Engine, Phase, planted};
 use crate::attempts::{Progress, Report};
@@ -6,12 +6,12 @@ use crate::event::{Action, Reason};
 use eciton_recipe::WeightVersions;
 use eciton_types::{Attempt, Step, Task, TaskKey};
 
-/// Index of a step that an event names.
+/// Index of the step that an event names, by the round in which it is.
 #[derive(Clone, Copy)]
 enum Found {
     /// The step is in the interval's current round.
     Now(usize),
-    /// The step is in the interval's last round, and the run is over.
+    /// The step is in the interval's last round, and the run has ended.
     Over(usize),
     /// The step is in an earlier round of the interval.
     Earlier(usize),
@@ -132,7 +132,7 @@ impl Engine {
         self.finish(Reason::Stopped);
     }
 
-    /// Handles a report after the end of its round or of the run.
+    /// Handles a report that arrives after the end of its round or of the run.
     fn told_late(&mut self, found: Found, key: TaskKey) {
         let waited = self.is_task(key.stage)
             && self.counters.in_flight() > 0

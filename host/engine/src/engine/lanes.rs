@@ -1,5 +1,5 @@
-//! Lanes: the choice of the next step of each worker. The rules are those of
-//! [`eciton_planner::policy`].
+//! Lanes: the choice of the next step of each worker. A lane is a worker's share of the pipeline.
+//! The rules are those of [`eciton_planner::policy`].
 
 mod held;
 
@@ -14,21 +14,22 @@ use crate::event::Action;
 use crate::settings::{MAX_ATTEMPTS, Settings};
 use held::Held;
 
-/// State of all lanes, which are numbered across replicas. A lane runs at the worker with its own
-/// index, until workers fail. In this module and its children a worker's index is called a *place*.
+/// State of all lanes (workers' shares of the pipeline), numbered across replicas. A lane runs on
+/// the worker with its own index until workers fail. In this module and its children, the name
+/// `place` is used for a worker's index.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
     depth: usize,
     policy: Policy,
     /// State of each lane.
     lanes: Vec<Lane>,
-    /// Attempts that each worker has, in the order in which it runs them.
+    /// Attempts that each worker has received, in the order in which it runs them.
     doing: Vec<Vec<TaskKey>>,
-    /// Maximum number of attempts that a worker has at once.
+    /// Maximum number of attempts that a worker has at the same time.
     credit: usize,
-    /// For each worker, true if it is available.
+    /// True for each worker that is available.
     alive: Vec<bool>,
-    /// Lanes that run at each worker.
+    /// Lanes that run on each worker.
     homes: Vec<Vec<usize>>,
     held: Held,
 }
@@ -53,7 +54,7 @@ impl Lanes {
         })
     }
 
-    /// Removes all steps that wait. The next round is `first`.
+    /// Removes all steps that wait. The next round will be `first`.
     pub(super) fn restart(&mut self, first: Round) {
         self.lanes = self.policy.start(first);
         self.doing.iter_mut().for_each(Vec::clear);
@@ -64,13 +65,13 @@ impl Lanes {
         self.policy.role(step.stage).back
     }
 
-    /// Adds a step that has to be run again.
+    /// Adds a step that has to be run again to the ready steps of its lane.
     fn put(&mut self, step: Step) {
         let number = self.policy.lane(step);
         self.lanes[number].insert(self.policy.visit(step), self.policy.rank(step));
     }
 
-    /// Records that a step is done.
+    /// Records the end of a step in the state of its lane.
     fn done(&mut self, step: Step) {
         let number = self.policy.lane(step);
         if self.policy.done(&mut self.lanes[number], step) {
@@ -95,8 +96,8 @@ impl Lanes {
     }
 
     /// Moves each lane to the worker with its index, or to the nearest available worker before
-    /// that. A lane whose sums are at another worker stays there until the update. A test may plant
-    /// that it does not (`split`).
+    /// that. A lane whose sums of gradients are on another worker stays there until the update. If
+    /// `split` is true, a test has planted the defect that such a lane moves as well.
     fn rehome(&mut self, split: bool) {
         let (count, homes) = (self.alive.len(), std::mem::take(&mut self.homes));
         self.homes = vec![Vec::new(); count];
@@ -110,8 +111,8 @@ impl Lanes {
 }
 
 impl Engine {
-    /// Returns the worker of the newest attempt at a step of a lane, and this host for a step that
-    /// is not a lane's or not under way.
+    /// Returns the worker of the newest attempt at a lane's step. Returns this host for a step that
+    /// is not in flight or not on a lane.
     #[must_use]
     pub fn location_of(&self, step: Step) -> Location {
         let newest = |doing: &Vec<TaskKey>| {
@@ -142,7 +143,8 @@ impl Engine {
         }
     }
 
-    /// Removes a reported attempt from its worker. Returns the worker, if any has the attempt.
+    /// Removes a reported attempt from the list of its worker. Returns the worker, if any has the
+    /// attempt.
     pub(super) fn lane_reported(&mut self, key: TaskKey) -> Option<usize> {
         let doing = &mut self.lanes.as_mut()?.doing;
         let place = doing.iter().position(|doing| doing.contains(&key))?;
@@ -150,14 +152,14 @@ impl Engine {
         Some(place)
     }
 
-    /// Records that a step of a lane is done.
+    /// Records that a step of a lane has ended.
     pub(super) fn lane_done(&mut self, step: Step) {
         if let (Some(_), Some(lanes)) = (self.lane_of(step.stage.index()), &mut self.lanes) {
             lanes.done(step);
         }
     }
 
-    /// Submits steps to workers that may have more.
+    /// Submits steps to the workers that may receive more.
     pub(super) fn hand_out_lanes(&mut self) {
         let Some(mut lanes) = self.lanes.take() else { return };
         for place in 0..lanes.doing.len() {
@@ -172,7 +174,7 @@ impl Engine {
         self.lanes = Some(lanes);
     }
 
-    /// Submits the next step of a worker. Returns `None` if it has to wait.
+    /// Submits the next step to a worker. Returns `None` if the worker has to wait.
     fn hand_out_to(&mut self, lanes: &mut Lanes, place: usize) -> Option<TaskKey> {
         if let Some(owed) = lanes.owed(place) {
             let number = lanes.policy.lane(owed);
@@ -199,7 +201,7 @@ impl Engine {
         Some(TaskKey { round, stage, interval, attempt })
     }
 
-    /// Submits a finished step again, unless the worker has an attempt at it.
+    /// Submits a finished step again, unless the worker already has an attempt at it.
     fn again_at(&mut self, lanes: &Lanes, place: usize, step: Step) -> Option<TaskKey> {
         if lanes.doing[place].iter().any(|key| key.step() == step) {
             return None;
@@ -212,7 +214,7 @@ impl Engine {
         Some(TaskKey { round, stage, interval, attempt })
     }
 
-    /// Moves lanes back to their own workers after an update, which has read all sums.
+    /// Moves lanes back to their own workers after an update, which has read all sums of gradients.
     pub(super) fn sums_read(&mut self) {
         if let Some(lanes) = &mut self.lanes {
             lanes.held.updated();
@@ -220,7 +222,8 @@ impl Engine {
         }
     }
 
-    /// Returns the number of visits of a lane whose last step a worker has.
+    /// Returns the number of a lane's visits whose last step a worker has received. A visit is all
+    /// steps of one interval in one chunk of the lane.
     fn closing(&self, lanes: &Lanes, place: usize, number: usize) -> u32 {
         let is_last = |key: &&TaskKey| {
             let step = key.step();
@@ -236,7 +239,8 @@ impl Engine {
         lanes.doing[place].iter().filter(is_last).count() as u32
     }
 
-    /// Submits a step of a lane, or submits it again if its worker failed.
+    /// Submits a step of a lane. If the worker of an earlier attempt failed, submits the step
+    /// again.
     fn begin(&mut self, stage: usize, interval: u32) -> Option<()> {
         let place = self.place(stage, interval);
         if self.steps[place].attempts.progress() != Progress::Running {
@@ -256,7 +260,8 @@ impl Engine {
         Some(())
     }
 
-    /// Handles the failure of a worker.
+    /// Handles the failure of a worker. Its lanes move to other workers, and its steps are run
+    /// again.
     pub(super) fn worker_lost(&mut self, at: Location) {
         let place = at.index();
         let Some(mut lanes) = self.lanes.take() else { return self.counters.unexpected += 1 };
@@ -274,7 +279,7 @@ impl Engine {
         self.lanes = Some(lanes);
     }
 
-    /// Handles a worker's report that it lacks the rows of a step.
+    /// Handles a worker's report that it no longer has the rows of a step.
     pub(super) fn worker_forgot(&mut self, at: Location) {
         let place = at.index();
         let Some(mut lanes) = self.lanes.take() else { return self.counters.unexpected += 1 };
@@ -295,7 +300,8 @@ impl Engine {
         }
     }
 
-    /// Adds the step of a lost attempt to its lane again, unless another attempt has done it.
+    /// Returns the step of a lost attempt to its lane, unless another attempt has finished the
+    /// step.
     fn lost(&mut self, lanes: &mut Lanes, key: TaskKey) {
         let step = key.step();
         let at = self.place(step.stage.index(), step.interval.0);
@@ -319,7 +325,7 @@ impl Engine {
         self.steps[at].attempts.newest()
     }
 
-    /// Handles the return of a worker.
+    /// Handles the return of a worker, which gets its own lanes again.
     pub(super) fn worker_joined(&mut self, at: Location) {
         let place = at.index();
         let split = planted!(self, SumSplit);

@@ -25,13 +25,13 @@ impl Engine {
         }
     }
 
-    /// Returns whether steps of a round read rows of their own round only.
+    /// Returns true if the steps of a round read rows of their own round only.
     fn is_exact(&self, round: Round) -> bool {
         self.settings.pipeline.mode != Mode::Async || round == self.settings.first || round >= self.exact_from
     }
 
-    /// Returns the number of rounds that an interval may be ahead of the slowest one, if it enters
-    /// this round.
+    /// Returns the maximum number of rounds by which an interval may be ahead of the slowest one
+    /// when it enters this round.
     pub(super) fn bound(&self, round: Round) -> u32 {
         let apart = self.settings.pipeline.mode != Mode::Async || !self.is_exact(round);
         let bound = if apart { self.settings.pipeline.bound() } else { 0 };
@@ -58,7 +58,7 @@ impl Engine {
         }
     }
 
-    /// Moves an interval that has finished its round into the next one, if it may enter that.
+    /// Moves an interval that has finished its round to the next round, if it may enter that round.
     fn enter(&mut self, interval: u32) {
         let info = self.intervals[interval as usize];
         let round = match info.round {
@@ -90,7 +90,7 @@ impl Engine {
         }
     }
 
-    /// Returns whether steps of this stage count towards the limit of steps in flight.
+    /// Returns true if steps of this stage count towards the maximum of steps in flight.
     fn is_limited(&self, stage: usize) -> bool {
         let counts = match self.stages[stage].place {
             Place::Host => true,
@@ -100,7 +100,7 @@ impl Engine {
         self.settings.in_flight.is_some() && counts
     }
 
-    /// Submits a ready step, or queues it if the maximum number is in flight.
+    /// Submits a ready step. If the maximum number of steps is in flight, queues it.
     fn start(&mut self, stage: usize, interval: u32) {
         if self.lane_of(stage).is_some() {
             let round = self.intervals[interval as usize].round.unwrap_or_default();
@@ -116,7 +116,7 @@ impl Engine {
         }
     }
 
-    /// Submits queued steps, up to the limit.
+    /// Submits queued steps, up to the maximum of steps in flight.
     pub(super) fn hand_out(&mut self) {
         let Some(most) = self.settings.in_flight else { return };
         while self.handed_out < most
@@ -135,7 +135,7 @@ impl Engine {
         }
     }
 
-    /// Submits a step, unless another step reads the rows that it overwrites.
+    /// Submits a step. If another step still reads the rows that it overwrites, it waits.
     pub(super) fn launch(&mut self, stage: usize, interval: u32) {
         let round = self.intervals[interval as usize].round.unwrap_or_default();
         // A program has at most 2^16 stages.
@@ -159,8 +159,8 @@ impl Engine {
         self.actions.push_back(Action::Submit(self.task(step, attempt)));
     }
 
-    /// Chooses the rounds of the rows that a step reads of all intervals, if it reads such rows. It
-    /// reads all rows of an interval from the same round.
+    /// Chooses the rounds of the rows that a step reads from other intervals, if it reads such
+    /// rows. All rows of an interval are read from the same round.
     fn open_reading(&mut self, step: Step) {
         let reads = &self.stages[step.stage.index()].reads;
         if reads.is_empty() {
@@ -179,7 +179,7 @@ impl Engine {
         });
     }
 
-    /// Ends the reading of a finished step. Submits steps that waited for it.
+    /// Ends the reading of a finished step, and submits steps that waited for it.
     pub(super) fn close_reading(&mut self, step: Step) {
         let reads = &self.stages[step.stage.index()].reads;
         let guarded = if planted!(self, FirstReadGuarded) { &reads[..reads.len().min(1)] } else { reads };
@@ -191,12 +191,12 @@ impl Engine {
         }
     }
 
-    /// Returns the index of a round's counts of stages.
+    /// Returns the index in `done` of a round's counts of finished stages.
     fn counted(&self, round: Round) -> usize {
         (round.0 - self.settings.first.0) as usize % self.spread as usize
     }
 
-    /// Marks a step as done, and submits steps that waited for it.
+    /// Marks a step as finished, and submits the steps that waited for it.
     pub(super) fn done(&mut self, place: usize, step: Step) {
         self.steps[place].attempts.done();
         self.intervals[step.interval.index()].left -= 1;
@@ -227,14 +227,15 @@ impl Engine {
         }
     }
 
-    /// Counts an interval that has done a stage in a round.
+    /// Adds an interval to the count of those that have finished a stage in a round, and returns
+    /// the count.
     pub(super) fn count(&mut self, step: Step) -> u32 {
         let at = self.counted(step.round) * self.stages.len() + step.stage.index();
         self.done[at] += 1;
         self.done[at]
     }
 
-    /// Records that a stage is done that a step waits for.
+    /// Records that one of the stages that a step waits for has ended.
     fn tell(&mut self, stage: usize, interval: u32) {
         let place = self.place(stage, interval);
         let step = &mut self.steps[place];
@@ -244,7 +245,8 @@ impl Engine {
         }
     }
 
-    /// Orders the update of the oldest round in flight once all intervals have finished it.
+    /// Orders the update of the oldest round in flight after all intervals have finished that
+    /// round.
     pub(super) fn advance(&mut self) {
         while self.phase == Phase::Running
             && self.track == Track::Steps

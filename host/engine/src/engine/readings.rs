@@ -1,10 +1,10 @@
-//! Rows of all intervals that steps read, if intervals may be in different rounds.
+//! Rows of other intervals that steps read while intervals are in different rounds.
 //!
-//! The first attempt at such a step chooses the round from which it reads the rows of each
-//! interval: the step's own round or an earlier one. Rows lie in a ring of
-//! [`Pipeline::row_versions`] rounds. A step that would overwrite rows in use is held back until
-//! their readers are done. This happens with a staleness bound of 1 or more: while a fast interval
-//! reads old rows, a slow one may overtake it.
+//! When the first attempt at such a step is submitted, the engine chooses the round from which the
+//! step reads the rows of each interval. It is the step's own round or an earlier one. Rows are
+//! stored in a ring of [`Pipeline::row_versions`] rounds. A step that would overwrite rows in use
+//! waits until their readers have ended. This happens with a staleness bound of 1 or more: while a
+//! fast interval reads old rows, a slow one may overtake it.
 
 use eciton_recipe::{Mode, Pipeline};
 use eciton_types::{IntervalId, Round, StageId};
@@ -15,16 +15,17 @@ use std::collections::BTreeMap;
 pub(super) struct Readings {
     ring: u32,
     intervals: u32,
-    /// For each stage, its index among the stages whose rows of all intervals are read. Empty if
-    /// all intervals are in the same round.
+    /// Index of each stage among the stages whose rows of all intervals are read. The list is empty
+    /// if all intervals are in the same round.
     sources: Vec<Option<u16>>,
-    /// Number of steps that read the rows of a source stage, an interval and an index in the ring.
+    /// Number of steps that read the rows of a source stage, of an interval, at an index in the
+    /// ring of rounds.
     readers: Vec<u32>,
     /// Ages of the rows that each step reads, in rounds, by interval.
     open: BTreeMap<(StageId, IntervalId), Vec<u8>>,
-    /// Lists of ages for reuse.
+    /// Unused lists of ages, which are reused to avoid allocations.
     spare: Vec<Vec<u8>>,
-    /// Steps that wait for readers, in the order of arrival.
+    /// Steps that wait until readers have ended, in the order of arrival.
     pub blocked: Vec<(u16, u32)>,
 }
 
@@ -93,7 +94,7 @@ impl Readings {
         self.open.insert((stage, interval), ages);
     }
 
-    /// Ends the reading of a step. Returns whether another step may have waited for it.
+    /// Ends the reading of a step. Returns true if another step may have waited for it.
     pub(super) fn close(
         &mut self,
         stage: StageId,
@@ -115,8 +116,8 @@ impl Readings {
         !self.blocked.is_empty()
     }
 
-    /// Returns whether another step reads the rows that a step overwrites: those of an earlier
-    /// round at the same index of the ring.
+    /// Returns true if another step reads the rows that a step would overwrite. They are rows of an
+    /// earlier round at the same index of the ring.
     pub(super) fn is_read(&self, stage: u16, interval: u32, round: Round) -> bool {
         self.reader(stage, interval, round).is_some_and(|place| self.readers[place] > 0)
     }

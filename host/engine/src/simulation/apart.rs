@@ -1,4 +1,5 @@
-//! Whole runs whose intervals run apart, in every mode and with every rule for weights.
+//! Tests of whole runs whose intervals are in different rounds, in every mode and with every rule
+//! for weights.
 
 use super::run::Run;
 use super::world::Faults;
@@ -9,7 +10,7 @@ use eciton_recipe::{Mode, Pipeline, WeightVersions};
 use eciton_types::{Round, Version};
 use std::collections::{BTreeMap, VecDeque};
 
-/// All combinations that go together, up to a staleness of 3.
+/// Returns all valid combinations of pipeline settings with a staleness of at most 3.
 pub(super) fn pipelines() -> Vec<Pipeline> {
     let mut all = Vec::new();
     for mode in [Mode::Sync, Mode::Pipe, Mode::Async] {
@@ -27,7 +28,7 @@ pub(super) fn pipelines() -> Vec<Pipeline> {
     all
 }
 
-/// An asynchronous run to its end, and what it saw.
+/// Runs an asynchronous run to its end, and returns it with its observations.
 fn drift<'a>(program: &'a Program, settings: Settings, faults: Faults, seed: u64) -> Run<'a> {
     let context = Context(format!("seed {seed}, {settings:?}, {faults:?}"));
     let mut run = Run::new(program, settings, faults, seed);
@@ -46,7 +47,7 @@ fn intervals_that_run_apart_keep_every_bound_of_odd_seeds() {
     keep_every_bound(1);
 }
 
-/// Every second seed.
+/// Checks every second seed, starting at `first`.
 fn keep_every_bound(first: u64) {
     let programs = programs();
     let all = pipelines();
@@ -151,8 +152,9 @@ fn all_steps_of_a_round_read_the_same_weights() {
     assert_eq!(seen, [vec![(3, Version(7)); steps], vec![(4, Version(8)); steps]].concat());
 }
 
-/// From any moment on: what no interval has entered yet reads rows of its own round, one round at a
-/// time, which the store checks of every row and weight; and so it does from before the start.
+/// Checks that a run can become synchronous at any moment, also before its start. Rounds that no
+/// interval has entered yet then read rows of their own round, one round at a time. The store
+/// checks this for every row and weight.
 #[test]
 fn a_run_is_synchronous_from_any_moment_on() {
     let program = gcn(3);

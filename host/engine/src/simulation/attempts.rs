@@ -1,4 +1,5 @@
-//! Single steps by hand: who wins, who is tried again, what is counted; and settings refused.
+//! Tests of single steps: the attempt that wins, further attempts, the counters, and settings that
+//! are refused.
 
 use super::{gcn, is_task};
 use crate::{Action, Deadlines, Engine, Error, Event, MAX_ATTEMPTS, MAX_DEADLINE_US, Reason, Settings};
@@ -175,7 +176,8 @@ fn a_deadline_follows_the_answers_of_its_stage() {
     assert_eq!(without.deadline_us(key.stage), None);
 }
 
-/// The host's work has one attempt, whatever it fails by, no deadline, and is counted apart.
+/// Checks that a step of the host has one attempt for every kind of failure, has no deadline, and
+/// is counted separately.
 #[test]
 fn the_hosts_work_is_tried_once() {
     let deadlines = Some(Deadlines::default());

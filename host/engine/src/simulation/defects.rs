@@ -1,4 +1,4 @@
-//! Planted defects: each must be found by the simulation within ten thousand seeds.
+//! Planted defects. The simulation must find each of them within ten thousand seeds.
 
 use super::apart::pipelines;
 use super::run::Run;
@@ -9,48 +9,48 @@ use eciton_program::{Place, Program};
 use eciton_recipe::Mode;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A defect that a test switches on.
+/// Defect that a test plants in the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Planted {
-    /// Gradients are added as answers arrive, not as they are committed.
+    /// Gradients are added when answers arrive, and not when they are committed.
     GradientUnkeyed,
-    /// A second answer to a step is committed, too.
+    /// A second answer to a step is also committed.
     DuplicateCommitted,
-    /// An interval may be one round further ahead than the bound says.
+    /// An interval may be one round further ahead than the bound allows.
     BoundOffByOne,
     /// A version of the weights is freed while a slow interval still needs it.
     StashFreedEarly,
-    /// Rows count as those of their writer's round before they are written.
+    /// Rows count as rows of their writer's round before they are written.
     TagIgnored,
     /// A relaunched task that is answered twice counts as two at the barrier.
     RelaunchCounted,
-    /// Gradients are added in the order in which they come.
+    /// Gradients are added in the order of their arrival.
     ArrivalOrder,
-    /// A step that waited for readers is not started when they are done.
+    /// A step that waited for readers is not started after they have ended.
     NeverWoken,
-    /// Rows are written over while a step reads them.
+    /// Rows are overwritten while a step reads them.
     RowsOverwritten,
-    /// A lane lets one interval more in than its cap says.
+    /// A lane admits one interval more than its cap allows.
     CapOffByOne,
-    /// A place gets no step of a further visit while it has the last step of one.
+    /// A worker gets no step of a further visit while it has the last step of another visit.
     ClosingForgotten,
     /// A lane's step reads the weights that are newest when it starts.
     VersionAtUse,
-    /// A backward step goes to another replica's lane.
+    /// A backward step runs on another replica's lane.
     WrongReplica,
-    /// A lane does forward steps first where backward steps are due.
+    /// A lane runs forward steps first although backward steps are due.
     ForwardBeforeBackward,
-    /// The step that a lost place did is not done again.
+    /// The step that a failed worker was running is not run again.
     PlaceForgotten,
-    /// Gradients in the sums of a failed worker are not computed again.
+    /// Gradients in the sums of a failed worker are not recomputed.
     SumForgotten,
-    /// A lane returns to its own worker while another one has sums of the lane.
+    /// A lane returns to its own worker while another worker has sums of the lane.
     SumSplit,
-    /// A redundant step is committed as if it were the first.
+    /// A redundant step is committed as if it were the first attempt.
     ShadowCounted,
-    /// The stash of a redundant step is ignored and computed again.
+    /// The stash of a redundant step is ignored and recomputed.
     ShadowNeverUsed,
-    /// Only the first of two values that a step reads of all intervals is protected from being
+    /// Only the first of two values that a step reads from all intervals is protected from being
     /// overwritten.
     FirstReadGuarded,
 }
@@ -68,8 +68,8 @@ const ALL: [Planted; 10] = [
     Planted::FirstReadGuarded,
 ];
 
-/// Returns whether the simulation finds a defect in a run: a check fails, the run stalls, or the
-/// result of a run without staleness depends on its faults.
+/// Returns true if the simulation finds a defect in a run. It does if a check fails, if the run
+/// stalls, or if the result of a run without staleness depends on its faults.
 fn is_wrong(program: &Program, seed: u64, planted: Option<Planted>) -> bool {
     let random = &mut Random(seed);
     let deadlines = Deadlines { floor_us: 100, ratio: 2.0, maximum_us: 50_000 };

@@ -1,4 +1,5 @@
-//! Events without sense: any numbers, any order. Nothing may panic, and no promise may break.
+//! Fuzz test with meaningless events: any numbers in any order. The engine must not panic, and all
+//! of its guarantees must hold.
 
 use super::apart::pipelines;
 use super::{Context, Random, gcn, is_task, seeds};
@@ -7,7 +8,7 @@ use eciton_program::Program;
 use eciton_types::{Attempt, IntervalId, Round, StageId, Step, TaskKey, Version};
 use std::collections::BTreeMap;
 
-/// A number near what is real, or the largest there is.
+/// Returns a number near a valid one, or the largest possible number.
 fn number(random: &mut Random, about: u32) -> u32 {
     match random.below(20) {
         0 => u32::MAX,

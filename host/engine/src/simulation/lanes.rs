@@ -1,6 +1,5 @@
-//! Pipelines: lanes that do one step at a time, workers that are lost and come back. What is
-//! checked is written from the program and the events; the result must be that of one lane without
-//! faults.
+//! Tests of pipelines: lanes that run one step at a time, and workers that fail and return. The
+//! checks use only the program and the events. The result must be that of one lane without faults.
 
 use super::store::Store;
 use super::{Context, Planted, Random, hash, seeds, signature};
@@ -12,7 +11,7 @@ use eciton_types::{IntervalId, Location, Round, StageId, Step, Task, TaskKey, Ve
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A chain, or two branches that meet, of so many products, on lanes.
+/// Returns the program of a chain, or of two branches that join, with `layers` products on lanes.
 fn program(layers: u32, branches: bool, lanes: Lanes) -> Program {
     let text = if branches {
         let one = "[[layers]]\nkernel = \"linear\"\n";
@@ -46,12 +45,13 @@ fn program(layers: u32, branches: bool, lanes: Lanes) -> Program {
     fused
 }
 
-/// Failures of workers in a run.
+/// Failures of workers that a test causes in a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
-    /// Before which event, and which workers.
+    /// Number of the event before which workers fail, and a range of workers. `None` if there is no
+    /// such failure.
     at: Option<(u64, u32, u32)>,
-    /// Percent of events before which any worker is lost, or comes back.
+    /// Chance before each event that any worker fails or returns, in per cent.
     chance: u64,
 }
 
@@ -63,27 +63,28 @@ struct World<'a> {
     random: Random,
     now: u64,
     coming: BTreeMap<(u64, u64), Event>,
-    /// Attempts: what each comes to, and where it is.
+    /// Result and worker of each attempt.
     attempts: BTreeMap<TaskKey, (u64, Location)>,
-    /// Attempts of each worker, as submitted here.
+    /// Attempts of each worker, in the order of their submission.
     doing: BTreeMap<Location, Vec<TaskKey>>,
-    /// Time at which each worker is through with them.
+    /// Time at which each worker will have finished its attempts.
     through: BTreeMap<Location, u64>,
-    /// The time to a worker and back.
+    /// Time from the host to a worker and back.
     way: u64,
     gone: BTreeSet<Location>,
     /// True if any worker has failed.
     lost: bool,
-    /// Workers that have the stash of a forward step, or the gradients of a backward step.
+    /// Pairs of step and worker for which the worker has the stash of a forward step, or the
+    /// gradients of a backward step.
     holds: BTreeSet<(Step, Location)>,
-    /// Finished steps that were done again.
+    /// Number of finished steps that were run again.
     again: u64,
     done: BTreeSet<Step>,
     begun: BTreeSet<Step>,
     rounds: Vec<Round>,
     weights: BTreeMap<(Round, u32), Version>,
     caps: Vec<u32>,
-    /// Check of each event for workers that wait, if it is wanted.
+    /// True if each event is followed by a check for workers that wait without a reason.
     watched: bool,
     end: Option<Reason>,
     ended: u64,
@@ -126,7 +127,7 @@ impl<'a> World<'a> {
         self.coming.insert(when, event);
     }
 
-    /// To the end. False: nothing will ever come.
+    /// Runs to the end. Returns false if the engine waits for an event that never comes.
     fn run(&mut self, losses: Losses) -> bool {
         self.put(0, Event::Started);
         let count = u64::from(self.settings.lanes.count);
@@ -175,7 +176,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A worker lacks rows. What it does is never heard of, or was answered in the last moment.
+    /// A worker reports that it lacks rows. Its attempts are never answered, or were answered just
+    /// before.
     fn forget(&mut self, worker: Location) {
         let loss = self.program.loss().unwrap();
         let doing = self.doing.remove(&worker).unwrap_or_default();
@@ -258,12 +260,12 @@ impl<'a> World<'a> {
         stage >= self.program.loss().unwrap()
     }
 
-    /// A stage's lane of a replica and chunk.
+    /// Returns a stage's lane of a replica, and its chunk.
     fn part(&self, stage: StageId) -> (u32, u16) {
         (self.lane(stage), self.program.stage(stage).unwrap().chunk)
     }
 
-    /// Steps of a visit: those of an interval's round in a chunk of a lane.
+    /// Returns the steps of a visit: those of an interval's round in one chunk of a lane.
     fn steps(&self, part: (u32, u16), round: Round, interval: u32) -> Vec<Step> {
         let stages =
             (0..self.program.computing().len() as u16).map(StageId).filter(|&s| self.part(s) == part);
@@ -274,20 +276,21 @@ impl<'a> World<'a> {
         self.settings.lanes.replica(interval, self.settings.intervals)
     }
 
-    /// Intervals of a replica.
+    /// Returns the intervals of a replica.
     fn share(&self, replica: u32) -> std::ops::Range<u32> {
         self.settings.lanes.run(replica, self.settings.intervals)
     }
 
-    /// State of a visit: begun or not, and its steps that are not done.
+    /// Returns the state of a visit: true if it has begun, and its steps that have not ended.
     fn visit(&self, part: (u32, u16), round: Round, interval: u32) -> (bool, Vec<Step>) {
         let all = self.steps(part, round, interval);
         let begun = all.iter().any(|step| self.begun.contains(step));
         (begun, all.into_iter().filter(|step| !self.done.contains(step)).collect())
     }
 
-    /// Visits of a lane that are between first and last step, by a count of its own. A visit whose
-    /// last step a worker has is over before another one begins there.
+    /// Returns the number of a lane's visits between their first and last step, counted
+    /// independently. A visit whose last step a worker has received ends before another one begins
+    /// there.
     fn open(&self, lane: u32, replica: u32, worker: Location, rounds: &[Round]) -> u32 {
         let ahead = self.doing.get(&worker).cloned().unwrap_or_default();
         let mut open = 0;
@@ -303,7 +306,7 @@ impl<'a> World<'a> {
         open
     }
 
-    /// A visit's position in the order of admission.
+    /// Returns the position of a visit in the order of admission.
     fn turn(&self, chunk: u16, round: Round, interval: u32) -> (Round, u32, u16, u32) {
         let lanes = self.settings.lanes;
         match lanes.order {
@@ -315,8 +318,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// No worker waits that may take a ready step of its lane: checked of steps that read others,
-    /// without failures.
+    /// Checks that no worker waits although it may take a ready step of its lane. Only steps that
+    /// read other steps are checked, in runs without failures.
     fn check_busy(&self) {
         if self.lost || self.settings.residence != Residence::Host || self.end.is_some() {
             return;
@@ -346,7 +349,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A visit that comes before another one on its lane and has not begun.
+    /// Returns a visit that precedes another one on its lane and has not begun.
     fn earlier(&self, part: (u32, u16), round: Round, interval: u32) -> Option<(Round, u32, u16, u32)> {
         let own = self.turn(part.1, round, interval);
         let before = [round.0.saturating_sub(1), round.0].map(Round).into_iter().filter(|of| of.0 > 0);
@@ -360,13 +363,14 @@ impl<'a> World<'a> {
             .map(|(of, i, chunk)| self.turn(chunk, of, i))
     }
 
-    /// Returns whether all rows that a step reads are available.
+    /// Returns true if all rows that a step reads are available.
     fn is_ready(&self, step: Step) -> bool {
         let needed = self.program.dependencies(step.stage);
         needed.iter().all(|(stage, _)| self.done.contains(&Step { stage: *stage, ..step }))
     }
 
-    /// A step starts: once, with what it reads, on its lane, within the cap, in the order.
+    /// Checks the start of a step: it starts once, its inputs exist, and it is on its lane, within
+    /// the cap, and in order.
     fn check(&mut self, task: Task) {
         let step = task.step();
         assert!(self.begun.insert(step), "{step} started twice");
@@ -405,7 +409,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The worker of an attempt that begins.
+    /// Returns the worker of an attempt that begins, and adds the attempt to the worker's list.
     fn occupy(&mut self, task: Task) -> Location {
         let (step, key) = (task.step(), task.key());
         let worker = self.engine.location_of(step);
@@ -417,14 +421,14 @@ impl<'a> World<'a> {
         worker
     }
 
-    /// The time until a worker has done a step behind those that it has.
+    /// Returns the time until a worker has finished a new step after those that it already has.
     fn behind(&mut self, worker: Location, took: u64) -> u64 {
         let through = self.through.entry(worker).or_default();
         *through = (*through).max(self.now + self.way) + took;
         *through + self.way - self.now
     }
 
-    /// A step is done once more, where what it keeps is not.
+    /// Checks the repetition of a step: the worker must lack what the step stores.
     fn again(&mut self, task: Task) {
         let (step, key) = (task.step(), task.key());
         assert!(self.done.contains(&step), "{step} again before it is done");
@@ -440,7 +444,7 @@ impl<'a> World<'a> {
         self.put(delay, Event::Completed { key, took_us: 10 });
     }
 
-    /// The stash of a visit is freed with its last step, also if that is done again at a worker.
+    /// Frees the stash of a visit after its last step, also if that step is run again on a worker.
     fn free(&mut self, step: Step, at: Location) {
         let part = self.part(step.stage);
         if self.is_back(step.stage) && self.visit(part, step.round, step.interval.0).1.is_empty() {
@@ -450,7 +454,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A backward step runs where the stash of its visit is.
+    /// Checks that a backward step runs on a worker that has the stash of its visit.
     fn check_stash(&self, step: Step, worker: Location) {
         if self.settings.residence == Residence::Host || !self.is_back(step.stage) {
             return;
@@ -462,7 +466,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Each lane's gradients of a round are in the sums of one worker.
+    /// Checks that all gradients of a lane in a round are in the sums of one worker.
     fn check_sums(&self, round: Round) {
         if !self.settings.sums_stay() {
             return;
@@ -662,7 +666,8 @@ fn two_buffers_keep_lanes_busy_where_a_flush_drains_them() {
     assert!(two * 10 < flush * 8, "{two} {flush}");
 }
 
-/// A worker that gets its next step while it is at one has no pause for the way there and back.
+/// Checks that a worker which receives its next step while it runs another has no pause between
+/// them.
 #[test]
 fn a_step_ahead_hides_the_way_to_a_place() {
     let of = lanes(2, 1, Order::BackwardFirst);

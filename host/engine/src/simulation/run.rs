@@ -1,5 +1,5 @@
-//! One simulated run: a driver between engine and world that trusts neither. What it checks is
-//! written from the program and the events alone, not from the engine's state.
+//! One simulated run: a driver between engine and world that checks both. The checks use only the
+//! program and the events, and not the engine's state.
 
 use super::store::Store;
 use super::world::{Faults, Item, World};
@@ -9,14 +9,14 @@ use eciton_program::{Program, Scope};
 use eciton_types::{IntervalId, Round, StageId, Step, Task, TaskKey, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Progress of an interval.
+/// Progress of an interval, as the test counts it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
-    /// The round that it is in; 0: none yet.
+    /// Current round of the interval. It is 0 before the first round.
     round: Round,
-    /// Version of the weights that its tasks of the round read.
+    /// Version of the weights that the interval's tasks in the round read.
     weights: Option<Version>,
-    /// Its steps there that are done.
+    /// Number of the interval's steps in the round that have ended.
     done: usize,
 }
 
@@ -28,25 +28,25 @@ pub(super) struct Run<'a> {
     pub engine: Engine,
     pub store: Store,
     places: Vec<Place>,
-    /// Steps of each interval's round that were asked for: how many attempts.
+    /// Number of attempts at each step that the engine has submitted in the current rounds.
     asked: BTreeMap<Step, u32>,
-    /// Steps that are done.
+    /// Steps that have ended.
     done: BTreeSet<Step>,
-    /// Ages of the rows that steps under way read of all intervals.
+    /// Ages of the rows that steps in flight read from all intervals.
     reading: BTreeMap<Step, Vec<u32>>,
-    /// Attempts of the whole run: what each one's answer is, and whether it was reported.
+    /// Result of each attempt of the run, and whether it was reported.
     attempts: BTreeMap<TaskKey, (u64, bool)>,
     pub log: Vec<Action>,
     pub end: Option<(Reason, Round)>,
-    /// Counted here, to compare.
+    /// Counters as the test expects them, to compare with those of the engine.
     pub expected: Counters,
     overdue: BTreeSet<TaskKey>,
     updating: Option<Round>,
-    /// The first reports that came after their round.
+    /// Number of first reports about an attempt that arrived after its round.
     late: u64,
     events: u64,
     pub ended_us: u64,
-    /// Before which event to stop, to cancel, or to go on synchronously.
+    /// Number of the event before which to stop, to cancel, or to continue synchronously.
     pub stop_at: Option<u64>,
     pub cancel_at: Option<u64>,
     pub synchronise_at: Option<u64>,
@@ -95,8 +95,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// To the end, and what is still under way beyond it. False: the engine waits for what never
-    /// comes.
+    /// Runs to the end, and then until nothing is in flight. Returns false if the engine waits for
+    /// an event that never comes.
     pub(super) fn finish(&mut self) -> bool {
         let capacity = self.engine.queue_capacity();
         while self.end.is_none() {
@@ -121,7 +121,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// One thing that happens. False: nothing ever will.
+    /// Processes the next event of the world. Returns false if there is none.
     fn advance(&mut self) -> bool {
         self.events += 1;
         if self.stop_at == Some(self.events) {
@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// The last round that is over.
+    /// Returns the last finished round.
     fn finished(&self) -> Round {
         Round(self.settings.first.0 + self.store.over - 1)
     }
@@ -188,13 +188,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns whether a step is over, so that reports about it do not matter.
+    /// Returns true if a step has ended, so that reports about it no longer matter.
     fn is_over(&self, step: Step) -> bool {
         let round = self.places[step.interval.index()].round;
         self.end.is_some() || step.round < round || self.done.contains(&step)
     }
 
-    /// Counts what an event should come to; what it should commit, if anything.
+    /// Updates the expected counters for an event. Returns the attempt that the engine should
+    /// commit, if any.
     fn expect(&mut self, event: Event) -> Option<TaskKey> {
         let (key, answered) = match event {
             Event::Completed { key, .. } => (key, true),
@@ -296,7 +297,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// One version for all steps of an interval and round, settled when it enters.
+    /// Checks that all steps of an interval in a round read one version of the weights, which is
+    /// chosen when the interval enters the round.
     fn settle(&mut self, step: Step, weights: Version) {
         let place = &mut self.places[step.interval.index()];
         if let Some(before) = place.weights {
@@ -344,7 +346,8 @@ impl<'a> Run<'a> {
         hash(&read)
     }
 
-    /// A step starts once, in its interval's round, when what it reads is there.
+    /// Checks that a step starts once, in its interval's round, after all rows that it reads are
+    /// available.
     fn check_start(&mut self, step: Step) {
         assert!(step.interval.0 < self.settings.intervals && step.stage.index() < self.program.stages.len());
         let place = self.places[step.interval.index()];
@@ -391,8 +394,8 @@ impl<'a> Run<'a> {
         self.store.publish(step, value);
     }
 
-    /// A further attempt follows the newest, within the limit, while the step is not done. Returns
-    /// the newest so far.
+    /// Checks that a further attempt follows the newest one, is within the maximum, and that the
+    /// step has not ended. Returns the newest attempt before it.
     fn check_further(&mut self, task: Task) -> TaskKey {
         assert!(!self.is_over(task.step()), "{} is over", task.step());
         let attempts = self.asked.get_mut(&task.step()).unwrap();
@@ -418,8 +421,8 @@ impl<'a> Run<'a> {
         self.attempts.iter().filter(|(key, _)| is_task(self.program, key.stage)).map(|(_, attempt)| attempt)
     }
 
-    /// `late` first reports came after their round before the end of the run, which found so many
-    /// attempts `unreported`.
+    /// Checks the engine's counters. `late` first reports came after their round and before the end
+    /// of the run. `unreported` attempts were not reported at the end.
     fn check_counters(&self, late: u64, unreported: u64) {
         let found = *self.engine.counters();
         let Counters { host_steps, tasks, retries, relaunches, committed, recovered, .. } = self.expected;
@@ -448,7 +451,7 @@ impl<'a> Run<'a> {
         assert!(cancelled == 0 || cancels && found.in_flight() == 0);
     }
 
-    /// A task's step, any of the run's.
+    /// Returns a random step of the run that is a task.
     pub(super) fn any_task(&mut self) -> Step {
         let tasks = |&id: &u16| is_task(self.program, StageId(id));
         let stages: Vec<u16> = (0..self.program.stages.len() as u16).filter(tasks).collect();

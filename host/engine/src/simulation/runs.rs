@@ -1,4 +1,4 @@
-//! Whole runs with many seeds: what holds whatever goes wrong.
+//! Tests of whole runs with many seeds: properties that hold for all faults.
 
 use super::run::Run;
 use super::world::{Doomed, Faults};
@@ -7,7 +7,7 @@ use crate::{Action, Counters, Deadlines, MAX_ATTEMPTS, Reason, Settings};
 use eciton_program::Program;
 use eciton_types::Round;
 
-/// Runs to the end and checks what came of it against a run in which nothing goes wrong.
+/// Runs to the end, and compares the result with that of a run without faults.
 pub(super) fn complete(program: &Program, settings: Settings, faults: Faults, seed: u64) -> Counters {
     // The seed is in the message of any check that fails.
     let context = Context(format!("seed {seed}, {settings:?}, {faults:?}"));
@@ -149,7 +149,7 @@ fn a_cancelled_run_ends_at_once_in_every_phase() {
     assert!(phases.into_iter().all(|count| count > 0) && in_flight > 100, "{phases:?} {in_flight}");
 }
 
-/// Runs with one step that cannot be done, until that ends it.
+/// Runs a program in which one step always fails, until that ends the run.
 fn doomed(retryable: bool) {
     let program = gcn(2);
     let mut extra = 0;

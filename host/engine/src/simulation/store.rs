@@ -9,7 +9,7 @@ use eciton_recipe::{Mode, WeightVersions};
 use eciton_types::{Round, StageId, Step, Version};
 use std::collections::BTreeMap;
 
-/// A place for rows: which round's they are; `None` while they are being written.
+/// Stored rows: the round that they belong to. `None` while a step writes them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rows {
     tag: Option<Round>,
@@ -24,9 +24,9 @@ type Gradients = BTreeMap<(u16, u32), Vec<u64>>;
 pub(super) struct Store {
     settings: Settings,
     planted: Option<Planted>,
-    /// The stages whose rows of all intervals are read.
+    /// True for each stage whose rows of all intervals are read.
     gathered: Vec<bool>,
-    /// The stages that yield gradients.
+    /// True for each stage that yields gradients.
     yields: Vec<bool>,
     /// Rows by stage, interval and index in the ring.
     rows: BTreeMap<(u16, u32, u32), Rows>,
@@ -34,16 +34,16 @@ pub(super) struct Store {
     weights: BTreeMap<u64, (Version, u64)>,
     /// Gradients by index in the ring of rounds.
     gradients: BTreeMap<u32, (Round, Gradients)>,
-    /// In the order in which they came.
+    /// Gradients in the order of their arrival.
     arrived: Vec<(Round, u64)>,
-    /// The newest version, the rounds that are over.
+    /// Newest version of the weights, and the number of finished rounds.
     pub newest: Version,
     pub over: u32,
     /// Rows of other intervals read in asynchronous rounds, by age.
     pub ages: BTreeMap<u32, u64>,
-    /// The most versions of weights that were needed at once.
+    /// Maximum number of weight versions that were needed at the same time.
     pub versions: usize,
-    /// From this round on the run was asked to be synchronous.
+    /// Round from which on the run was requested to be synchronous.
     pub exact_from: Option<Round>,
 }
 
@@ -81,7 +81,7 @@ impl Store {
         pipeline.mode != Mode::Async || round == first || late || synchronised
     }
 
-    /// An interval enters a round: it may not be too far ahead.
+    /// Checks that an interval which enters a round is not too far ahead.
     pub(super) fn check_entry(&self, round: Round) {
         let bound = match self.settings.pipeline.mode {
             Mode::Async if self.is_exact(round) => 0,
@@ -94,7 +94,8 @@ impl Store {
         );
     }
 
-    /// The version that a round's tasks may read that starts now.
+    /// Checks the version of the weights that the tasks of a round read, when the round starts for
+    /// an interval.
     pub(super) fn check_version(&self, round: Round, version: Version) {
         let before = u64::from(round.0 - self.settings.first.0);
         let found = version.0 - self.settings.weights.0;
@@ -116,27 +117,27 @@ impl Store {
         (stage.0, interval, round.0 % ring)
     }
 
-    /// A step begins to write its rows.
+    /// Records that a step begins to write its rows.
     pub(super) fn begin(&mut self, step: Step) {
         let rows = self.rows.entry(self.place(step.stage, step.interval.0, step.round)).or_default();
         assert_eq!(rows.readers, 0, "{step} writes over rows of round {:?} that are being read", rows.tag);
         rows.tag = None;
     }
 
-    /// A step's rows are there.
+    /// Records that a step's rows are available.
     pub(super) fn publish(&mut self, step: Step, value: u64) {
         let place = self.place(step.stage, step.interval.0, step.round);
         *self.rows.get_mut(&place).unwrap() = Rows { tag: Some(step.round), value, readers: 0 };
     }
 
-    /// Reads an interval's own rows.
+    /// Reads the rows of the step's own interval.
     pub(super) fn own(&self, stage: StageId, step: Step) -> u64 {
         let rows = self.rows[&self.place(stage, step.interval.0, step.round)];
         assert_eq!(rows.tag, Some(step.round), "{step} reads its own rows of stage {stage}");
         rows.value
     }
 
-    /// Begins to read rows of an interval that are so many rounds older than the step.
+    /// Begins to read rows of an interval that are `age` rounds older than the step.
     pub(super) fn open(&mut self, stage: StageId, of: u32, step: Step, age: u32) {
         let exact = self.is_exact(step.round);
         let most = if exact { 0 } else { self.settings.pipeline.bound() + 1 };
@@ -152,7 +153,7 @@ impl Store {
         }
     }
 
-    /// Reads them: they must still be what they were.
+    /// Reads rows of another interval. They must not have changed since [`Store::open`].
     pub(super) fn read(&self, stage: StageId, of: u32, step: Step, age: u32) -> u64 {
         let wanted = Round(step.round.0 - age);
         let rows = self.rows[&self.place(stage, of, wanted)];
@@ -160,7 +161,7 @@ impl Store {
         rows.value
     }
 
-    /// Ends it.
+    /// Ends the reading of rows of another interval.
     pub(super) fn close(&mut self, stage: StageId, of: u32, step: Step, age: u32) {
         self.read(stage, of, step, age);
         let place = self.place(stage, of, Round(step.round.0 - age));
@@ -173,7 +174,7 @@ impl Store {
         (version.0 - self.settings.weights.0) % u64::from(if early { ring.max(2) - 1 } else { ring })
     }
 
-    /// Reads a version of the weights.
+    /// Reads a version of the weights. It must exist.
     pub(super) fn read_weights(&self, version: Version) -> u64 {
         let found = self.weights.get(&self.weight_place(version)).copied();
         let (tag, value) = found.unwrap_or_else(|| panic!("weights {version} are not there"));
@@ -181,12 +182,12 @@ impl Store {
         value
     }
 
-    /// The newest weights.
+    /// Returns the value of the newest weights.
     pub(super) fn value(&self) -> u64 {
         self.read_weights(self.newest)
     }
 
-    /// A step's gradient arrives.
+    /// Records the arrival of a step's gradient.
     pub(super) fn add_gradient(&mut self, step: Step, value: u64) {
         if !self.yields[step.stage.index()] {
             return;
@@ -199,7 +200,7 @@ impl Store {
         self.arrived.push((step.round, value));
     }
 
-    /// All gradients of a round, each once, make the next version.
+    /// Computes the next version of the weights from all gradients of a round, each counted once.
     pub(super) fn update(&mut self, round: Round, held: impl Iterator<Item = Version>) {
         assert_eq!(round.0, self.settings.first.0 + self.over);
         let place = round.0 % self.settings.pipeline.gradient_versions();

@@ -1,4 +1,4 @@
-//! The world's side: what becomes of each attempt, on a virtual clock.
+//! World of a simulated run: it decides the fate of each attempt, on a virtual clock.
 
 use super::{Random, hash};
 use crate::{Event, Settings};
@@ -8,27 +8,29 @@ use std::collections::BTreeMap;
 /// Faults of a simulated world. Chances are in percent, per attempt unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
-    /// It is answered or fails a second time. Of each event of the driver's own, too.
+    /// Chance that the attempt is answered or fails a second time. It also applies to each event of
+    /// the driver itself.
     pub doubled: u64,
-    /// It fails by the host's fault after a while.
+    /// Chance that the attempt fails after some time because of the host.
     pub failing: u64,
-    /// It is refused at once.
+    /// Chance that the attempt is refused immediately.
     pub throttled: u64,
-    /// Having failed, it is answered all the same.
+    /// Chance that a failed attempt is answered all the same.
     pub recovering: u64,
-    /// It is never heard of again. Only where there are deadlines; without, it fails.
+    /// Chance that the attempt is never reported. It applies only if there are deadlines. Otherwise
+    /// the attempt fails.
     pub lost: u64,
-    /// It takes twenty times as long.
+    /// Chance that the attempt takes twenty times its usual time.
     pub straggling: u64,
-    /// It takes a thousand times as long: several rounds.
+    /// Chance that the attempt takes a thousand times its usual time, which is several rounds.
     pub late: u64,
-    /// A step of the host takes twenty times as long. Of each such step.
+    /// Chance, per step of the host, that the step takes twenty times its usual time.
     pub slow_host: u64,
-    /// An interval's steps take five times as long, all of them. Of each interval.
+    /// Chance, per interval, that all of its steps take five times their usual time.
     pub uneven: u64,
-    /// A timer runs out though its attempt was reported. Of each such timer.
+    /// Chance, per timer, that it expires although its attempt was reported.
     pub stale: u64,
-    /// An event that nothing asked for. Of each event.
+    /// Chance, per event, of an additional event that answers no action.
     pub noise: u64,
 }
 
@@ -47,37 +49,37 @@ impl Faults {
         noise: 5,
     };
 
-    /// Intervals drift apart.
+    /// Faults that make intervals drift apart.
     pub(super) const APART: Self = Self { slow_host: 10, uneven: 30, ..Self::ROUGH };
 
-    /// Most attempts come to nothing.
+    /// Faults of which most attempts fail.
     pub(super) const HOSTILE: Self = Self { failing: 25, lost: 45, late: 20, ..Self::ROUGH };
 }
 
-/// A step whose every attempt fails.
+/// Step of which every attempt fails.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doomed {
     pub step: Step,
     pub retryable: bool,
 }
 
-/// Event with its time.
+/// Event of the world, with its time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Item {
     Event(Event),
-    /// The driver's timer of an attempt launched at this time.
+    /// Timer of the driver for an attempt that was launched at this time.
     Timer(TaskKey, u64),
 }
 
-/// Decides what becomes of attempts. One attempt at each step, which differs from step to step, is
-/// answered; the others may fare as `faults` says.
+/// World that decides the fate of attempts. At each step, one attempt is always answered. Its
+/// number differs from step to step. Other attempts have the faults of `faults`.
 #[derive(Debug)]
 pub(super) struct World {
     settings: Settings,
     faults: Faults,
     seed: u64,
     pub doomed: Option<Doomed>,
-    /// Nothing of this step is ever heard.
+    /// Step whose attempts are never reported.
     pub silent: Option<Step>,
     pub random: Random,
     pub now_us: u64,
@@ -124,7 +126,7 @@ impl World {
         if chance < self.faults.uneven { 5 } else { 1 }
     }
 
-    /// A step of the host begins.
+    /// Begins a step of the host.
     pub(super) fn begin(&mut self, key: TaskKey) {
         let usual_us = self.random.below(3000) * self.slowness(key.interval);
         // Asked only where it can be, so that runs without keep their random numbers.
@@ -137,7 +139,7 @@ impl World {
         self.put(at_us.saturating_sub(self.now_us), Item::Timer(key, launched_us));
     }
 
-    /// Returns whether the timer of a reported attempt expires nevertheless.
+    /// Returns true if the timer of a reported attempt expires nevertheless.
     pub(super) fn is_stale_told(&mut self) -> bool {
         self.random.percent(self.faults.stale)
     }
@@ -149,7 +151,7 @@ impl World {
         assert!(before.is_none(), "two random numbers are equal");
     }
 
-    /// An attempt begins: puts what will be heard of it.
+    /// Begins an attempt, and schedules the events that will be reported about it.
     pub(super) fn launch(&mut self, key: TaskKey) {
         let Faults { failing, throttled, recovering, straggling, late, .. } = self.faults;
         let slowness = self.slowness(key.interval);
@@ -193,7 +195,7 @@ impl World {
         }
     }
 
-    /// Something that was never asked for.
+    /// Returns an event that answers no action.
     fn noise(&mut self) -> Event {
         let random = &mut self.random;
         let Settings { first, last, intervals, attempts, .. } = self.settings;

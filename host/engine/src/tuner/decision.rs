@@ -1,58 +1,59 @@
 //! Decisions of a tuner, with their reasons.
 
-/// A decision to change or to keep the number of functions.
+/// Decision of the autotuner to change or to keep the number of functions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
-    /// Time, in microseconds.
+    /// Time of the decision, in microseconds.
     pub time_us: u64,
-    /// Number of functions before.
+    /// Number of functions before the decision.
     pub from: u32,
-    /// Number of functions after.
+    /// Number of functions after the decision.
     pub to: u32,
-    /// The reason.
+    /// Reason for the decision.
     pub why: Why,
 }
 
-/// Reason for a number of functions.
+/// Reason for a decision about the number of functions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
-    /// A whole window of the host alone was shorter than a few round trips.
+    /// A whole window of the host alone was shorter than a few round trips to a function.
     Quick {
         /// Length of the window, in microseconds.
         window_us: u64,
-        /// Time of a round trip, in microseconds.
+        /// Time of a round trip to a function, in microseconds.
         round_trip_us: u64,
     },
-    /// The look at the host alone is over.
+    /// The first measurement of the host alone has ended.
     Start,
-    /// The queue is deep or grows, and all functions are busy.
+    /// Many tasks wait, or their number grows, and all functions are busy.
     Deep {
-        /// Average length of the queue.
+        /// Average number of tasks that wait.
         waiting: f64,
-        /// Growth of the queue in the second half of the window, as a share.
+        /// Growth of the number of waiting tasks from the first half of the window to the second,
+        /// as a share.
         slope: f64,
     },
-    /// Comparison with the host alone.
+    /// The value of the host alone is measured for comparison.
     Host,
-    /// A number between the best and another.
+    /// A number between the best and another number is tried.
     Between,
     /// The value of the first functions is far below that of the host alone.
     Hopeless {
-        /// Their value as a share of the host's.
+        /// Value of the functions as a share of the host's value.
         share: f64,
     },
-    /// Second start of the first functions.
+    /// The first functions are started a second time.
     Again,
-    /// Return to the best number after a failed trial.
+    /// The tuner returns to the best number after a failed trial.
     Lost {
-        /// The trial's value as a share of the best's.
+        /// Value of the trial as a share of the best value.
         share: f64,
     },
-    /// No number is left to try.
+    /// No untested number remains.
     Settled,
-    /// The work has changed: the value differs from the settled one.
+    /// The work has changed: the value differs from the settled value.
     Changed {
-        /// The value as a multiple of the settled one.
+        /// Value as a multiple of the settled value.
         times: f64,
     },
 }

@@ -5,8 +5,7 @@ use super::*;
 const SETTINGS: TunerSettings =
     TunerSettings { least: 0, most: 1000, intervals: 500, tasks: 5000, round_trip_us: 10_000 };
 
-/// A run whose tasks are done at a pace and at a price that follow from the number of functions
-/// alone.
+/// Model of a run whose pace and cost depend only on the number of functions.
 struct Model {
     tuner: Tuner,
     seen: Observation,
@@ -40,8 +39,9 @@ impl Model {
     }
 }
 
-/// Throughput grows with functions, each as good as an eighth of the host, up to so many; a
-/// function costs half of what the host does.
+/// Returns a model in which throughput grows with the number of functions, up to `useful`
+/// functions. Each function is as fast as an eighth of the host, and costs half as much as the
+/// host.
 fn saturating(useful: f64) -> impl Fn(f64) -> (f64, f64, u64) {
     move |functions| {
         let task_us = 1000.0 / (1.0 + functions.min(useful) / 8.0);

@@ -1,15 +1,15 @@
-//! Windows: groups of observations, by which a number of functions is judged.
+//! Windows: groups of observations, from which the value of a number of functions is computed.
 
 use super::Observation;
 
-/// Number of points of a window at which trials are compared.
+/// Number of points in a window at which trials are compared.
 pub(super) const MARKS: usize = 64;
 /// Share of the limit above which all functions count as busy.
 const FULL: f64 = 0.9;
-/// Share of the time in which they have to be busy.
+/// Share of a window's time in which all functions must be busy for a step upwards.
 const OFTEN: f64 = 0.25;
 
-/// A point of a window: time in microseconds and dollars since its start.
+/// Point of a window: the time in microseconds and the cost in USD since the window's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Mark {
     pub(super) took_us: f64,
@@ -21,18 +21,19 @@ impl Mark {
         Self { took_us: to.time_us.saturating_sub(from.time_us) as f64, usd: to.usd - from.usd }
     }
 
-    /// Returns the value `n^2 / (dt x dollars)` of a share of a window.
+    /// Returns the value `n^2 / (dt x dollars)` of the first part of a window. `done` is that part
+    /// as a share.
     pub(super) fn value(self, done: f64) -> f64 {
         let cost = self.took_us * self.usd;
         if cost > 0.0 { done * done / cost } else { f64::INFINITY }
     }
 }
 
-/// Measurements of a number of functions.
+/// Measurements of a number of functions over a window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Level {
     pub(super) value: f64,
-    /// Points of a whole window. All are zero if the value was concluded and not measured.
+    /// Points of a whole window. All are zero if the value was derived and not measured.
     pub(super) marks: [Mark; MARKS],
     pub(super) measured: bool,
     pub(super) deep: bool,
@@ -40,29 +41,29 @@ pub(super) struct Level {
     pub(super) slope: f64,
 }
 
-/// An unfinished window.
+/// Window that has not ended yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) start: Observation,
     pub(super) last_us: u64,
     pub(super) marks: [Mark; MARKS],
     pub(super) marked: usize,
-    /// Sums over time of the queue, for each half of the window.
+    /// Number of waiting tasks integrated over time, for each half of the window.
     pub(super) waited: [f64; 2],
     pub(super) took: [f64; 2],
-    /// Time in which all functions were busy and the queue was not empty.
+    /// Time in which all functions were busy and tasks were waiting.
     pub(super) full: f64,
-    /// True if the number of functions changed during the window, which then does not count.
+    /// True if the number of functions changed during the window. Such a window does not count.
     pub(super) spoilt: bool,
 }
 
-/// Work between two observations, as a share of a window.
+/// Returns the work between two observations, as a share of a window.
 pub(super) fn share(from: &Observation, to: &Observation, tasks: u64) -> f64 {
     to.completed.saturating_sub(from.completed) as f64 / tasks as f64
 }
 
 impl Level {
-    /// Returns the work without that before `since`.
+    /// Returns the work at an observation without the work before `since`.
     pub(super) fn since(
         mut self,
         start: &Observation,
@@ -94,7 +95,7 @@ impl Window {
         }
     }
 
-    /// Takes an observation. Returns whether the window is over.
+    /// Adds an observation to the window. Returns true if the window has ended.
     pub(super) fn take(&mut self, seen: &Observation, tasks: u64, functions: u32) -> bool {
         let done = seen.completed.saturating_sub(self.start.completed);
         let half = usize::from(done.saturating_mul(2) > tasks);

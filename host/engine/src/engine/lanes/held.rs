@@ -1,17 +1,18 @@
-//! Workers that hold rows or sums of a step which a later step or the update needs.
+//! Records of the workers that store rows or sums of gradients which a later step or the update
+//! needs.
 //!
-//! * Stash: the rows that a forward step stores for its backward step. A backward step runs at a
-//!   worker that holds the stash of its interval. If that worker failed, the forward step runs again
-//!   first.
+//! * Stash: the rows that a forward step stores for its backward step. A backward step runs on a
+//!   worker that has the stash of its interval. If that worker failed, the forward step is run
+//!   again first.
 //! * Sums: a worker adds up the gradients of its lane until the update
-//!   ([`crate::Settings::sums_stay`]). If it fails, the backward steps in its sums are *owed*: they
-//!   are done again before the update. A lane stays at its worker as long as that has such sums, so
-//!   that one worker has all of a lane's.
+//!   ([`crate::Settings::sums_stay`]). If the worker fails, the backward steps in its sums are
+//!   *owed*: they are run again before the update. A lane stays on its worker while that worker has
+//!   sums of the lane, so that all of a lane's sums are on one worker.
 //!
-//! Steps are pure, so each gives the same bits again. With redundant computation a worker also does
-//! forward steps of the lanes at the next worker, when it has nothing else to do, so that it holds
-//! the stash that it needs to take them over (Thorpe et al. 2023, Bamboo, section 5: eager
-//! redundant forward, lazy redundant backward).
+//! Steps are pure functions, so each repetition gives the same bits. With redundant computation, an
+//! idle worker also runs forward steps of the next worker's lanes. It then has the stash that it
+//! needs if the next worker fails (Thorpe et al. 2023, Bamboo, section 5: eager redundant forward,
+//! lazy redundant backward).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,19 +26,20 @@ use crate::attempts::Progress;
 use crate::event::{Action, Reason};
 use crate::settings::{MAX_ATTEMPTS, Residence, Settings};
 
-/// Workers that hold stashes and sums.
+/// Workers that have stashes (rows for backward steps) and sums of gradients.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     residence: Residence,
-    /// For each stage, true if it computes gradients whose sums stay with workers.
+    /// True for each stage whose gradients stay in the sums of workers until the update.
     sums: Vec<bool>,
-    /// Forward stages with their chunks, for each lane of a replica.
+    /// Forward stages of each lane of a replica, with their chunks.
     forward: Vec<Vec<(u16, u16)>>,
     /// Workers that have the stash of each finished forward step.
     at: BTreeMap<Step, BTreeSet<usize>>,
-    /// Worker whose sums contain the gradients of each finished backward step.
+    /// Worker whose sums include the gradients of each finished backward step.
     summed: BTreeMap<Step, usize>,
-    /// Finished backward steps whose gradients no worker has.
+    /// Finished backward steps whose gradients no worker has. They must run again before the
+    /// update.
     owed: BTreeSet<Step>,
 }
 
@@ -63,19 +65,19 @@ impl Held {
         self.updated();
     }
 
-    /// Removes all sums, which an update has read.
+    /// Removes all sums of gradients, after an update has read them.
     pub(super) fn updated(&mut self) {
         self.summed.clear();
         self.owed.clear();
     }
 
-    /// Returns whether a step's gradients stay with its worker.
+    /// Returns true if a step's gradients stay in the sums of its worker.
     fn is_summed(&self, step: Step) -> bool {
         self.sums.get(step.stage.index()) == Some(&true)
     }
 
-    /// Records the worker that has a step's gradients in its sums. If `place` is `None`, the step
-    /// is owed.
+    /// Records the worker whose sums include a step's gradients. If `place` is `None`, no worker
+    /// has them, and the step is owed.
     fn sum(&mut self, role: Role, step: Step, place: Option<usize>) {
         if !self.is_summed(step) {
             return;
@@ -95,7 +97,8 @@ impl Held {
         }
     }
 
-    /// Returns the forward steps of a step's visit.
+    /// Returns the forward steps of the visit that a step belongs to. A visit is all steps of one
+    /// interval in one chunk of a lane.
     fn stashes(&self, role: Role, like: Step) -> Vec<Step> {
         let stages = self.forward.get(usize::from(role.lane)).into_iter().flatten();
         let stages = stages.filter(|(_, chunk)| *chunk == role.chunk);
@@ -120,27 +123,28 @@ impl Held {
         }
     }
 
-    /// Removes a worker's stashes.
+    /// Removes the stashes of a worker that no longer has them.
     pub(super) fn forgot(&mut self, place: usize) {
         for places in self.at.values_mut() {
             places.remove(&place);
         }
     }
 
-    /// Removes a worker. Returns the steps whose gradients it had in its sums.
+    /// Removes a failed worker. Returns the steps whose gradients were in its sums.
     pub(super) fn lost(&mut self, place: usize) -> Vec<Step> {
         self.forgot(place);
         self.summed.iter().filter(|(_, at)| **at == place).map(|(step, _)| *step).collect()
     }
 
-    /// Returns the first finished forward step of an interval on a lane whose stash a worker lacks.
+    /// Returns the first finished forward step of an interval on a lane whose stash a worker does
+    /// not have.
     fn missing(&self, lane: usize, place: usize, like: Step) -> Option<Step> {
         let steps = self.forward.get(lane)?.iter().map(|&(stage, _)| Step { stage: StageId(stage), ..like });
         let is_missing = |step: &Step| self.at.get(step).is_some_and(|places| !places.contains(&place));
         steps.into_iter().find(is_missing)
     }
 
-    /// Returns the forward step that a worker has to run again before a backward step.
+    /// Returns the forward step that a worker has to run again before it can run a backward step.
     pub(super) fn wanted(&self, lane: usize, place: usize, step: Step) -> Option<Step> {
         match self.residence {
             Residence::Host => None,
@@ -150,7 +154,7 @@ impl Held {
 }
 
 impl Lanes {
-    /// Records the worker that has a step's gradients in its sums, or that none has.
+    /// Records the worker whose sums include a step's gradients, or that no worker has them.
     pub(super) fn sum(&mut self, step: Step, place: Option<usize>) {
         let role = self.policy.role(step.stage);
         self.held.sum(role, step, place);
@@ -160,20 +164,21 @@ impl Lanes {
         }
     }
 
-    /// Returns whether a worker has, or will have, sums of a lane that no update has read.
+    /// Returns true if a worker has, or will have, sums of a lane that no update has read.
     pub(super) fn is_summing(&self, number: usize, place: usize) -> bool {
         let summed = self.held.summed.iter().filter(|(_, at)| **at == place).map(|(step, _)| *step);
         let doing = self.doing[place].iter().map(|key| key.step()).filter(|step| self.held.is_summed(*step));
         summed.chain(doing).any(|step| self.policy.lane(step) == number)
     }
 
-    /// Returns the first step that a worker owes.
+    /// Returns the first step that a worker has to run again before the update.
     pub(super) fn owed(&self, place: usize) -> Option<Step> {
         let own = |step: &&Step| self.homes[place].contains(&self.policy.lane(**step));
         self.held.owed.iter().find(own).copied()
     }
 
-    /// Returns a forward step of the next worker's lanes for an idle worker.
+    /// Returns a forward step of the next worker's lanes that an idle worker can run (redundant
+    /// computation).
     fn shadow(&self, place: usize) -> Option<Step> {
         let count = self.alive.len();
         let next = (1..count).map(|by| (place + by) % count).find(|&at| self.alive[at])?;
@@ -196,7 +201,7 @@ impl Lanes {
 }
 
 impl Engine {
-    /// Launches a finished step again, because its rows are lost.
+    /// Launches another attempt at a finished step whose rows are lost.
     pub(super) fn again(&mut self, step: Step) -> Option<Attempt> {
         let attempt = self.launch_again(step)?;
         self.counters.again += 1;
@@ -204,7 +209,7 @@ impl Engine {
     }
 
     /// Launches another attempt at a finished step. Returns `None` if the step has had the maximum
-    /// number.
+    /// number of attempts.
     fn launch_again(&mut self, step: Step) -> Option<Attempt> {
         let at = self.place(step.stage.index(), step.interval.0);
         let attempts = &mut self.steps[at].attempts;
@@ -216,7 +221,7 @@ impl Engine {
         Some(attempt)
     }
 
-    /// Submits redundant forward steps to idle workers.
+    /// Submits forward steps of the next worker's lanes to idle workers (redundant computation).
     pub(super) fn hand_out_shadows(&mut self, lanes: &mut Lanes) {
         if lanes.held.residence != Residence::Shadowed {
             return;
@@ -254,12 +259,12 @@ impl Engine {
         }
     }
 
-    /// Returns whether a step is owed.
+    /// Returns true if any step has to run again before the update.
     pub(in super::super) fn owes(&self) -> bool {
         self.lanes.as_ref().is_some_and(|lanes| !lanes.held.owed.is_empty())
     }
 
-    /// Continues with the update once no step is owed.
+    /// Continues with the update after the last owed step has run.
     fn paid(&mut self) {
         match self.track {
             _ if self.owes() => {}
@@ -275,7 +280,7 @@ impl Engine {
         self.finish(Reason::Failed { key: key(step, attempt), retryable: true });
     }
 
-    /// Records the worker that holds what a step leaves: its stash, or its gradients.
+    /// Records the worker that has the results of a step: its stash, or its gradients.
     pub(in super::super) fn held_at(&mut self, step: Step, place: Option<usize>) {
         let done = self.steps[self.place(step.stage.index(), step.interval.0)].attempts.progress();
         let Some(lanes) = self.lanes.as_mut().filter(|_| done == Progress::Running) else { return };
