@@ -1,34 +1,39 @@
-//! The functions' service: environments that are kept warm, the account's limits, refusals.
+//! Simulated service that runs functions: warm environments, limits of the account, and throttled
+//! requests.
 
-/// Properties of the service. Sources: AWS's published limits (listed in `docs/explanation/simulation.md`);
-/// latencies are estimates in the range of published measurements.
+/// Properties of the service that runs functions. Sources: AWS's published limits, which
+/// `docs/explanation/simulation.md` lists. Latencies are estimates in the range of published
+/// measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cloud {
-    /// Invocations that the account may run at once.
+    /// Maximum number of concurrent invocations of the account.
     pub concurrency: u32,
-    /// New environments that may be made at once...
+    /// Number of new environments that can be started immediately.
     pub burst: u32,
-    /// ...and how many more come every ten seconds, up to `burst`.
+    /// Number of further new environments every ten seconds. The sum of unused ones is at most
+    /// `burst`.
     pub burst_per_10_s: u32,
-    /// From a request to a warm function's start, and from its end to the answer: once an invocation, us.
+    /// Time from a request to the start of a warm function, and from its end to the answer, in
+    /// microseconds. It counts once per invocation.
     pub latency_us: u64,
     /// Time of a cold start before billing begins, in microseconds.
     pub cold_us: u64,
     /// Billed time of a cold start (initialisation), in microseconds.
     pub init_us: u64,
-    /// Time for which an idle environment is kept, in microseconds.
+    /// Time after which an idle environment is removed, in microseconds.
     pub keep_us: u64,
-    /// Largest request and reply, bytes, after base64.
+    /// Maximum size of a request or reply after base64 encoding, in bytes.
     pub payload_bytes: u64,
-    /// One function alone, Mbit/s.
+    /// Network bandwidth of a single function, in Mbit/s.
     pub alone_mbits: f64,
-    /// Each of a hundred on one host, Mbit/s.
+    /// Network bandwidth of each of a hundred functions that exchange data with one host, in
+    /// Mbit/s.
     pub hundred_mbits: f64,
-    /// Time to the first byte of a request to the object store, in microseconds.
+    /// Time until the first byte of a request to the object store, in microseconds.
     pub store_us: u64,
-    /// A function's time limit, us.
+    /// Time limit of a function, in microseconds.
     pub time_limit_us: u64,
-    /// The executor gives up an invocation that was not answered for so long, us.
+    /// Time after which the executor gives up an unanswered invocation, in microseconds.
     pub give_up_us: u64,
 }
 
@@ -54,8 +59,8 @@ impl From<&eciton_recipe::Preset> for Cloud {
 }
 
 impl Default for Cloud {
-    /// The default preset of `infra/cloud.toml`, which a test compares, for reproductions of published systems.
-    /// An invocation that is not answered is given up after 60 s.
+    /// Returns the default preset of `infra/cloud.toml`, with which a test compares it, for
+    /// reproductions of published systems. An unanswered invocation is given up after 60 s.
     fn default() -> Self {
         Self {
             concurrency: 1000,
@@ -75,14 +80,14 @@ impl Default for Cloud {
     }
 }
 
-/// Environments.
+/// Function environments of the simulated service.
 #[derive(Debug)]
 pub(crate) struct Environments {
     cloud: Cloud,
-    /// Times since which environments are idle. The newest is last, and is used first.
+    /// Times since which environments are idle. The newest is last, and is reused first.
     idle: Vec<u64>,
     running: u32,
-    /// Millionths of environments that may be made now.
+    /// Number of environments that can be started now, in millionths.
     allowance: u64,
     at_us: u64,
     pub(crate) most_running: u32,
@@ -97,7 +102,8 @@ impl Environments {
         Self { cloud, idle, running: 0, allowance, at_us: 0, most_running: 0, cold_starts: 0, throttled: 0 }
     }
 
-    /// An invocation arrives: whether it starts cold; `None`: it is refused (429).
+    /// Starts an invocation. Returns true if it starts cold, and `None` if it is throttled (status
+    /// 429).
     pub(crate) fn start(&mut self, now_us: u64) -> Option<bool> {
         let full = u64::from(self.cloud.burst) * 1_000_000;
         let gained = (now_us - self.at_us).saturating_mul(u64::from(self.cloud.burst_per_10_s)) / 10;
@@ -129,7 +135,7 @@ impl Environments {
         Some(!warm)
     }
 
-    /// An invocation is over; its environment lives on unless it crashed.
+    /// Ends an invocation. Its environment stays unless it crashed.
     pub(crate) fn end(&mut self, now_us: u64, lives: bool) {
         self.running = self.running.saturating_sub(1);
         if lives {

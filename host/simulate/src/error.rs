@@ -1,4 +1,4 @@
-//! Why a simulation cannot be made, or came to no end.
+//! Errors of simulations: settings that are refused, and runs that fail.
 
 use eciton_types::{StageId, TaskKey};
 
@@ -6,68 +6,69 @@ use eciton_types::{StageId, TaskKey};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A setting out of range.
+    /// A setting is out of range.
     #[error("{what}: found {found}, expected {allowed}")]
     Setting {
-        /// The setting, with its unit.
+        /// Name of the setting, with its unit.
         what: &'static str,
-        /// Its value.
+        /// Value that was found.
         found: String,
-        /// The values allowed.
+        /// Description of the allowed values.
         allowed: String,
     },
-    /// A task that a function of this size cannot hold.
+    /// A task does not fit into the memory of a function.
     #[error(
         "a task of stage {stage} takes {needs_mb} MB in a function, which has {memory_mb}: choose more intervals or memory"
     )]
     Memory {
-        /// The stage.
+        /// Stage of the task.
         stage: StageId,
-        /// Its rows and weights, in and out, and what runs them, MB.
+        /// Memory that the task needs, in MB: its input and output rows, its weights, and the
+        /// runtime.
         needs_mb: u64,
-        /// The function's, MB.
+        /// Memory of the function, in MB.
         memory_mb: u32,
     },
-    /// The run ended because a task could not be done.
+    /// The simulated run ended because a task failed.
     #[error(
         "the simulated run failed after {seconds:.1} s: {key} failed {attempts} times ({throttled} requests were throttled in total)"
     )]
     Failed {
         /// Simulated time, in seconds.
         seconds: f64,
-        /// The attempt that decided it.
+        /// Key of the attempt whose failure ended the run.
         key: TaskKey,
-        /// Attempts at it.
+        /// Number of attempts at the task.
         attempts: u32,
-        /// Requests refused, of the whole run.
+        /// Number of requests that were throttled in the whole run.
         throttled: u64,
     },
-    /// Nothing is under way and the run is not over: a defect, or an answer lost without a deadline.
+    /// Nothing is in flight and the run has not ended. The cause is a defect, or an answer that was
+    /// lost without a deadline.
     #[error("the simulated run stalled after {seconds:.1} s; it waits for {waits_for}")]
     Stalled {
         /// Simulated time, in seconds.
         seconds: f64,
-        /// The reason.
+        /// Description of the events that the run waits for.
         waits_for: String,
     },
-    /// Figures that do not come together.
+    /// The search for fitted parameters did not converge.
     #[error(
         "the fit on {what} is still {percent:.2} % off after {steps} steps; check the price list's machines and functions",
         percent = .off * 100.0
     )]
     Fit {
-        /// The limit.
+        /// Name of the published result to which the parameters were fitted.
         what: &'static str,
-        /// The largest share by which a figure is off.
+        /// Largest relative error of a fitted value, as a share.
         off: f64,
-        /// Steps of the search.
+        /// Number of steps of the search.
         steps: u32,
     },
-    /// Refused settings, a model, profile or price list that is not valid, or a plan that does not
-    /// fit.
+    /// Settings were refused, a model, profile or price list is not valid, or no plan fits.
     #[error(transparent)]
     Plan(#[from] eciton_planner::Error),
-    /// The engine's settings.
+    /// The engine refused its settings.
     #[error(transparent)]
     Engine(#[from] eciton_engine::Error),
 }

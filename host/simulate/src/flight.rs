@@ -1,60 +1,61 @@
-//! An invocation under way, from the slot that it takes to the answer.
+//! Flight: an invocation of a function, from the slot that it takes to its answer.
 
 use eciton_types::TaskKey;
 
 use crate::random::{Purpose, unit};
 use crate::settings::Faults;
 
-/// Phase of a flight at a shared resource.
+/// Phase of a flight (an invocation in flight), at a shared resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Its request is being made, or is on the way.
+    /// The request is created, or is in transit.
     Request,
-    /// Runs in the function.
+    /// The function computes.
     Running,
-    /// The function reads from the host.
+    /// The function reads data from the host.
     Reading,
-    /// The function writes to the host.
+    /// The function writes data to the host.
     Writing,
-    /// Its answer is on the way, or being taken apart.
+    /// The answer is in transit, or the host decodes it.
     Answer,
 }
 
-/// A timer of a flight.
+/// Timer of a flight, which is an invocation in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
-    /// The service hears of it.
+    /// The service receives the request.
     Request,
     /// The function starts.
     Start,
-    /// A connection to the host is there.
+    /// The connection to the host is established.
     Connected,
     /// The function has computed, and answers the host.
     Computed,
-    /// The function is done.
+    /// The function has ended.
     End,
-    /// The function dies.
+    /// The function crashes.
     Die,
     /// The answer is ready to be read.
     Reply,
-    /// The executor gives up.
+    /// The executor gives up the invocation.
     GiveUp,
 }
 
-/// Faults of an attempt, which do not depend on when it runs.
+/// Faults of an attempt. They do not depend on the time at which it runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fate {
     pub straggles: bool,
-    /// At this share of its time.
+    /// Share of its time at which the function crashes. `None` if it does not crash.
     pub crashes_at: Option<f64>,
     pub lost: bool,
     /// Time after the first answer at which a duplicate arrives, in microseconds.
     pub doubled_after_us: Option<u64>,
-    /// From 0 to 1.
+    /// Random share by which work takes longer, from 0 to 1, before it is multiplied by the
+    /// setting.
     pub jitter: f64,
 }
 
-/// An attempt's key as numbers.
+/// Returns the numbers of an attempt's key, as key of random numbers.
 pub(crate) fn parts(key: TaskKey) -> [u64; 4] {
     [key.round.0.into(), key.stage.0.into(), key.interval.0.into(), key.attempt.0.into()]
 }
@@ -74,7 +75,7 @@ impl Fate {
     }
 }
 
-/// The flight.
+/// Flight: an invocation of a function, from the slot that it takes to its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flight {
     pub key: TaskKey,
@@ -82,11 +83,11 @@ pub(crate) struct Flight {
     pub begun_us: u64,
     pub started_us: u64,
     pub phase: Phase,
-    /// True if its rows go, or come, through the object store.
+    /// True if the flight's rows are sent through the object store.
     pub in_store: bool,
     pub out_store: bool,
     pub fate: Fate,
-    /// Requests that were throttled.
+    /// Number of requests for this flight that were throttled.
     pub throttled: u32,
     pub cold: bool,
 }

@@ -1,4 +1,4 @@
-//! A host: cores, what waits for them, and invocations under way.
+//! Simulated host: its cores, the jobs that wait for them, and its invocations in flight.
 
 use std::collections::BTreeSet;
 
@@ -6,34 +6,34 @@ use eciton_types::TaskKey;
 
 use crate::link::Link;
 
-/// Job of a core. Jobs are ordered as steps are: by epoch, then stage (forward before backward),
-/// then interval.
+/// Job of a core. Jobs are ordered like steps: by epoch, then by stage (forward before backward),
+/// then by interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Job {
     pub key: TaskKey,
     pub kind: JobKind,
-    /// Index of the flight that the job belongs to.
+    /// Index of the flight (invocation) that the job belongs to.
     pub flight: u32,
 }
 
-/// Kinds of jobs; at one step what ends it comes first.
+/// Kinds of jobs. For one step, the job that ends the step comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum JobKind {
-    /// Takes an answer apart.
+    /// Decodes an answer of a function.
     Receive,
     Gather,
-    /// A tensor step.
+    /// Runs a tensor step.
     Tensor,
-    /// Makes a request.
+    /// Creates a request to a function.
     Send,
 }
 
-/// Limit of invocations in flight. It decreases by one after each throttled invocation, and
-/// increases by one after as many unthrottled ones as the limit (as in `eciton-exec`'s remote
-/// pool).
+/// Limit of invocations in flight. It decreases by one after each throttled invocation. After a
+/// number of unthrottled invocations that equals the limit, it increases by one (like in
+/// `eciton-exec`'s remote pool).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
-    /// Number by which the limit is lowered.
+    /// Number by which the limit is currently lowered.
     less: u32,
     calm: u32,
 }
@@ -59,20 +59,21 @@ impl Pace {
     }
 }
 
-/// A host. Jobs and tasks that wait are bounded by the steps of an epoch times the attempts at each.
+/// Simulated host. The number of waiting jobs and tasks is at most the steps of an epoch times the
+/// attempts at each.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub free_cores: u32,
     /// Jobs that only cores of this host can run.
     pub jobs: BTreeSet<Job>,
-    /// Tensor tasks that wait for whoever comes first.
+    /// Tensor tasks that wait for a core or a function, whichever is free first.
     pub tasks: BTreeSet<TaskKey>,
     pub in_flight: u32,
-    /// Invocations that may be under way.
+    /// Maximum number of invocations in flight.
     pub limit: u32,
     pub pace: Pace,
     pub link: Link,
-    /// Time at which the network to other hosts is free.
+    /// Time at which the network to other hosts is free again, in microseconds.
     pub network_free_us: u64,
     pub busy_us: u64,
 }
@@ -92,8 +93,8 @@ impl Host {
         }
     }
 
-    /// Returns the next job of a free core. If there are functions, jobs that only the core can run
-    /// come first.
+    /// Returns the next job of a free core. If there are functions (`shared`), jobs that only the
+    /// core can run come first.
     pub(crate) fn next_job(&mut self, shared: bool) -> Option<Job> {
         let local = self.limit == 0 || shared;
         let task = self.tasks.first().copied().filter(|_| local);
@@ -114,7 +115,7 @@ impl Host {
         Some(Job { key, kind: JobKind::Tensor, flight: 0 })
     }
 
-    /// Returns the next task for a function, if one more may be in flight.
+    /// Returns the next task for a function, if one more invocation may be in flight.
     pub(crate) fn next_task(&mut self) -> Option<TaskKey> {
         if self.in_flight >= self.pace.allowed(self.limit) {
             return None;
@@ -122,7 +123,7 @@ impl Host {
         self.tasks.pop_first()
     }
 
-    /// Jobs and tasks that wait.
+    /// Returns the number of jobs and tasks that wait.
     pub(crate) fn waiting(&self) -> u64 {
         (self.jobs.len() + self.tasks.len()) as u64
     }

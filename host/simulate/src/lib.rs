@@ -1,13 +1,16 @@
-//! Training simulated: the real engine, in a seeded world of hosts, functions, networks and prices.
+//! Simulation of training: the real engine in a seeded world of hosts, functions, networks and
+//! prices.
 //!
-//! [`simulate`] runs a [`Shape`] (a graph's and a model's numbers, not the graph) with the same
-//! [`eciton_engine::Engine`] that trains, on a virtual clock. Steps take what a
-//! [`Profile`](eciton_program::Profile) says; functions start cold or warm, share the host's bandwidth, are
-//! throttled, straggle, crash, and lose or double answers as [`Settings`] say; the [`Report`] has times,
-//! [`Prices`](eciton_recipe::Prices) in dollars, and V = 1 / (T x C).
+//! [`simulate`] runs a [`Shape`] (sizes of a graph and a model, without the graph) with the same
+//! [`eciton_engine::Engine`] that trains, on a virtual clock. The times of steps come from a
+//! [`Profile`](eciton_program::Profile). According to the [`Settings`], functions start cold or
+//! warm, share the host's bandwidth, are throttled, straggle, crash, and lose or duplicate answers.
+//! The [`Report`] has times, costs in dollars by [`Prices`](eciton_recipe::Prices), and the value V
+//! = 1 / (T x C).
 //!
-//! Pure, as the engine is: the same input gives the same report, bit for bit. `docs/explanation/simulation.md` says
-//! what is modelled, by which formula, from which source, and what is left out.
+//! The simulation is pure, like the engine: the same input gives the same report, bit for bit.
+//! `docs/explanation/simulation.md` describes the model, with its formulas and sources, and the
+//! effects that it omits.
 
 mod cloud;
 mod error;

@@ -1,57 +1,61 @@
-//! A host's link to its functions: transfers that share it, each at the rate of the moment.
+//! Network link between a host and its functions. Transfers share the link, and all have the same
+//! rate at any time.
 //!
-//! Two points are known (Thorpe et al. 2021): a function alone sees some 800 Mbit/s, each of 100 on one
-//! host some 200. The curve between and beyond is ours: the sum of all saturates as `n / (n + k)` does,
+//! Two points are known (Thorpe et al. 2021): a single function gets about 800 Mbit/s, and each of
+//! 100 functions on one host about 200. The curve between and beyond these points is an assumption
+//! of this model: the total rate saturates like `n / (n + k)`,
 //!
 //! ```text
 //! r(n) = r(1) / (1 + (n - 1) / k),   k = 99 / (r(1) / r(100) - 1) = 33
 //! ```
 //!
-//! so that the sum tends to k r(1) = 26.4 Gbit/s, which is near the 25 Gbit/s of the machines that they
-//! used. No sum exceeds the machine's own network.
+//! so that the total tends to k r(1) = 26.4 Gbit/s, which is near the 25 Gbit/s of the machines in
+//! that paper. The total never exceeds the machine's own network bandwidth.
 //!
-//! All transfers under way have the same rate, so that one running total of bytes served to each tells
-//! when which is done: a beginning or an end costs O(log n).
+//! All transfers in flight have the same rate. One running total of the bytes served to each
+//! transfer therefore determines the end of every transfer. A start or an end of a transfer costs
+//! O(log n).
 
 use std::collections::BTreeSet;
 
-/// Rates, bytes a second.
+/// Rates of transfers, in bytes per second, as a function of their number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rates {
     alone: f64,
-    /// 1 / k.
+    /// Value 1 / k of the formula in the module documentation.
     slope: f64,
     whole: f64,
 }
 
 impl Rates {
-    /// From Mbit/s of one, of each of a hundred, and of all together.
+    /// Creates rates from the bandwidth of a single function, of each of a hundred functions, and
+    /// of the whole machine, in Mbit/s.
     pub(crate) fn new(alone_mbits: f64, hundred_mbits: f64, whole_mbits: f64) -> Self {
         let bytes = 1e6 / 8.0;
         let slope = (alone_mbits / hundred_mbits - 1.0).max(0.0) / 99.0;
         Self { alone: alone_mbits * bytes, slope, whole: whole_mbits * bytes }
     }
 
-    /// Returns the rate of each of `n` transfers.
+    /// Returns the rate of each of `n` concurrent transfers, in bytes per second.
     pub(crate) fn each(&self, n: usize) -> f64 {
         let n = n.max(1) as f64;
         (self.alone / (1.0 + (n - 1.0) * self.slope)).min(self.whole / n)
     }
 }
 
-/// The link.
+/// Network link between a host and its functions.
 #[derive(Debug)]
 pub(crate) struct Link {
     rates: Rates,
-    /// Bytes served to each transfer since the link was last idle.
+    /// Number of bytes served to each transfer since the link was last idle.
     served: f64,
     at_us: u64,
-    /// Active transfers by the total at which they end (the bits of a non-negative float, which
-    /// have its order).
+    /// Active transfers, by the value of `served` at which they end. The value is stored as the
+    /// bits of a non-negative float, which have the same order.
     active: BTreeSet<(u64, u32)>,
-    /// Counts beginnings and ends; tells a timer that it is out of date.
+    /// Number of starts and ends of transfers so far. A timer with an older number is obsolete.
     pub(crate) generation: u64,
-    /// The longest that transfers under way have been at once.
+    /// Maximum number of transfers that were in flight at the same time.
     pub(crate) most: usize,
 }
 
@@ -70,7 +74,7 @@ impl Link {
         self.at_us = now_us;
     }
 
-    /// A transfer of so many bytes begins.
+    /// Starts a transfer of `bytes` bytes.
     pub(crate) fn begin(&mut self, now_us: u64, bytes: f64, flight: u32) {
         self.advance(now_us);
         self.active.insert(((self.served + bytes).to_bits(), flight));
@@ -78,14 +82,16 @@ impl Link {
         self.generation += 1;
     }
 
-    /// Returns the time at which the next transfer ends if no other begins.
+    /// Returns the time at which the next transfer ends if no other transfer starts, in
+    /// microseconds.
     pub(crate) fn next_us(&self) -> Option<u64> {
         let (target, _) = self.active.first()?;
         let left = (f64::from_bits(*target) - self.served).max(0.0);
         Some(self.at_us + (left / self.rates.each(self.active.len()) * 1e6).ceil() as u64)
     }
 
-    /// Returns the transfers that have ended. A remainder of half a byte is a rounding error.
+    /// Removes the transfers that have ended, and adds their flights to `flights`. A remainder of
+    /// half a byte counts as a rounding error.
     pub(crate) fn done(&mut self, now_us: u64, flights: &mut Vec<u32>) {
         self.advance(now_us);
         while let Some(&(target, flight)) = self.active.first()
@@ -119,7 +125,7 @@ mod tests {
         assert!((small.each(100) * 8e-6 - 100.0).abs() < 1e-9, "10 Gbit/s among 100");
     }
 
-    /// Ends of transfers that begin at these times with these bytes.
+    /// Returns the end times of transfers that start at these times with these bytes.
     fn run(rates: Rates, begins: &[(u64, f64)]) -> Vec<u64> {
         let mut link = Link::new(rates);
         let mut ends = vec![0; begins.len()];

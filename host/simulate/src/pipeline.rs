@@ -1,12 +1,15 @@
-//! Pipelines in a simulated world: lanes of a real [`Engine`], links between them, places that are preempted.
+//! Simulated pipelines: lanes of a real [`Engine`], network links between workers, and workers that
+//! are preempted.
 //!
-//! A step of a lane takes its stage's seconds over its place's pace, at most a share longer at random, and
-//! begins when the rows that it reads have come: a boundary takes its bytes over the link. Places are lost one
-//! by one (exponential times) and in bursts of a zone, and are there again after a while. The engine does
-//! what it does in a run: lanes move to the place before, rows that went are computed once more, shadows
-//! hold a neighbour's.
+//! A lane is a worker's share of the pipeline. A step of a lane takes its stage's time divided by
+//! its worker's pace, with random jitter. It begins when the rows that it reads have arrived: rows
+//! between stages take their bytes over the link. Workers fail one by one (at exponentially
+//! distributed times) and in bursts of a zone, and are replaced after some time. The engine behaves
+//! like in a real run. Lanes of a failed worker move to the worker before it, lost rows are
+//! recomputed, and with redundant computation a worker also has rows of the next one.
 //!
-//! Beside it, the same trace by checkpoints: each loss costs a restart and all rounds since the last one.
+//! For comparison, the same trace of failures is evaluated for training with checkpoints: each
+//! failure costs a restart and all rounds since the last checkpoint.
 
 mod planned;
 mod program;
@@ -20,107 +23,112 @@ use crate::error::Error;
 
 pub use trace::{Preemption, checkpointed};
 
-/// A stage of a pipeline, on one micro-batch.
+/// Stage of a simulated pipeline, with its costs for one micro-batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
-    /// Seconds forward.
+    /// Forward time of a micro-batch, in seconds.
     pub forward: f64,
-    /// Seconds back.
+    /// Backward time of a micro-batch, in seconds.
     pub backward: f64,
-    /// The stages that it reads, each before it, and bytes of their rows; as many go back.
+    /// Stages that the stage reads, each earlier in the list, with the bytes of their rows. The
+    /// gradients that return have the same size.
     pub reads: Vec<(u16, f64)>,
-    /// Bytes of its weights; as many are its gradient.
+    /// Size of the stage's weights, in bytes. Their gradient has the same size.
     pub weights: f64,
 }
 
-/// A pipeline and how it runs.
+/// Simulated pipeline: its stages, lanes, micro-batches and schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pipeline {
-    /// In topological order; stage k is on lane k mod the number of lanes of a replica.
+    /// Stages in topological order. Stage k is on lane k mod the number of lanes of a replica.
     pub stages: Vec<Stage>,
-    /// Stages of a lane.
+    /// Number of stages on each lane.
     pub chunks: u32,
-    /// Replicas.
+    /// Number of replicas of the pipeline.
     pub width: u32,
-    /// Micro-batches of an update, of all replicas together.
+    /// Number of micro-batches per update, over all replicas.
     pub micro: u32,
-    /// Rows of an update.
+    /// Number of rows per update.
     pub rows: u32,
     /// Order in which a lane runs its steps.
     pub order: Order,
     /// Versions of the weights that rounds read.
     pub weights: WeightVersions,
-    /// Seconds of an update of the weights, in which no lane waits but of the next round.
+    /// Time of an update of the weights, in seconds. Only lanes of the next round wait for it.
     pub update: f64,
-    /// Holder of the stashes of forward steps.
+    /// Location of the rows that forward steps stash for backward steps.
     pub residence: Residence,
 }
 
-/// Owner of boundary rows and weights, which decides on the links that they use.
+/// Owner of the weights and of the rows between stages, which determines the links that they use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Owner {
-    /// The places: a boundary goes from place to place, and a stage's weights, moments and versions stay
-    /// where the stage runs.
+    /// The workers own them. Rows between stages are sent from worker to worker. A stage's weights,
+    /// moments and versions stay on the worker that runs the stage.
     Worker,
-    /// The host: boundaries go up to it and down to their readers, gradients go up and weights down once an
-    /// update, all over one link of so many bytes a second each way, one after the other.
+    /// The host owns them. Rows are sent to the host and from there to their readers. Gradients are
+    /// sent to the host, and weights from the host, once per update. All of these use one link with
+    /// this number of bytes per second in each direction, one transfer after another.
     Host(f64),
 }
 
-/// Places and what they cost.
+/// Workers of a simulated pipeline, with their network, speed, price and failures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Places {
-    /// Bytes a second of a place's own link.
+    /// Network bandwidth of each worker, in bytes per second.
     pub link: f64,
-    /// Owner of the weights and boundary rows.
+    /// Owner of the weights and of the rows between stages.
     pub owner: Owner,
-    /// Relative speed of each worker, repeated cyclically. If empty, all are 1.
+    /// Relative speed of each worker. If the list is shorter than the number of workers, it is
+    /// repeated. If empty, all speeds are 1.
     pub paces: Vec<f64>,
-    /// Dollars of a place an hour that it is there.
+    /// Price of a worker per hour in which it is available, in USD.
     pub usd_hour: f64,
-    /// The largest share that a step takes longer.
+    /// Maximum share by which a step takes longer, at random.
     pub jitter: f64,
-    /// Preemption of workers.
+    /// Rates of preemption and failure of workers.
     pub preemption: Preemption,
-    /// Losses that are known: seconds from the start, and the place. Such a place is back as others are.
+    /// Failures at known times, as pairs of seconds from the start and worker. Such a worker is
+    /// replaced like others.
     pub trace: Vec<(f64, u32)>,
 }
 
 /// Result of a simulated pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct PipelineReport {
-    /// Simulated seconds.
+    /// Simulated time, in seconds.
     pub seconds: f64,
-    /// Rounds that were over.
+    /// Number of rounds (updates) that have finished.
     pub rounds: u32,
-    /// Rows a second.
+    /// Number of rows processed per second.
     pub rows_per_s: f64,
-    /// Dollars of all places while they were there.
+    /// Price of all workers for the time in which they were available, in USD.
     pub usd: f64,
-    /// Places lost.
+    /// Number of failures of workers.
     pub losses: u64,
-    /// Places that were there, on average.
+    /// Average number of available workers.
     pub places: f64,
-    /// The share of that time in which a place did nothing.
+    /// Share of the workers' available time in which they were idle.
     pub idle: f64,
     /// Steps that were in flight at a worker when it failed.
     pub retries: u64,
-    /// Steps that were done again for the rows that a failed worker had kept.
+    /// Number of steps that were run again because the worker with their rows failed.
     pub again: u64,
 }
 
 impl Pipeline {
-    /// Runs it for so many simulated seconds.
+    /// Runs the pipeline for a number of simulated seconds.
     ///
     /// # Errors
-    /// [`Error::Setting`] for no stage, no micro-batch, a figure out of range; those of the engine;
-    /// [`Error::Failed`] for a step that was lost more often than attempts are counted.
+    /// Returns [`Error::Setting`] if there is no stage or no micro-batch, or if a value is out of
+    /// range. Returns [`Error::Failed`] if workers failed during a step more often than the maximum
+    /// number of attempts. Also returns the errors of the engine.
     pub fn run(&self, places: &Places, seconds: f64, seed: u64) -> Result<PipelineReport, Error> {
         self.check(places, seconds)?;
         world::World::new(self, places, seed)?.run(seconds)
     }
 
-    /// Its lanes.
+    /// Returns the lanes of the pipeline.
     fn lanes(&self) -> Lanes {
         let (width, order) = (self.width, self.order);
         let depth = self.stages.len() as u32 / self.chunks.max(1);

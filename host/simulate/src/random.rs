@@ -1,5 +1,5 @@
-//! Random numbers by what they are for: a function of the seed and a key, never of the order in which
-//! they are asked for, so that a change of schedule changes no fate.
+//! Random numbers by purpose. Each number is a function of the seed and a key, and not of the order
+//! of calls. A change of the schedule therefore changes no fault.
 
 /// Purpose of a random number.
 #[derive(Clone, Copy, Debug)]
@@ -18,14 +18,14 @@ pub(crate) enum Purpose {
     BurstPlace,
 }
 
-/// SplitMix64's finaliser.
+/// Finaliser of SplitMix64, which mixes the bits of a number.
 const fn mix(value: u64) -> u64 {
     let z = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
 
-/// In [0, 1), 53 bits.
+/// Returns a random number in [0, 1) with 53 bits.
 pub(crate) fn unit(seed: u64, purpose: Purpose, key: &[u64]) -> f64 {
     let start = mix(seed ^ (purpose as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let bits = key.iter().fold(start, |sum, &part| {

@@ -2,120 +2,122 @@
 
 use serde::Serialize;
 
-/// A simulated run. Times are simulated seconds, from the start to the last epoch's end.
+/// Report of a simulated run. Times are simulated seconds, from the start to the end of the last
+/// epoch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// The whole run.
+    /// Time of the whole run, in seconds.
     pub seconds: f64,
-    /// From each epoch's end to the next's.
+    /// Time of each epoch, from the end of the previous epoch to its own end, in seconds.
     pub epoch_seconds: Vec<f64>,
-    /// Cost.
+    /// Cost of the run, by item.
     pub usd: Dollars,
-    /// V = 1 / (T x C), T in seconds and C in dollars; 0 if it cost nothing.
+    /// Value V = 1 / (T x C), with T in seconds and C in USD. It is 0 if the run cost nothing.
     pub value: f64,
-    /// Functions under way, of those allowed.
+    /// Average share of the allowed functions that were in flight.
     pub functions_busy: f64,
-    /// The hosts' cores at work.
+    /// Share of the time in which the hosts' cores were busy.
     pub hosts_busy: f64,
-    /// Tasks done by the hosts' cores.
+    /// Number of tasks that the hosts' cores ran.
     pub local_tasks: u64,
-    /// Functions, as charged.
+    /// Counts of functions, as they are charged.
     pub functions: FunctionCounts,
-    /// Bytes moved.
+    /// Numbers of bytes that were sent.
     pub bytes: Bytes,
-    /// Rows of other intervals that asynchronous gathers read: how many intervals' at each age in epochs.
+    /// Number of intervals whose rows asynchronous gathers read, by age of the rows in epochs. A
+    /// gather's own interval is not counted.
     pub ages: Vec<u64>,
-    /// Counts of the engine.
+    /// Counters of the engine.
     pub engine: EngineCounts,
     /// Decisions of the autotuner, in order. Empty without an autotuner.
     pub decisions: Vec<Chosen>,
-    /// Things that happened in the world.
+    /// Number of events in the simulated world.
     pub events: u64,
 }
 
-/// Dollars by item.
+/// Cost in USD, by item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Dollars {
-    /// Functions' time.
+    /// Cost of the functions' time.
     pub functions: f64,
-    /// Their invocations.
+    /// Cost of the functions' invocations.
     pub requests: f64,
-    /// Requests to the object store.
+    /// Cost of requests to the object store.
     pub store: f64,
-    /// Hosts.
+    /// Cost of the hosts.
     pub hosts: f64,
-    /// All.
+    /// Total cost.
     pub total: f64,
 }
 
-/// Functions, as charged.
+/// Counts of functions, as they are charged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct FunctionCounts {
-    /// Invocations that ran.
+    /// Number of invocations that ran.
     pub invocations: u64,
     /// Number of these that were cold starts.
     pub cold_starts: u64,
-    /// Requests refused.
+    /// Number of requests that were throttled.
     pub throttled: u64,
-    /// Milliseconds billed.
+    /// Charged time, in milliseconds.
     pub billed_ms: u64,
-    /// GiB-seconds billed.
+    /// Product of memory size and charged time, in GiB-seconds.
     pub gb_seconds: f64,
-    /// Most that ran at once.
+    /// Maximum number of functions that ran at the same time.
     pub most_running: u32,
-    /// Most that were under way at once, waits and transfers included.
+    /// Maximum number of invocations in flight at the same time, including waits and transfers.
     pub most_in_flight: u32,
-    /// Objects written and read.
+    /// Number of objects that were written to the object store.
     pub store_writes: u64,
-    /// Objects read.
+    /// Number of objects that were read from the object store.
     pub store_reads: u64,
 }
 
-/// Bytes moved.
+/// Numbers of bytes that were sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Bytes {
-    /// Over the hosts' links to functions.
+    /// Bytes from hosts to functions.
     pub to_functions: u64,
-    /// Over the hosts' links from functions.
+    /// Bytes from functions to hosts.
     pub from_functions: u64,
-    /// Between functions and the object store.
+    /// Bytes between functions and the object store.
     pub store: u64,
-    /// From host to host: rows and weights.
+    /// Bytes of rows and weights from host to host.
     pub between_hosts: u64,
 }
 
-/// Counts of the engine (`eciton_engine::Counters`).
+/// Counters of the engine (`eciton_engine::Counters`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EngineCounts {
-    /// Events taken.
+    /// Number of events that the engine processed.
     pub events: u64,
-    /// Tensor tasks.
+    /// Number of tensor tasks.
     pub tasks: u64,
-    /// Gathers.
+    /// Number of gathers.
     pub gathers: u64,
-    /// Answers committed: as many as tasks.
+    /// Number of committed answers, which is one per task.
     pub committed: u64,
-    /// Attempts after failures.
+    /// Number of attempts that were ordered after failures.
     pub retries: u64,
-    /// Attempts after deadlines.
+    /// Number of attempts that were ordered after deadlines.
     pub relaunches: u64,
-    /// Attempts that failed.
+    /// Number of attempts that failed.
     pub failures: u64,
-    /// Answers to steps that another attempt had done.
+    /// Number of answers to steps that another attempt had finished.
     pub duplicates: u64,
-    /// Answers after their epoch.
+    /// Number of answers after the end of their epoch.
     pub late: u64,
 }
 
-/// A decision of the autotuner.
+/// Decision of the autotuner in a simulated run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Chosen {
-    /// Time, in seconds.
+    /// Time of the decision, in seconds.
     pub seconds: f64,
-    /// Functions so far.
+    /// Number of functions before the decision.
     pub from: u32,
-    /// Functions from then on.
+    /// Number of functions after the decision.
     pub to: u32,
-    /// Why.
+    /// Reason for the decision, as text.
     pub why: String,
 }

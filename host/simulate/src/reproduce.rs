@@ -1,5 +1,6 @@
-//! Tables of published systems, run again in the simulated world: what was published, what is fitted on
-//! one row of it, what the simulation predicts of the others, and by how much it errs.
+//! Reproductions of published systems in the simulated world. Each has the published result, the
+//! parameters that are fitted to a part of it, the simulated result for the other parts, and the
+//! error.
 
 pub mod dorylus;
 pub mod pipelines;

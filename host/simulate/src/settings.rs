@@ -8,73 +8,75 @@ use serde::Serialize;
 use crate::cloud::Cloud;
 use crate::error::Error;
 
-/// Most hosts.
+/// Maximum number of hosts.
 pub const MAX_HOSTS: u32 = 1024;
-/// Most functions at once.
+/// Maximum number of concurrent functions.
 pub const MAX_FUNCTIONS: u32 = 100_000;
-/// Most epochs.
+/// Maximum number of epochs.
 pub const MAX_EPOCHS: u32 = 1_000_000;
-/// Memory of a function with one whole vCPU, MB; its processor's time is proportional.
+/// Memory size of a function with one whole vCPU, in MB. Processor time is proportional to the
+/// memory size.
 pub const VCPU_MB: u32 = 1769;
 
-/// Everything but shape, profile and prices.
+/// Settings of a simulation: everything except shape, profile and prices.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Random seed.
     pub seed: u64,
-    /// Epochs.
+    /// Number of epochs.
     pub epochs: u32,
-    /// Intervals of the whole graph: as many rows and edges each, each on one host.
+    /// Number of intervals of the whole graph. Each has the same number of rows and edges, and is
+    /// on one host.
     pub intervals: u32,
     /// Mode of the pipeline, which decides what steps wait for.
     pub pipeline: Pipeline,
     /// Deadlines after which attempts are relaunched.
     pub deadlines: Option<Deadlines>,
-    /// Attempts at a task.
+    /// Maximum number of attempts at a task.
     pub attempts: u32,
-    /// The hosts.
+    /// Hosts of the simulated run.
     pub hosts: Hosts,
-    /// The functions.
+    /// Functions of the simulated run.
     pub functions: Functions,
-    /// Their service.
+    /// Properties of the service that runs the functions.
     pub cloud: Cloud,
-    /// Faults of invocations.
+    /// Chances of faults of invocations.
     pub faults: Faults,
-    /// Every duration of work is this share longer at most, at random.
+    /// Maximum share by which each piece of work takes longer, at random.
     pub jitter: f64,
 }
 
-/// Hosts, all alike.
+/// Hosts of a simulated run, which are all equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hosts {
-    /// Number of hosts. All have equally many intervals.
+    /// Number of hosts. All have the same number of intervals.
     pub count: u32,
-    /// Cores of each that do steps.
+    /// Number of cores of each host that run steps.
     pub cores: u32,
-    /// Network of each, Mbit/s.
+    /// Network bandwidth of each host, in Mbit/s.
     pub mbits: f64,
-    /// An hour of each, USD.
+    /// Price of each host per hour, in USD.
     pub hour_usd: f64,
-    /// The share of a row's edges that lead to other hosts; `None`: as in a random partition,
-    /// (hosts - 1) / hosts.
+    /// Share of a row's edges that lead to other hosts. If `None`, it is that of a random
+    /// partition, (hosts - 1) / hosts.
     pub cut: Option<f64>,
 }
 
-/// Functions, all alike.
+/// Functions of a simulated run, which are all equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Functions {
-    /// Invocations under way at once, of all hosts together; 0: all steps are done on the hosts.
+    /// Maximum number of concurrent invocations, over all hosts. If 0, the hosts run all steps.
     pub count: u32,
-    /// Observations of the autotuner (`eciton_engine::Tuner`) that chooses the number, which is at
-    /// most `count`. If `None`, there is no autotuner.
+    /// Kind of observations for the autotuner (`eciton_engine::Tuner`), which chooses the number of
+    /// functions up to `count`. If `None`, there is no autotuner.
     pub auto: Option<Signal>,
     /// Location of tensor steps, if there are functions.
     pub placement: Placement,
-    /// Way in which tasks are sent.
+    /// Transport of the data of tasks.
     pub transport: Transport,
-    /// Memory of each, MB.
+    /// Memory size of each function, in MB.
     pub memory_mb: u32,
-    /// Whose price is paid.
+    /// Processor of the functions, which determines their price.
     pub processor: Processor,
 }
 
@@ -82,10 +84,10 @@ pub struct Functions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Signal {
-    /// Number of tasks that wait.
+    /// The real number of tasks that wait.
     #[default]
     Queue,
-    /// Always as much: to see what the signal is worth.
+    /// Always this number of waiting tasks, to measure the benefit of the real number.
     Frozen(u64),
 }
 
@@ -93,55 +95,57 @@ pub enum Signal {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// Functions, all of them.
+    /// All tensor steps run in functions.
     #[default]
     Functions,
-    /// Cores that have nothing else to do, else functions.
+    /// Idle cores of the hosts run tensor steps, and functions run the others.
     Shared,
 }
 
-/// Way in which tasks are sent to functions and back.
+/// Transport of the data of tasks to functions and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// In the request and the reply where they fit, else through the object store, as Eciton does.
+    /// In the request and the reply if the data fit, and through the object store otherwise, as
+    /// Eciton does.
     #[default]
     Auto,
-    /// Over a connection from function to host, as Thorpe et al. do: while bytes move the function is paid.
+    /// Over a connection from function to host, as Thorpe et al. do. The function is charged while
+    /// bytes are sent.
     Direct,
 }
 
-/// Faults of invocations: independent chances from 0 to 1.
+/// Faults of invocations, as independent chances from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Faults {
-    /// It computes `straggle_factor` times as long.
+    /// Chance that the function computes `straggle_factor` times as long.
     pub straggle: f64,
-    /// Times as long.
+    /// Factor of a straggler's compute time.
     pub straggle_factor: f64,
-    /// It dies on the way.
+    /// Chance that the function crashes before it answers.
     pub crash: f64,
-    /// Its answer never comes.
+    /// Chance that the answer is lost.
     pub lose: f64,
-    /// Its answer comes twice.
+    /// Chance that the answer arrives twice.
     pub double: f64,
-    /// Times in which all functions are slow.
+    /// Periods in which all functions are slow. `None` if there are none.
     pub bursts: Option<Bursts>,
 }
 
-/// In each period functions compute `factor` times as long for a while.
+/// Periods in which all functions are slow for some time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bursts {
-    /// Seconds from one beginning to the next.
+    /// Time from the start of one slow time to the next, in seconds.
     pub period_s: f64,
-    /// The share of it that is slow.
+    /// Share of the period in which functions are slow.
     pub share: f64,
-    /// Times as long.
+    /// Factor of the compute time in slow times.
     pub factor: f64,
 }
 
 impl Hosts {
-    /// Creates `count` machines with this name in the price list. A core has two vCPUs, except for
-    /// Graviton machines, whose names have a g after the generation.
+    /// Creates `count` hosts of the machine type `name`, with the properties in the price list. A
+    /// core has two vCPUs, except for Graviton machines, whose names have a g after the generation.
     #[must_use]
     pub fn of_machine(count: u32, name: &str, machine: Machine) -> Self {
         let whole = name.split('.').next().is_some_and(|family| family.ends_with('g'));
@@ -151,14 +155,15 @@ impl Hosts {
 }
 
 impl Default for Faults {
-    /// None.
+    /// Returns settings without faults.
     fn default() -> Self {
         Self { straggle: 0.0, straggle_factor: 10.0, crash: 0.0, lose: 0.0, double: 0.0, bursts: None }
     }
 }
 
 impl Default for Functions {
-    /// None; 1,769 MB (one vCPU) each, x86-64.
+    /// Returns settings without functions. If functions are added, each has 1,769 MB (one vCPU) on
+    /// x86-64.
     fn default() -> Self {
         Self {
             count: 0,
@@ -172,7 +177,8 @@ impl Default for Functions {
 }
 
 impl Settings {
-    /// One host of four cores and 10 Gbit/s at $0.34 an hour, no functions, no faults, a tenth of jitter.
+    /// Returns settings with one host of four cores and 10 Gbit/s at USD 0.34 per hour, no
+    /// functions, no faults, and a jitter of a tenth.
     #[must_use]
     pub fn new(intervals: u32, epochs: u32) -> Self {
         Self {
@@ -190,10 +196,11 @@ impl Settings {
         }
     }
 
-    /// Checks that the settings describe a possible world.
+    /// Checks that the settings describe a possible world. It does not check what the engine
+    /// checks.
     ///
     /// # Errors
-    /// [`Error::Setting`]. (What the engine checks is not checked here.)
+    /// Returns [`Error::Setting`] for a value out of range.
     pub fn check(&self) -> Result<(), Error> {
         let refuse = |what, found: String, allowed: String| Err(Error::Setting { what, found, allowed });
         let counts: [(&str, u64, u64, u64); 9] = [

@@ -1,4 +1,4 @@
-//! Shapes: what a simulation needs to know of a graph and a model, in place of the graph itself.
+//! Shapes: the sizes of a graph and a model that a simulation needs instead of the graph itself.
 
 mod layers;
 
@@ -11,29 +11,29 @@ use serde::Serialize;
 use crate::error::Error;
 pub use layers::{Kind, LayerOrder};
 
-/// A graph and a model.
+/// Shape: sizes of a graph and of a model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Shape {
-    /// For reports.
+    /// Name of the shape in reports.
     pub name: String,
-    /// Vertices.
+    /// Number of vertices.
     pub vertices: u32,
-    /// Directed edges.
+    /// Number of directed edges.
     pub edges: u64,
-    /// Features of a vertex.
+    /// Number of features per vertex.
     pub features: u32,
-    /// The share of them that is stored, above 0 and at most 1.
+    /// Stored share of the features, above 0 and at most 1.
     pub stored: f64,
-    /// Classes.
+    /// Number of classes.
     pub classes: u32,
-    /// Width of every layer but the last.
+    /// Width of every layer except the last.
     pub hidden: u32,
-    /// Layers.
+    /// Number of layers.
     pub layers: u32,
-    /// Kind of its layers.
+    /// Kind of the layers.
     #[serde(skip_serializing_if = "is_default")]
     pub kind: Kind,
-    /// In which order.
+    /// Order in which the layers gather and multiply.
     #[serde(skip_serializing_if = "is_default")]
     pub order: LayerOrder,
 }
@@ -42,21 +42,22 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// A published experiment: its shape, and what it ran on (Thorpe et al. 2021, tables 1 and 4).
+/// Published experiment: its shape, and the machines that it ran on (Thorpe et al. 2021, tables 1
+/// and 4).
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
-    /// Name, as `--shape` takes it.
+    /// Name of the experiment, as the flag `--shape` accepts it.
     pub name: &'static str,
     vertices: u32,
     edges: u64,
     features: u32,
     classes: u32,
     hidden: u32,
-    /// Graph servers.
+    /// Number of graph servers.
     pub hosts: u32,
-    /// Machine type.
+    /// Machine type of the graph servers.
     pub machine: &'static str,
-    /// Functions of each.
+    /// Number of functions for each graph server.
     pub functions_each: u32,
 }
 
@@ -109,13 +110,13 @@ pub const NAMED: [Named; 4] = [
 ];
 
 impl Named {
-    /// The one of that name.
+    /// Returns the published experiment with this name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         NAMED.iter().find(|named| named.name == name)
     }
 
-    /// Its shape: two layers.
+    /// Returns the shape of the experiment, which has two layers.
     #[must_use]
     pub fn shape(&self) -> Shape {
         Shape {
@@ -134,12 +135,14 @@ impl Named {
 }
 
 impl Shape {
-    /// The training program, without dropout: the one that a profile was measured of, if it says one with
-    /// the features gathered once, else as [`Shape::order`] says.
+    /// Returns the training program of the shape, without dropout. If the profile was measured on a
+    /// program that gathers features once, that program is returned. Otherwise [`Shape::order`]
+    /// determines it.
     ///
     /// # Errors
-    /// [`Error::Setting`] without vertices or with a share of stored features out of range;
-    /// [`Error::Plan`] for a model that cannot be, and for a profile of another.
+    /// Returns [`Error::Setting`] if there are no vertices, or if the stored share of features is
+    /// out of range. Returns [`Error::Plan`] for an invalid model, and for a profile of another
+    /// program.
     pub fn program(&self, profile: &Profile) -> Result<Program, Error> {
         let aggregate_first = if self.is_gathered_first() { u64::MAX } else { 0 };
         let first = self.program_with(Rewrites { aggregate_first, ..Rewrites::default() })?;

@@ -1,4 +1,5 @@
-//! Simulated worlds small enough to be worked by hand, and larger ones that keep promises.
+//! Tests of simulated worlds: small ones with results that were computed by hand, and larger ones
+//! with properties that must hold.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -19,7 +20,8 @@ fn prices() -> Prices {
         .clone()
 }
 
-/// One layer on so many rows without edges: T, G, loss, G', T'.
+/// Returns a shape of one layer with `vertices` rows and no edges. Its stages are T, G, loss, G'
+/// and T'.
 fn line(vertices: u32) -> Shape {
     let name = "line".to_owned();
     Shape {
@@ -36,8 +38,9 @@ fn line(vertices: u32) -> Shape {
     }
 }
 
-/// Tensor stages of 1, 4 and 2 operations a row, gathers of 3 and 5 values; an operation takes a
-/// millisecond, a gathered value 0.1 ms, 0.01 s a task in functions besides.
+/// Returns a profile for that shape. Tensor stages take 1, 4 and 2 operations per row, and gathers
+/// 3 and 5 values. An operation takes 1 ms, a gathered value 0.1 ms, and a task in a function 0.01
+/// s more.
 fn profile() -> Profile {
     let stage = |stage, flops_per_row, gather_width| StageProfile {
         stage: StageId(stage),
@@ -65,7 +68,7 @@ fn profile() -> Profile {
     profile
 }
 
-/// Without jitter, and with functions that are there at once.
+/// Returns settings without jitter, with functions that start immediately.
 fn exact(intervals: u32, epochs: u32) -> Settings {
     let mut settings = Settings::new(intervals, epochs);
     settings.jitter = 0.0;
@@ -87,7 +90,7 @@ fn near(one: f64, other: f64) {
     assert!((one - other).abs() < 1e-9 * other.abs().max(1.0), "{one} {other}");
 }
 
-/// The optimiser: ten operations for each of the weight's and the bias's two values.
+/// Time of the optimiser: ten operations for each of the two values of weight and bias.
 const UPDATE_S: f64 = 0.04;
 
 #[test]

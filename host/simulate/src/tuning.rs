@@ -1,8 +1,8 @@
-//! The autotuner on eight workloads, against the best fixed number.
+//! Tests of the autotuner on eight workloads, compared with the best fixed number of functions.
 //!
-//! The suite compares with the number that a sweep found best, which each workload names.
-//! `ECITON_CAMPAIGN=1 cargo test --release -p eciton-simulate tuning` makes the sweep, and looks at
-//! a frozen queue on three workloads.
+//! The suite compares with the number that a sweep found best, which each workload has.
+//! `ECITON_CAMPAIGN=1 cargo test --release -p eciton-simulate tuning` repeats the sweep, and also
+//! tests a constant queue on three workloads.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -16,15 +16,15 @@ use crate::{
 #[derive(Clone)]
 struct Workload {
     name: &'static str,
-    /// The fixed number that the sweep found best.
+    /// Best fixed number of functions, as found by the sweep.
     best: u32,
     shape: Shape,
     profile: Profile,
     settings: Settings,
 }
 
-/// The built-in profile, tensor stages with so many times the operations: kernels that do more on a
-/// row than one product.
+/// Returns the built-in profile with `times` times the operations in tensor stages, for kernels
+/// that compute more per row than one product.
 fn heavier(shape: &Shape, times: f64) -> Profile {
     let mut profile = Profile::default();
     profile.stages = profile.stages(&shape.program(&profile).unwrap(), shape.stored).unwrap();
@@ -49,7 +49,7 @@ fn shape(vertices: u32, edges: u64, features: u32, stored: f64) -> Shape {
     }
 }
 
-/// One c5n.xlarge, of 2 cores; functions of one vCPU; up to 1,000 of them.
+/// Returns settings with one c5n.xlarge of 2 cores, and up to 1,000 functions of one vCPU.
 fn settings(intervals: u32, epochs: u32) -> Settings {
     let mut settings = Settings::new(intervals, epochs);
     settings.hosts.mbits = 25_000.0;
@@ -116,10 +116,10 @@ impl Workload {
         self.run(functions, None).map_or(0.0, |report| report.value)
     }
 
-    /// The best fixed number: of 0, every power of two up to the limit, the limit, and a quarter
-    /// more and less than the best of these. A quarter of the epochs tells which are the best two;
-    /// those, and what lies about the first, run in full. (V = 1 / (T x C) falls with the square of
-    /// the epochs.)
+    /// Finds the best fixed number of functions. It tries 0, every power of two up to the limit,
+    /// the limit, and a quarter more and less than the best of these. A quarter of the epochs
+    /// selects the best two numbers. These, and numbers near the first, run all epochs. (V = 1 / (T
+    /// x C) decreases with the square of the epochs.)
     fn best_fixed(&self) -> (u32, f64) {
         if !is_campaign() {
             return (self.best, self.value(self.best));
@@ -145,7 +145,7 @@ impl Workload {
     }
 }
 
-/// Returns whether the long form is wanted.
+/// Returns true if the environment requests the long form of the tests.
 #[allow(clippy::disallowed_methods)]
 fn is_campaign() -> bool {
     std::env::var_os("ECITON_CAMPAIGN").is_some()
@@ -160,15 +160,16 @@ fn workload(name: &str) -> Workload {
     workload
 }
 
-/// Changes of direction among the numbers that were tried.
+/// Returns the number of changes of direction among the numbers that the tuner tried.
 fn turns(report: &Report) -> usize {
     let steps = report.decisions.iter().filter(|chosen| chosen.from != chosen.to);
     let ups: Vec<bool> = steps.map(|chosen| chosen.to > chosen.from).collect();
     ups.windows(2).filter(|pair| pair[0] != pair[1]).count()
 }
 
-/// The tuner earns nine tenths of what the best fixed number does, and does not oscillate: it turns
-/// at most twelve times in all, and in the second half of the run it changes nothing.
+/// Checks that the tuner reaches nine tenths of the value of the best fixed number, and does not
+/// oscillate. It changes direction at most twelve times, and does not change the number in the
+/// second half of the run.
 #[allow(clippy::disallowed_macros, clippy::print_stderr)]
 fn earns_nine_tenths(name: &str) {
     let workload = workload(name);
@@ -232,8 +233,8 @@ fn bursty() {
     earns_nine_tenths("bursty");
 }
 
-/// A queue that always looks empty: no more functions come. (Against the tuner itself, which is not
-/// above the best fixed number by more than noise.)
+/// Checks that a queue which always looks empty stops the increase of functions. (It compares with
+/// the tuner itself, whose value is not above that of the best fixed number by more than noise.)
 #[test]
 fn without_the_queue_it_loses_a_quarter_on_three_workloads() {
     let names = ["compute-bound", "sparse", "stragglers"];

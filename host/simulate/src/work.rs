@@ -1,4 +1,4 @@
-//! Work of each stage on one interval of this world: times and bytes.
+//! Work of each stage on one interval of the simulated world: times and bytes.
 
 use std::collections::BTreeSet;
 
@@ -9,43 +9,45 @@ use crate::error::Error;
 use crate::settings::{Placement, Settings, Transport, VCPU_MB};
 use crate::shape::Shape;
 
-/// Smaller weights are cheaper to send along than to fetch (as `eciton-exec`), bytes.
+/// Size of weights in bytes below which they are sent with each task instead of through the object
+/// store (like in `eciton-exec`).
 const OBJECT_BYTES: f64 = 32768.0;
-/// Bytes of a value of rows.
+/// Size of a value of rows, in bytes.
 const VALUE_BYTES: f64 = 4.0;
 /// Memory that a function needs in addition to a task's matrices, in MB.
 const RUNTIME_MB: u64 = 64;
 
-/// One stage on one interval. Seconds and bytes before jitter.
+/// Work of one stage on one interval. Times are in seconds and sizes in bytes, before jitter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StageWork {
     /// Locations that may run the stage.
     pub place: Place,
     /// Time on a core of the host, in seconds.
     pub host_s: f64,
-    /// In a function.
+    /// Time in a function, in seconds.
     pub function_s: f64,
-    /// To a function, without what is constant.
+    /// Bytes sent to a function, without constant data.
     pub in_bytes: f64,
     /// Bytes that many tasks read: constant rows, and large weights.
     pub constant_bytes: f64,
-    /// Objects that they are, where they are objects.
+    /// Number of objects that hold the constant data, if they are in the object store.
     pub constant_objects: u32,
-    /// Back.
+    /// Bytes that a function sends back.
     pub out_bytes: f64,
-    /// To other hosts, once it is done.
+    /// Bytes sent to other hosts after the stage has ended.
     pub scatter_bytes: f64,
 }
 
-/// All stages, and the update.
+/// Work of all stages, and of the update.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
     pub stages: Vec<StageWork>,
-    /// From the last gradient to the next version: sums, optimiser, weights to the other hosts.
+    /// Time from the last gradient to the next version of the weights, in seconds: sums, optimiser,
+    /// and sending weights to the other hosts.
     pub update_s: f64,
-    /// All weights.
+    /// Size of all weights, in bytes.
     pub weight_bytes: f64,
-    /// Stages that are tasks.
+    /// Number of stages that are tasks.
     pub tensor_stages: u64,
 }
 
@@ -112,7 +114,7 @@ impl Work {
     }
 }
 
-/// Returns for each stage the number of values of its rows that other intervals read. Rows that
+/// Returns, for each stage, the number of values of its rows that other intervals read. Rows that
 /// follow from the features without weights are available everywhere from the start.
 fn gathered_widths(program: &Program) -> Vec<f64> {
     let is_features = |slot: usize| program.slots.get(slot).is_some_and(|slot| slot.of == SlotOf::Features);
@@ -172,7 +174,7 @@ mod tests {
         assert_eq!(of(4, Some(0.0)), 0.0);
     }
 
-    /// Rows that go to other hosts, by stage, in values.
+    /// Returns the number of values per row that are sent to other hosts, by stage.
     fn sent(kind: Kind, order: LayerOrder) -> Vec<f64> {
         let shape = Shape { kind, order, ..Named::find("amazon").unwrap().shape() };
         gathered_widths(&shape.program(&Profile::default()).unwrap())

@@ -1,8 +1,8 @@
-//! The world around the engine: one clock, and what happens when.
+//! World around the engine: one clock, and the events of a simulated run.
 //!
-//! The world is the driver of a real [`Engine`]: it carries out every action, at simulated times,
-//! and reports the ends. Everything that waits for its time lies in one heap, in the order of time
-//! and, at one time, of its making, so that a seed replays a run. The heap holds at most a few
+//! The world is the driver of a real [`Engine`]. It carries out every action at simulated times,
+//! and reports the ends. All future events are in one heap, ordered by time. Events at the same
+//! time are ordered by their creation, so that a seed replays a run. The heap has at most a few
 //! items for each core, invocation and interval.
 
 mod flights;
@@ -28,11 +28,12 @@ use crate::shape::Shape;
 use crate::work::Work;
 use tally::Tally;
 
-/// Runs a shape's training in a simulated world.
+/// Simulates the training of a shape.
 ///
 /// # Errors
-/// [`Error::Setting`], [`Error::Memory`], [`Error::Plan`] and [`Error::Engine`] for what cannot be;
-/// [`Error::Failed`] if a task could not be done, [`Error::Stalled`] if nothing was left to happen.
+/// Returns [`Error::Setting`], [`Error::Memory`], [`Error::Plan`] or [`Error::Engine`] for an input
+/// that is not possible. Returns [`Error::Failed`] if a task failed, and [`Error::Stalled`] if the
+/// run waits for an event that never comes.
 pub fn simulate(
     shape: &Shape,
     profile: &Profile,
@@ -59,23 +60,23 @@ pub fn simulate(
 /// Event of the simulated world.
 #[derive(Clone, Copy, Debug)]
 enum Item {
-    /// The engine hears of something.
+    /// An event is reported to the engine.
     Engine(Event),
-    /// A core is done.
+    /// A core has finished a job.
     Core { host: u32, job: Job },
-    /// A transfer may be done.
+    /// A transfer may have ended.
     Link { host: u32, generation: u64 },
-    /// A flight's timer.
+    /// The timer of a flight (invocation) has expired.
     Flight { flight: u32, timer: Timer },
-    /// Time to look for attempts that are overdue.
+    /// The attempts are checked for exceeded deadlines.
     Deadlines,
 }
 
-/// An item in the heap.
+/// Item in the heap of future events, with its time.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     at_us: u64,
-    /// Number of the event, in the order of creation.
+    /// Number of the item, in the order of creation.
     number: u64,
     item: Item,
 }
@@ -108,14 +109,14 @@ struct World<'a> {
     made: u64,
     hosts: Vec<Host>,
     environments: Environments,
-    /// Flights, and free indices.
+    /// Flights (invocations), and the indices of unused entries.
     flights: Vec<Flight>,
     free: Vec<u32>,
-    /// For each stage, attempts at functions that the engine waits for, by their start.
+    /// Attempts in functions that the engine waits for, for each stage, ordered by their start.
     waited: Vec<BTreeSet<(u64, TaskKey)>>,
-    /// True if an [`Item::Deadlines`] lies in the heap.
+    /// True if the heap has an [`Item::Deadlines`].
     looking: bool,
-    /// Last epoch whose rows went to other hosts, by stage and interval.
+    /// Last epoch whose rows were sent to other hosts, by stage and interval.
     scattered: Vec<Round>,
     tally: Tally,
     tuner: Option<Tuner>,
@@ -123,7 +124,7 @@ struct World<'a> {
     actions: Vec<Action>,
 }
 
-/// Seconds as microseconds, rounded up.
+/// Converts seconds to microseconds, rounded up.
 fn us(seconds: f64) -> u64 {
     // `as` saturates; a simulated run of 585,000 years is none.
     (seconds * 1e6 - 1e-6).ceil() as u64
@@ -168,7 +169,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// Shares so many functions out among the hosts.
+    /// Divides a number of functions among the hosts.
     fn set_functions(&mut self, count: u32) {
         let hosts = self.settings.hosts.count;
         for (number, host) in (0..hosts).zip(&mut self.hosts) {
@@ -190,7 +191,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Tells the tuner of a completion, and does what it says.
+    /// Reports a completion to the tuner, and applies its decision.
     fn tune(&mut self, signal: Signal) {
         let waiting = match signal {
             Signal::Queue => self.hosts.iter().map(Host::waiting).sum(),
@@ -252,7 +253,7 @@ impl<'a> World<'a> {
         self.made += 1;
     }
 
-    /// Tells the engine something and does what it says.
+    /// Reports an event to the engine, and carries out the actions that follow.
     fn tell(&mut self, event: Event) {
         let mut actions = std::mem::take(&mut self.actions);
         let committed = self.engine.counters().committed;
@@ -318,7 +319,7 @@ impl<'a> World<'a> {
         number
     }
 
-    /// Gives a host's cores and functions what waits for them.
+    /// Assigns waiting jobs and tasks to a host's free cores and functions.
     fn dispatch(&mut self, host: u32) {
         let shared = self.settings.functions.placement == Placement::Shared;
         if self.ended.is_some() {
@@ -373,8 +374,8 @@ impl<'a> World<'a> {
         self.dispatch(host);
     }
 
-    /// An answer is there: its rows go to the other hosts that need them, then the engine hears of
-    /// it.
+    /// Handles an answer: sends its rows to the other hosts that need them, and then reports it to
+    /// the engine.
     fn deliver(&mut self, host: u32, key: TaskKey, took_us: u64) {
         let bytes = self.work.stages[key.stage.index()].scatter_bytes;
         let at = key.stage.index() * self.settings.intervals as usize + key.interval.index();
@@ -410,7 +411,8 @@ impl<'a> World<'a> {
         self.look_later();
     }
 
-    /// Sees to it that deadlines are looked at while there are any: five times within the shortest.
+    /// Schedules the next check of deadlines if there are any. Checks happen five times within the
+    /// shortest deadline.
     fn look_later(&mut self) {
         let waited = self.waited.iter().any(|stage| !stage.is_empty());
         if let Some(deadlines) = self.settings.deadlines.filter(|_| waited && !self.looking) {

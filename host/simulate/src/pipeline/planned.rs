@@ -1,4 +1,4 @@
-//! Pipelines that a planner found, and their schedules as grids.
+//! Conversion of a planner's result to a simulated pipeline, and grids of pipelines.
 
 use eciton_engine::Residence;
 use eciton_planner::schedule::{Grid, Shape};
@@ -9,11 +9,11 @@ use super::program::program;
 use super::{Pipeline, Stage};
 use crate::error::Error;
 
-/// Rounds that a grid shows where rounds overlap; else one.
+/// Number of rounds that a grid shows if rounds overlap. Otherwise a grid shows one round.
 const ROUNDS: u32 = 3;
 
 impl Pipeline {
-    /// A pipeline of a plan of a graph; `residence` says who holds what forward steps keep.
+    /// Returns the pipeline of a plan for a graph. `residence` is the location of stashed rows.
     #[must_use]
     pub fn planned(plan: &Plan, graph: &Graph, residence: Residence) -> Self {
         let stage_of =
@@ -53,10 +53,11 @@ impl Pipeline {
         }
     }
 
-    /// The schedule of its first rounds, if nothing disturbs it and links take no time.
+    /// Returns the schedule of the first rounds, without failures and with transfers that take no
+    /// time.
     ///
     /// # Errors
-    /// [`Error::Setting`] for no stage.
+    /// Returns [`Error::Setting`] if there is no stage.
     pub fn grid(&self) -> Result<Grid, Error> {
         let program = program(self)?;
         let (depth, lanes) = (self.stages.len() as u16, self.lanes());

@@ -1,4 +1,5 @@
-//! A pipeline as a program: a stage forward and one back for each, on its lane.
+//! Conversion of a simulated pipeline to a program, with a forward and a backward stage for each
+//! stage of the pipeline.
 
 use eciton_program::{
     Cost, DataShape, Domain, LossOf, Phase, Place, Port, Program, Read, Rewrites, Scope, SlotOf, SlotSpec,
@@ -11,8 +12,8 @@ use super::Pipeline;
 use crate::error::Error;
 use crate::shape::signature;
 
-/// The program of a pipeline. Stage i forward is number i, back 2 d - 1 - i: the last stage's backward step
-/// is the loss.
+/// Returns the program of a pipeline. The forward stage of stage i has number i, and the backward
+/// stage 2 d - 1 - i. The loss is the backward stage of the last stage.
 pub(super) fn program(of: &Pipeline) -> Result<Program, Error> {
     let settings = ModelSettings::parse("kind = \"mlp\"\nlayers = 1\ndropout = 0", "pipeline")?;
     let model = Model::resolve(&settings, 1, 2, TaskType::Classification)?;

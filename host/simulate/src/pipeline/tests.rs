@@ -1,9 +1,9 @@
-//! Pipelines whose figures are known, and what losses cost.
+//! Tests of pipelines whose times are known, and of the cost of failures.
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::disallowed_macros)]
 
 use super::*;
 
-/// A chain of equal stages, 1 s forward and 2 s back.
+/// Returns a chain of equal stages, which take 1 s forward and 2 s backward.
 fn chain(depth: u16, micro: u32, weights: WeightVersions, residence: Residence) -> Pipeline {
     let reads = |at: u16| at.checked_sub(1).map(|from| vec![(from, 1e6)]).unwrap_or_default();
     Pipeline {
@@ -108,7 +108,8 @@ fn a_pipeline_outlives_its_places_and_beats_restarts() {
     assert!(host >= alone && alone > restarts && shadowed > restarts, "{host} {alone} {shadowed} {restarts}");
 }
 
-/// A loss at a known time costs the step under way, once, and the place its seconds away.
+/// Checks that a failure at a known time costs the step in flight, once, and the worker's time
+/// until its replacement.
 #[test]
 fn a_trace_is_what_is_lost() {
     let pipeline = chain(2, 4, WeightVersions::Latest, Residence::Host);
@@ -125,7 +126,7 @@ fn a_trace_is_what_is_lost() {
     assert!(text.contains("place 2 after 1 s") && text.contains("places 0 to 1"), "{text}");
 }
 
-/// The grid is the schedule of the formula: (m + d - 1) steps of each kind.
+/// Checks that the grid has the (m + d - 1) steps of each kind that the formula predicts.
 #[test]
 fn a_pipeline_has_a_grid() {
     let grid = chain(4, 8, WeightVersions::Latest, Residence::Host).grid().unwrap();

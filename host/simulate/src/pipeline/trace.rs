@@ -2,32 +2,33 @@
 
 use crate::random::{Purpose, unit};
 
-/// Preemption of workers.
+/// Rates of preemption and failure of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Preemption {
-    /// Losses of each place an hour, one by one.
+    /// Number of failures of each worker per hour, at independent times.
     pub per_hour: f64,
-    /// Bursts of each zone an hour.
+    /// Number of bursts of failures in each zone per hour.
     pub bursts_per_hour: f64,
-    /// Places that a burst takes at once.
+    /// Number of workers that fail together in a burst.
     pub burst: u32,
-    /// Zones; place p is in zone p modulo this, so that neighbours are in different ones.
+    /// Number of zones. Worker p is in zone p modulo this number, so that adjacent workers are in
+    /// different zones.
     pub zones: u32,
-    /// Seconds until a place is there again.
+    /// Time until a failed worker is replaced, in seconds.
     pub back: f64,
 }
 
-/// Losses of a run in order: when, and which places.
+/// Failures of a run in order of time, as pairs of time and failed workers.
 pub(super) type Losses = Vec<(f64, Vec<u32>)>;
 
-/// Seconds to the next of events that come at a rate an hour.
+/// Returns the time in seconds until the next event, for events with this rate per hour.
 fn wait(seed: u64, purpose: Purpose, key: &[u64], per_hour: f64) -> f64 {
     -(1.0 - unit(seed, purpose, key)).ln() * 3600.0 / per_hour
 }
 
 impl Preemption {
-    /// Returns the failures of `count` workers within some seconds. They may name a worker that has
-    /// failed already.
+    /// Returns the failures of `count` workers within a number of seconds. They may name a worker
+    /// that has already failed.
     pub(super) fn losses(&self, count: u32, seconds: f64, seed: u64) -> Losses {
         let mut all: Losses = Vec::new();
         if self.per_hour > 0.0 {
@@ -65,9 +66,10 @@ impl Preemption {
     }
 }
 
-/// Rounds done by checkpoint and restart in the same trace: a round takes `round` seconds with all places;
-/// each loss costs `restart` seconds and all rounds since the last checkpoint, of which there is one every
-/// `every` rounds, and the places that are left do the work of all meanwhile.
+/// Returns the number of rounds that training with checkpoints finishes in the same trace of
+/// failures. A round takes `round` seconds with all workers. Each failure costs `restart` seconds
+/// and all rounds since the last checkpoint. There is a checkpoint every `every` rounds. The
+/// remaining workers do all work until failed ones are replaced.
 #[must_use]
 pub fn checkpointed(
     preemption: &Preemption,

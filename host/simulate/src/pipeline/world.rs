@@ -1,4 +1,4 @@
-//! The world of a pipeline: a clock, steps under way, rows on links.
+//! World of a simulated pipeline: a clock, steps in flight, and rows on network links.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use super::{Owner, Pipeline, PipelineReport, Places, Stage};
 use crate::error::Error;
 use crate::random::{Purpose, unit};
 
-/// The ways of the host's link.
+/// Indices of the directions of the host's link.
 const UP: usize = 0;
 const DOWN: usize = 1;
-/// Most rounds of a run.
+/// Maximum number of rounds of a run.
 const MAX_ROUNDS: u32 = 10_000_000;
 
 /// Event of the simulated world.
 #[derive(Clone, Copy, Debug)]
 enum Item {
-    /// A step ends at a worker, unless that was lost meanwhile.
+    /// A step ends on a worker, unless that worker has failed meanwhile.
     Ended {
         key: TaskKey,
         at: Location,
@@ -42,14 +42,14 @@ pub(super) struct World<'a> {
     now: f64,
     coming: BTreeMap<(u64, u64), Item>,
     made: u64,
-    /// Number of failures of each worker.
+    /// Number of failures of each worker so far.
     lives: Vec<u32>,
     alive: Vec<Option<f64>>,
     /// Time at which the rows of a step are available to others, and the worker that has computed
     /// them.
     rows: BTreeMap<Step, (f64, Location)>,
     doing: BTreeSet<Location>,
-    /// Times at which the host's link is free: up, and down.
+    /// Times at which the host's link is free, by direction: to the host, and from the host.
     host: [f64; 2],
     busy: f64,
     there: f64,
@@ -200,8 +200,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns the time at which bytes that are ready at a time have passed the host's link, one
-    /// transfer after another.
+    /// Returns the time at which bytes that are ready at time `ready` have passed the host's link.
+    /// Transfers pass one after another.
     fn over(&mut self, way: usize, ready: f64, bytes: f64) -> f64 {
         match (self.places.owner, self.host.get_mut(way)) {
             (Owner::Host(link), Some(free)) if bytes > 0.0 => {
@@ -212,7 +212,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The steps whose rows a stage's step reads, and bytes of each.
+    /// Returns the steps whose rows a stage's step reads, with the bytes of each.
     fn reads(&self, number: u16, back: bool) -> Vec<(u16, f64)> {
         let depth = self.of.stages.len() as u16;
         let own = self.of.stages.get(usize::from(number)).map_or(&[][..], |stage| &stage.reads);
@@ -226,7 +226,8 @@ impl<'a> World<'a> {
         (0..depth).zip(&self.of.stages).flat_map(of).collect()
     }
 
-    /// Bytes of what a stage's step makes for others: forward rows go up once, gradients to each stage read.
+    /// Returns the size of the rows that a stage's step sends to other stages, in bytes. Forward
+    /// rows are sent once. Gradients are sent to each stage that is read.
     fn made(&self, number: u16, back: bool) -> f64 {
         match back {
             true => self.reads(number, false).iter().map(|(_, bytes)| bytes).sum(),
@@ -234,14 +235,14 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A step's stage, and whether it goes back.
+    /// Returns the stage of a step, and true if the step is backward.
     fn stage_of(&self, step: Step) -> (u16, bool) {
         let depth = self.of.stages.len() as u16;
         let back = step.stage.0 >= depth;
         (if back { 2 * depth - 1 - step.stage.0 } else { step.stage.0 }, back)
     }
 
-    /// A step begins when its rows have come.
+    /// Begins a step after its input rows have arrived.
     fn begin(&mut self, task: Task) {
         let (step, key) = (task.step(), task.key());
         let at = self.engine.location_of(step);

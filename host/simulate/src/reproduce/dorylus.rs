@@ -1,11 +1,11 @@
-//! Dorylus (Thorpe et al. 2021): graph networks on CPU servers and functions, against CPUs and GPUs
-//! alone.
+//! Reproduction of Dorylus (Thorpe et al. 2021): graph networks on CPU servers with functions,
+//! compared with CPUs and GPUs alone.
 //!
-//! [`reproduce`] fits five figures on GCN Reddit-small ([`Fitted`]), predicts the other five rows
-//! of [`PUBLISHED`] with the same simulator, and compares V ratios. V = 1 / (T x C), so a ratio of
-//! V within a row needs no number of epochs: those are not known, and times are relative. An error
-//! beyond [`LARGE_ERROR`] gets reasons: figures that, varied for this row alone, bring the
-//! published ratio.
+//! [`reproduce`] fits five parameters to GCN Reddit-small ([`Fitted`]), predicts the other five
+//! rows of [`PUBLISHED`] with the same simulator, and compares ratios of the value V. V = 1 / (T x
+//! C), so a ratio of V within a row needs no number of epochs. This matters because the numbers of
+//! epochs are not published, and times are relative. Errors above [`LARGE_ERROR`] get reasons:
+//! parameters that give the published ratio if they are changed for this row alone.
 
 mod fit;
 mod machines;
@@ -25,43 +25,44 @@ pub use published::{PUBLISHED, Published, Run, SOURCE};
 pub use vary::{Reason, Suspect};
 use world::{Backend, Varied, epoch};
 
-/// Errors beyond this share get reasons.
+/// Relative error above which reasons are searched.
 pub const LARGE_ERROR: f64 = 0.15;
 
-/// All that is printed.
+/// Result of the reproduction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Dorylus {
-    /// The fitted parameters.
+    /// Parameters that were fitted to GCN Reddit-small.
     pub fitted: Fitted,
-    /// The six rows.
+    /// Comparison for each of the six published rows.
     pub rows: Vec<Row>,
-    /// GCN Reddit-small on each kind of machine, best first.
+    /// GCN Reddit-small on each machine type, best value first.
     pub machines: Vec<MachineValue>,
 }
 
-/// A row beside its prediction.
+/// Published row with its simulated prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// The published figures of whole runs.
+    /// Published times and costs of whole runs.
     pub published: Published,
-    /// An epoch with functions, counted as so many synchronous ones as train as far.
+    /// Simulated epoch with functions. Asynchronous epochs are converted to the number of
+    /// synchronous ones that train equally far.
     pub functions: Run,
-    /// An epoch on the graph servers alone.
+    /// Simulated epoch on the graph servers alone.
     pub cpu: Run,
-    /// An epoch on as many GPU servers.
+    /// Simulated epoch on the same number of GPU servers.
     pub gpu: Run,
-    /// V of functions / V of CPUs only.
+    /// Value V of functions, relative to V of CPUs only.
     pub against_cpu: Compared,
-    /// V of functions / V of GPUs only.
+    /// Value V of functions, relative to V of GPUs only.
     pub against_gpu: Compared,
 }
 
-/// A ratio of V, published and simulated.
+/// Ratio of values V, published and simulated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
-    /// Published.
+    /// Published ratio.
     pub published: f64,
-    /// Simulated.
+    /// Simulated ratio.
     pub simulated: f64,
     /// Single parameters whose change would give the published ratio, the smallest change first.
     /// Empty for an error up to [`LARGE_ERROR`], and if no parameter explains the difference.
@@ -69,24 +70,25 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Simulated / published - 1.
+    /// Returns the relative error: simulated / published - 1.
     #[must_use]
     pub fn error(&self) -> f64 {
         self.simulated / self.published - 1.0
     }
 
-    /// Returns whether it is beyond [`LARGE_ERROR`].
+    /// Returns true if the error is above [`LARGE_ERROR`].
     #[must_use]
     pub fn is_large(&self) -> bool {
         self.error().abs() > LARGE_ERROR
     }
 }
 
-/// Fits, predicts, compares, finds reasons, and sweeps the machines of the price list.
+/// Fits the parameters, predicts and compares all rows, finds reasons for large errors, and
+/// simulates the machines of the price list.
 ///
 /// # Errors
-/// [`Error::Fit`]; [`Error::Plan`] for a price list without the machines; what [`crate::simulate`]
-/// refuses.
+/// Returns [`Error::Fit`] if the parameters do not converge, and [`Error::Plan`] for a price list
+/// without the required machines. Also returns the errors of [`crate::simulate`].
 pub fn reproduce(prices: &Prices) -> Result<Dorylus, Error> {
     let fitted = fit(prices)?;
     let mut rows = Vec::with_capacity(PUBLISHED.len());
@@ -102,7 +104,8 @@ pub fn reproduce(prices: &Prices) -> Result<Dorylus, Error> {
     Ok(Dorylus { rows, machines: machines(&fitted, prices)?, fitted })
 }
 
-/// Simulates a row with what was fitted, and compares. Reasons are left out.
+/// Simulates a published row with the fitted parameters, and compares it. It does not search for
+/// reasons.
 fn predict(row: &Published, fitted: &Fitted, prices: &Prices) -> Result<Row, Error> {
     let run = |backend| epoch(row, backend, fitted, &Varied::default(), prices).map(|ran| ran.run);
     let [functions, cpu, gpu] = [run(Backend::Functions)?, run(Backend::Cpu)?, run(Backend::Gpu)?];

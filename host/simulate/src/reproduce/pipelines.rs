@@ -1,4 +1,5 @@
-//! Tables of pipelines: what was published, what the planner and the simulated world make of it.
+//! Reproductions of published pipelines: the published result, and the result of the planner and
+//! the simulated world.
 
 use eciton_engine::Residence;
 use eciton_planner::models::{Speed, published};
@@ -9,33 +10,36 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::pipeline::{Owner, Pipeline, Places, Preemption, checkpointed};
 
-/// A V100 of 16 GB at 40 % of its 125 TFLOP/s, 5 us a kernel, links of 100 Gbit/s: estimates.
+/// Estimated speed of a V100 of 16 GB: 40 % of its 125 TFLOP/s, 5 us per kernel, and links of 100
+/// Gbit/s.
 const SPEED: Speed = Speed { flops: 50e12, start: 5e-6 };
 const LANE: Lane = Lane { pace: 1.0, memory: Some(16e9), link: 12.5e9 };
-/// Mixed precision: for weights of 2 bytes a gradient, and main weights and two moments of 4.
+/// Copies of the weights in mixed precision: a gradient of 2 bytes, and main weights and two
+/// moments of 4 bytes each, in units of 2-byte weights.
 const COPIES: f64 = 7.0;
 /// Hours that a preempted run is simulated for a table, and how many runs there are.
 pub const HOURS: f64 = 2.0;
 const SEEDS: u64 = 2;
-/// A p3.2xlarge on demand and as a spot instance, dollars an hour (Thorpe et al. 2023, section 6).
+/// Prices of a p3.2xlarge on demand and as a spot instance, in USD per hour (Thorpe et al. 2023,
+/// section 6).
 const ON_DEMAND: f64 = 3.06;
 const SPOT: f64 = 0.918;
 
-/// A host's link, bytes a second: 25 Gbit/s.
+/// Bandwidth of a host's link, in bytes per second: 25 Gbit/s.
 const HOST_LINK: f64 = 3.125e9;
-/// Rounds of a run that nothing disturbs.
+/// Number of rounds of a run without failures.
 const ROUNDS: f64 = 20.0;
 
-/// A line of a table.
+/// Line of a table that compares a published result with the simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
     /// Subject of the comparison.
     pub what: String,
-    /// The published figure, as recalled.
+    /// Published value, as recalled.
     pub published: String,
-    /// Result of the simulation.
+    /// Value of the simulation.
     pub ours: String,
-    /// Why they differ.
+    /// Explanation of the difference.
     pub why: String,
 }
 
@@ -61,10 +65,11 @@ fn planned(graph: &Graph, lanes: u32, wanted: &Wanted) -> Result<Plan, Error> {
     Ok(plan(graph, &Machine::equal(lanes, LANE), wanted)?.plan)
 }
 
-/// PipeDream-2BW beside GPipe (Narayanan et al. 2021, section 5): language models of three sizes.
+/// Compares PipeDream-2BW with GPipe (Narayanan et al. 2021, section 5), on language models of
+/// three sizes.
 ///
 /// # Errors
-/// Those of [`plan`].
+/// Returns the errors of [`plan`].
 pub fn two_buffers() -> Result<Vec<Line>, Error> {
     let mut lines = Vec::new();
     for (name, lanes) in [("gpt-1.3b", 16), ("gpt-2.2b", 32), ("gpt-3.9b", 64)] {
@@ -80,11 +85,11 @@ pub fn two_buffers() -> Result<Vec<Line>, Error> {
             let same = ours.rows_a_second / alike.rows_a_second;
             let again = |plan: &Plan| plan.stages.iter().filter(|stage| stage.recompute).count();
             lines.push(line(
-                format!("{name}, {lanes} lanes, {rows} rows an update: 2BW over GPipe"),
+                format!("{name}, {lanes} lanes, {rows} rows per update: 2BW relative to GPipe"),
                 "up to 3.2x",
-                format!("{factor:.2}x of GPipe's best plan, {same:.2}x of the same width and parts"),
+                format!("{factor:.2}x of GPipe's best plan, {same:.2}x with the same width and micro-batches"),
                 format!(
-                    "bubble {:.0} % against {:.0} %; {} of {} stages go forward again against {} of {}",
+                    "bubble {:.0} % against {:.0} %; {} of {} stages recompute forward rows, against {} of {}",
                     100.0 * ours.bubble,
                     100.0 * alike.bubble,
                     again(&ours),
@@ -101,10 +106,10 @@ pub fn two_buffers() -> Result<Vec<Line>, Error> {
     Ok(lines)
 }
 
-/// GraphPipe beside planners of chains (Jeon et al. 2025, section 7).
+/// Compares GraphPipe with planners for chains (Jeon et al. 2025, section 7).
 ///
 /// # Errors
-/// Those of [`plan`].
+/// Returns the errors of [`plan`].
 pub fn branches() -> Result<Vec<Line>, Error> {
     let cases = [
         ("transformer-4x8", 8, "1.1x to 1.6x"),
@@ -123,11 +128,11 @@ pub fn branches() -> Result<Vec<Line>, Error> {
         let factor = side_by_side.plan.rows_a_second / chain.plan.rows_a_second;
         let in_flight = |plan: &Plan| plan.stages.iter().map(|stage| stage.in_flight).max().unwrap_or(0);
         lines.push(line(
-            format!("{name}, {lanes} lanes, 64 rows an update: stages side by side over a chain"),
+            format!("{name}, {lanes} lanes, 64 rows per update: parallel stages relative to a chain"),
             said,
             format!("{factor:.2}x"),
             format!(
-                "{} parts in flight at most against {}; {} states looked at against {}",
+                "at most {} micro-batches in flight against {}; {} states visited against {}",
                 in_flight(&side_by_side.plan),
                 in_flight(&chain.plan),
                 side_by_side.states,
@@ -140,7 +145,7 @@ pub fn branches() -> Result<Vec<Line>, Error> {
     Ok(lines)
 }
 
-/// Plans of published models on the simulated engine, in both topologies.
+/// Runs plans of published models on the simulated engine, with both owners of the weights.
 fn simulated(cases: &[(&str, u32, PipelineSchedule)]) -> Result<Vec<Line>, Error> {
     let mut lines = Vec::new();
     for &(name, lanes, schedule) in cases {
@@ -161,11 +166,11 @@ fn simulated(cases: &[(&str, u32, PipelineSchedule)]) -> Result<Vec<Line>, Error
         };
         let (workers, host) = (run(Owner::Worker, ROUNDS)?, run(Owner::Host(HOST_LINK), 20.0 * ROUNDS)?);
         lines.push(line(
-            format!("{name}, {lanes} lanes, 256 rows an update: the plan, run by the simulated engine"),
+            format!("{name}, {lanes} lanes, 256 rows per update: the plan, run by the simulated engine"),
             "no figure",
-            format!("{:.2}x of what was planned", workers.rows_per_s / found.rows_a_second),
+            format!("{:.2}x of the planned rate", workers.rows_per_s / found.rows_a_second),
             format!(
-                "{:.0} rows a second; through a host whose link has 25 Gbit/s {:.3}x of that",
+                "{:.0} rows per second; {:.3}x of that through a host with 25 Gbit/s",
                 workers.rows_per_s,
                 host.rows_per_s / workers.rows_per_s
             ),
@@ -174,10 +179,11 @@ fn simulated(cases: &[(&str, u32, PipelineSchedule)]) -> Result<Vec<Line>, Error
     Ok(lines)
 }
 
-/// Bamboo on 48 spot instances (Thorpe et al. 2023, section 6): a language model under preemption.
+/// Simulates Bamboo on 48 spot instances (Thorpe et al. 2023, section 6): a language model under
+/// preemption.
 ///
 /// # Errors
-/// Those of [`plan`] and of [`Pipeline::run`].
+/// Returns the errors of [`plan`] and of [`Pipeline::run`].
 pub fn preempted(hours: f64) -> Result<Vec<Line>, Error> {
     let graph = published("gpt-1.3b", SPEED)?;
     let of = wanted(1024, &[PipelineSchedule::Flush], &[64], &[4]);
@@ -228,22 +234,22 @@ pub fn preempted(hours: f64) -> Result<Vec<Line>, Error> {
         let restarted = restarts * f64::from(found.rows * found.shape.micro) / seconds;
         let percent = 100.0 * per_hour;
         lines.push(line(
-            format!("{count} places, {percent:.0} % lost an hour: rows a second over checkpoint and restart"),
+            format!("{count} workers, {percent:.0} % failures per hour: rows per second relative to checkpoint and restart"),
             "3.7x",
             format!("{:.2}x", host / restarted),
             format!(
-                "boundary rows are the host's, so a loss costs one step; kept rows on places {:.2}x, with shadows \
-                 {:.2}x; the restart takes 300 s and up to 10 rounds of {round:.1} s",
+                "the host has the rows between stages, so a failure costs one step; stashes on workers {:.2}x, with \
+                 redundant computation {:.2}x; a restart takes 300 s and up to 10 rounds of {round:.1} s",
                 alone / restarted,
                 shadowed / restarted
             ),
         ));
         lines.push(line(
-            format!("{count} places, {percent:.0} % lost an hour: rows a dollar over on-demand"),
+            format!("{count} workers, {percent:.0} % failures per hour: rows per dollar relative to on-demand machines"),
             "2.4x",
             format!("{:.2}x", host_value / steady_value),
             format!(
-                "the spot discount alone is {:.2}x; {:.0} % of the steady pace is kept",
+                "the spot discount alone is {:.2}x; {:.0} % of the rate without failures remains",
                 ON_DEMAND / SPOT,
                 100.0 * host / steady
             ),
@@ -267,7 +273,7 @@ mod tests {
         }
     }
 
-    /// Each published gain is there, and plans run as they say.
+    /// Checks that each published gain is reproduced, and that plans run as predicted.
     fn hold(lines: &[Line], least: f64) {
         show(lines);
         let (planned, run): (Vec<&Line>, Vec<&Line>) =

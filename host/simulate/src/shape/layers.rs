@@ -1,4 +1,4 @@
-//! The layers of a shape's model, and the order of their work.
+//! Layers of a shape's model, and the order of their operations.
 
 use eciton_program::{Cost, FusedStages, Place, Program};
 use eciton_recipe::{
@@ -10,10 +10,11 @@ use serde::Serialize;
 use super::Shape;
 use crate::error::Error;
 
-/// The operator-less kernel that stands for the features where a gather of them comes first.
+/// Name of the placeholder kernel that stands for the features, if a gather of the features comes
+/// first.
 pub(super) const FEATURES: &str = "features.wasm";
 
-/// Kind of the layers of a shape.
+/// Kind of the layers of a shape's model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -22,12 +23,12 @@ pub enum Kind {
     Gcn,
     /// Graph attention (Velickovic et al. 2018).
     Gat {
-        /// Heads of every layer, whose results are averaged.
+        /// Number of attention heads of every layer, whose results are averaged.
         heads: u32,
     },
 }
 
-/// In which order, and in which pieces, layers are computed.
+/// Order and fusion of the operations of layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LayerOrder {
     /// True if each layer of a GCN gathers before its product, the first one in every epoch too.
@@ -41,7 +42,7 @@ impl Shape {
         self.order.gather_first && self.kind == Kind::Gcn
     }
 
-    /// The model, without dropout.
+    /// Returns the model of the shape, without dropout.
     pub(super) fn model(&self) -> Result<Model, Error> {
         let (kind, own) = match self.kind {
             Kind::Gcn => (ModelKind::Gcn, KindSettings::default()),
@@ -68,8 +69,8 @@ impl Shape {
         Ok(model)
     }
 
-    /// Puts the steps of a program in the shape's order: what stands for the features takes no time
-    /// and sends nothing, since features are everywhere from the start.
+    /// Applies the shape's order to a program. The placeholder for the features takes no time and
+    /// sends nothing, because all hosts have the features from the start.
     pub(super) fn ordered(&self, mut program: Program) -> Result<Program, Error> {
         if let Some(stage) = program.stages.first_mut().filter(|_| self.is_gathered_first()) {
             (stage.place, stage.cost) = (Place::Host, Cost::default());

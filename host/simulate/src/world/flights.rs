@@ -1,4 +1,4 @@
-//! Invocations: from a slot to an answer, step by step.
+//! Flights (invocations of functions), step by step from the slot to the answer.
 
 use eciton_engine::Event;
 use eciton_types::TaskKey;
@@ -9,17 +9,18 @@ use crate::host::{Job, JobKind};
 use crate::random::{Purpose, unit};
 use crate::settings::Transport;
 
-/// Requests for one invocation, refused ones included (as `eciton-exec`).
+/// Maximum number of requests for one invocation, including throttled ones (like in `eciton-exec`).
 const REQUESTS: u32 = 10;
-/// The wait after the first refused request, doubled after each further one, with full jitter, seconds.
+/// Wait after the first throttled request, in seconds. It doubles after each further one, with full
+/// jitter.
 const BACKOFF_S: f64 = 1.0;
-/// The longest.
+/// Maximum wait after a throttled request, in seconds.
 const MAX_BACKOFF_S: f64 = 20.0;
-/// Bytes in base64 for each byte.
+/// Number of bytes in base64 for each byte of data.
 const BASE64: f64 = 4.0 / 3.0;
 
 impl World<'_> {
-    /// A task takes a slot; a core makes its request.
+    /// Starts a flight: a task takes a slot, and a core creates its request.
     pub(super) fn begin_flight(&mut self, host: u32, key: TaskKey) {
         let work = self.work.stages[key.stage.index()];
         let limit = self.settings.cloud.payload_bytes as f64;
@@ -54,7 +55,7 @@ impl World<'_> {
         self.hosts[host as usize].jobs.insert(Job { key, kind: JobKind::Send, flight: number });
     }
 
-    /// The request is made.
+    /// Handles the end of the creation of a request.
     pub(super) fn sent(&mut self, number: u32) {
         let flight = self.flights[number as usize];
         let bytes = self.work.stages[flight.key.stage.index()].in_bytes;
@@ -69,7 +70,7 @@ impl World<'_> {
         }
     }
 
-    /// The answer is taken apart.
+    /// Handles the end of the decoding of an answer.
     pub(super) fn received(&mut self, number: u32) {
         let flight = self.flights[number as usize];
         let took_us = self.now_us - flight.begun_us;
@@ -85,14 +86,14 @@ impl World<'_> {
         self.put(after_us, Item::Flight { flight, timer });
     }
 
-    /// A transfer over the host's link begins.
+    /// Starts a transfer over the host's link.
     fn transfer(&mut self, number: u32, bytes: f64) {
         let host = self.flights[number as usize].host;
         self.hosts[host as usize].link.begin(self.now_us, bytes, number);
         self.watch(host);
     }
 
-    /// Waits for the next transfer to be done.
+    /// Schedules the end of the next transfer on a host's link.
     fn watch(&mut self, host: u32) {
         let link = &self.hosts[host as usize].link;
         if let Some(at_us) = link.next_us() {
@@ -116,7 +117,7 @@ impl World<'_> {
         self.dispatch(host);
     }
 
-    /// A flight's transfer is done.
+    /// Handles the end of a flight's transfer.
     fn transferred(&mut self, number: u32) {
         let flight = self.flights[number as usize];
         match flight.phase {
@@ -185,7 +186,7 @@ impl World<'_> {
         }
     }
 
-    /// The service takes a request, or refuses it.
+    /// Handles the arrival of a request at the service, which accepts or throttles it.
     fn request(&mut self, number: u32) {
         let cloud = self.settings.cloud;
         match self.environments.start(self.now_us) {
@@ -213,7 +214,7 @@ impl World<'_> {
         }
     }
 
-    /// The function starts: what is billed begins.
+    /// Handles the start of a function, from which on time is charged.
     fn start(&mut self, number: u32) {
         let cloud = self.settings.cloud;
         let flight = &mut self.flights[number as usize];
@@ -242,7 +243,7 @@ impl World<'_> {
         self.finish_or_die(number, init_us + us(seconds), Timer::End);
     }
 
-    /// Returns the time that a function computes on a flight that begins now, in seconds.
+    /// Returns the time that a function computes for a flight that begins now, in seconds.
     fn compute_s(&self, flight: &Flight) -> f64 {
         let faults = &self.settings.faults;
         let mut seconds = self.work.stages[flight.key.stage.index()].function_s;
@@ -259,7 +260,8 @@ impl World<'_> {
         seconds
     }
 
-    /// The rest of a function's time, unless it crashes or passes its time limit within it.
+    /// Schedules the end of a function. It crashes or is stopped if a crash or the time limit comes
+    /// first.
     fn finish_or_die(&mut self, number: u32, rest_us: u64, timer: Timer) {
         let flight = self.flights[number as usize];
         let limit_us = flight.started_us.saturating_add(self.settings.cloud.time_limit_us);
@@ -273,7 +275,7 @@ impl World<'_> {
         }
     }
 
-    /// The function is over: time rounded up to milliseconds.
+    /// Charges a function that has ended. Its time is rounded up to milliseconds.
     fn bill(&mut self, number: u32, lives: bool) {
         let flight = &self.flights[number as usize];
         let billed_us = self.now_us - flight.started_us;
@@ -281,7 +283,7 @@ impl World<'_> {
         self.environments.end(self.now_us, lives);
     }
 
-    /// A flight's slot is free again.
+    /// Frees the slot of a flight.
     fn leave(&mut self, number: u32) {
         let flight = self.flights[number as usize];
         let host = &mut self.hosts[flight.host as usize];

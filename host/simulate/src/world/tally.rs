@@ -1,14 +1,14 @@
-//! Counts of a simulated run, and the report made of them.
+//! Counts of a simulated run, and the report that is computed from them.
 
 use super::World;
 use crate::host::Host;
 use crate::report::{Bytes, Chosen, Dollars, EngineCounts, FunctionCounts, Report};
 use crate::settings::Settings;
 
-/// Ages are counted up to this many epochs: the largest staleness + 1.
+/// Number of ages in epochs that are counted. It is the largest staleness + 1.
 const AGES: usize = 64;
 
-/// Counts.
+/// Counts of a simulated run.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub events: u64,
@@ -19,14 +19,15 @@ pub(super) struct Tally {
     pub functions: FunctionCounts,
     pub bytes: Moved,
     ages: [u64; AGES],
-    /// Integrals over time, up to the run's end: functions allowed, invocations under way.
+    /// Integrals over time until the end of the run: functions that were allowed, and invocations
+    /// in flight.
     allowed: Integral,
     in_flight: Integral,
     /// Busy time of the hosts' cores until the end of the run, in microseconds.
     busy_us: Option<u64>,
 }
 
-/// The same as [`Bytes`], before rounding.
+/// Numbers of bytes, as in [`Bytes`], before rounding.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moved {
     pub to_functions: f64,
@@ -35,7 +36,7 @@ pub(super) struct Moved {
     pub between_hosts: f64,
 }
 
-/// A count times microseconds.
+/// Integral of a count over time in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Integral {
     sum: u128,
@@ -76,14 +77,14 @@ impl Tally {
         self.allowed.set(now_us, count);
     }
 
-    /// Changes the number of flights.
+    /// Changes the number of flights (invocations in flight).
     pub(super) fn flights(&mut self, now_us: u64, change: i32) {
         let count = self.in_flight.count.saturating_add_signed(change);
         self.in_flight.set(now_us, count);
         self.functions.most_in_flight = self.functions.most_in_flight.max(count);
     }
 
-    /// An asynchronous gather of an interval reads rows of these ages.
+    /// Counts the ages of the rows that an asynchronous gather of an interval reads.
     pub(super) fn ages(&mut self, ages: &[u8], own: usize) {
         // Counted in four lanes: a gather reads thousands.
         let mut found = [[0u32; AGES]; 4];
@@ -101,12 +102,12 @@ impl Tally {
         }
     }
 
-    /// Weights go from host to host.
+    /// Counts the weights that are sent from host to host.
     pub(super) fn between_hosts(&mut self, settings: &Settings, weight_bytes: f64) {
         self.bytes.between_hosts += 2.0 * (f64::from(settings.hosts.count) - 1.0) * weight_bytes;
     }
 
-    /// The run is over; what is still under way is paid but counts no more.
+    /// Ends the run. Invocations that are still in flight are charged, but no longer counted.
     pub(super) fn end(&mut self, now_us: u64, hosts: &mut [Host]) {
         for integral in [&mut self.allowed, &mut self.in_flight] {
             integral.set(now_us, integral.count);
@@ -117,7 +118,7 @@ impl Tally {
 }
 
 impl World<'_> {
-    /// Returns the cost until a time.
+    /// Returns the cost of the run until a time, in USD.
     pub(super) fn usd(&self, until_us: u64) -> Dollars {
         let (settings, used) = (self.settings, &self.tally.functions);
         let functions = self.prices.lambda_usd(settings.functions.processor, self.gb_seconds(), 0);

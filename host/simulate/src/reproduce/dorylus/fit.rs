@@ -1,4 +1,4 @@
-//! The five figures that are fitted, on GCN Reddit-small alone.
+//! Fit of five parameters to the published row GCN Reddit-small.
 
 use eciton_program::Profile;
 use eciton_program::profile::{FunctionPace, HostPace};
@@ -9,27 +9,29 @@ use super::published::PUBLISHED;
 use super::world::{Backend, Varied, epoch, world};
 use crate::error::Error;
 
-/// Steps of the search, at most.
+/// Maximum number of steps of the search.
 const STEPS: u32 = 200;
-/// It is over once all that is fitted is within this share of what was published.
+/// Relative error below which a fitted value counts as equal to the published one.
 const CLOSE: f64 = 1e-4;
-/// The share of functions' time that is exchange: about a third, as published.
+/// Share of functions' time that is exchange of data. The publication says about a third.
 const EXCHANGE_SHARE: f64 = 1.0 / 3.0;
 
-/// Fitted parameters. All others are those of the built-in profile and the default settings.
+/// Parameters that are fitted. All others are those of the built-in profile and the default
+/// settings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fitted {
-    /// Seconds of a core of a graph server for an operation of a tensor step.
+    /// Time per floating-point operation of a tensor step on a core of a graph server, in seconds.
     pub core_seconds_per_flop: f64,
-    /// Seconds of it for an edge and value of a gather.
+    /// Time of a gather per edge and value on a core of a graph server, in seconds.
     pub core_seconds_per_edge_value: f64,
-    /// Seconds of a function's vCPU for an operation; a function of 192 MB has 0.11 of it.
+    /// Time per floating-point operation on a function's vCPU, in seconds. A function of 192 MB has
+    /// 0.11 of a vCPU.
     pub vcpu_seconds_per_flop: f64,
-    /// Cores that a GPU is, for both kinds of work.
+    /// Number of cores that a GPU equals, for both kinds of work.
     pub gpu_cores: f64,
-    /// Epochs of GCN Reddit-small to the target accuracy.
+    /// Number of epochs of GCN Reddit-small until the target accuracy.
     pub epochs: f64,
-    /// Steps of the search.
+    /// Number of steps of the search.
     pub steps: u32,
 }
 
@@ -43,7 +45,7 @@ impl Fitted {
         steps: 0,
     };
 
-    /// The built-in profile with these paces.
+    /// Returns the built-in profile with the fitted paces, changed by `varied`.
     pub(super) fn profile(&self, varied: &Varied) -> Profile {
         let built_in = Profile::default();
         Profile {
@@ -62,10 +64,11 @@ impl Fitted {
     }
 }
 
-/// Finds the figures with which the first published row comes out: its three times, its dollars with
+/// Finds the parameters that reproduce the first published row: its three times, its cost with
 /// functions, and the share of functions' time that is exchange.
 ///
-/// Each step moves every figure towards what one of the five says, by a factor from 1/2 to 2:
+/// Each step changes every parameter towards one of the five published values, by a factor from 1/2
+/// to 2:
 ///
 /// ```text
 /// epochs                 dollars of functions published / those of an epoch
@@ -76,7 +79,7 @@ impl Fitted {
 /// ```
 ///
 /// # Errors
-/// [`Error::Fit`] if they do not come together; what [`crate::simulate`] refuses.
+/// Returns [`Error::Fit`] if the parameters do not converge, and the errors of [`crate::simulate`].
 pub fn fit(prices: &Prices) -> Result<Fitted, Error> {
     let row = &PUBLISHED[0];
     let machine = (row.machine, prices.machine(row.machine)?);

@@ -1,4 +1,4 @@
-//! GCN Reddit-small on every kind of machine of the price list: which is worth most.
+//! GCN Reddit-small on every machine type of the price list, ordered by value.
 
 use eciton_recipe::Prices;
 use serde::Serialize;
@@ -8,10 +8,10 @@ use super::published::{GPU_MACHINE, PUBLISHED, Run};
 use super::world::{Backend, Varied, world};
 use crate::error::Error;
 
-/// A kind of machine: a whole run on as many of them as published.
+/// Value of a machine type: whole runs on the published number of such machines.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MachineValue {
-    /// Its name.
+    /// Name of the machine type.
     pub machine: String,
     /// Run on these machines without functions.
     pub alone: Run,
@@ -20,18 +20,19 @@ pub struct MachineValue {
 }
 
 impl MachineValue {
-    /// V of the better one of the two.
+    /// Returns the value V of the better of the two runs.
     #[must_use]
     pub fn value(&self) -> f64 {
         self.functions.map_or(0.0, |run| run.value()).max(self.alone.value())
     }
 }
 
-/// Every kind of machine, the best V first. All cores have the fitted pace, whatever their kind; networks,
-/// numbers of cores and prices are the list's. Memory is not looked at.
+/// Simulates every machine type of the price list, and returns them with the best value V first.
+/// All cores have the fitted pace, regardless of their type. Networks, numbers of cores and prices
+/// are those of the list. Memory is not considered.
 ///
 /// # Errors
-/// What [`crate::simulate`] refuses.
+/// Returns the errors of [`crate::simulate`].
 pub fn machines(fitted: &Fitted, prices: &Prices) -> Result<Vec<MachineValue>, Error> {
     let row = &PUBLISHED[0];
     let mut found = Vec::with_capacity(prices.ec2.len());

@@ -1,55 +1,55 @@
-//! The published table: time and cost of whole runs, to the target accuracy.
+//! Published table: time and cost of whole runs, until the target accuracy.
 //!
-//! Dollars of runs without functions are those of the graph servers alone, count x hours x price: weight
-//! servers are not in them, nor in what is simulated.
+//! The costs of runs without functions are those of the graph servers alone: number x hours x
+//! price. Weight servers are not included, neither in the published nor in the simulated costs.
 
 use serde::Serialize;
 
 use crate::error::Error;
 use crate::shape::{Kind, LayerOrder, Named, Shape};
 
-/// Source of the figures of all rows.
+/// Source of the values of all rows.
 pub const SOURCE: &str = "Thorpe et al. 2021, as recalled";
-/// GPU servers were these, as many as graph servers.
+/// Machine type of the GPU servers. Their number equals that of the graph servers.
 pub(super) const GPU_MACHINE: &str = "p3.2xlarge";
-/// Memory of a function, MB.
+/// Memory size of a function, in MB.
 pub(super) const FUNCTION_MB: u32 = 192;
-/// The heads of the published GAT are not known: one is assumed.
+/// Number of attention heads of the published GAT. It is not known, so one is assumed.
 const HEADS: u32 = 1;
 
-/// Time and cost of a whole run.
+/// Time and cost of a whole training run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Run {
-    /// To the target accuracy.
+    /// Time until the target accuracy, in seconds.
     pub seconds: f64,
-    /// Cost of graph servers and functions.
+    /// Cost of graph servers and functions, in USD.
     pub usd: f64,
 }
 
-/// A row of the table.
+/// Row of the published table.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Published {
-    /// Kind of its layers.
+    /// Kind of the model's layers.
     pub kind: Kind,
-    /// The graph, one of [`NAMED`](crate::NAMED).
+    /// Name of the graph, which is one of [`NAMED`](crate::NAMED).
     pub graph: &'static str,
-    /// Graph servers.
+    /// Number of graph servers.
     pub hosts: u32,
-    /// Their kind.
+    /// Machine type of the graph servers.
     pub machine: &'static str,
-    /// Weight servers.
+    /// Number of weight servers.
     pub weight_servers: u32,
-    /// Their kind, where it is known.
+    /// Machine type of the weight servers, if it is known.
     pub weight_machine: Option<&'static str>,
-    /// Functions of each graph server.
+    /// Number of functions for each graph server.
     pub functions_each: u32,
     /// Run with functions.
     pub functions: Run,
     /// Run on the graph servers without functions.
     pub cpu: Run,
-    /// Run on the same number of p3.2xlarge.
+    /// Run on the same number of GPU servers (p3.2xlarge).
     pub gpu: Run,
-    /// Source of these figures.
+    /// Source of the values.
     pub source: &'static str,
 }
 
@@ -59,7 +59,7 @@ const fn run(seconds: f64, usd: f64) -> Run {
 
 const GAT: Kind = Kind::Gat { heads: HEADS };
 
-/// The six rows; the first is what is fitted.
+/// Published rows. The parameters are fitted to the first one.
 pub const PUBLISHED: [Published; 6] = [
     Published {
         kind: Kind::Gcn,
@@ -142,7 +142,7 @@ pub const PUBLISHED: [Published; 6] = [
 ];
 
 impl Run {
-    /// V = 1 / (T x C).
+    /// Returns the value V = 1 / (T x C).
     #[must_use]
     pub fn value(&self) -> f64 {
         1.0 / (self.seconds * self.usd)
@@ -150,25 +150,26 @@ impl Run {
 }
 
 impl Published {
-    /// V with functions / V on CPUs only.
+    /// Returns the value V with functions, relative to V on CPUs only.
     #[must_use]
     pub fn value_against_cpu(&self) -> f64 {
         self.functions.value() / self.cpu.value()
     }
 
-    /// V with functions / V on GPUs only.
+    /// Returns the value V with functions, relative to V on GPUs only.
     #[must_use]
     pub fn value_against_gpu(&self) -> f64 {
         self.functions.value() / self.gpu.value()
     }
 
-    /// Functions of all graph servers.
+    /// Returns the total number of functions of all graph servers.
     #[must_use]
     pub const fn functions_in_all(&self) -> u32 {
         self.hosts * self.functions_each
     }
 
-    /// Its graph and model: two layers, gathers first, the last product in one task with its gradient.
+    /// Returns the shape of graph and model. It has two layers that gather first, and the last
+    /// product is one task with its gradient.
     pub(super) fn shape(&self) -> Result<Shape, Error> {
         let named = Named::find(self.graph).ok_or_else(|| Error::Setting {
             what: "graph of a published result",

@@ -1,4 +1,4 @@
-//! The published figures check, the fit brings its row, and errors stay below what they were found to be.
+//! Tests of the published values, of the fit, and of the size of the errors.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -13,7 +13,7 @@ fn prices() -> Prices {
         .clone()
 }
 
-/// Checks that two figures differ by at most a share of the second.
+/// Checks that two numbers differ by at most a share of the second.
 fn near(one: f64, other: f64, share: f64) {
     assert!((one / other - 1.0).abs() < share, "{one} {other}");
 }
@@ -102,7 +102,8 @@ fn a_price_list_without_the_machines_is_refused_by_name() {
     assert!(refused.contains("c5.2xlarge"), "{refused}");
 }
 
-/// Functions that cost nothing have no number of epochs.
+/// Checks that a fit which does not converge returns an error. If functions cost nothing, no number
+/// of epochs fits.
 #[test]
 fn a_fit_that_does_not_come_together_says_so() {
     let mut prices = prices();

@@ -1,5 +1,5 @@
-//! Why a prediction errs: one figure at a time, varied for a row alone until the published ratio
-//! comes out.
+//! Reasons for errors of predictions: varies one parameter at a time, for one row alone, until the
+//! published ratio results.
 
 use std::fmt::{Display, Formatter};
 
@@ -12,37 +12,37 @@ use super::world::{Backend, Varied, epoch};
 use crate::error::Error;
 use crate::shape::Kind;
 
-/// A figure is at most so many times larger or smaller.
+/// Maximum factor by which a parameter is increased or decreased.
 const MOST: f64 = 16.0;
-/// Secants, at most.
+/// Maximum number of secant steps.
 const SECANTS: u32 = 12;
-/// V ratios within this share are the same.
+/// Relative difference below which two ratios of V count as equal.
 const CLOSE: f64 = 0.01;
 
-/// A figure that may be otherwise for a row than for the one that was fitted.
+/// Parameter that may have another value for a row than for the row to which it was fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Suspect {
-    /// Seconds of a core for an edge and value.
+    /// Time of a gather per edge and value on a core.
     Gathers,
-    /// Seconds of a core for an operation.
+    /// Time per floating-point operation on a core.
     Products,
-    /// Seconds of a function for an operation.
+    /// Time per floating-point operation in a function.
     Functions,
-    /// Operations of the edge network.
+    /// Number of operations of the edge network.
     EdgeNetwork,
-    /// Cores that a GPU is.
+    /// Number of cores that a GPU equals.
     Gpu,
-    /// The share of cut edges.
+    /// Share of edges that lead to other hosts.
     Cut,
 }
 
 /// Value of a parameter that would explain a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Reason {
-    /// The parameter.
+    /// Parameter that is varied.
     pub suspect: Suspect,
-    /// Times what was fitted, or assumed.
+    /// Factor relative to the fitted or assumed value.
     pub times: f64,
 }
 
@@ -78,7 +78,7 @@ impl Suspect {
         varied
     }
 
-    /// Returns whether it is in a row's work.
+    /// Returns true if the parameter affects the work of a row.
     fn matters(self, row: &Published, other: Backend) -> bool {
         match self {
             Self::Gpu => other == Backend::Gpu,
@@ -88,7 +88,8 @@ impl Suspect {
     }
 }
 
-/// All that alone would explain a published ratio of V, the least change first.
+/// Returns all single parameters that can explain a published ratio of V, the smallest change
+/// first.
 pub(super) fn reasons(
     row: &Published,
     other: Backend,
@@ -116,9 +117,9 @@ pub(super) fn reasons(
     Ok(found)
 }
 
-/// Returns the root of a function, on one side of 1 or the other, from 1 / [`MOST`] to `most`. It
-/// uses secants over the logarithm that keep a change of sign between their ends (the Illinois form
-/// of regula falsi).
+/// Returns the root of a function on one side of 1, from 1 / [`MOST`] to `most`. The search uses
+/// secants over the logarithm, between two points with different signs (the Illinois form of regula
+/// falsi).
 fn root(off: impl Fn(f64) -> Result<f64, Error>, most: f64) -> Result<Option<f64>, Error> {
     let middle = off(1.0)?;
     for far in [1.0 / MOST, most] {

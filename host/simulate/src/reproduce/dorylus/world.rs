@@ -1,4 +1,5 @@
-//! A published row in the simulated world: machines, paces and the edge network of its three variants.
+//! World of a published row: machines, paces, and the edge network, for the three variants of the
+//! row.
 
 use eciton_program::{Phase, Place, Profile, Program, StageProfile};
 use eciton_recipe::prices::Machine;
@@ -13,16 +14,17 @@ use crate::shape::{Kind, Shape};
 use crate::work::Work;
 use crate::world::simulate;
 
-/// Intervals for each core where there are no functions.
+/// Number of intervals per core, for runs without functions.
 const INTERVALS_A_CORE: u32 = 4;
-/// Epochs that are simulated where they run into each other.
+/// Number of epochs that are simulated if epochs overlap.
 const ASYNC_EPOCHS: u32 = 3;
-/// More epochs to the same accuracy, asynchronously with staleness 0: as published.
+/// Additional share of epochs that asynchronous training with staleness 0 needs for the same
+/// accuracy, as published.
 const MORE_EPOCHS: f64 = 0.08;
-/// Bytes of an edge's score, and of its gradient, for each head.
+/// Size of an edge's score in bytes, for each head. Its gradient has the same size.
 const SCORE_BYTES: f64 = 4.0;
 
-/// Machines and functions of a row.
+/// Machines and functions that run a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Backend {
     Functions,
@@ -30,20 +32,20 @@ pub(super) enum Backend {
     Gpu,
 }
 
-/// Figures times so much, for a row alone.
+/// Factors of parameters, for one row alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Varied {
-    /// Seconds of a core for an edge and value.
+    /// Factor of a core's time per edge and value.
     pub edge: f64,
-    /// Seconds of a core for an operation.
+    /// Factor of a core's time per operation.
     pub flop: f64,
-    /// Seconds of a function for an operation.
+    /// Factor of a function's time per operation.
     pub function: f64,
-    /// Operations of the edge network.
+    /// Factor of the operations of the edge network.
     pub network: f64,
-    /// Cores that a GPU is.
+    /// Factor of the number of cores that a GPU equals.
     pub gpu: f64,
-    /// The share of cut edges, of that in a random partition.
+    /// Factor of the share of cut edges, relative to a random partition.
     pub cut: f64,
 }
 
@@ -53,16 +55,16 @@ impl Default for Varied {
     }
 }
 
-/// An epoch, or as many asynchronous ones as train as far.
+/// Simulated epoch, or the number of asynchronous epochs that train equally far.
 #[derive(Clone, Debug)]
 pub(super) struct Ran {
     pub run: Run,
-    /// Share of the whole report.
+    /// Share of the simulated report that this epoch is.
     pub of_all: f64,
     pub report: Report,
 }
 
-/// Everything that [`simulate`] takes.
+/// All inputs of [`simulate`].
 pub(super) struct World {
     pub shape: Shape,
     pub profile: Profile,
@@ -82,7 +84,7 @@ pub(super) fn epoch(
     world(row, backend, machine, fitted, varied)?.epoch(prices)
 }
 
-/// The world of a row on other machines than its own.
+/// Returns the world of a row on other machines than its own.
 pub(super) fn world(
     row: &Published,
     backend: Backend,
@@ -139,8 +141,8 @@ impl World {
         Ok(Ran { run, of_all, report })
     }
 
-    /// Seconds of an epoch that one core takes for gathers, that it takes for tensor steps, and that one
-    /// function takes for these, without exchange.
+    /// Returns three times of an epoch in seconds: of one core for gathers, of one core for tensor
+    /// steps, and of one function for tensor steps without exchange.
     pub(super) fn seconds_of_work(&self) -> Result<[f64; 3], Error> {
         let program = self.shape.program(&self.profile)?;
         let work = Work::new(&program, &self.shape, &self.profile, &self.settings)?;
@@ -156,10 +158,11 @@ impl World {
     }
 }
 
-/// The steps of a GAT with the edge network (ApplyEdge) in the tensor steps: a score for each edge and head
-/// from the vertex's own row, as the released code has it (without the source's term). `F` values of `H`
-/// heads: forward 2 F H operations an edge and `4 H` bytes back, backward 4 F H and `4 H` bytes in. What
-/// is left to the host is one sum of weighted rows a pass.
+/// Returns the steps of a GAT with the edge network (ApplyEdge) in the tensor steps. It computes a
+/// score for each edge and head from the vertex's own row, like the released code (without the
+/// source's term). For H heads of F values, forward takes 2 F H operations per edge and sends `4 H`
+/// bytes back. Backward takes 4 F H operations and receives `4 H` bytes. The host only computes one
+/// sum of weighted rows per pass.
 fn with_edge_network(
     program: &Program,
     shape: &Shape,
