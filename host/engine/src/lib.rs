@@ -1,22 +1,29 @@
-//! The scheduler of training runs: a state machine that takes [`Event`]s and returns [`Action`]s.
+//! Engine: the scheduler of training runs, as a state machine that receives [`Event`]s and returns
+//! [`Action`]s.
 //!
-//! It is pure: it has no clock, thread, random number, file or network (`clippy.toml` refuses
-//! them). So real executors and a seeded simulation drive the same code, and a recorded list of
-//! events replays a run.
+//! The engine is pure: it has no clock, thread, random number, file or network (`clippy.toml`
+//! refuses them). Real executors and a seeded simulation therefore drive the same code, and a
+//! recorded list of events replays a run.
 //!
 //! An [`Engine`] is created from a [`Program`](eciton_program::Program) and [`Settings`]. The driver
 //! sends [`Event::Started`], carries out the actions in any order, and reports the end of each as
-//! an event, until it gets [`Action::Finished`].
+//! an event, until it receives [`Action::Finished`].
 //!
-//! A step is one stage on one interval in one round. It starts when the rows that it reads are
-//! written: those of its own interval, and for a gather those of all intervals. The
+//! A *stage* is one operation of the program, forward or backward. An *interval* is a run of rows
+//! that is scheduled as one unit, or a micro-batch. A *round* is one optimiser step, and a *step* is
+//! one stage on one interval in one round. A step starts after the rows that it reads are written:
+//! those of its own interval, and for a gather those of all intervals. The
 //! [`Pipeline`](eciton_recipe::Pipeline) sets how long a step waits for rows of other intervals, how
-//! many rounds intervals may be apart, and which versions of rows and weights a step reads. When
-//! all steps of a round are done, the engine orders the update of the weights and, if one is due,
+//! many rounds intervals may be apart, and which versions of rows and weights a step reads. After
+//! all steps of a round have ended, the engine orders the update of the weights and, if one is due,
 //! an evaluation. Then the intervals that waited for them continue.
 //!
 //! In asynchronous rounds a step reads the newest rows of each interval that are not from a later
-//! round ([`Engine::ages`]). These rows are not overwritten until the step is done.
+//! round ([`Engine::ages`]). These rows are not overwritten until the step has ended.
+//!
+//! A *lane* is a worker's share of the pipeline, and a *visit* is all steps of one interval in one
+//! run of stages of a lane. [`Settings::lanes`] assigns stages to lanes, and [`Residence`] is the
+//! location of the rows that a lane stashes from forward to backward steps.
 //!
 //! # Attempts
 //!
@@ -30,8 +37,8 @@
 //!   has the timer, and the engine the deadlines ([`Deadlines`], [`Engine::deadline_us`]).
 //!
 //! The first answer to a step counts, whichever attempt it is from, and [`Action::Commit`]
-//! publishes it. All other answers are counted ([`Counters`]) and discarded. So relaunching is
-//! always safe, each gradient counts once, and the result does not depend on failures. A failure
+//! publishes it. All other answers are counted ([`Counters`]) and discarded. Relaunching is
+//! therefore always safe, each gradient counts once, and the result does not depend on failures. A failure
 //! does not end the run while another attempt is in flight. After a permanent failure (an error of
 //! the kernel, a trap) the engine orders no further attempt. If no attempt in flight completes the
 //! step in time, the run ends and names the first permanent failure.

@@ -133,7 +133,7 @@ fn settings(random: &mut Random) -> Settings {
 
 /// Returns the number of seeds to try: `usual`, or the number in the environment.
 fn seeds(usual: u64) -> u64 {
-    // No result depends on it but how much is tried.
+    // The variable only changes the number of seeds.
     #[allow(clippy::disallowed_methods)]
     let wanted = std::env::var("ECITON_SEEDS").ok();
     wanted.and_then(|text| text.parse().ok()).unwrap_or(usual)

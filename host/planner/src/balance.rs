@@ -32,7 +32,7 @@ pub(super) fn moved(
     };
     let mut now = costs(&ends);
     while let Some(slowest) = (0..depth).max_by(|&one, &other| now[one].total_cmp(&now[other])) {
-        // A stage keeps one operator at least.
+        // A stage has at least one operator.
         if ends[slowest + 1] - ends[slowest] < 2 {
             break;
         }

@@ -107,7 +107,7 @@ impl<'a> Branches<'a> {
                 None => least = target,
             }
         }
-        // Search below the cost that was found, by one cost at a time.
+        // Search for a cost below the one that was found, one step at a time.
         while let Some(found) = self.within(best.0 * (1.0 - NEAR), depth, states) {
             if found.0 >= best.0 {
                 break;

@@ -189,7 +189,7 @@ fn schedule(work: &Work, starts: &[f64], seconds: &mut dyn FnMut(&Task, bool) ->
     let nanoseconds = |seconds: f64| (seconds * 1e9) as u64;
     for phase in &work.phases {
         let from = end;
-        // Processes that have begun are taken before new ones.
+        // Running processes are used before new ones.
         let free = ends.iter().zip(&begun).enumerate();
         let mut free: BinaryHeap<_> =
             free.map(|(at, (end, begun))| Reverse((nanoseconds(end.max(from)), !begun, at))).collect();
@@ -216,7 +216,7 @@ pub fn usage(work: &Work, functions: Functions, preset: &Preset) -> Usage {
     let Functions { processor, memory_mb, count } = functions;
     let processes = (count.min(preset.concurrency).max(1) as usize).min(work.widest());
     let cores = preset.cores(processor, memory_mb);
-    // The program's start is work of its processor, as any other.
+    // The start of the program takes processor time like other work.
     let init_s = preset.init_ms / 1e3 * preset.cores(processor, preset.vcpu_mb) / cores;
     let mut used = Usage { store: work.host, bytes_to_host: work.host.bytes_out, ..Usage::default() };
     let starts: Vec<f64> =

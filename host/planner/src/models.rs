@@ -210,7 +210,7 @@ impl Making {
         for layer in 0..layers {
             last = self.layer(format!("layer {layer}"), &[last], of);
         }
-        // The head has the embedding's weights; scores are kept.
+        // The head shares the embedding's weights, and stashes the scores.
         let scores = of.tokens * WORDS;
         self.add("head".to_owned(), &[last], (2.0, 2.0 * rows * WORDS), [WORDS * hidden, scores, 0.0]);
     }

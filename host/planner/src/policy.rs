@@ -127,7 +127,7 @@ fn paths(program: &Program, lanes: &Lanes) -> Vec<u32> {
             }
         }
     }
-    // Lanes that follow each other in a circle need all that there is.
+    // Lanes that follow each other in a cycle need all intervals.
     let mut longest = vec![1u32; depth];
     for _ in 0..depth {
         for at in 0..depth {

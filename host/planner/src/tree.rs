@@ -23,7 +23,7 @@ pub(super) enum Part {
 impl Part {
     /// Decomposes a graph into its parts, down to single operators.
     pub(super) fn from_graph(graph: &Graph) -> Self {
-        // By operator, those before it.
+        // For each operator, the operators that precede it.
         let mut before = vec![vec![false; graph.len()]; graph.len()];
         for at in 0..graph.len() {
             for &read in graph.reads(at) {

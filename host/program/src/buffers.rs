@@ -177,7 +177,7 @@ impl Buffers {
                 holds.len() - 1
             });
             holds[buffer] = slot;
-            // Never more buffers than slots, whose ids are 16 bits.
+            // There are at most as many buffers as slots, whose ids have 16 bits.
             buffers.of[slot] = u16::try_from(buffer).ok().map(BufferId);
         }
         buffers
@@ -365,7 +365,7 @@ mod tests {
                 shared += program.slots.len() - 1 - buffers.widths().len();
                 simulate(&program, &buffers, intervals as usize, seed);
             }
-            // Epochs that run apart: of one interval, what is not gathered.
+            // Intervals may be in different epochs, so only slots that no gather reads share memory.
             let buffers = Buffers::assign(&program, 3, &Pipeline::asynchronous(1), RowFormat::F32);
             let private = Buffers { versions: vec![1; buffers.versions.len()], ..buffers.clone() };
             simulate(&program, &private, 1, seed);
@@ -431,7 +431,8 @@ mod tests {
         let shared = holders.iter().zip(buffers.versions()).filter(|(count, _)| **count > 1);
         let shared: Vec<_> = shared.collect();
         assert!(!shared.is_empty() && shared.iter().all(|(_, versions)| **versions == 1));
-        // One interval, one that goes ahead: the same rule, and rows are still those that were written.
+        // One interval, and several of which one runs ahead: both have the same rule, and rows
+        // do not change before they are read.
         for seed in 0..20 {
             let private = Buffers { versions: vec![1; buffers.versions.len()], ..buffers.clone() };
             simulate(&program, &private, 1, seed);

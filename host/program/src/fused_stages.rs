@@ -124,13 +124,13 @@ impl FusedStages {
         fused.stages = self.spans.iter().filter_map(|span| span.fused(program)).collect();
         let of = |stage: StageId| {
             let at = self.spans.iter().position(|span| span.stages.contains(&stage.index())).unwrap_or(0);
-            // No more runs than stages, whose ids are 16 bits.
+            // There are at most as many runs as stages, whose ids have 16 bits.
             StageId(at as u16)
         };
         for (slot, spec) in fused.slots.iter_mut().enumerate() {
             let leaves = |span: &FusedStage| span.writes.iter().any(|written| written.index() == slot);
             spec.written_by = spec.written_by.map(of).filter(|id| self.get(*id).is_some_and(leaves));
-            // A run that does stages again may read what these alone read.
+            // A run that repeats stages may read slots that only the repeated stages read.
             let reads = |span: &FusedStage| span.reads.iter().any(|(read, _)| read.index() == slot);
             let last = self.spans.iter().rposition(|span| !span.again.is_empty() && reads(span)).unwrap_or(0);
             spec.kept_until = of(spec.kept_until).max(StageId(last as u16));

@@ -249,9 +249,9 @@ impl<'o> Lowering<'o> {
         check((kernel, layer), &signature, on, loss, inputs, output)?;
         let owner = OperationId(count(self.program.operations.len()));
         limit("operations of a program", usize::from(owner.0), usize::from(u16::MAX) - 1)?;
-        // First values of a layer's second product are not those of its first. Other operations do
-        // not count: which there are depends on the order of gathers and products, and first values
-        // must not.
+        // The initial values of a layer's second product differ from those of its first. Other
+        // operations do not count, because their number depends on the order of gathers and
+        // products, and initial values must not depend on this order.
         let same = |operation: &&Operation| {
             operation.layer == layer && operation.kernel == kernel && operation.signature.is_some()
         };
@@ -280,7 +280,7 @@ impl<'o> Lowering<'o> {
                 Some(bias) => bias,
                 None => (self.initialiser(node, spec), draw, position + u32::from(node.bias_moved)),
             };
-            let said = first::said(&self.program.model, home, &name, &spec.shape);
+            let said = first::explicit_initialiser(&self.program.model, home, &name, &spec.shape);
             let initialiser = said.unwrap_or(initialiser);
             let shape = spec.shape.clone();
             self.program.parameters.push(Parameter { name, shape, initialiser, position, draw, layer: home });

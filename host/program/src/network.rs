@@ -302,7 +302,7 @@ impl Network {
         if model.loss != Loss::default() {
             attributes.push(Attribute::new("of", Setting::Text(model.loss.name().to_owned())));
         }
-        // A head of the user's own need not have it where nobody asks.
+        // A user's head need not have the attribute if the model does not set it.
         if model.focal > 0.0 {
             attributes.push(Attribute::new("focal", Setting::Number(model.focal)));
         }

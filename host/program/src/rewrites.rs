@@ -47,15 +47,15 @@ pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<S
     };
     let all = || (0u16..).map(StageId).zip(&program.stages);
 
-    // Slots whose rows are zero where there is no label: gradients, in the order in which they are
-    // made.
+    // Slots whose rows are zero for unlabelled vertices: gradients, in the order in which they
+    // are computed.
     let mut zero = vec![false; program.slots.len()];
     for (id, stage) in all().filter(|(_, stage)| by_row(stage)) {
         let from_zero = |port| stage.port(port).all(|slot| zero[slot.index()]);
         let plain = operation(stage).is_some_and(|o| o.kernel == SUM && o.parameters.is_empty());
         let stays = match stage.phase {
             Phase::Loss => program.loss_of(id).is_some(),
-            // Gradients of one value, added up.
+            // Kernel `sum` adds the gradients of one value.
             Phase::Forward => plain && from_zero(Port::Input),
             _ => from_zero(Port::Gradient),
         };
@@ -65,7 +65,7 @@ pub fn loss_gathers(program: &Program, replaced: impl Fn(&str) -> bool) -> Vec<S
     }
 
     // For each slot, whether its readers use rows of labelled vertices only. A slot's readers come
-    // later in the program, so the last slot is settled first.
+    // later in the program, so the last slot is decided first.
     let mut unread = vec![false; program.slots.len()];
     for slot in (0..program.slots.len()).rev() {
         let mut readers = all().filter(|(_, stage)| stage.reads().any(|(read, _)| read.index() == slot));
@@ -178,8 +178,8 @@ impl Rewrites {
                     Some(FeatureGather::Hops(hops)) => u64::from(hops),
                     Some(FeatureGather::WithOwn(_) | FeatureGather::Beside) => 1,
                 };
-                // Forward, and the weight's gradient; a product of X that is made beside it either
-                // way is not counted.
+                // Products of forward and of the weight's gradient. A product of X that the layer
+                // computes in both cases is not counted.
                 let products = |stored: u64| 2 * u128::from(stored) * u128::from(width);
                 let gathers =
                     2 * u128::from(work.edges + work.rows) * u128::from(times * width * GATHER_WEIGHT);
@@ -209,7 +209,7 @@ impl Rewrites {
 /// one multiply-add.
 fn aggregate_first(model: &Model, work: &Workload) -> u64 {
     let mut layers = 0;
-    // Features are wide, or sparse.
+    // The first layer is skipped, because features are wide or sparse.
     for (at, layer) in model.layers.iter().enumerate().take(COUNTED).skip(1) {
         if model.reads_features(at) {
             continue;
@@ -217,7 +217,7 @@ fn aggregate_first(model: &Model, work: &Workload) -> u64 {
         let hops = match &layer.kind {
             LayerKind::Gcn | LayerKind::Sage { aggregator: Aggregator::Mean } | LayerKind::Gin { .. } => 1,
             LayerKind::Sgc { hops } => *hops,
-            // A maximum stands before its product whatever the widths.
+            // A maximum always precedes its product, whatever the widths.
             _ => continue,
         };
         let gathers =

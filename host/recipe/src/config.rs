@@ -121,8 +121,8 @@ pub struct Data {
     /// Unit of text that is one token.
     #[serde(default, skip_serializing_if = "Tokens::is_default")]
     pub tokens: Tokens,
-    /// Treatment of edges from a vertex to itself. If `None`, they are dropped, but a store
-    /// (`.eciton` file) keeps those that it contains.
+    /// Treatment of edges from a vertex to itself. If `None`, they are dropped, but a
+    /// store (a graph that `eciton data convert` wrote) keeps those that it contains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_loops: Option<SelfLoops>,
     /// Name of the label column in a table. If `None`, the names and positions of the columns
@@ -473,7 +473,7 @@ impl Config {
 
     /// Checks that rows within fused stages are not expected to be rounded in transit, because such
     /// rows are never sent.
-    fn check_spans(&self) -> Result<()> {
+    fn check_fusion(&self) -> Result<()> {
         let executor = &self.executor;
         let rounds = !executor.kind.is_here() && executor.rows == RowFormat::Bf16;
         if rounds && executor.fuse != FusionChoice::None {
@@ -582,7 +582,7 @@ impl Config {
         self.check_links()?;
         self.check_batch()?;
         self.check_sequences()?;
-        self.check_spans()?;
+        self.check_fusion()?;
         self.check_lanes()?;
         self.check_workers()?;
         self.check_split()?;

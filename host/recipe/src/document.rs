@@ -134,7 +134,7 @@ pub(crate) fn parse_override(argument: &str) -> Result<Field, Error> {
     if name.is_empty() || argument.len() > MAX_BYTES || path.chars().any(char::is_whitespace) {
         return Err(bad());
     }
-    // One line, so that a value cannot smuggle in further keys.
+    // The text must be one line, so that a value cannot add further keys.
     let line = format!("value = {value}");
     let parsed = (!value.contains('\n')).then(|| parse(&line, "--set").ok()).flatten();
     let found = parsed.and_then(|mut fields| fields.0.pop()).map(|field| field.value);

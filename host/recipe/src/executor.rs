@@ -83,10 +83,10 @@ impl ExecutorKind {
     #[must_use]
     pub fn readers(key: &str) -> Option<&'static [Self]> {
         match key.split_once('.')? {
-            // The host's price is for the tuner of threads, too; threads do spans as functions do.
+            // The tuner of threads also reads the host's price, and threads run fused stages too.
             ("executor", "kind" | "host_hour_usd" | "fuse") => None,
             ("executor", "deployment") => Some(&[Self::Lambda]),
-            // Only these have a bill.
+            // Only these executors have a bill.
             ("executor", "host") => Some(&[Self::Emulated, Self::Lambda]),
             (
                 "executor",

@@ -167,7 +167,8 @@ impl Pipeline {
         let Self { mode, staleness, synchronous_last, auto, .. } = *self;
         let refuse = |found: String, allowed| Err(Error::Pipeline { found, allowed });
         if auto {
-            // Trials settle what goes with what; how the run ends may be said beforehand.
+            // Trials choose a valid combination of mode and staleness. Settings of the run's end are
+            // independent of them.
             return match self.weights {
                 None => Ok(()),
                 Some(_) => refuse(

@@ -327,7 +327,7 @@ mod tests {
         let moved =
             Moved { to_functions: 4_000_000_000, from_functions: 200_000_000, objects_to_host: 110_000_000 };
         near(prices.transfer_usd(HostPlace::Home, &moved), 0.0279);
-        // Each way, and no object: the bucket is the region's.
+        // Both directions are charged. Objects are free within the region.
         near(prices.transfer_usd(HostPlace::Region, &moved), 0.042);
         near(prices.transfer_usd(HostPlace::Zone, &moved), 0.0);
         let mut dear = own();

@@ -70,14 +70,14 @@ fn workloads() -> Vec<Workload> {
     let mut direct = settings(256, 100);
     direct.functions.transport = Transport::Direct;
     add("bandwidth-bound", 0, shape(1_000_000, 10_000_000, 602, 1.0), 20.0, direct);
-    // Three edges a vertex: hardly any gathers.
+    // With three edges per vertex, gathers take little time.
     add("sparse", 1000, shape(4_000_000, 12_000_000, 128, 1.0), 40.0, settings(1024, 100));
-    // A thousand: hardly anything else.
+    // With a thousand edges per vertex, gathers take most of the time.
     add("dense", 0, shape(100_000, 100_000_000, 128, 1.0), 10.0, settings(256, 100));
     let mut straggling = settings(1024, 100);
     (straggling.faults.straggle, straggling.faults.crash) = (0.03, 0.005);
     add("stragglers", 1000, shape(2_000_000, 20_000_000, 100, 1.0), 100.0, straggling);
-    // An account that may run forty.
+    // The account may run forty functions.
     let mut throttled = settings(512, 100);
     throttled.cloud.concurrency = 40;
     add("throttled", 40, shape(1_000_000, 10_000_000, 100, 1.0), 100.0, throttled);
@@ -106,7 +106,7 @@ impl Workload {
         settings.functions.count = functions;
         match simulate(&self.shape, &self.profile, &prices(), &settings) {
             Ok(report) => Some(report),
-            // Too many for the account: the run fails, and is worth nothing.
+            // The account does not allow this number, so the run fails and has no value.
             Err(Error::Failed { .. }) => None,
             Err(error) => panic!("{}: {error}", self.name),
         }
@@ -153,7 +153,7 @@ fn is_campaign() -> bool {
 
 fn workload(name: &str) -> Workload {
     let mut workload = workloads().into_iter().find(|workload| workload.name == name).unwrap();
-    // No result is fitted to the seed: others can be tried.
+    // No expected value depends on the seed.
     #[allow(clippy::disallowed_methods)]
     let seed = std::env::var("ECITON_SEED").ok().and_then(|text| text.parse().ok());
     workload.settings.seed = seed.unwrap_or(0);

@@ -81,7 +81,7 @@ impl Work {
             let work = StageWork {
                 place: program.place(stage.stage),
                 host_s: host.seconds_per_step + host_s,
-                // A task is one thread: more memory than one vCPU's makes it no faster.
+                // A task has one thread, so more memory than that of one vCPU makes it no faster.
                 function_s: function.seconds_per_step + function_s / vcpus.min(1.0),
                 in_bytes: stage.bytes_in_per_row * rows + along,
                 constant_bytes: features + weights,
@@ -103,7 +103,7 @@ impl Work {
         }
         let values: f64 = program.parameters.iter().map(|parameter| parameter.len() as f64).sum();
         let hosts = f64::from(settings.hosts.count);
-        // Each host sums its intervals' gradients; a ring adds those and passes the weights on.
+        // Each host sums its intervals' gradients; a ring adds these sums and distributes the weights.
         let ring = 2.0 * (hosts - 1.0) / hosts * values * 4.0 / (settings.hosts.mbits * 1e6 / 8.0);
         let update_s = values
             * ((intervals / hosts).ceil() * host.seconds_per_value_added + host.seconds_per_value_updated)
@@ -186,11 +186,11 @@ mod tests {
         // T0, T1, the loss's gradient, T1'; the rows of the gathers between are their own interval's.
         let plain = [64.0, 0.0, 25.0, 0.0, 25.0, 0.0, 64.0, 0.0, 0.0];
         assert_eq!(sent(Kind::Gcn, product_first), plain);
-        // Features are there; hidden rows, without what is kept of them, and their gradient are sent.
+        // Features are on all hosts. Hidden rows, without stashed rows, and their gradient are sent.
         let gather_first = LayerOrder { gather_first: true, fused: true };
         let sent_first: Vec<f64> = sent(Kind::Gcn, gather_first).into_iter().filter(|w| *w > 0.0).collect();
         assert_eq!(sent_first, [64.0, 64.0]);
-        // [z | s | t] forward; the gradient and five figures of each target backward, which hosts make.
+        // [z | s | t] forward; the gradient and five values of each target backward, which hosts compute.
         let gat = sent(Kind::Gat { heads: 1 }, product_first);
         let gat: Vec<f64> = gat.into_iter().filter(|width| *width > 0.0).collect();
         assert_eq!(gat, [66.0, 27.0, 30.0, 69.0]);

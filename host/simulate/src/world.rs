@@ -46,7 +46,7 @@ pub fn simulate(
     let engine = Engine::new(
         &program,
         eciton_engine::Settings {
-            // Evaluations are left out; the one after the last epoch takes no time.
+            // Evaluations are omitted. The one after the last epoch takes no time.
             eval_every: 0,
             attempts: settings.attempts,
             deadlines: settings.deadlines,
@@ -126,7 +126,7 @@ struct World<'a> {
 
 /// Converts seconds to microseconds, rounded up.
 fn us(seconds: f64) -> u64 {
-    // `as` saturates; a simulated run of 585,000 years is none.
+    // `as` saturates, which would need a simulated run of 585,000 years.
     (seconds * 1e6 - 1e-6).ceil() as u64
 }
 
@@ -186,7 +186,7 @@ impl<'a> World<'a> {
             most: settings.functions.count,
             intervals: settings.intervals,
             tasks: self.work.tensor_stages * intervals,
-            // What no task takes less than.
+            // Lower bound on the time of a task.
             round_trip_us: settings.cloud.latency_us + us(self.profile.function.seconds_per_step),
         })
     }
@@ -259,7 +259,7 @@ impl<'a> World<'a> {
         let committed = self.engine.counters().committed;
         actions.extend(self.engine.step(event));
         self.tally.engine_events += 1;
-        // Hosts that got something to do: one, or many after a barrier.
+        // Hosts that received work: one, or many after a barrier.
         let mut touched = BTreeSet::new();
         for action in actions.drain(..) {
             match action {
@@ -365,7 +365,7 @@ impl<'a> World<'a> {
             JobKind::Gather => self.deliver(host, job.key, 0),
             JobKind::Tensor => {
                 self.tally.local_tasks += 1;
-                // The engine's averages are of functions, whose deadlines they make.
+                // Only times of functions enter the engine's averages, because they set the deadlines.
                 self.deliver(host, job.key, 0);
             }
             JobKind::Send => self.sent(job.flight),

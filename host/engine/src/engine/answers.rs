@@ -21,7 +21,7 @@ impl Engine {
     pub(super) fn completed(&mut self, key: TaskKey, took_us: u64) {
         let at = self.lane_reported(key);
         let Some(found) = self.find(key.step()) else { return };
-        let Found::Now(place) = found else { return self.told_late(found, key) };
+        let Found::Now(place) = found else { return self.report_late(found, key) };
         let task = self.is_task(key.stage);
         self.held_at(key.step(), at);
         let attempts = &mut self.steps[place].attempts;
@@ -56,7 +56,7 @@ impl Engine {
     pub(super) fn failed(&mut self, key: TaskKey, retryable: bool) {
         self.lane_reported(key);
         let Some(found) = self.find(key.step()) else { return };
-        let Found::Now(place) = found else { return self.told_late(found, key) };
+        let Found::Now(place) = found else { return self.report_late(found, key) };
         let task = self.is_task(key.stage);
         // The host's work writes in place, so it cannot be repeated.
         let most = if task { self.settings.attempts } else { 1 };
@@ -127,13 +127,13 @@ impl Engine {
             self.counters.ignored += 1;
             return;
         }
-        // From here on no attempt is in flight, so that `told_late` need not look at steps.
+        // From here on no attempt is in flight, so that `report_late` need not read steps.
         self.counters.cancelled += self.counters.in_flight();
         self.finish(Reason::Stopped);
     }
 
     /// Handles a report that arrives after the end of its round or of the run.
-    fn told_late(&mut self, found: Found, key: TaskKey) {
+    fn report_late(&mut self, found: Found, key: TaskKey) {
         let waited = self.is_task(key.stage)
             && self.counters.in_flight() > 0
             && match found {

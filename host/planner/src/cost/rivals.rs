@@ -99,7 +99,7 @@ pub(super) fn service(work: &Work, name: &str, service: &Service) -> Option<Row>
     let cost = |(seconds, hours, _): &(f64, f64, usize)| seconds * hours;
     let best = counts(work.widest()).map(each).min_by(|a, b| cost(a).total_cmp(&cost(b)));
     let (seconds, hours, count) = best?;
-    // A container of a whole core.
+    // The container has a whole core.
     let vcpus = 1.0 / cores;
     let lines = vec![
         Line::new(format!("{name} vCPU"), (hours * vcpus, "vCPU-hours"), vcpu_hour, Origin::Assumed),

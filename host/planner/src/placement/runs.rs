@@ -15,7 +15,7 @@ impl Placement {
     pub fn gathered(&self, program: &mut Program) -> Self {
         let count = program.stages.len();
         let end = program.loss().map_or(count, StageId::index);
-        // The first loss stays the first stage that goes back.
+        // The first loss remains the first stage of the backward part.
         let loss = (end + 1).min(count);
         let parts = [0..end, end..loss, loss..count];
         if parts.iter().all(|part| self.is_gathered(part.clone())) {
@@ -123,7 +123,7 @@ mod tests {
             }
             let (before, after) = (runs(&placement.runs), runs(&gathered.runs));
             fewer += usize::from(after < before);
-            // Done once more it stays.
+            // A second reordering changes nothing.
             let mut again = found.clone();
             assert_eq!((gathered.gathered(&mut again), again), (gathered.clone(), found), "{place}");
         }

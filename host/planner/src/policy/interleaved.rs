@@ -23,7 +23,8 @@ pub(super) struct Interleaved;
 
 impl Rules for Interleaved {
     fn is_later(&self, back: bool) -> bool {
-        // With the cap this is one forward, one backward: a lane that has all its visits goes back.
+        // With the cap, forward and backward steps alternate: a lane whose visits are all in flight
+        // runs backward steps.
         back
     }
 

@@ -78,7 +78,7 @@ impl Grid {
                  stroke-width=\"0.5\"><title>{}</title></rect>",
                 wide.max(0.5),
                 LINE - 3.0,
-                told(cell)
+                description(cell)
             );
             if wide >= 14.0 {
                 let (x, y, of) = (x + wide / 2.0, y + 14.0, cell.interval);
@@ -97,7 +97,7 @@ fn length(cell: &Cell) -> f64 {
 }
 
 /// Returns the description of a cell for the picture's tooltip.
-fn told(cell: &Cell) -> String {
+fn description(cell: &Cell) -> String {
     let way = if cell.back { "backward" } else { "forward" };
     format!("round {}, micro-batch {}, {way}, stage {}", cell.round, cell.interval, cell.stage)
 }

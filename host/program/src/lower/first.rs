@@ -19,7 +19,12 @@ fn within(name: &str) -> &str {
 /// `None` if its kernel or the layer's `first_weights` determines the initial values. A setting by
 /// parameter name takes precedence over a general one. A setting of the layer takes precedence over
 /// one of the model.
-pub(super) fn said(model: &Model, home: Layer, name: &str, shape: &[u32]) -> Option<Initialiser> {
+pub(super) fn explicit_initialiser(
+    model: &Model,
+    home: Layer,
+    name: &str,
+    shape: &[u32],
+) -> Option<Initialiser> {
     let layer = model.layers.get(home.index())?;
     let names = (name, within(name));
     let general = |of: Option<First>| of.filter(|_| shape.len() > 1);

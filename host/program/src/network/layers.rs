@@ -121,7 +121,7 @@ impl One<'_> {
             LayerKind::SelfAttention(attention) => self.self_attention(network, &rows, *attention),
             LayerKind::Transformer(block) => self.transformer(network, &rows, *block),
             LayerKind::Conv2d(conv) => {
-                // The kernel does its activation on the way out, but not what follows a norm.
+                // The kernel applies the activation to its output, unless a norm comes between.
                 let done = layer.norm == Norm::None && !activation.stands_alone();
                 let on_the_way = if done { activation } else { Activation::Identity };
                 if done {
@@ -144,7 +144,7 @@ impl One<'_> {
                 self.own_along_edges(network, &rows, (kernel, attributes), *with_self)
             }
         };
-        // Where a norm centres, a bias would go with the mean.
+        // A norm that centres rows would remove a bias together with the mean.
         if layer.norm == Norm::Batch {
             made = Rows::plain(network.batch_norm(self.at, made.value));
         }
@@ -239,7 +239,7 @@ impl One<'_> {
             let own = network.linear(own, &Rows::plain(made), width, 0.0, bias);
             (own, network.linear(neighbour, &Rows::plain(gathered), width, 0.0, false))
         } else {
-            // Both products drop the same values: their numbers are the layer's.
+            // Both products drop the same values, because both use the layer's random numbers.
             let rows = network.shared(rows);
             let own = network.linear(own, &rows, width, dropout, bias);
             let product = network.linear(neighbour, &rows, width, dropout, false);
@@ -283,7 +283,7 @@ impl One<'_> {
     /// kernel.
     fn attention_along_edges(&self, network: &mut Network, rows: Rows, of: Attention) -> Rows {
         let ModelLayer { dropout, bias, .. } = *self.layer;
-        // Both products drop the same values: their numbers are the layer's.
+        // Both products drop the same values, because both use the layer's random numbers.
         let rows = network.shared(rows);
         let source = network.linear((self.at, "source."), &rows, of.values(), dropout, bias);
         let target = network.linear((self.at, "target."), &rows, of.values(), dropout, bias);
@@ -369,7 +369,7 @@ impl One<'_> {
                     .zip(inputs)
                     .map(|(from, rows)| {
                         let role = format!("from.{from}.");
-                        // Columns of their own, and dropped by themselves.
+                        // Each input has separate columns of the weight, and separate dropout.
                         let with = |of: &mut Kernel| of.draw |= from << 16;
                         network.product((self.at, &role), rows, width, (dropout, false), with)
                     })

@@ -82,7 +82,7 @@ impl Operator for Attention {
         forward.via = relation(to, false);
         forward.read([made.inputs[0]], Scope::All, Port::Input);
         forward.writes = made.outputs.iter().chain(&made.kept).copied().map(Some).collect();
-        // Two sums of each value, and scores.
+        // Each value is summed twice, and scores are computed.
         forward.cost = Cost { edge_values: 2 * self.input(), ..Cost::default() };
         to.push(forward);
     }

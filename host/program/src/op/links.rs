@@ -46,7 +46,7 @@ impl Operator for Links {
         stage.read([made.inputs[0]], Scope::All, Port::Input);
         stage.writes = vec![Some(gradient)];
         stage.exact = true;
-        // A link costs two reads of a row and two of a pair without one, where there is one for each.
+        // Each link costs two row reads, and two more for its pair without a link.
         stage.cost = Cost { edge_values: width.saturating_mul(4), ..Cost::default() };
         to.enter_loss(1.0);
         to.push(stage);

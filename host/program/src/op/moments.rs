@@ -36,7 +36,7 @@ impl OverRows {
         let mut stage = to.stage(made.operation, phase, name, to.domain(node));
         stage.exact = true;
         stage.writes = vec![Some(written)];
-        // A few operations a value of the interval's rows, and of its share of all rows' moments.
+        // A few operations per value, for the interval's rows and its share of all moments.
         stage.cost = Cost { flops: 6.0 * f64::from(to.width_of(written)), ..Cost::default() };
         stage
     }

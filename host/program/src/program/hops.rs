@@ -25,12 +25,12 @@ impl Hops {
     pub fn from_program(program: &Program) -> Self {
         let mut hops = Self { stages: vec![0; program.stages.len()], slots: vec![0; program.slots.len()] };
         let Some(loss) = program.loss() else { return hops };
-        // By operation, what its forward stage was at.
+        // Number of gathers at the forward stage of each operation.
         let mut operations = vec![0; program.operations.len()];
         for at in (0..=loss.index()).rev() {
             let Some(stage) = program.stages.get(at) else { continue };
             let own = stage.writes().map(|slot| hops.slots[slot.index()]).max().unwrap_or(0);
-            // What the loss stage writes are gradients, of its own rows.
+            // The loss stage writes gradients of its own rows.
             let own = if at == loss.index() { 0 } else { own };
             hops.stages[at] = own;
             operations[stage.operation.index()] = own;

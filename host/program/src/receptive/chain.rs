@@ -57,7 +57,7 @@ impl Step {
     /// an empty range, the result is empty.
     #[must_use]
     pub fn needs(&self, rows: &Range<u32>) -> Range<u32> {
-        // Wider numbers, whose products do not overflow.
+        // In 64 bits, the products do not overflow.
         let (reach, stride, padding) = self.window();
         let [reach, stride, padding] = [reach, stride, padding].map(u64::from);
         if rows.is_empty() {
@@ -66,7 +66,7 @@ impl Step {
         let height = u64::from(self.image().0);
         let from = (u64::from(rows.start) * stride).saturating_sub(padding).min(height);
         let to = ((u64::from(rows.end) - 1) * stride + reach).saturating_sub(padding).min(height);
-        // Within the height.
+        // The rows are within the height, which has 32 bits.
         from as u32..to.max(from) as u32
     }
 }

@@ -48,7 +48,7 @@ fn step(model: &Model, layer: usize) -> Option<Step> {
         _ => return None,
     };
     let (reach, stride, padding) = step.window();
-    // A strip begins where a window does, and holds a row that no padding is.
+    // A strip begins at the first row of a window, and has at least one row of the image.
     let aligned = padding == 0 || stride != 0 && padding % stride == 0 && padding < reach;
     (plain && aligned && found.weights_of.is_none()).then_some(step)
 }
@@ -207,7 +207,7 @@ impl Making<'_> {
 
     fn join(&mut self, inputs: Vec<String>, name: String) -> String {
         if let ([one], Some(last)) = (&inputs[..], self.layers.last_mut()) {
-            // A strip alone is the image: its last layer takes the name.
+            // A single strip is the whole image, so its last layer gets the name.
             if last.name.as_ref() == Some(one) {
                 last.name = Some(name.clone());
                 return name;
@@ -296,7 +296,7 @@ impl Making<'_> {
         self.push(layer, Some(origin));
         let (reach, stride, padding) = step.window();
         let made = (strip.0 + 2 * padding - reach) / stride + 1;
-        // The image's row that the strip's first one is: strips begin where a window does.
+        // Row of the image at which the strip begins, which is the first row of a window.
         let first = read.start / stride;
         if first == wanted.start && made == wanted.end - wanted.start {
             return name;

@@ -114,11 +114,11 @@ mod tests {
         };
         assert!(above("activation = \"elu\"").ends_with("(default of gat)"), "{text}");
         assert!(above("epochs = 7").ends_with("(set)") && above("seed = 0").ends_with("(default)"), "{text}");
-        // What was said can be said again.
+        // Written comments can be parsed and written again.
         let said = origins(&text);
         let again = config.to_commented_toml(&|key: &str| said.get(key).cloned()).unwrap();
         assert_eq!((again, &said["model.activation"][..]), (text.clone(), "default of gat"));
-        // Every plain setting has one.
+        // Every plain setting has a comment.
         let is_setting = |line: &str| line.contains(" = ") && !line.starts_with('#');
         let bare = lines.windows(2).filter(|pair| is_setting(pair[1]) && !pair[0].starts_with('#'));
         assert_eq!(bare.count(), 0, "{text}");

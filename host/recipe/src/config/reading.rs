@@ -132,7 +132,7 @@ mod tests {
         assert!(config.choose(choice("optimiser.lr", "0.5")).unwrap());
         assert_eq!((config.model.hidden, config.run.epochs, config.optimiser.lr), (8, 7, 0.5));
         assert_eq!(config.choices.made, [choice("optimiser.lr", "0.5")]);
-        // A run that continues reports the same choices.
+        // A resumed run reports the same choices.
         let from = |key: &str| config.choices.made.iter().find(|made| made.key == key).map(Choice::origin);
         let text = config.to_commented_toml(&from).unwrap();
         let mut again = Config::parse(&text, "again").unwrap();

@@ -86,7 +86,7 @@ impl Model {
         for ((layer, inputs), scores) in listed.iter().zip(wired).zip(scores) {
             let classes = scores.then_some(classes);
             let sources = reads(&model, layer, inputs.as_ref());
-            // `wiring` has found it.
+            // `wiring` has checked that the layer exists.
             let tied = layer
                 .weights_of
                 .as_ref()
@@ -96,7 +96,7 @@ impl Model {
             model.layers.push(resolved);
         }
         check_losses(&model)?;
-        // What no layer reads was meant for another kind of model.
+        // A key that no layer reads was meant for another kind of model.
         let unread = |(_, given, kinds): &&OwnKey| *given && !listed.iter().any(|layer| layer.has(kinds));
         if let Some((attribute, _, kinds)) = own_keys(&settings.own).iter().find(unread) {
             return Err(Error::ModelKey { attribute, kinds: all_of(kinds) });
@@ -420,7 +420,7 @@ impl Resolving<'_> {
             (said, _) => said,
         };
         let norm = match (&kind, layer.norm) {
-            // It stands before its halves.
+            // The norm of a transformer precedes each half of the block.
             (LayerKind::Transformer(_), _) => Norm::None,
             (LayerKind::Normalise, None) if settings.norm == Norm::None => Norm::Layer,
             (LayerKind::Normalise, None) => settings.norm,
@@ -496,7 +496,7 @@ impl Resolving<'_> {
                 LayerKind::Appnp { hops: self.hops(own.hops.unwrap_or(APPNP_HOPS))?, alpha }
             }
             "readout" => LayerKind::Readout(own.readout.unwrap_or(Readout::Mean)),
-            // Their numbers follow from their width.
+            // The sizes of these kinds follow from their width.
             "gat" => LayerKind::Gat(UNRESOLVED),
             "gatv2" => LayerKind::Gatv2(UNRESOLVED),
             "linear" => {
@@ -538,7 +538,7 @@ impl Resolving<'_> {
     fn attention(&self, width: u32, dropout: f64) -> Result<Attention> {
         let Self { settings, layer, classes, .. } = *self;
         let own = layer.own.or(settings.own);
-        // What is said of the model is not of the last layer.
+        // The model's setting does not apply to the last layer.
         let natural = || if classes.is_some() { 1 } else { own.heads.unwrap_or(GAT_HEADS) };
         let heads = layer.own.heads.unwrap_or_else(natural);
         if !(1..=MAX_HEADS).contains(&heads) {

@@ -49,7 +49,7 @@ fn probes(settings: &ModelSettings) -> Vec<Probe> {
     let counted = matches!(settings.layers, Layers::Count(_));
     let usual = |activation| counted && activation == settings.kind.activation();
     vec![
-        // A table of rows has kind `mlp` without being asked.
+        // For tabular data, the kind `mlp` is chosen automatically.
         ("kind", false, vec![|s| s.kind = other(s.kind, [ModelKind::Gcn, ModelKind::Mlp])]),
         (
             "layers",
@@ -166,7 +166,7 @@ impl ModelSettings {
                 change(&mut changed);
                 resolve(&changed).is_ok_and(|found| found == model)
             };
-            // A change to the present value is none.
+            // Setting the present value again changes nothing.
             let is_change = |change: &&fn(&mut Self)| {
                 let mut changed = self.clone();
                 change(&mut changed);

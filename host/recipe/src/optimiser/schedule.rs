@@ -92,7 +92,7 @@ pub(super) fn rate(lr: f64, warmup: u32, schedule: Schedule, epoch: Round, epoch
         return lr * f64::from(epoch) / (f64::from(warmup) + 1.0);
     }
     let since = epoch - 1 - warmup;
-    // In [0, 1]; a run that is all warm-up never comes here within its epochs.
+    // The share is in [0, 1]. A run that consists of warm-up only does not reach this line.
     let share = || {
         let all = epochs.saturating_sub(warmup).max(1);
         f64::from(since.min(all)) / f64::from(all)
@@ -126,7 +126,7 @@ fn half_wave(x: f64) -> f64 {
         let cosine = series(0.0, quarter(x));
         cosine * cosine
     } else {
-        // Close to the end the cosine is small: the sine from the other side has all its digits.
+        // Near 1 the cosine is small, so the sine of the complement is more accurate.
         let y = quarter(1.0 - x);
         let sine = y * series(1.0, y);
         sine * sine

@@ -113,7 +113,7 @@ mod tests {
         let shape = Shape { kind: Kind::Gat { heads: 1 }, ..Named::find("amazon").unwrap().shape() };
         let found = lines(&shape);
         let gathers: Vec<u32> = found.iter().filter(|line| line.1 > 0).map(|line| line.1).collect();
-        // Twice [z | s | t], forward; twice the gradient and five figures, backward.
+        // Twice [z | s | t] forward, and twice the gradient and five values backward.
         assert_eq!(gathers, [2 * 66, 2 * 27, 2 * 30, 2 * 69], "{found:?}");
     }
 }

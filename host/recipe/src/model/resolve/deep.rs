@@ -126,7 +126,7 @@ impl Resolving<'_> {
             }
             "concat" | "sum" | "product" => {}
             _ if self.layer.jumping.is_some() => {}
-            // A kernel of the user's own says how many rows it reads.
+            // A user's kernel determines the number of its inputs itself.
             _ if LayerSettings::is_own(kernel) && self.layer.on != Some(On::Edges) => {}
             _ if count != 1 => {
                 let allowed =
@@ -213,7 +213,7 @@ impl Resolving<'_> {
     pub(super) fn made(&self, kind: &LayerKind) -> Result<Option<(u32, Option<Image>)>> {
         let input = self.input();
         let images: Vec<Option<Image>> = self.sources.iter().map(|&source| self.image_of(source)).collect();
-        // Of several inputs all are images of one shape, or the result is none.
+        // The result is an image only if all inputs are images of one shape.
         let same =
             images.first().copied().flatten().filter(|_| images.windows(2).all(|two| two[0] == two[1]));
         let (width, image) = match kind {
