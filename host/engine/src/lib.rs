@@ -5,18 +5,18 @@
 //! refuses them). Real executors and a seeded simulation therefore drive the same code, and a
 //! recorded list of events replays a run.
 //!
-//! An [`Engine`] is created from a [`Program`](eciton_program::Program) and [`Settings`]. The driver
-//! sends [`Event::Started`], carries out the actions in any order, and reports the end of each as
-//! an event, until it receives [`Action::Finished`].
+//! An [`Engine`] is created from a [`Program`](eciton_program::Program) and [`Settings`]. The
+//! driver sends [`Event::Started`], carries out the actions in any order, and reports the end of
+//! each as an event, until it receives [`Action::Finished`].
 //!
 //! A *stage* is one operation of the program, forward or backward. An *interval* is a run of rows
-//! that is scheduled as one unit, or a micro-batch. A *round* is one optimiser step, and a *step* is
-//! one stage on one interval in one round. A step starts after the rows that it reads are written:
-//! those of its own interval, and for a gather those of all intervals. The
-//! [`Pipeline`](eciton_recipe::Pipeline) sets how long a step waits for rows of other intervals, how
-//! many rounds intervals may be apart, and which versions of rows and weights a step reads. After
-//! all steps of a round have ended, the engine orders the update of the weights and, if one is due,
-//! an evaluation. Then the intervals that waited for them continue.
+//! that is scheduled as one unit, or a micro-batch. A *round* is one optimiser step, and a *step*
+//! is one stage on one interval in one round. A step starts after the rows that it reads are
+//! written: those of its own interval, and for a gather those of all intervals. The
+//! [`Pipeline`](eciton_recipe::Pipeline) sets how long a step waits for rows of other intervals,
+//! how many rounds intervals may be apart, and which versions of rows and weights a step reads.
+//! After all steps of a round have ended, the engine orders the update of the weights and, if one
+//! is due, an evaluation. Then the intervals that waited for them continue.
 //!
 //! In asynchronous rounds a step reads the newest rows of each interval that are not from a later
 //! round ([`Engine::ages`]). These rows are not overwritten until the step has ended.
@@ -38,10 +38,10 @@
 //!
 //! The first answer to a step counts, whichever attempt it is from, and [`Action::Commit`]
 //! publishes it. All other answers are counted ([`Counters`]) and discarded. Relaunching is
-//! therefore always safe, each gradient counts once, and the result does not depend on failures. A failure
-//! does not end the run while another attempt is in flight. After a permanent failure (an error of
-//! the kernel, a trap) the engine orders no further attempt. If no attempt in flight completes the
-//! step in time, the run ends and names the first permanent failure.
+//! therefore always safe, each gradient counts once, and the result does not depend on failures. A
+//! failure does not end the run while another attempt is in flight. After a permanent failure (an
+//! error of the kernel, a trap) the engine orders no further attempt. If no attempt in flight
+//! completes the step in time, the run ends and names the first permanent failure.
 //!
 //! A [`Tuner`] chooses the number of functions of a run from the driver's observations.
 //!

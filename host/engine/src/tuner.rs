@@ -19,14 +19,14 @@
 //!
 //! 1. *Look*: the host works alone for a few round trips to a function. If a whole window ends
 //!    within them, functions cannot help.
-//! 2. *Start*: min(intervals, 100) functions. If their value is a small part of the look's value, the
-//!    tuner returns to the host immediately. After a pause it tries again, unless the value was too
-//!    low for chance. Otherwise it measures a whole window.
+//! 2. *Start*: min(intervals, 100) functions. If their value is a small part of the look's value,
+//!    the tuner returns to the host immediately. After a pause it tries again, unless the value was
+//!    too low for chance. Otherwise it measures a whole window.
 //! 3. *Up*: while the queue is deep or grows and all functions are busy, the number is tripled, as
 //!    long as the maximum number could pay if throughput grew in proportion.
 //! 4. *Host*: the host alone is measured, unless the look has shown that it is far worse.
-//! 5. *Between*: the tuner tries numbers between the best and its neighbours, until these are within
-//!    a factor of 1.5 or equally good.
+//! 5. *Between*: the tuner tries numbers between the best and its neighbours, until these are
+//!    within a factor of 1.5 or equally good.
 //! 6. *Settled*: the number stays until the value has differed from the settled one by more than a
 //!    factor of 2 for several windows.
 //!

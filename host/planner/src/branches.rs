@@ -117,7 +117,8 @@ impl<'a> Branches<'a> {
         Some(best)
     }
 
-    /// Returns the partition with the shortest longest path whose stages each cost at most `target`.
+    /// Returns the partition with the shortest longest path whose stages each cost at most
+    /// `target`.
     fn within(&self, target: f64, depth: usize, states: &mut u64) -> Option<(f64, Partition)> {
         let first = Way {
             used: vec![0; self.pool.classes.len()],

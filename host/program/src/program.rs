@@ -11,13 +11,13 @@
 //! backward  G(L-1)' T(L-1)' ... G1' T1' G0' T0'          T0' gives no gradient of its input: X is data
 //! ```
 //!
-//! Other models are directed graphs of such stages. They also have the kernels `sum`, `activate` and
-//! `normalise`, and gathers with other normalisations (`network`). Backward is the reverse order,
-//! with a `sum` where several stages give a gradient of the same rows.
+//! Other models are directed graphs of such stages. They also have the kernels `sum`, `activate`
+//! and `normalise`, and gathers with other normalisations (`network`). Backward is the reverse
+//! order, with a `sum` where several stages give a gradient of the same rows.
 //!
 //! An operation that reads rows of all intervals takes two backward steps. The first
-//! ([`Phase::BackwardTargets`]) writes rows by target, which the sources of all intervals read in the
-//! second ([`Phase::BackwardSources`]). Module `op` has one file for each operation.
+//! ([`Phase::BackwardTargets`]) writes rows by target, which the sources of all intervals read in
+//! the second ([`Phase::BackwardSources`]). Module `op` has one file for each operation.
 //!
 //! Stages pass rows through *slots*. A slot is one matrix over all rows of a domain. A tensor stage
 //! reads the rows of its own interval, and a gather those of all intervals ([`Scope`]).

@@ -1,9 +1,9 @@
-//! The list of all keys of a recipe. Each key is declared once, in the file of its section, with its
-//! name, help, type, range and command-line flag.
+//! The list of all keys of a recipe. Each key is declared once, in the file of its section, with
+//! its name, help, type, range and command-line flag.
 //!
 //! Recipes, model files and `--set` are all parsed with this list, so they give the same error
-//! messages. Command-line flags, the comments of `config.toml`, the arguments of the Python package,
-//! the JSON Schema and the reference page of all keys are generated from it ([`keys`]).
+//! messages. Command-line flags, the comments of `config.toml`, the arguments of the Python
+//! package, the JSON Schema and the reference page of all keys are generated from it ([`keys`]).
 
 mod batch;
 mod checkpoint;
@@ -130,7 +130,8 @@ pub fn keys() -> Vec<KeyInfo> {
     all
 }
 
-/// Returns the declarations of the keys of a layer, which are those of an element of `model.layers`.
+/// Returns the declarations of the keys of a layer, which are those of an element of
+/// `model.layers`.
 #[must_use]
 pub fn layer_keys() -> Vec<KeyInfo> {
     let all = model::layer::LAYER.iter().chain(model::deep::LAYER);

@@ -64,9 +64,9 @@ pub(crate) fn push(to: &mut Lowering<'_>, mut stage: Stage) {
     to.push(stage);
 }
 
-/// Returns the cost of a stage. A product of k x n weights costs `2 k n` operations per row forward.
-/// Backward, it costs `2 k n` for the gradient of the weight. If the stage writes the gradient of
-/// its input, it costs `2 k n` more. Elementwise work is added.
+/// Returns the cost of a stage. A product of k x n weights costs `2 k n` operations per row
+/// forward. Backward, it costs `2 k n` for the gradient of the weight. If the stage writes the
+/// gradient of its input, it costs `2 k n` more. Elementwise work is added.
 fn cost(to: &Lowering<'_>, stage: &Stage) -> Cost {
     let parameters = to.parameters(stage.operation);
     let parameters = parameters.iter().filter_map(|&id| to.program.parameter(id));

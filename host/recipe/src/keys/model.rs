@@ -103,7 +103,7 @@ const INIT: Declared<ModelSettings> = (Kind::Other(first::FORM), |model, field, 
 });
 
 const CLASS_WEIGHTS: Declared<ModelSettings> = (
-    Kind::Other("\"balanced\", or a list of finite numbers, not negative, one a class"),
+    Kind::Other("\"balanced\", or a list with one finite number of at least 0 for each class"),
     |model, field, kind| {
         let refuse = || field.refuse(kind.text(&field.name));
         model.class_weights = Some(match &field.value {
@@ -131,7 +131,7 @@ const EDGE_WEIGHTS: Declared<ModelSettings> =
     });
 
 const LAYERS: Declared<ModelSettings> =
-    (Kind::Other("a whole number from 1 to 256, or a list of so many tables"), |model, field, kind| {
+    (Kind::Other("a whole number from 1 to 256, or a list of 1 to 256 tables"), |model, field, kind| {
         model.layers = layers(field, kind)?;
         Ok(())
     });

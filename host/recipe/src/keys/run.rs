@@ -59,7 +59,7 @@ pub(super) const RUN: &[Key<Run>] = &[
         .flag("init-fresh", "LAYERS", Group::Training),
     key("init_digest", "Expected SHA-256 of the weights of init. Other weights are refused", INIT_DIGEST)
         .absent("any weights are accepted"),
-    key("intervals", "Number of vertex intervals, at most the number of row atoms. It changes no result", value!(some integer32(1, 65_536) => intervals))
+    key("intervals", "Number of intervals (runs of vertices that are scheduled as units), at most 256. It changes no result", value!(some integer32(1, 65_536) => intervals))
         .also(&["chunks", "partitions"])
         .absent("by the size of the graph")
         .flag("intervals", "N", Group::Execution),
