@@ -4,16 +4,16 @@ use std::sync::OnceLock;
 
 use clap::{Parser, Subcommand};
 
-/// `eciton ...`
+/// Arguments of `eciton`: options of all commands, and the command.
 #[derive(Debug, Parser)]
 #[command(
     name = "eciton",
     version = version(),
-    about = "Trains graph networks whose tensor work runs in WebAssembly kernels",
-    after_help = "First steps:  eciton train         a graph network on Cora, everything defaulted\n\
-                  \x20             eciton data list     what can be trained on\n\
-                  \x20             eciton recipes       what is usual for which model and data\n\
-                  \x20             eciton doctor        what this machine offers",
+    about = "Train graph neural networks with WebAssembly kernels, locally or on cloud functions",
+    after_help = "First steps:  eciton train        Train a graph network on Cora with all defaults\n\
+                  \x20             eciton data list    List the data sets\n\
+                  \x20             eciton recipes      List recommended settings by data set\n\
+                  \x20             eciton doctor       Report the capabilities of this machine",
     propagate_version = true,
     disable_help_subcommand = true,
     arg_required_else_help = true
@@ -23,80 +23,81 @@ pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// Memory that reading data sets may take, such as 8GiB; by default half of what is free
+    /// Memory limit for reading data sets, such as 8GiB [default: half of the free memory]
     #[arg(long, global = true, value_name = "SIZE", value_parser = crate::data::size)]
     pub(crate) input_memory: Option<u64>,
 
-    /// Say on standard error what is done: -v data, kernels and files, -vv more, -vvv each step; RUST_LOG has levels by
-    /// crate
+    /// Log to standard error: -v data, kernels and files; -vv evaluations and cache accesses; -vvv
+    /// each step. Without -v, RUST_LOG sets log levels by crate
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
 
-/// The commands.
+/// Commands of the program, one variant each. The comment of a variant is its help text.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Train a model; with nothing else said, a two-layer GCN on Cora
+    /// Train a model [default: a two-layer GCN on Cora]
     Train(Box<crate::train::Arguments>),
-    /// Many trainings of one recipe: grids, random choices, seeds, folds; and one table of them
+    /// Train a recipe with many settings (grid, random search, seeds, folds) and tabulate the results
     Sweep(crate::sweep::Arguments),
-    /// Search for good settings of a data set: a sweep with successive halving over a space that suits its kind
+    /// Search for good settings for a data set with successive halving
     Tune(crate::tune::Arguments),
-    /// Do one job of a sweep that a batch system launches: in any container, with any S3-compatible store
+    /// Run one job of a sweep in a batch system, with an S3-compatible store
     Job(crate::job::Arguments),
-    /// Report the work and memory of a training without running it; takes the options of `train`
+    /// Report the work and memory of a run without training; takes the options of `train`
     Plan(Box<crate::plan::Arguments>),
-    /// Seconds and dollars of a training, sweep or prediction on functions and elsewhere, before it runs
+    /// Estimate the time and cost of a run, sweep or prediction before it starts
     Cost(Box<crate::cost::Arguments>),
-    /// Measure each stage of a model on this machine, per call and per row, for `plan --measured`
+    /// Measure the time of each stage of a model, per call and per row, for `plan --measured`
     Profile(Box<crate::profile::Arguments>),
-    /// Go on with a run that was killed, from its last checkpoint
+    /// Resume an interrupted run from its last checkpoint
     Resume(crate::resume::Arguments),
-    /// A training at any size on simulated hosts and functions: times, dollars, and what they buy
+    /// Simulate a run of any size on hosts and functions, and report its time and cost
     Simulate(Box<crate::simulate::Arguments>),
-    /// The tables of a published system beside what the simulation makes of them
+    /// Compare the published tables of a system with simulated results
     Reproduce(crate::reproduce::Arguments),
-    /// Do a part of a run that listens for workers: this machine is one of them
+    /// Start a worker that connects to a run and executes its tasks
     Worker(crate::worker::Arguments),
-    /// Scores of every vertex, or of pairs of vertices, from a run folder
+    /// Predict scores of vertices, or of vertex pairs, with a trained model
     Predict(crate::predict::Arguments),
-    /// The accuracy of a run's model, from its run folder
+    /// Evaluate the model of a run
     Eval(crate::evaluate::Arguments),
-    /// Text from a run of a language model
+    /// Generate text with a trained language model
     Generate(crate::generate::Arguments),
-    /// Data sets: what there is, what is in one
+    /// List, fetch, generate, convert and describe data sets
     #[command(subcommand)]
     Data(crate::data::Command),
-    /// The settings of each model for the usual data sets: list them, print one
+    /// List recommended settings by data set and model, or print one recipe
     Recipes(crate::recipes::Arguments),
-    /// Keys of recipes: their meaning, values and defaults, and a JSON Schema for editors
+    /// List the keys of recipes with their values and defaults, or print a JSON Schema
     Keys(crate::keys::Arguments),
-    /// Kernels: what there is, build one, check one, look at one
+    /// List, create, build, check and inspect kernels
     #[command(subcommand)]
     Kernel(crate::kernel::Command),
-    /// Make functions at AWS for `train --executor lambda`, or change them
+    /// Create or update AWS functions for `train --executor lambda`
     Deploy(Box<crate::deploy::Arguments>),
-    /// Take away a deployed stack and all that belongs to it
+    /// Remove a deployed stack and all its resources
     Destroy(crate::destroy::Arguments),
-    /// Deploy a stack, run workloads on it, remove it, and compare the predicted with the billed invoice
+    /// Run workloads on a temporary stack, and compare the predicted with the billed cost
     #[command(subcommand)]
     Prove(Box<crate::prove::Command>),
-    /// Remove what a run has left in its deployment's bucket
+    /// Remove the objects that a run left in its deployment's bucket
     Clean(crate::clean::Arguments),
     /// Report the capabilities of this machine and installation
     Doctor(crate::doctor::Arguments),
-    /// One web page of a run: curves, confusion matrix, settings, memory, timeline, bill
+    /// Write a web page about a run: curves, confusion matrix, settings, memory, timeline, cost
     Report(crate::report::Arguments),
-    /// Runs in a folder: list them, look at one, compare several
+    /// List, show and compare runs
     #[command(subcommand)]
     Runs(crate::runs::Command),
-    /// Completions for bash, zsh, fish and others
+    /// Generate shell completions
     Completions(crate::completions::Arguments),
-    /// Manual pages
+    /// Generate manual pages
     Man(crate::completions::ManArguments),
 }
 
-/// Returns the version with the numeric class. Processors of one class compute the same bits.
+/// Returns the version of the program, with the numeric class of this processor. Processors of one
+/// numeric class compute bit-identical results.
 fn version() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     TEXT.get_or_init(|| {

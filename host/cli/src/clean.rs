@@ -8,15 +8,15 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::counted;
 
-/// `eciton clean`
+/// Arguments of `eciton clean`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A run removes its own objects; the bucket removes what a killed one left after a day."
+    after_help = "A run removes its objects when it ends. The bucket deletes the objects of a killed\nrun after one day."
 )]
 pub(crate) struct Arguments {
-    /// The run, as its summary names it
+    /// Identifier of the run, as printed in its summary
     run: String,
-    /// Name or file of the deployment that ran it
+    /// Name or file of the deployment on which it ran
     #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_STACK)]
     deployment: String,
     /// Print one JSON object
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         output.json(&json!({ "event": "cleaned", "run": arguments.run, "bucket": deployment.bucket, "objects": objects }));
     } else {
         output.line(format_args!(
-            "{} of run {} removed from {}",
+            "removed {} of run {} from bucket {}",
             counted(objects, "object"),
             arguments.run,
             deployment.bucket

@@ -1,4 +1,4 @@
-//! `eciton completions` and `eciton man`: shell completions and manual pages, made from the
+//! `eciton completions` and `eciton man`: shell completions and manual pages, generated from the
 //! definition of the command line.
 
 use std::path::{Path, PathBuf};
@@ -12,27 +12,33 @@ use crate::output::Output;
 /// Name of the program.
 const NAME: &str = "eciton";
 
-/// `eciton completions`
+/// Arguments of `eciton completions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-bash   eciton completions bash > ~/.local/share/bash-completion/completions/eciton
-zsh    eciton completions zsh > ~/.zfunc/_eciton      (with fpath+=~/.zfunc before compinit)
-fish   eciton completions fish > ~/.config/fish/completions/eciton.fish")]
+Installation:
+  bash  D=~/.local/share/bash-completion/completions
+        eciton completions bash > $D/eciton
+  zsh   eciton completions zsh > ~/.zfunc/_eciton
+        (with fpath+=~/.zfunc before compinit)
+  fish  eciton completions fish > ~/.config/fish/completions/eciton.fish")]
 pub(crate) struct Arguments {
-    /// The shell whose completions are printed
+    /// Shell for which to print completions
     shell: Shell,
 }
 
-/// `eciton man`
+/// Arguments of `eciton man`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "eciton man ~/.local/share/man/man1    then: man eciton, man eciton-train")]
+#[command(after_help = "\
+Installation:
+  eciton man ~/.local/share/man/man1
+  man eciton-train")]
 pub(crate) struct ManArguments {
-    /// The folder that a page of each command is written to; without it the page of eciton is printed
+    /// Folder to write one page per command to [default: print the page of eciton]
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
 }
 
-/// Prints a shell's completions.
+/// Prints the completion script of a shell.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut crate::arguments::Arguments::command(), NAME, &mut script);
@@ -40,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Prints, or writes, manual pages.
+/// Writes a manual page per command to the folder, or prints the page of `eciton` without a folder.
 pub(crate) fn man(arguments: &ManArguments, output: &mut Output) -> Result<(), Failure> {
     let mut command = crate::arguments::Arguments::command();
     command.build();
@@ -56,7 +62,7 @@ pub(crate) fn man(arguments: &ManArguments, output: &mut Output) -> Result<(), F
         std::fs::write(&path, page(command)?).map_err(|error| refuse(&path, error))?;
         count += 1;
     }
-    output.line(format_args!("{}: {count} pages, {NAME}.1 the first", folder.display()));
+    output.line(format_args!("{}: {count} manual pages written", folder.display()));
     Ok(())
 }
 

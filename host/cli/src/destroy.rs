@@ -1,4 +1,4 @@
-//! `eciton destroy`: removes a stack and all that belongs to it.
+//! `eciton destroy`: removes a stack (the AWS resources of a deployment) and the objects in its bucket.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
@@ -11,19 +11,19 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::counted;
 
-/// `eciton destroy`
+/// Arguments of `eciton destroy`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The stack, or its deployment's file
+    /// Name of the stack, or its deployment file
     #[arg(long, value_name = "NAME|FILE", default_value = DEFAULT_STACK)]
     stack: String,
-    /// The region [default: the deployment's]
+    /// AWS region [default: the region of the deployment]
     #[arg(long)]
     region: Option<String>,
-    /// A named set of credentials of ~/.aws [default: the deployment's]
+    /// Profile in ~/.aws with the credentials [default: the profile of the deployment]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
     /// Print one JSON object
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let target = Target::find(&arguments.stack, arguments.region.clone(), arguments.profile.clone())?;
     if !arguments.yes && !agreed(&target)? {
-        return Err(Failure::Failed(format!("nothing was removed: `{}` was not typed", target.stack)));
+        return Err(Failure::Failed(format!("cancelled: the answer was not `{}`, so nothing was removed", target.stack)));
     }
     let done = destroy(&target, &mut show)?;
     if arguments.json {
@@ -43,14 +43,14 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         return Ok(());
     }
     if !done.stack {
-        output.line(format_args!("There was no stack `{}`.", target.stack));
+        output.line(format_args!("Stack `{}` did not exist.", target.stack));
     }
     let objects = done.objects + done.package_objects;
-    output.line(format_args!("Gone, looked for one by one, with {}:", counted(objects, "object")));
+    output.line(format_args!("Removed {}; verified to be absent:", counted(objects, "object")));
     for what in &done.gone {
         output.line(format_args!("  {what}"));
     }
-    output.line("The signing key stays: other stacks may trust it.");
+    output.line("The signing key was not removed, because other stacks may use it.");
     Ok(())
 }
 
@@ -58,15 +58,15 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 fn agreed(target: &Target) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(format!(
-            "standard input is no terminal, so the question whether to remove stack `{}` cannot be asked{}; \
-             give --yes to remove it and everything in its bucket without a question",
+            "cannot ask for confirmation to remove stack `{}`, because standard input is no terminal{}; add --yes to \
+             remove the stack and everything in its bucket without confirmation",
             target.stack,
-            if target.file.is_some() { "" } else { ", and this machine knows of no such deployment" }
+            if target.file.is_some() { "" } else { " (this machine has no deployment file of that stack)" }
         )));
     }
     let place = target.region.as_deref().map_or(String::new(), |region| format!(" in {region}"));
     let question = format!(
-        "This removes the stack `{0}`{place} and everything in its bucket. Type {0} to go on: ",
+        "This removes the stack `{0}`{place} and everything in its bucket. Type {0} to confirm: ",
         target.stack
     );
     let _ = std::io::stderr().lock().write_all(question.as_bytes());

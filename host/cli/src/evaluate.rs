@@ -1,4 +1,4 @@
-//! `eciton eval`: the quality of a run's model, from its run folder.
+//! `eciton eval`: evaluates the model of a run folder, on its own or on other data.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use crate::failure::Failure;
 use crate::output::{Output, tell};
 use crate::quality;
 use crate::recipe;
-use crate::sweep::told_spent;
+use crate::sweep::spent_text;
 use crate::text::{measured, unit};
 
-/// `eciton eval`
+/// Arguments of `eciton eval`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The run folder
+    /// Run folder
     run: PathBuf,
     #[command(flatten)]
     data: OtherData,
@@ -28,45 +28,48 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Data other than that which a run was trained on.
+/// Arguments that name other data than the training data of a run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OtherData {
-    /// Other data than the run's: a data set's name, or a path to one
+    /// Name or path of another data set [default: the data set of the run]
     #[arg(value_name = "DATA")]
     data: Option<String>,
-    /// Name of the data set, if a folder holds several
+    /// Name of the data set within a folder that holds several
     #[arg(long, value_name = "NAME", requires = "data")]
     name: Option<String>,
 }
 
 impl OtherData {
-    /// Returns the data set as settings of the library, or `None` for the run's own data.
+    /// Returns the other data set as settings, or `None` if the data set of the run is to be used.
     pub(crate) fn chosen(&self) -> Option<Data> {
         let source = self.data.clone()?;
         Some(Data { source, name: self.name.clone(), ..Data::default() })
     }
 }
 
-/// Option to run the work as a task of a function.
+/// Arguments that run the work on a function (AWS Lambda or its emulation).
 #[derive(Debug, clap::Args)]
 pub(crate) struct AsTask {
-    /// Place of the work as one task of a function: emulated, or lambda (docs/how-to/sweep-settings.md)
+    /// Run the work in one function invocation: emulated or lambda [default: on this machine]
     #[arg(long, value_name = "WHERE")]
     as_task: Option<String>,
-    /// A setting of the function, with --as-task: a key of [executor] or [emulator]
+    /// Set a key of [executor] or [emulator] for --as-task
     #[arg(long, value_name = "SECTION.KEY=VALUE", requires = "as_task")]
     set: Vec<String>,
 }
 
 impl AsTask {
-    /// Returns the functions as settings, or `None` if this process does the work.
+    /// Returns the settings of the function, or `None` without `--as-task`.
+    ///
+    /// # Errors
+    /// Returns [`Failure::Usage`] if the executor has no functions or a setting is invalid.
     pub(crate) fn place(&self) -> Result<Option<Config>, Failure> {
         let Some(executor) = &self.as_task else { return Ok(None) };
         let kind = format!("executor.kind={executor}");
         let all = std::iter::once(kind).chain(self.set.iter().cloned());
         let place = recipe::settle(Config::default(), all, "--as-task")?;
         if place.executor.kind.is_here() {
-            return Err(Failure::Usage("--as-task: this machine's threads are no functions".to_owned()));
+            return Err(Failure::Usage(format!("--as-task {executor}: expected emulated or lambda")));
         }
         Ok(Some(place))
     }
@@ -82,7 +85,7 @@ struct Line<'a> {
     val_metric: Option<f64>,
     test_metric: Option<f64>,
     recorded_test_metric: Option<f64>,
-    /// True if all metrics equal the recorded ones; `null` on other data.
+    /// True if all metrics equal those that the run recorded; `null` on other data.
     reproduced: Option<bool>,
     model_digest: &'a str,
     numeric_class: &'static str,
@@ -97,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Some(place) => {
             let run = std::path::absolute(&arguments.run).unwrap_or_else(|_| arguments.run.clone());
             let (found, spent) = evaluate_on_function(&run, data.as_ref(), (&place, None))?;
-            tell(told_spent(&spent));
+            tell(spent_text(&spent));
             found
         }
         None => eciton_train::evaluate(&arguments.run, data.as_ref(), &Options::default())?,
@@ -123,8 +126,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Returns true if two metrics count the same vertices. Fractions that were read from a text may
-/// differ in their last digit.
+/// Returns true if two evaluations have equal metrics. The tolerance of 1e-12 allows for fractions that
+/// were read from text.
 fn same(one: Metrics, other: Metrics) -> bool {
     let near = |one: Option<f64>, other: Option<f64>| match (one, other) {
         (Some(one), Some(other)) => (one - other).abs() < 1e-12,
@@ -136,6 +139,7 @@ fn same(one: Metrics, other: Metrics) -> bool {
         && near(one.test, other.test)
 }
 
+/// Prints the evaluation as rows, and compares it with the metrics that the run recorded.
 fn print(found: &Evaluation, output: &mut Output) {
     let mut row = |name: &str, text: &str| output.line(format_args!("{name:<14} {text}"));
     row("data and model", &format!("{}, {}", found.dataset, found.model));
@@ -146,20 +150,20 @@ fn print(found: &Evaluation, output: &mut Output) {
     row("validation", &shown(validation));
     row("test", &shown(test));
     match found.recorded {
-        Some(recorded) if same(recorded, found.metrics) => row("recorded", "the same"),
+        Some(recorded) if same(recorded, found.metrics) => row("recorded", "identical"),
         Some(Metrics { metric: then, .. }) if then != metric => {
-            row("recorded", &format!("{}, another metric", then.name()));
+            row("recorded", &format!("{} (another metric)", then.name()));
         }
         Some(Metrics { train, validation, test, .. }) => row(
             "recorded",
             &format!(
-                "train {}, validation {}, test {}: NOT the same; another numeric class, or the data changed",
+                "train {}, validation {}, test {}: DIFFERENT; the numeric class or the data has changed",
                 shown(train),
                 shown(validation),
                 shown(test)
             ),
         ),
-        None => row("recorded", "nothing for this data"),
+        None => row("recorded", "no metrics for this data"),
     }
     if let Some(quality) = &found.quality {
         quality::rows(&[quality], false).iter().for_each(|(name, text)| row(name, text));

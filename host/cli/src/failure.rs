@@ -4,38 +4,40 @@ use std::error::Error;
 
 use crate::output::tell;
 
-/// Failure of a command, ready to be printed.
+/// Failure of a command, with the text to print. The variant determines the exit code.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line asks for something impossible: exit code 2.
+    /// Error in the command line or in a setting: exit code 2.
     Usage(String),
-    /// The command failed: exit code 1.
+    /// Failure that another attempt would not avoid: exit code 1.
     Failed(String),
-    /// The command failed for now, and may succeed later: exit code 75, `EX_TEMPFAIL`.
+    /// Temporary failure, after which the same command may succeed: exit code 75, `EX_TEMPFAIL`.
     Temporary(String),
-    /// A signal ended the command in an orderly way. The text and the exit code report it.
+    /// Stop by a signal, after which results or a checkpoint were written.
     Stopped {
-        /// Text with the next step for the user.
+        /// Text that is printed, with the next step for the user.
         text: String,
-        /// Exit code: 130 or 143.
+        /// Exit code: 130 for SIGINT, 143 for SIGTERM.
         code: u8,
     },
-    /// The reader of standard output went away. Only the exit code, 141, reports it.
+    /// Standard output was closed by its reader. Nothing is printed; the exit code is 141.
     OutputClosed,
 }
 
 impl Failure {
-    /// Returns the text of an error with its causes, each once.
+    /// Returns the text of an error followed by the texts of its causes. A cause whose text an outer
+    /// error contains is not repeated.
     pub(crate) fn text(error: &dyn Error) -> String {
         eciton_input::text::causes(error)
     }
 
-    /// Returns a failure whose cause is the command line.
+    /// Returns the failure for an error in the command line (exit code 2).
     pub(crate) fn usage(error: &dyn Error) -> Self {
         Self::Usage(Self::text(error))
     }
 
-    /// Returns the failure of an attempt, which is temporary if only the store of jobs failed.
+    /// Returns the failure of an attempt at a job: [`Failure::Temporary`] if the error is retryable, such
+    /// as a failed store, otherwise [`Failure::Failed`].
     pub(crate) fn attempt(error: &eciton_train::Error) -> Self {
         let text = Self::text(error);
         if error.is_retryable() { Self::Temporary(text) } else { Self::Failed(text) }
@@ -63,7 +65,7 @@ impl Failure {
             Self::Usage(text) | Self::Failed(text) | Self::Temporary(text) | Self::Stopped { text, .. } => {
                 text
             }
-            Self::OutputClosed => "the reader of standard output went away",
+            Self::OutputClosed => "standard output was closed",
         }
     }
 
@@ -84,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn causes_are_told_once() {
+    fn causes_are_printed_once() {
         #[derive(Debug)]
         struct Outer(&'static str, std::fmt::Error);
         impl std::fmt::Display for Outer {

@@ -1,20 +1,22 @@
-//! Flags of other programs that are spelt otherwise here. Each is refused with the spelling here.
+//! Hints for flags of other training programs, such as `--weight-decay`. The refusal of such a flag
+//! names the equivalent of Eciton.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Flags of other programs, and the equivalent here. `_` in a flag is read as `-`.
+/// Flags of other programs, each with its equivalent in Eciton or an explanation. `_` in a flag is
+/// read as `-`.
 const FLAGS: [(&str, &str); 21] = [
     (
         "--device",
-        "there are no devices to choose: work is done by this machine's threads (--threads), or elsewhere (--executor)",
+        "Eciton trains on CPU threads (--threads) or on other executors (--executor)",
     ),
     (
         "--gpu",
-        "there is no GPU: work is done by this machine's threads (--threads), or elsewhere (--executor)",
+        "Eciton does not use GPUs; it trains on CPU threads (--threads) or on other executors (--executor)",
     ),
     (
         "--cuda",
-        "there is no GPU: work is done by this machine's threads (--threads), or elsewhere (--executor)",
+        "Eciton does not use GPUs; it trains on CPU threads (--threads) or on other executors (--executor)",
     ),
     ("--optimizer", "--set optimiser.kind=adam (sgd, adam, adamw)"),
     ("--optim", "--set optimiser.kind=adam (sgd, adam, adamw)"),
@@ -35,19 +37,20 @@ const FLAGS: [(&str, &str); 21] = [
     ("--num-workers", "--threads 2"),
     (
         "--quiet",
-        "standard output may go to a file, and --json prints objects for programs: eciton train > FILE",
+        "redirect standard output (eciton train > FILE), or use --json for machine-readable output",
     ),
 ];
 
-fn told(flag: &str, here: &str) -> String {
+/// Returns the error message for a flag of another program.
+fn message(flag: &str, here: &str) -> String {
     match here.starts_with("--") {
-        true => format!("error: there is no {flag} here; write {here}"),
-        false => format!("error: there is no {flag} here: {here}"),
+        true => format!("error: unknown flag {flag}; use {here}"),
+        false => format!("error: unknown flag {flag}: {here}"),
     }
 }
 
-/// Returns the spelling here of a refused flag, or `None` if it has none or the refusal has another
-/// reason.
+/// Returns the error message with the equivalent of a refused flag. Returns `None` if the flag is not
+/// in [`FLAGS`], or if the command line was refused for another reason.
 pub(crate) fn hint(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -56,7 +59,7 @@ pub(crate) fn hint(error: &clap::Error) -> Option<String> {
     let flag = found.split(['=', ' ']).next().unwrap_or(found);
     let spelt = flag.replace('_', "-");
     let (_, here) = FLAGS.iter().find(|(known, _)| *known == spelt)?;
-    Some(told(flag, here))
+    Some(message(flag, here))
 }
 
 #[cfg(test)]
@@ -67,14 +70,14 @@ mod tests {
     use clap::Parser as _;
 
     #[test]
-    fn each_flag_is_foreign_and_has_its_spelling_here() {
+    fn each_flag_is_unknown_and_has_an_equivalent() {
         for (flag, here) in FLAGS {
             let refused = Arguments::try_parse_from(["eciton", "train", flag, "1"]).unwrap_err();
-            assert_eq!(hint(&refused), Some(told(flag, here)));
+            assert_eq!(hint(&refused), Some(message(flag, here)));
         }
         let refused = Arguments::try_parse_from(["eciton", "train", "--weight_decay=1"]).unwrap_err();
         assert!(
-            hint(&refused).unwrap().contains("no --weight_decay here; write --set optimiser.weight_decay")
+            hint(&refused).unwrap().contains("unknown flag --weight_decay; use --set optimiser.weight_decay")
         );
         let set = FLAGS.iter().filter_map(|(_, here)| here.strip_prefix("--set "));
         for setting in set.map(|setting| setting.split(' ').next().unwrap()) {

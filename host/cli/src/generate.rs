@@ -9,18 +9,19 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::counted;
 
-/// `eciton generate`
+/// Arguments of `eciton generate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Run folder of a text or a .npy file of token ids (`eciton train FILE --sequence T`)
+    /// Run folder of a language model (`eciton train FILE --sequence T`)
     run: PathBuf,
-    /// Beginning of the text, of tokens that the run has seen; for a .npy file token ids, as "7 12 7"
+    /// Beginning of the text. It must consist of tokens of the training data. For a model of a .npy
+    /// file: token ids, such as "7 12 7"
     #[arg(long, value_name = "TEXT|IDS")]
     prompt: String,
-    /// Tokens to write; each takes a forward pass over a whole sequence
+    /// Number of tokens to generate. Each token takes a forward pass over a whole sequence
     #[arg(long, value_name = "N", default_value_t = 200)]
     tokens: u32,
-    /// Temperature: scores are divided by it before a token is drawn; 0 takes the likeliest
+    /// Sampling temperature, by which scores are divided: 0 to 100; 0 selects the most likely token
     #[arg(long, value_name = "X", default_value_t = 0.8, value_parser = temperature,
         allow_negative_numbers = true)]
     temperature: f64,
@@ -32,9 +33,10 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// Parses the value of `--temperature`.
 fn temperature(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|found| (0.0..=100.0).contains(found));
-    found.ok_or_else(|| "not a number from 0 to 100".to_owned())
+    found.ok_or_else(|| "expected a number from 0 to 100".to_owned())
 }
 
 #[derive(Serialize)]
@@ -63,8 +65,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     tell(output, &rest);
     if replaced > 0 {
         eciton_input::notes::add(format!(
-            "{}: {} that the model generated are not UTF-8 (data.tokens is \"bytes\"); the text shows U+FFFD in \
-             their place",
+            "{}: the model generated {} of invalid UTF-8 (data.tokens is \"bytes\"); the text has U+FFFD in their \
+             place",
             arguments.run.display(),
             counted(replaced, "byte")
         ));

@@ -1,5 +1,5 @@
-//! Ctrl-C and SIGTERM. At the first signal, commands that train end after the epoch, others end at
-//! once. At the second signal, trainings end at once too.
+//! Handling of Ctrl-C and SIGTERM. At the first signal, commands that train stop after the current
+//! epoch, and other commands exit at once. At the second signal, all commands exit at once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use signal_hook::iterator::Signals;
 use crate::failure::Failure;
 use crate::output::tell;
 
-/// First signal that a run was asked to end by, or 0.
+/// Number of the first signal that asked the run to stop, or 0.
 static HEARD: AtomicI32 = AtomicI32::new(0);
 
-/// Returns the exit code of a run that a signal ended: 130 or 143. `None` if no run was asked to
-/// end.
+/// Returns the exit code of a run that a signal stopped: 130 for SIGINT, 143 for SIGTERM. Returns
+/// `None` if no signal arrived.
 pub(crate) fn code() -> Option<u8> {
     match HEARD.load(Ordering::Acquire) {
         0 => None,
@@ -25,21 +25,22 @@ pub(crate) fn code() -> Option<u8> {
     }
 }
 
+/// Returns the exit code for a signal: 128 plus its number.
 fn exit_code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(1)
 }
 
-/// Makes a write beyond `ulimit -f` fail with an error. Otherwise its signal would kill the process
-/// without a message.
+/// Makes a write beyond `ulimit -f` fail with an error. Without this handler, SIGXFSZ would kill the
+/// process without a message.
 pub(crate) fn ignore_file_limit() -> Result<(), Failure> {
     signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     Ok(())
 }
 
-/// Asks a run to end at the first signal: with its results at SIGINT, with a checkpoint alone at
-/// SIGTERM. At the second signal, and before the run trains, it removes the unfinished files of the
-/// run's folder `out` and exits. `bar` may be drawn on standard error in the meantime. It must be
-/// called before the run begins.
+/// Installs the signal handler of a run. The first SIGINT asks the run to stop and write its results,
+/// the first SIGTERM to stop with only a checkpoint. A second signal, or one before training starts,
+/// removes the unfinished files of the run folder `out` and exits. `bar` is hidden while a message is
+/// printed. The function must be called before the run starts.
 pub(crate) fn watch(stop: Arc<Stop>, bar: ProgressBar, out: Option<&Path>) -> Result<(), Failure> {
     listen(bar, out, move |signal| {
         if stop.is_asked() || !stop.is_training() {
@@ -47,12 +48,13 @@ pub(crate) fn watch(stop: Arc<Stop>, bar: ProgressBar, out: Option<&Path>) -> Re
         }
         HEARD.store(signal, Ordering::Release);
         stop.ask(if signal == SIGTERM { Ask::Leave } else { Ask::Finish });
-        Some("stopping after this epoch (again: at once)")
+        Some("stopping after this epoch; a second signal quits at once")
     })
 }
 
-/// Asks the trainings of a sweep to end after their epochs, with checkpoints. At the second signal,
-/// and before any of them trains, the process exits. A resumed sweep removes the remains.
+/// Installs the signal handler of a sweep. The first signal asks all trials in progress to stop after
+/// their epoch with a checkpoint. A second signal, or one before any trial trains, exits at once; the
+/// next start of the sweep removes unfinished files.
 pub(crate) fn watch_sweep(stop: Arc<Stop>) -> Result<(), Failure> {
     listen(ProgressBar::hidden(), None, move |signal| {
         if stop.is_asked() || !stop.is_training() {
@@ -60,47 +62,48 @@ pub(crate) fn watch_sweep(stop: Arc<Stop>) -> Result<(), Failure> {
         }
         HEARD.store(signal, Ordering::Release);
         stop.ask(Ask::Leave);
-        Some("stopping the trials under way after their epochs (again: at once)")
+        Some("stopping each running trial after its epoch; a second signal quits at once")
     })
 }
 
-/// Asks a proof to end at the first signal, after which its stack is removed. The third signal ends
-/// the process and leaves the stack.
+/// Installs the signal handler of `eciton prove`. The first signal asks it to stop and remove its
+/// stack. The third signal exits and leaves the stack in the account.
 pub(crate) fn watch_proof(stop: Arc<Stop>) -> Result<(), Failure> {
     let heard = std::sync::atomic::AtomicU32::new(0);
     listen(ProgressBar::hidden(), None, move |signal| match heard.fetch_add(1, Ordering::AcqRel) {
         0 => {
             HEARD.store(signal, Ordering::Release);
             stop.ask(Ask::Leave);
-            Some("stopping: the stack is removed before this program ends, which takes a minute or two")
+            Some("stopping; removing the stack takes one or two minutes")
         }
         1 => Some(
-            "the stack is not removed yet; a third signal ends this program and leaves the stack in the account",
+            "still removing the stack; a third signal quits and leaves the stack in the account",
         ),
         _ => None,
     })
 }
 
-/// Asks a worker to leave after its task at the first signal. At the second signal the process
-/// exits.
+/// Installs the signal handler of a worker. The first signal asks the worker to disconnect after its
+/// current task. The second signal exits at once.
 pub(crate) fn watch_worker(leave: Arc<eciton_train::Leave>) -> Result<(), Failure> {
     listen(ProgressBar::hidden(), None, move |_| {
-        leave.ask().then_some("going after this task (again: at once)")
+        leave.ask().then_some("exiting after this task; a second signal quits at once")
     })
 }
 
-/// Exits at the first signal.
+/// Installs a handler that exits at the first signal.
 pub(crate) fn exit_at_once() -> Result<(), Failure> {
     listen(ProgressBar::hidden(), None, |_| None)
 }
 
-/// Removes the unfinished folder of `out` at the first signal, and exits.
+/// Installs a handler that removes the unfinished folder of `out` at the first signal, and exits.
 pub(crate) fn remove_at_once(bar: ProgressBar, out: &Path) -> Result<(), Failure> {
     listen(bar, Some(out), |_| None)
 }
 
-/// Passes signals to `obey`, which returns the text to print. If it returns `None`, the process
-/// exits with 128 plus the signal's number.
+/// Starts a thread that passes each signal to `obey` and prints the returned text. If `obey` returns
+/// `None`, the process removes the unfinished folders of `out` and exits with 128 plus the signal
+/// number.
 fn listen(
     bar: ProgressBar,
     out: Option<&Path>,
@@ -127,12 +130,12 @@ fn listen(
     match thread.spawn(wait) {
         Ok(_) => Ok(()),
         Err(error) => Err(Failure::Failed(format!(
-            "the thread that waits for signals cannot start: {error}; `eciton doctor` lists the limits of this process"
+            "cannot start the signal thread: {error}; `eciton doctor` lists the limits of this process"
         ))),
     }
 }
 
-/// Run folder that is being written, and the unfinished folders of other runs under its name.
+/// Run folder to be written, and the unfinished folders of the same name that existed before the run.
 struct Unfinished {
     out: PathBuf,
     others: Vec<PathBuf>,
@@ -147,7 +150,8 @@ impl Unfinished {
     }
 }
 
-/// Returns the unfinished folders of `out`, which lie next to it: `.NAME.partial-...`.
+/// Returns the unfinished folders of the run folder `out`: `.NAME.partial-...` in the same parent
+/// folder.
 pub(crate) fn unfinished(out: &Path) -> Vec<PathBuf> {
     let Some(name) = out.file_name() else { return Vec::new() };
     let prefix = format!(".{}.partial-", name.to_string_lossy());

@@ -9,33 +9,34 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::text::seconds;
 
-/// Variables in which batch systems pass the index of an array's job.
+/// Environment variables in which batch systems pass the index of a job within its job array.
 const INDEX_VARIABLES: [&str; 4] =
     ["AWS_BATCH_JOB_ARRAY_INDEX", "JOB_COMPLETION_INDEX", "SLURM_ARRAY_TASK_ID", "CLOUD_RUN_TASK_INDEX"];
 
 const AFTER_HELP: &str = "\
 Exit codes:
-  0          the answer is in the store: written now, or found there
-  1          another attempt would fail in the same way: the job is absent, changed or of another
-             version, or its training failed
-  2          the command line is wrong
-  75         the store or the network failed, and another attempt may succeed
-  130, 143   Ctrl-C or SIGTERM ended the job, and another attempt may succeed
+  0         The answer is in the store, from this or an earlier attempt.
+  1         The job failed, and another attempt would fail too: the job is
+            missing, changed or of another version, or its training failed.
+  2         The command line is invalid.
+  75        The store or the network failed; another attempt may succeed.
+  130, 143  Ctrl-C or SIGTERM ended the job; another attempt may succeed.
 
-A job that is killed leaves nothing in the store. Of several attempts at a job, one answer stays.
-Credentials are those of AWS's default chain. TMPDIR names the folder for the job's files.";
+A job that is killed leaves nothing in the store. If a job is attempted several
+times, the store keeps one answer. The job uses the default AWS credential
+chain. TMPDIR names the folder for temporary files.";
 
-/// `eciton job`
+/// Arguments of `eciton job`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// A job's description below the store's prefix (jobs/....json), or a list of them
-    /// (jobs/....list)
+    /// Key of a job (jobs/....json) or of a job list (jobs/....list), relative to the store's
+    /// prefix
     key: String,
     #[command(flatten)]
     store: Store,
-    /// The line of the list, from 0 [default: the index of an array's job that AWS Batch,
-    /// Kubernetes, Slurm or Cloud Run sets]
+    /// Index of the job in the list, from 0 [default: the array index that AWS Batch, Kubernetes,
+    /// Slurm or Cloud Run sets]
     #[arg(long, value_name = "N")]
     index: Option<u64>,
     /// Print one JSON object
@@ -43,16 +44,16 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// The bucket of jobs.
+/// Bucket that stores jobs and their answers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Store {
-    /// The bucket of the jobs and their answers, and a prefix of its keys
+    /// Bucket of the jobs and their answers, and a prefix of the object keys
     #[arg(long = "store", value_name = "s3://BUCKET/PREFIX")]
     url: String,
-    /// The address of an S3-compatible service [default: AWS_ENDPOINT_URL_S3, else AWS]
+    /// Address of an S3-compatible service [default: AWS_ENDPOINT_URL_S3, else AWS]
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
-    /// The bucket's region [default: AWS_REGION, or that of the AWS profile]
+    /// Region of the bucket [default: AWS_REGION, else the region of the AWS profile]
     #[arg(long, value_name = "REGION")]
     region: Option<String>,
 }
@@ -74,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         (true, given) => Some(index(given, &|name| std::env::var(name).ok()).map_err(Failure::Usage)?),
         (false, None) => None,
         (false, Some(_)) => {
-            let reason = "is no list (its name does not end in .list): leave out --index, or name a list";
+            let reason = "is a single job, not a job list (.list): omit --index, or name a job list";
             return Err(Failure::Usage(format!("{key} {reason}")));
         }
     };
@@ -88,13 +89,14 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
     let Stored { key, answer, done } = &performed;
     output.line(match done.found {
-        true => format!("{key}: done before; its answer is {answer}"),
-        false => format!("{key}: done in {}; its answer is {answer}", seconds(done.seconds)),
+        true => format!("{key}: already answered; answer stored as {answer}"),
+        false => format!("{key}: completed in {}; answer stored as {answer}", seconds(done.seconds)),
     });
     Ok(())
 }
 
-/// Returns the line index in a list of jobs: the given one, or that of a batch system's variables.
+/// Returns the index of the job in a job list: `given` (`--index`), or else the value of the batch
+/// system's environment variable, which `variable` looks up.
 fn index(given: Option<u64>, variable: &dyn Fn(&str) -> Option<String>) -> Result<u64, String> {
     if let Some(index) = given {
         return Ok(index);
@@ -104,13 +106,15 @@ fn index(given: Option<u64>, variable: &dyn Fn(&str) -> Option<String>) -> Resul
         let Some(text) = variable(name).filter(|text| !text.is_empty()) else { continue };
         let index = text.parse().map_err(|_| {
             format!(
-                "{name} is {text:?}, and an index is a number from 0; give the line of the list with --index"
+                "environment variable {name} is {text:?}, expected a whole number from 0; give the index of the job \
+                 with --index"
             )
         })?;
         match found {
             Some((other, before)) if before != index => {
                 return Err(format!(
-                    "{other} is {before} and {name} is {index}; give the line of the list with --index"
+                    "environment variable {other} is {before}, but {name} is {index}; give the index of the job with \
+                     --index"
                 ));
             }
             _ => found = Some((name, index)),
@@ -118,7 +122,7 @@ fn index(given: Option<u64>, variable: &dyn Fn(&str) -> Option<String>) -> Resul
     }
     found.map(|(_, index)| index).ok_or_else(|| {
         format!(
-            "a list needs an index, and none of {} is set; give the line of the list with --index",
+            "a job list requires an index, but none of {} is set; give the index of the job with --index",
             INDEX_VARIABLES.join(", ")
         )
     })
@@ -143,7 +147,7 @@ mod tests {
         }
         assert_eq!(of(None, &[(INDEX_VARIABLES[0], "7"), (INDEX_VARIABLES[1], "7")]), Ok(7));
         let refused = of(None, &[(INDEX_VARIABLES[0], "7"), (INDEX_VARIABLES[1], "8")]).unwrap_err();
-        assert!(refused.contains("is 7 and"), "{refused}");
+        assert!(refused.contains("is 7, but"), "{refused}");
         let refused = of(None, &[(INDEX_VARIABLES[2], "")]).unwrap_err();
         assert!(refused.contains("none of") && refused.contains("SLURM_ARRAY_TASK_ID"), "{refused}");
     }

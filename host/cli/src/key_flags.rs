@@ -6,12 +6,13 @@ use eciton_recipe::keys::Flag;
 use crate::keys::flagged;
 use crate::recipe::Setting;
 
-/// Values of the flags that were given. They stay text, which the recipe's keys parse.
+/// Flags that the user gave: for each the flag, the recipe key that it sets, and its value. Values stay
+/// unparsed text here; the recipe parses them.
 #[derive(Debug, Default)]
 pub(crate) struct KeyFlags(Vec<(&'static Flag, &'static str, String)>);
 
 impl KeyFlags {
-    /// Returns the settings that the flags stand for.
+    /// Returns one recipe setting per flag that was given.
     pub(crate) fn settings(&self) -> impl Iterator<Item = Setting> {
         self.0.iter().map(|(flag, key, value)| Setting {
             key: (*key).to_owned(),
@@ -20,9 +21,9 @@ impl KeyFlags {
         })
     }
 
-    /// Returns true if the flag of a key was given.
+    /// Returns true if the user gave the flag that sets the recipe key `key`.
     pub(crate) fn has(&self, key: &str) -> bool {
-        self.0.iter().any(|(_, of, _)| *of == key)
+        self.0.iter().any(|(_, set, _)| *set == key)
     }
 }
 

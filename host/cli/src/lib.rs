@@ -7,8 +7,8 @@
 //! [`output::Output`], all else to standard error.
 //!
 //! Exit codes: 0 success; 1 failure, with `error: ...` on standard error; 2 invalid command line;
-//! 75 failure for now, after which the same command may succeed; 130 (143) ended by Ctrl-C
-//! (SIGTERM), whether or not results were written; 141 the reader of standard output went away.
+//! 75 temporary failure, after which the same command may succeed; 130 (143) ended by Ctrl-C
+//! (SIGTERM), whether or not results were written; 141 the reader of standard output closed it.
 
 mod arguments;
 mod clean;
@@ -61,9 +61,9 @@ use output::Output;
 
 pub use recipe::{Request, Setting, usual_model};
 
-/// Runs a command line and returns the exit code. The first of `words` is the program's name. It
-/// must be called once per process, from its first thread, because it takes over signals and both
-/// standard outputs.
+/// Runs a command line and returns the exit code. The first of `words` is the program's name. This
+/// function must be called once per process, from its first thread, because it installs signal
+/// handlers and writes to standard output and standard error.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
@@ -115,8 +115,8 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Man(arguments) => completions::man(arguments, &mut output),
     };
     output::tell_notes();
-    // The output before a failure is still written. The failure takes precedence over an error of
-    // this write.
+    // Output that precedes a failure is still written. If this write fails too, the first failure is
+    // reported.
     let printed = output.finish();
     match done.and(printed) {
         Ok(()) => 0,
@@ -124,10 +124,11 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Returns the configuration that a request asks for. It reads only recipes and model files.
+/// Returns the configuration that results from a request: defaults, recipe, flags and settings. It
+/// reads recipe files and model files, but no data set.
 ///
 /// # Errors
-/// The text that `eciton train` prints after `error: `.
+/// Returns the text that `eciton train` prints after `error: ` if a file or a setting is invalid.
 pub fn configure(request: &Request) -> Result<Config, String> {
     recipe::configure(request).map_err(Failure::into_text)
 }

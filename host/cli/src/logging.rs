@@ -1,6 +1,6 @@
 //! Diagnostic messages on standard error, for `-v` and `RUST_LOG`.
 //!
-//! Messages are events of crate tracing. `-v` shows the work of the run (data, kernels, memory,
+//! Messages are events of the crate `tracing`. `-v` shows the work of the run (data, kernels, memory,
 //! files), `-vv` each evaluation and cache access, `-vvv` each step. Without `-v`, `RUST_LOG` sets
 //! levels by crate, such as `eciton_train=debug,aws_smithy_runtime=info`. The clients of AWS emit
 //! messages as well.
@@ -17,21 +17,24 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::failure::Failure;
 
-/// The variable with levels by crate.
+/// Environment variable that sets log levels by crate.
 const VARIABLE: &str = "RUST_LOG";
-/// The crates whose messages `-v` shows.
+/// Prefix of the crates whose messages `-v` shows.
 const OWN: &str = "eciton";
 
-/// Bar that messages must not overwrite.
+/// Progress bar on standard error. It is hidden while a message is printed.
 static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// Sets the bar that is drawn on standard error from now on.
-pub(crate) fn beside(bar: &ProgressBar) {
+/// Sets the progress bar that log messages must not overwrite.
+pub(crate) fn set_bar(bar: &ProgressBar) {
     *BAR.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
 }
 
-/// Shows the messages that `-v`, given `verbose` times, or else `RUST_LOG` asks for. It must be
-/// called once per process.
+/// Starts logging at the level of `verbose`, the number of `-v` flags, or else of `RUST_LOG`. It must
+/// be called once per process.
+///
+/// # Errors
+/// Returns [`Failure::Usage`] if `RUST_LOG` cannot be parsed.
 pub(crate) fn start(verbose: u8) -> Result<(), Failure> {
     let typed = std::env::var(VARIABLE).ok().filter(|text| !text.trim().is_empty());
     let Some(targets) = targets(verbose, typed.as_deref())? else { return Ok(()) };
@@ -41,15 +44,15 @@ pub(crate) fn start(verbose: u8) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns levels by crate, or `None` if nothing is shown.
+/// Returns the log levels by crate, or `None` if neither `-v` nor `RUST_LOG` (`typed`) is given.
 fn targets(verbose: u8, typed: Option<&str>) -> Result<Option<Targets>, Failure> {
     let level = match (verbose, typed) {
         (0, None) => return Ok(None),
         (0, Some(text)) => {
             let parsed = text.parse::<Targets>().map_err(|error| {
                 Failure::Usage(format!(
-                    "{VARIABLE}={text}: {error}; write a level (error, warn, info, debug, trace), or levels by crate: \
-                     eciton_train=debug,aws_smithy_runtime=info"
+                    "{VARIABLE}={text}: {error}; expected a level (error, warn, info, debug, trace) or levels by crate, \
+                     such as eciton_train=debug,aws_smithy_runtime=info"
                 ))
             })?;
             return Ok(Some(parsed));
@@ -61,7 +64,7 @@ fn targets(verbose: u8, typed: Option<&str>) -> Result<Option<Targets>, Failure>
     Ok(Some(Targets::new().with_target(OWN, level)))
 }
 
-/// Writer to standard error, one message at a time, next to the bar.
+/// Writer that prints each log message on standard error, above the progress bar.
 struct Lines;
 
 impl Write for Lines {

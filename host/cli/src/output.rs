@@ -1,4 +1,4 @@
-//! Standard output: buffered by time, and silent after its reader has gone.
+//! Standard output of the commands, buffered for up to 100 ms, and silent after its reader closed it.
 //!
 //! On a terminal each line is written at once. Otherwise lines are written together with those of
 //! the 100 ms before. So 200 epochs of half a millisecond cost a few system calls, and slow epochs
@@ -14,9 +14,9 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Maximum delay of a line that waits for another one.
+/// Maximum time for which a line is buffered if no later line follows it.
 const DELAY: Duration = Duration::from_millis(100);
-/// Maximum number of buffered bytes.
+/// Size of the output buffer, in bytes.
 const CAPACITY: usize = 64 << 10;
 
 /// Prints a line on standard error, cut to a maximum length and without characters that would
@@ -28,8 +28,8 @@ pub(crate) fn tell(text: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{}", message(text.trim_end()));
 }
 
-/// Prints the notes and warnings of the reading report. `eciton data stat` prints its facts as
-/// well.
+/// Prints the notes and warnings that reading a data set has recorded. Facts, the lowest level, are
+/// printed only by `eciton data stat`.
 pub(crate) fn tell_notes() {
     for note in eciton_input::notes::take() {
         if note.level > eciton_input::notes::Level::Fact {
@@ -75,12 +75,13 @@ impl Output {
         self.write(|writer| writer.write_all(clean.join("\n").as_bytes()));
     }
 
-    /// Writes bytes of this program unchanged, for another program.
+    /// Writes bytes unchanged, such as a shell script or a binary file. The bytes must come from this
+    /// program, because control characters are not removed.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.write(|writer| writer.write_all(bytes));
     }
 
-    /// Writes a value as one line of JSON.
+    /// Writes a value as one line of JSON, for `--json`.
     pub(crate) fn json(&mut self, value: &impl Serialize) {
         self.write(|writer| {
             serde_json::to_writer(&mut *writer, value)?;
@@ -107,7 +108,7 @@ impl Output {
         }
     }
 
-    /// Returns true if nothing can be written any more.
+    /// Returns true if an earlier write failed, for instance because the reader closed standard output.
     pub(crate) fn closed(&self) -> bool {
         self.fault.is_some()
     }

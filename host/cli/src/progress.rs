@@ -1,4 +1,4 @@
-//! Progress of a run: a bar on a terminal, otherwise a line every few seconds, or JSON per epoch.
+//! Progress of a run: a bar on a terminal, otherwise lines every few seconds, or JSON per epoch.
 
 mod bar;
 mod inside;
@@ -20,98 +20,102 @@ pub(crate) use self::lines::Lines;
 use crate::output::{Output, tell};
 use crate::text::{counted, grouped, measured, seconds};
 
-/// Returns true if a bar can be drawn: both streams are a terminal, and `TERM` is not `dumb`.
+/// Returns true if a progress bar can be drawn: standard output and standard error are terminals, and
+/// `TERM` is not `dumb`.
 pub(crate) fn drawable(output: &Output) -> bool {
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     output.terminal() && std::io::stderr().is_terminal() && !dumb
 }
 
-/// Returns true if colours are wanted: `NO_COLOR` (no-color.org) is not set.
+/// Returns true if the bar may use colours: the variable `NO_COLOR` (no-color.org) is not set.
 fn coloured() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Prints the events that a stalled run waits for.
+/// Prints the events that a run waits for after no step has finished for `seconds`.
 fn stalled(seconds: u64, waits_for: &[String]) {
-    tell(format_args!("nothing has ended for {seconds} s; the run waits for"));
+    tell(format_args!("no step has finished for {seconds} s; the run is waiting for:"));
     for what in waits_for {
         tell(format_args!("  {what}"));
     }
 }
 
+/// Prints a warning on standard error.
 fn warning(text: &str) {
     tell(format_args!("warning: {text}"));
 }
 
+/// Prints a line that a kernel logged.
 fn log(kernel: &str, line: &str) {
     tell(format_args!("kernel {kernel}: {line}"));
 }
 
-/// Prints the epoch after which a run resumes, its unusable checkpoints, and changes since it
-/// stopped.
+/// Prints the epoch after which a run resumes, its damaged checkpoints, and the changes since the run
+/// stopped that `--force` ignores.
 fn resumed(resumed: &Resumed) {
     for damaged in &resumed.damaged {
-        tell(format_args!("not used: {damaged}"));
+        tell(format_args!("damaged checkpoint not used: {damaged}"));
     }
     for difference in &resumed.differences {
-        tell(format_args!("goes on all the same: {difference}"));
+        tell(format_args!("difference ignored (--force): {difference}"));
     }
-    tell(format_args!("going on after epoch {} of seed {}", resumed.epoch, resumed.seed));
+    tell(format_args!("resuming after epoch {} of seed {}", resumed.epoch, resumed.seed));
 }
 
-/// Prints the limit that reduced the number of functions.
+/// Prints the account limit that reduced the number of functions, if one did.
 fn cut(started: &Started) {
     if let Some(cut) = started.functions.as_ref().and_then(|functions| functions.cut.as_ref()) {
         let _ = writeln!(std::io::stderr().lock(), "functions: {cut}");
     }
 }
 
-/// Returns the settings that follow from data and model, one line each.
-fn said(started: &Started) -> impl Iterator<Item = String> + '_ {
+/// Returns the settings that follow from the data set and the model, as one line each.
+fn resolved_settings(started: &Started) -> impl Iterator<Item = String> + '_ {
     started.settings.iter().map(setting)
 }
 
-/// Returns a setting with its origin. A setting that follows from the data alone is shown with its
-/// key.
-pub(crate) fn setting(said: &Said) -> String {
-    match said.name == said.key {
-        true => format!("{} = {}: {}", said.key, said.value, said.from),
-        false => format!("{:<14} {} ({})", said.name, said.value, said.from),
+/// Formats a resolved setting with its value and origin. A setting without a display name is formatted
+/// with its recipe key.
+pub(crate) fn setting(resolved: &Said) -> String {
+    match resolved.name == resolved.key {
+        true => format!("{} = {}: {}", resolved.key, resolved.value, resolved.from),
+        false => format!("{:<14} {} ({})", resolved.name, resolved.value, resolved.from),
     }
 }
 
-/// Returns a line about a decision of the autotuner.
+/// Returns a line about a decision of the autotuner, which sets the number of functions or threads.
 fn chosen(chosen: &Chosen) -> String {
     let what = match chosen.what {
         Helpers::Functions => "functions",
-        Helpers::Threads => "further threads",
+        Helpers::Threads => "additional threads",
     };
     let Chosen { from, to, why, .. } = chosen;
     let when = seconds(chosen.seconds);
     if from == to {
-        format!("autotuner, {when}: {to} {what}, as before: {why}")
+        format!("autotuner after {when}: keeps {to} {what}: {why}")
     } else {
-        format!("autotuner, {when}: {from} to {to} {what}: {why}")
+        format!("autotuner after {when}: {from} to {to} {what}: {why}")
     }
 }
 
-/// Returns a line for each trial of the pipeline, and a line about the choice.
+/// Returns a line for each pipeline setting that was tried at the start of a run, and a line about the
+/// choice.
 fn tried(trial: &PipelineTrial) -> Vec<String> {
     let one = |tried: &Tried| {
         let name = match tried.mode {
             Mode::Async => format!("staleness {}", tried.staleness),
             mode => mode.name().to_owned(),
         };
-        let loss = if tried.kept_up { "" } else { ", which has fallen behind" };
+        let loss = if tried.kept_up { "" } else { ", too far above the best loss" };
         let (each, epochs) = (seconds(tried.epoch_seconds), trial.epochs);
-        format!("trial of {name}: {each} an epoch, loss {:.4} after {epochs} epochs{loss}", tried.loss)
+        format!("trial of {name}: {each} per epoch, loss {:.4} after {epochs} epochs{loss}", tried.loss)
     };
     let mut lines: Vec<String> = trial.tried.iter().map(one).collect();
     lines.push(format!("chosen: {}", trial.why));
     lines
 }
 
-/// Trials of the pipeline, as `--json` prints them.
+/// Trials of pipeline settings, as `--json` prints them.
 #[derive(Serialize)]
 struct TriedLine<'a> {
     event: &'static str,
@@ -135,14 +139,14 @@ struct ResumedLine<'a> {
     resumed: &'a Resumed,
 }
 
-/// Asks the run to stop after the reader of standard output has gone.
+/// Asks the run to stop if the reader of standard output has closed it.
 fn stop_if_closed(output: &Output, stop: &Stop) {
     if output.closed() {
         stop.ask(Ask::Finish);
     }
 }
 
-/// Epoch as `--json` prints it: a row of `metrics.jsonl`, and the name of the event.
+/// Epoch as `--json` prints it: a row of `metrics.jsonl`, plus the name of the event.
 #[derive(Serialize)]
 struct EpochLine<'a> {
     event: &'static str,
@@ -150,7 +154,7 @@ struct EpochLine<'a> {
     report: &'a EpochReport,
 }
 
-/// Printer of one JSON object per epoch.
+/// Observer that prints one JSON object per epoch, for `--json`.
 pub(crate) struct JsonLines<'a> {
     output: &'a mut Output,
     stop: Arc<Stop>,
@@ -212,21 +216,22 @@ impl Observer for JsonLines<'_> {
     }
 }
 
-/// Returns a metric of one split as text, or `-` if nothing was evaluated.
-fn part(metrics: Option<&Metrics>, of: fn(&Metrics) -> Option<f64>) -> String {
-    metrics.map_or_else(|| "-".to_owned(), |metrics| measured(metrics.metric, of(metrics)))
+/// Formats the metric of the split that `select` returns (training, validation or test), or `-` if the
+/// epoch was not evaluated.
+fn part(metrics: Option<&Metrics>, select: fn(&Metrics) -> Option<f64>) -> String {
+    metrics.map_or_else(|| "-".to_owned(), |metrics| measured(metrics.metric, select(metrics)))
 }
 
-/// Returns the meaning of the scores' columns, such as `7 classes`. For many graphs it is `188
-/// graphs of 2 classes`.
+/// Returns the targets of the task, such as `7 classes`. For a data set of many graphs, the text is
+/// `188 graphs of 2 classes`.
 fn columns(started: &Started) -> String {
     let columns = match started.task {
         TaskType::Classification => counted(started.classes, "class").replace("classs", "classes"),
         TaskType::MultiLabel => counted(started.classes, "label"),
-        TaskType::Regression => format!("{} a vertex to be predicted", counted(started.classes, "number")),
+        TaskType::Regression => counted(started.classes, "target value"),
         TaskType::LinkPrediction => {
             let [trained, validation, test] = started.links.unwrap_or_default().map(grouped);
-            format!("{trained} links to train with, {validation} validation, {test} test")
+            format!("{trained} training, {validation} validation and {test} test links")
         }
     };
     match started.graphs {

@@ -1,5 +1,4 @@
-//! Quality of a model as text: the score of a constant answer, figures by class, and the confusion
-//! matrix.
+//! Quality of a classifier as text: majority-class baseline, metrics by class, and confusion matrix.
 
 use std::fmt::Write as _;
 
@@ -8,36 +7,37 @@ use eciton_train::figures::shortened_apart;
 
 use crate::text::{counted, grouped, percent};
 
-/// Maximum number of classes that are printed; `--json` has more.
+/// Maximum number of classes whose metrics are printed. `--json` has more.
 const MAX_CLASSES: usize = 20;
-/// Maximum number of classes whose confusion matrix is printed. Of more classes the most frequent errors are printed.
+/// Maximum number of classes whose confusion matrix is printed. For more classes, the most frequent
+/// errors are printed instead.
 const MAX_MATRIX: usize = 10;
-/// Maximum number of characters of a class's name above a column of the matrix.
+/// Maximum length of a class name above a column of the confusion matrix, in characters.
 const MAX_HEAD: usize = 12;
-/// Number of errors that are printed.
+/// Maximum number of most frequent errors that are printed.
 const MAX_MISTAKES: usize = 5;
-/// Maximum number of characters of a line with a confusion matrix.
+/// Maximum length of a line of the confusion matrix, in characters.
 const COLUMNS: usize = 100;
-/// Maximum number of characters of a class's name.
+/// Maximum length of a class name elsewhere, in characters.
 const MAX_NAME: usize = 24;
 
-/// A figure of a model.
+/// Function that returns one metric of a model, if it is defined.
 type Figure = fn(&Quality) -> Option<f64>;
 
-/// Returns the lines of a summary: figures of one seed, or means of several. `short` leaves out the
-/// note that figures are means.
-pub(crate) fn rows(of: &[&Quality], short: bool) -> Vec<(&'static str, String)> {
+/// Returns the rows of a summary, label and text: the majority-class baseline and further metrics. For
+/// several seeds, metrics are means, and a note says so unless `short` is set.
+pub(crate) fn rows(qualities: &[&Quality], short: bool) -> Vec<(&'static str, String)> {
     let mean = |value: Figure| {
-        let found: Vec<f64> = of.iter().filter_map(|quality| value(quality)).collect();
-        (!found.is_empty() && found.len() == of.len()).then(|| found.iter().sum::<f64>() / found.len() as f64)
+        let found: Vec<f64> = qualities.iter().filter_map(|quality| value(quality)).collect();
+        (!found.is_empty() && found.len() == qualities.len()).then(|| found.iter().sum::<f64>() / found.len() as f64)
     };
     let mut rows = Vec::new();
-    let Some(first) = of.first() else { return rows };
+    let Some(first) = qualities.first() else { return rows };
     if let Some(majority) = &first.majority {
         let (share, class) =
             (percent(Some(majority.share)), eciton_input::text::cut(&majority.class, MAX_NAME));
         let part = if first.part == "test" { "" } else { " of the validation rows" };
-        rows.push(("baseline", format!("{share} %{part} for always telling the largest class, {class}")));
+        rows.push(("baseline", format!("{share} %{part} (majority class, {class})")));
     }
     let figures: [(&str, Figure); 4] = [
         ("macro F1", |quality| quality.f1_macro),
@@ -45,51 +45,52 @@ pub(crate) fn rows(of: &[&Quality], short: bool) -> Vec<(&'static str, String)> 
         ("PR-AUC", |quality| quality.average_precision),
         ("ROC-AUC", |quality| quality.roc_auc),
     ];
-    let told: Vec<String> = figures
+    let texts: Vec<String> = figures
         .iter()
         .filter_map(|(name, value)| Some(format!("{name} {} %", percent(Some(mean(*value)?)))))
         .collect();
-    if !told.is_empty() {
-        let means = if of.len() > 1 && !short { " (means over seeds)" } else { "" };
-        rows.push(("besides", format!("{}{means}", told.join(", "))));
+    if !texts.is_empty() {
+        let means = if qualities.len() > 1 && !short { " (means over seeds)" } else { "" };
+        rows.push(("other metrics", format!("{}{means}", texts.join(", "))));
     }
     rows
 }
 
-/// Returns figures of each class, and the confusion matrix or its largest errors. The result is
-/// empty without classes.
-pub(crate) fn table(of: &Quality) -> Vec<String> {
-    let count = of.classes.len();
+/// Returns the lines of two tables: the metrics of each class, then the confusion matrix or the most
+/// frequent errors. The result is empty without classes.
+pub(crate) fn table(quality: &Quality) -> Vec<String> {
+    let count = quality.classes.len();
     let mut lines = Vec::new();
     if (1..=MAX_CLASSES).contains(&count) {
-        lines.extend(figures(of));
+        lines.extend(figures(quality));
     }
-    if of.confusion.len() == count && (1..=MAX_MATRIX).contains(&count) {
-        lines.extend(matrix(of));
+    if quality.confusion.len() == count && (1..=MAX_MATRIX).contains(&count) {
+        lines.extend(matrix(quality));
     } else {
-        lines.extend(mistakes(of));
+        lines.extend(mistakes(quality));
     }
     lines
 }
 
-/// Returns the names of the classes, at most `most` characters long.
-fn short(of: &Quality, most: usize) -> Vec<String> {
-    let names: Vec<String> = of.classes.iter().map(|class| class.class.clone()).collect();
+/// Returns the names of the classes, shortened to `most` characters.
+fn short(quality: &Quality, most: usize) -> Vec<String> {
+    let names: Vec<String> = quality.classes.iter().map(|class| class.class.clone()).collect();
     shortened_apart(&names, most)
 }
 
-/// Returns the names of the classes, shortened, and the width of their column.
-fn names(of: &Quality) -> (Vec<String>, usize) {
-    let names = short(of, MAX_NAME);
+/// Returns the shortened names of the classes, and the width of their column in characters.
+fn names(quality: &Quality) -> (Vec<String>, usize) {
+    let names = short(quality, MAX_NAME);
     let wide = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     (names, wide.max("true class".len()))
 }
 
-fn figures(of: &Quality) -> Vec<String> {
-    let (names, wide) = names(of);
+/// Returns the table of metrics by class.
+fn figures(quality: &Quality) -> Vec<String> {
+    let (names, wide) = names(quality);
     let head = format!("{:<wide$}  {:>9}  {:>6}  {:>6}  {:>7}", "class", "precision", "recall", "F1", "rows");
     let number = |value: f64| percent(Some(value));
-    let rows = of.classes.iter().zip(&names).map(|(class, name)| {
+    let rows = quality.classes.iter().zip(&names).map(|(class, name)| {
         format!(
             "{name:<wide$}  {:>9}  {:>6}  {:>6}  {:>7}",
             number(class.precision),
@@ -101,15 +102,15 @@ fn figures(of: &Quality) -> Vec<String> {
     [String::new(), head].into_iter().chain(rows).collect()
 }
 
-/// Returns counts by true and predicted class. Names of columns are shortened to the width that a
-/// line has for them.
-fn matrix(of: &Quality) -> Vec<String> {
-    let (names, wide) = names(of);
+/// Returns the confusion matrix: number of rows by true class (line) and predicted class (column). Class
+/// names above columns are shortened so that a line fits [`COLUMNS`].
+fn matrix(quality: &Quality) -> Vec<String> {
+    let (names, wide) = names(quality);
     let count = names.len();
-    let largest = of.confusion.iter().flatten().max().copied().unwrap_or(0);
+    let largest = quality.confusion.iter().flatten().max().copied().unwrap_or(0);
     let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    let room = COLUMNS.saturating_sub(wide) / count.max(1);
-    let cell = longest.min(MAX_HEAD).min(room.saturating_sub(2)).max(grouped(largest).len());
+    let available = COLUMNS.saturating_sub(wide) / count.max(1);
+    let cell = longest.min(MAX_HEAD).min(available.saturating_sub(2)).max(grouped(largest).len());
     let line = |name: &str, cells: &mut dyn Iterator<Item = String>| {
         let mut line = format!("{name:<wide$}");
         for text in cells {
@@ -117,8 +118,8 @@ fn matrix(of: &Quality) -> Vec<String> {
         }
         line
     };
-    let head = line("true class", &mut short(of, cell).into_iter());
-    let rows = of
+    let head = line("true class", &mut short(quality, cell).into_iter());
+    let rows = quality
         .confusion
         .iter()
         .zip(&names)
@@ -127,14 +128,14 @@ fn matrix(of: &Quality) -> Vec<String> {
     [String::new(), title, head].into_iter().chain(rows).collect()
 }
 
-/// Returns the most frequent errors, a line each.
-fn mistakes(of: &Quality) -> Vec<String> {
-    let mistakes = of.mistakes();
-    let names = short(of, MAX_NAME);
+/// Returns the most frequent errors: true class, predicted class and number of rows, one line each.
+fn mistakes(quality: &Quality) -> Vec<String> {
+    let mistakes = quality.mistakes();
+    let names = short(quality, MAX_NAME);
     let name = |class: usize| names.get(class).cloned().unwrap_or_else(|| class.to_string());
     let line = |mistake: &eciton_train::Mistake| {
         format!(
-            "{} predicted as {}: {}, {} % of its class",
+            "{} predicted as {}: {}, {} % of the true class",
             name(mistake.class),
             name(mistake.predicted),
             counted(mistake.rows, "row"),
@@ -171,10 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_answer_stands_beside_the_model() {
+    fn the_baseline_precedes_the_metrics() {
         let one = quality(2);
         let found = rows(&[&one], true);
-        assert_eq!(found[0].1, "75.00 % for always telling the largest class, class-0");
+        assert_eq!(found[0].1, "75.00 % (majority class, class-0)");
         assert_eq!(found[1].1, "macro F1 50.00 %, balanced accuracy 25.00 %");
         let two = Quality { f1_macro: Some(0.7), part: "validation".to_owned(), ..one.clone() };
         let found = rows(&[&one, &two], false);
@@ -223,7 +224,7 @@ mod tests {
         many.confusion[4][7] = 3600;
         let lines = table(&many);
         assert_eq!(lines.len(), 2 + MAX_MISTAKES, "{lines:#?}");
-        assert_eq!(lines[2], "class-4 predicted as class-7: 3,600 rows, 9.38 % of its class");
+        assert_eq!(lines[2], "class-4 predicted as class-7: 3,600 rows, 9.38 % of the true class");
         assert_eq!(table(&quality(12)).len(), 2 + 12 + 2 + MAX_MISTAKES);
         assert!(table(&Quality::default()).is_empty());
     }

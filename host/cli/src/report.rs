@@ -9,36 +9,38 @@ use crate::failure::Failure;
 use crate::output::{Output, tell};
 use crate::text::bytes;
 
-/// Name of the page in the run folder.
+/// Default file name of the page in the run folder.
 const PAGE: &str = "report.html";
-/// Default name of a trace in the run folder.
+/// File name of the trace that is used without `--trace`, in the run folder.
 const TRACE: &str = "trace.json";
 
-/// `eciton report`
+/// Arguments of `eciton report`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The page has no script and loads nothing: it can be sent as it is. The data set is read again for the memory by purpose;
-where it is gone, the page says so. A sweep writes its own page, report.html in its folder.")]
+The page is a single file without scripts or external resources. The data set
+is read again to compute the memory by purpose; if the data set is missing, the
+page reports that. A sweep writes its own report.html to its folder.")]
 pub(crate) struct Arguments {
-    /// The run folder
+    /// Run folder
     run: PathBuf,
-    /// The page [default: report.html in the run folder]
+    /// File to write the page to [default: report.html in the run folder]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// A trace of the run (`eciton train --trace`), for the timeline [default: trace.json in the run folder, if there]
+    /// Trace of the run (`eciton train --trace`) for the timeline [default: trace.json in the run
+    /// folder, if it exists]
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Do not read the data set: without the memory by purpose
+    /// Do not read the data set; omits the memory by purpose
     #[arg(long)]
     without_data: bool,
 }
 
-/// Writes the page.
+/// Writes the page and prints its path and size.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let folder = &arguments.run;
     if folder.join("results.json").is_file() && !folder.join("summary.json").is_file() {
         return Err(Failure::Failed(format!(
-            "{}: the folder of a sweep, whose page the sweep wrote: {}; give the run folder of a trial, such as {}",
+            "{} is the folder of a sweep, whose report is {}; expected a run folder, such as {}",
             folder.display(),
             folder.join(PAGE).display(),
             eciton_train::sweep::trial_folder(folder, 0).display()
@@ -51,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let written = eciton_input::file::create(&path).and_then(|mut file| file.write_all(page.html.as_bytes()));
     written.map_err(|error| {
         Failure::Failed(format!(
-            "{}: cannot be written: {error}; name another place with --out",
+            "{}: cannot be written: {error}; choose another file with --out",
             path.display()
         ))
     })?;

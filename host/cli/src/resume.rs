@@ -8,39 +8,41 @@ use crate::failure::Failure;
 use crate::output::{Output, tell};
 use crate::{interrupt, train};
 
-/// `eciton resume`
+/// Arguments of `eciton resume`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// The run folder that was to be, as `eciton train --out` was given it
+    /// Run folder of the interrupted run, as given to `eciton train --out`
     run: PathBuf,
-    /// Go on even if data, kernels, settings or processor are not what the run began with
+    /// Resume even if data, kernels, settings or processor have changed since the run started
     #[arg(long)]
     force: bool,
-    /// A new kernel instance for every task; slower, changes no result
+    /// Use a new kernel instance for every task; slower, with identical results
     #[arg(long)]
     fresh_instances: bool,
-    /// Write a trace of every step, which ui.perfetto.dev opens
+    /// Write a trace of every step to this file, to open in ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write event files for TensorBoard, from here on
+    /// Write TensorBoard event files of the remaining epochs to this folder
     #[arg(long, value_name = "DIR")]
     tensorboard: Option<PathBuf>,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
 const AFTER_HELP: &str = "\
-A run writes checkpoints to DIR.checkpoint, by default once a minute ([checkpoint] in a recipe), and one
-when Ctrl-C or SIGTERM stops it. What it has written stays until the whole run takes its place. This goes on from the newest that is whole; the model in the end is bit for bit that of a run that
-was never killed.";
+A run writes checkpoints to DIR.checkpoint: one a minute by default (section
+[checkpoint] of a recipe), and one when Ctrl-C or SIGTERM stops the run. The
+checkpoints are removed when the run is complete. `eciton resume` continues from
+the newest intact checkpoint. The final model is bit-identical to that of an
+uninterrupted run.";
 
-/// Resumes the run, and shows its progress.
+/// Resumes the run, shows the progress of the remaining epochs, and prints the summary.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if eciton_train::is_finished(&arguments.run) {
         let run = arguments.run.display();
-        tell(format_args!("{run} has finished; there is nothing to go on with"));
+        tell(format_args!("{run} is complete; nothing to resume"));
     }
     let bar = train::bar(arguments.json, output);
     let options = Options {

@@ -10,31 +10,33 @@ use eciton_train::checkpoint::{discard_empty, folder};
 
 use crate::interrupt::unfinished;
 
-/// Maximum length of a data set's or model's name in the folder's name, in characters.
+/// Maximum length of the data set's name and of the model's name within a folder name, in characters.
 const MAX_PART: usize = 40;
-/// Maximum number of runs that start in one second.
+/// Maximum number of run folders with one time stamp, that is, of runs that start in one second.
 const MAX_SUFFIX: u32 = 10_000;
-/// Number of attempts to create a folder whose parent is removed in the meantime.
+/// Number of attempts to create a folder whose parent another process may remove.
 const TRIES: usize = 100;
 
-/// Name of a run's folder that no other process takes while this value lives.
+/// Reserved name of a run folder. While this value lives, no other process chooses the same name.
 ///
-/// The folder of the run's checkpoints reserves the name. One system call creates it. So of
-/// processes that start in the same second, only one gets each name.
+/// The checkpoint folder of the run serves as reservation. One system call creates it, so that of
+/// several processes that start in the same second only one gets a name.
 pub(crate) struct RunName {
     path: PathBuf,
+    /// True if this value created the checkpoint folder.
     reserved: bool,
 }
 
 impl RunName {
-    /// Reserves a name under `runs` of the current folder.
+    /// Reserves a name in the folder `runs` of the current folder.
     pub(crate) fn choose(config: &Config) -> Self {
         let name = format!("{}-{}-{}", data_part(config), model_part(config), stamp(now()));
         Self::reserve(Path::new("runs"), &name)
     }
 
-    /// Reserves the first free name of NAME, NAME-2, NAME-3 ... A name of a run in progress is not
-    /// free.
+    /// Reserves the first free name of NAME, NAME-2, NAME-3, ... Names of runs in progress are not
+    /// free. If no folder can be created, the name is returned unreserved, and the run reports the
+    /// error.
     fn reserve(parent: &Path, name: &str) -> Self {
         let names = (2..MAX_SUFFIX).map(|suffix| format!("{name}-{suffix}"));
         for name in std::iter::once(name.to_owned()).chain(names) {
@@ -42,10 +44,10 @@ impl RunName {
             if is_taken(&path) {
                 continue;
             }
-            let place = folder(&path);
+            let checkpoints = folder(&path);
             // A failed run of another process may remove the empty parent in between.
             let made =
-                (0..TRIES).find_map(|_| match create_dir_all(parent).and_then(|()| create_dir(&place)) {
+                (0..TRIES).find_map(|_| match create_dir_all(parent).and_then(|()| create_dir(&checkpoints)) {
                     Err(error) if error.kind() == ErrorKind::NotFound => None,
                     made => Some(made),
                 });
@@ -61,6 +63,7 @@ impl RunName {
         Self { path: parent.join(name), reserved: false }
     }
 
+    /// Returns the path of the run folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -76,22 +79,24 @@ impl Drop for RunName {
     }
 }
 
-/// Returns true if a run has this folder, or reserved it.
+/// Returns true if a run folder of this name exists, or if another process reserved the name.
 fn is_taken(path: &Path) -> bool {
     is_run(path) || folder(path).exists()
 }
 
-/// Returns true if a run wrote this folder, or has begun to.
+/// Returns true if the run folder exists or is being written.
 fn is_run(path: &Path) -> bool {
     path.symlink_metadata().is_ok() || !unfinished(path).is_empty()
 }
 
+/// Returns the part of a folder name for the data set.
 fn data_part(config: &Config) -> String {
     let source = Path::new(&config.data.source);
     let last = || source.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     part(config.data.name.clone().or_else(last).as_deref(), "data")
 }
 
+/// Returns the part of a folder name for the model: its kind, or the kernels of its layers.
 fn model_part(config: &Config) -> String {
     match &config.model.layers {
         Layers::Count(_) => config.model.kind.name().to_owned(),
@@ -103,8 +108,8 @@ fn model_part(config: &Config) -> String {
     }
 }
 
-/// Replaces all characters but letters, digits and `_` by `-`. Returns `otherwise` if nothing is
-/// left.
+/// Replaces all characters except letters, digits and `_` by `-`, and returns at most [`MAX_PART`]
+/// characters in lower case. Returns `otherwise` if the result is empty.
 fn part(text: Option<&str>, otherwise: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || c == '_' { c } else { '-' };
     let text: String = text.unwrap_or_default().chars().take(MAX_PART).map(plain).collect();
@@ -112,7 +117,7 @@ fn part(text: Option<&str>, otherwise: &str) -> String {
     if text.is_empty() { otherwise.to_owned() } else { text }
 }
 
-/// Returns the present time in seconds since 1970.
+/// Returns the current time in seconds since 1970-01-01, UTC.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -134,7 +139,7 @@ pub(crate) fn stamp(seconds: u64) -> String {
 }
 
 /// Converts days since 1970-01-01 into a Gregorian date. Eras of 400 years begin on 1 March, so
-/// that the leap day is the last of a year (H. Hinnant, "chrono-compatible low-level date
+/// that the leap day is the last day of a year (H. Hinnant, "chrono-compatible low-level date
 /// algorithms").
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;

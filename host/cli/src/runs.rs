@@ -14,14 +14,15 @@ use crate::output::{Output, tell};
 use crate::summary;
 use crate::text::{bytes, counted, measured, seconds, unit};
 
-/// Folder in which `eciton train` puts runs.
+/// Default folder in which `eciton train` writes run folders.
 const RUNS: &str = "runs";
 /// Name of the file that marks a run folder.
 const SUMMARY: &str = "summary.json";
-/// Maximum number of folder entries that are read.
+/// Maximum number of entries of a folder that are read.
 const MAX_FOLDERS: usize = 100_000;
 
-/// Columns of `eciton runs list`. A narrow terminal leaves out the time first, the metric's name last.
+/// Columns of `eciton runs list`. On a narrow terminal, the time is omitted first and the metric's name
+/// last.
 const COLUMNS: [Column; 8] = [
     Column { name: "run", is_right: false, least: Some(16), rank: 0 },
     Column { name: "data", is_right: false, least: Some(10), rank: 2 },
@@ -33,53 +34,53 @@ const COLUMNS: [Column; 8] = [
     Column { name: "time", is_right: true, least: None, rank: 6 },
 ];
 
-/// `eciton runs ...`
+/// Subcommands of `eciton runs`. The comment of a variant is its help text.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// A line for each run: data, model, seeds, metrics, time
+    /// List runs with data, model, seeds, metrics and time
     List(ListArguments),
-    /// One run: what its end printed, its settings, its files
+    /// Show the summary, settings and files of a run
     Show(ShowArguments),
-    /// Several runs side by side: metrics, and the settings in which they differ
+    /// Compare the metrics of runs, and the settings in which they differ
     Compare(CompareArguments),
 }
 
-/// `eciton runs list`
+/// Arguments of `eciton runs list`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArguments {
-    /// The folder of runs
+    /// Folder that contains run folders
     #[arg(default_value = RUNS)]
     folder: PathBuf,
-    /// The order: name, test (the best first), time (the quickest first)
+    /// Sort order: name, test (best first) or time (shortest first)
     #[arg(long, default_value = "name", value_parser = ["name", "test", "time"])]
     sort: String,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
-/// `eciton runs show`
+/// Arguments of `eciton runs show`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArguments {
-    /// The run folder, or its name in runs/
+    /// Run folder, or its name in runs/
     run: PathBuf,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// `eciton runs compare`
+/// Arguments of `eciton runs compare`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArguments {
-    /// The run folders, or their names in runs/
+    /// Run folders, or their names in runs/
     #[arg(required = true, num_args = 2..=100)]
     runs: Vec<PathBuf>,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
-/// Runs the command.
+/// Runs the subcommand.
 pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
     match command {
         Command::List(arguments) => list(arguments, output),
@@ -88,7 +89,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     }
 }
 
-/// Run as a row of a table.
+/// Run as `runs list --json` and `runs compare --json` print it.
 #[derive(Serialize)]
 struct Row<'a> {
     event: &'static str,
@@ -110,7 +111,7 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn of(path: &Path, summary: &'a Summary) -> Self {
+    fn from_summary(path: &Path, summary: &'a Summary) -> Self {
         Self {
             event: "run",
             run: path.display().to_string(),
@@ -132,13 +133,14 @@ impl<'a> Row<'a> {
     }
 }
 
+/// Prints the runs of a folder. A damaged run is reported on standard error and skipped.
 fn list(arguments: &ListArguments, output: &mut Output) -> Result<(), Failure> {
     let mut found = Vec::new();
     for path in folders(&arguments.folder)? {
         match run_folder::summary(&path) {
             Ok(summary) => found.push((path, summary)),
             // A damaged run does not hide others.
-            Err(error) => tell(format_args!("not listed: {error}")),
+            Err(error) => tell(format_args!("skipped: {error}")),
         }
     }
     let goodness =
@@ -149,12 +151,12 @@ fn list(arguments: &ListArguments, output: &mut Output) -> Result<(), Failure> {
         _ => {}
     }
     if arguments.json {
-        found.iter().for_each(|(path, summary)| output.json(&Row::of(path, summary)));
+        found.iter().for_each(|(path, summary)| output.json(&Row::from_summary(path, summary)));
         return Ok(());
     }
     if found.is_empty() {
         output.line(format_args!(
-            "{}: no runs; `eciton train` writes one to {RUNS}/, --out elsewhere",
+            "{}: no runs found; `eciton train` writes run folders to {RUNS}/, or to the folder of --out",
             arguments.folder.display()
         ));
         return Ok(());
@@ -178,12 +180,13 @@ fn list(arguments: &ListArguments, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns a metric with its unit.
+/// Formats a metric with its unit.
 fn figure(summary: &Summary, value: Option<f64>) -> String {
     format!("{}{}", measured(summary.metric, value), unit(summary.metric))
 }
 
-/// Returns the test metric. For several seeds it has the standard deviation.
+/// Formats the test metric with its unit. For several seeds, the text is the mean and the standard
+/// deviation.
 fn with_spread(summary: &Summary) -> String {
     match (summary.seeds.len(), summary.test_metric_std) {
         (2.., Some(deviation)) => format!(
@@ -196,13 +199,14 @@ fn with_spread(summary: &Summary) -> String {
     }
 }
 
-/// Returns the run folders in a folder, by name, or the folder itself if it is a run folder.
+/// Returns the run folders within `folder`, sorted by name, or `folder` itself if it is a run folder.
+/// Names that start with a dot are skipped.
 fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     if folder.join(SUMMARY).is_file() {
         return Ok(vec![folder.to_owned()]);
     }
     let refuse = |error: std::io::Error| {
-        Failure::Failed(format!("{}: {error}; give a folder of runs", folder.display()))
+        Failure::Failed(format!("{}: {error}; expected a folder that contains run folders", folder.display()))
     };
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(refuse)?.take(MAX_FOLDERS) {
@@ -216,35 +220,36 @@ fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// Returns the path as typed. If it does not exist, a run of that name in `runs` is used.
+/// Returns the path of a run: `typed`, or `runs/TYPED` if only that exists.
 fn located(typed: &Path) -> PathBuf {
     let among = Path::new(RUNS).join(typed);
     if !typed.exists() && among.join(SUMMARY).is_file() { among } else { typed.to_owned() }
 }
 
+/// Prints the summary, files, data and settings of a run, after a check of its files.
 fn show(arguments: &ShowArguments, output: &mut Output) -> Result<(), Failure> {
     let path = located(&arguments.run);
     // Weights, records, metrics and predictions are checked against their digests.
     let run = run_folder::Run::open(&path)?;
     run_folder::check_results(&path)?;
     if arguments.json {
-        output.json(&summary::Line::of(&run.summary));
+        output.json(&summary::Line::from_summary(&run.summary));
         return Ok(());
     }
     summary::print(&run.summary, output);
     let mut files: Vec<(String, u64)> = Vec::new();
     for entry in std::fs::read_dir(&path)?.take(MAX_FOLDERS) {
         let entry = entry?;
-        if let Ok(there) = entry.metadata().as_ref().map(std::fs::Metadata::len) {
-            files.push((entry.file_name().to_string_lossy().into_owned(), there));
+        if let Ok(len) = entry.metadata().as_ref().map(std::fs::Metadata::len) {
+            files.push((entry.file_name().to_string_lossy().into_owned(), len));
         }
     }
     files.sort();
     let files: Vec<String> = files.iter().map(|(name, len)| format!("{name} ({})", bytes(*len))).collect();
-    output.line(format_args!("{:<14} {}", "made by", format_args!("eciton {}", run.versions.eciton)));
+    output.line(format_args!("{:<14} {}", "version", format_args!("eciton {}", run.versions.eciton)));
     output.line(format_args!("{:<14} {}", "files", files.join(", ")));
-    if let Some(of) = &run.summary.provenance {
-        let (data, machine) = (&of.data, &of.machine);
+    if let Some(provenance) = &run.summary.provenance {
+        let (data, machine) = (&provenance.data, &provenance.machine);
         output.line(format_args!("{:<14} {} ({})", "data", of.source, data.all));
         let parts = [
             ("graph", &data.graph),
@@ -270,6 +275,7 @@ fn show(arguments: &ShowArguments, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Prints the metrics of runs side by side, and the settings in which they differ.
 fn compare(arguments: &CompareArguments, output: &mut Output) -> Result<(), Failure> {
     let mut all = Vec::new();
     for typed in &arguments.runs {
@@ -281,7 +287,7 @@ fn compare(arguments: &CompareArguments, output: &mut Output) -> Result<(), Fail
     }
     if arguments.json {
         for (path, summary, settings) in &all {
-            output.json(&Compared { row: Row::of(path, summary), settings: differing(settings, &all) });
+            output.json(&Compared { row: Row::from_summary(path, summary), settings: differing(settings, &all) });
         }
         return Ok(());
     }
@@ -290,8 +296,8 @@ fn compare(arguments: &CompareArguments, output: &mut Output) -> Result<(), Fail
     }
     output.line("");
     let mut rows: Vec<(String, Vec<String>)> = Vec::new();
-    let mut row = |name: &str, of: &dyn Fn(&Summary) -> String| {
-        rows.push((name.to_owned(), all.iter().map(|(_, summary, _)| of(summary)).collect()));
+    let mut row = |name: &str, text: &dyn Fn(&Summary) -> String| {
+        rows.push((name.to_owned(), all.iter().map(|(_, summary, _)| text(summary)).collect()));
     };
     row("test", &with_spread);
     row("at best val", &|summary| figure(summary, summary.test_metric_at_best_validation));
@@ -332,32 +338,33 @@ fn compare(arguments: &CompareArguments, output: &mut Output) -> Result<(), Fail
     let numbers: Vec<String> = (1..=all.len()).map(|number| format!("[{number}]")).collect();
     line("", &numbers);
     rows.iter().for_each(|(name, cells)| line(name, cells));
-    output.line(format_args!("{same} settings are the same in all"));
+    output.line(format_args!("{same} settings are equal in all runs"));
     Ok(())
 }
 
-/// Run in a comparison.
+/// Run as `runs compare --json` prints it.
 #[derive(Serialize)]
 struct Compared<'a> {
     #[serde(flatten)]
     row: Row<'a>,
-    /// Settings that are not equal in all runs.
+    /// Settings of this run that are not equal in all compared runs, by key.
     settings: BTreeMap<String, String>,
 }
 
+/// Returns the settings of one run that are not equal in all runs.
 fn differing(
-    of: &BTreeMap<String, String>,
+    settings: &BTreeMap<String, String>,
     all: &[(PathBuf, Summary, BTreeMap<String, String>)],
 ) -> BTreeMap<String, String> {
-    let differs = |key: &str| all.iter().any(|(_, _, other)| other.get(key) != of.get(key));
-    of.iter().filter(|(key, _)| differs(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+    let differs = |key: &str| all.iter().any(|(_, _, other)| other.get(key) != settings.get(key));
+    settings.iter().filter(|(key, _)| differs(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Returns a recipe's keys as `section.key`, with their values.
+/// Returns the keys of a recipe as `section.key`, with their values as TOML text.
 fn settings(path: &Path, recipe: &str) -> Result<BTreeMap<String, String>, Failure> {
     let table: toml::Table = recipe
         .parse()
-        .map_err(|error| Failure::Failed(format!("{}: its recipe is no TOML: {error}", path.display())))?;
+        .map_err(|error| Failure::Failed(format!("{}: the recipe of this run is not valid TOML: {error}", path.display())))?;
     let mut found = BTreeMap::new();
     for (section, value) in &table {
         match value {
@@ -377,16 +384,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_told_with_their_sections() {
+    fn keys_have_their_sections() {
         let text = "top = 1\n[data]\nsource = \"cora\"\n[model]\nlayers = [\n  { width = 16 },\n  {},\n]\n";
         let found = settings(Path::new("r"), text).unwrap();
-        let told: Vec<(&str, &str)> = found.iter().map(|(key, value)| (&key[..], &value[..])).collect();
+        let pairs: Vec<(&str, &str)> = found.iter().map(|(key, value)| (&key[..], &value[..])).collect();
         assert_eq!(
-            told,
+            pairs,
             [("data.source", "\"cora\""), ("model.layers", "[{ width = 16 }, {}]"), ("top", "1")]
         );
         assert!(
-            settings(Path::new("r"), "a = ").unwrap_err().into_text().starts_with("r: its recipe is no TOML")
+            settings(Path::new("r"), "a = ").unwrap_err().into_text().starts_with("r: the recipe of this run is not valid TOML")
         );
     }
 }

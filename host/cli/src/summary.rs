@@ -1,4 +1,4 @@
-//! Summary at the end of a run: a block of text, or the last JSON object.
+//! Summary at the end of a run, printed as a block of text or as the last JSON object.
 
 use eciton_recipe::Metric;
 use eciton_train::{
@@ -10,8 +10,8 @@ use crate::output::Output;
 use crate::quality;
 use crate::text::{bytes, counted, grouped, measured, seconds, unit};
 
-/// Summary as `--json` prints it: that of `summary.json` in the run folder, and the name of the
-/// event.
+/// Summary as `--json` prints it: the content of `summary.json` of the run folder, plus the name of
+/// the event.
 #[derive(Serialize)]
 pub(crate) struct Line<'a> {
     event: &'static str,
@@ -20,25 +20,26 @@ pub(crate) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub(crate) fn of(summary: &'a Summary) -> Self {
+    pub(crate) fn from_summary(summary: &'a Summary) -> Self {
         Self { event: "summary", summary }
     }
 }
 
-/// Prints the summary as a block of text.
+/// Prints the summary as a block of text. For a single seed, tables of quality by class follow.
 pub(crate) fn print(summary: &Summary, output: &mut Output) {
     output.line("");
     for (name, text) in rows(summary) {
         output.line(format_args!("{name:<14} {text}"));
     }
     if let [seed] = &summary.seeds[..]
-        && let Some(of) = &seed.quality
+        && let Some(quality) = &seed.quality
     {
-        quality::table(of).iter().for_each(|line| output.line(line));
+        quality::table(quality).iter().for_each(|line| output.line(line));
     }
 }
 
-fn test_of(metric: Metric) -> &'static str {
+/// Returns the row label of the test metric, at most 14 characters long.
+fn test_label(metric: Metric) -> &'static str {
     match metric {
         Metric::Accuracy => "test accuracy",
         Metric::RocAuc => "test ROC-AUC",
@@ -57,6 +58,8 @@ fn test_of(metric: Metric) -> &'static str {
     }
 }
 
+/// Returns the rows of the summary: label and text. A row that continues the previous one has an empty
+/// label.
 fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     let (seeds, metric) = (summary.seeds.as_slice(), summary.metric);
     let spread = |mean: Option<f64>, of: &dyn Fn(&SeedReport) -> Option<f64>| match seeds {
@@ -88,7 +91,7 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     );
     let mut rows = vec![
         ("data and model", format!("{}, {}, {who}", summary.dataset, summary.model)),
-        (test_of(metric), format!("{last} after the last epoch{last_epoch}")),
+        (test_label(metric), format!("{last} after the last epoch{last_epoch}")),
         ("epoch time", format!("{} (median)", seconds(summary.epoch_seconds_median))),
         ("total time", seconds(summary.total_seconds)),
         ("peak memory", bytes(summary.peak_memory_bytes)),
@@ -116,20 +119,20 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
             format!("{:.1} % {age}", share * 100.0)
         };
         let shares: Vec<String> = ages.shares.iter().enumerate().map(share).collect();
-        rows.push(("rows read", shares.join(", ")));
+        rows.push(("rows by age", shares.join(", ")));
     }
     if let Some(trial) = &summary.trial {
         let last = match trial.synchronous_last {
             0 => String::new(),
-            last => format!("; the last {} synchronous", counted(u64::from(last), "epoch")),
+            last => format!("; last {} synchronous", counted(u64::from(last), "epoch")),
         };
         rows.push(("pipeline", format!("{}{last}", trial.why)));
     }
     if let Some(order) = &summary.order {
-        rows.push(("order", format!("{}, {}", order.name, seconds(order.seconds))));
+        rows.push(("vertex order", format!("{}, {}", order.name, seconds(order.seconds))));
     }
     if let Some(helpers) = &summary.helpers {
-        rows.push(("at work", at_work(helpers)));
+        rows.push(("concurrency", concurrency(helpers)));
     }
     if let Some(attempts) = &summary.attempts {
         let parts = [
@@ -143,7 +146,7 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         rows.push(("attempts", text));
     }
     if let Some(workers) = &summary.workers {
-        rows.extend(of_workers(workers));
+        rows.extend(worker_rows(workers));
     }
     if let Some(audit) = &summary.audit {
         rows.extend(audited(audit));
@@ -170,73 +173,75 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     if let [seed] = seeds
         && let Some(epoch) = seed.synchronised_after
     {
-        rows.push(("synchronous", format!("from soon after epoch {epoch} on, near its target")));
+        rows.push(("synchronous", format!("since shortly after epoch {epoch}, near the target")));
     }
     if let [seed] = seeds
         && let Some(epoch) = seed.kept_epoch
     {
-        rows.push(("model", format!("that of epoch {epoch}, the best at validation")));
+        rows.push(("model", format!("weights of epoch {epoch}, the best at validation")));
     } else if seeds.iter().any(|seed| seed.kept_epoch.is_some()) {
-        rows.push(("models", "those of the best epochs at validation".to_owned()));
+        rows.push(("models", "weights of the best epochs at validation".to_owned()));
     }
     if summary.stopped {
-        rows.push(("stopped", "before the last epoch, as asked".to_owned()));
+        rows.push(("stopped", "before the last epoch, by a signal".to_owned()));
     }
     if summary.without_predictions {
-        let text = "none: tokens have a score for every token there is; --scores keeps them, and `eciton predict` makes them";
+        let text = "not written (one score per token of the vocabulary); add --scores, or run `eciton predict`";
         rows.push(("predictions", text.to_owned()));
     }
     if summary.predictions_left_out {
         let text =
-            "not fetched; `eciton predict` computes them, and `eciton sweep --predictions` fetches them";
+            "not fetched; run `eciton predict`, or add --predictions to `eciton sweep`";
         rows.push(("predictions", text.to_owned()));
     }
     match &summary.run_dir {
         Some(folder) => rows.push(("run folder", folder.display().to_string())),
-        None => rows.push(("run folder", "none, as asked".to_owned())),
+        None => rows.push(("run folder", "none".to_owned())),
     }
     rows
 }
 
-/// Returns text on the rounds of wrong answers.
+/// Returns text that lists the rounds in which a process gave wrong answers, such as `rounds 3, 4`.
 fn rounds(rounds: &[(u64, u32)]) -> String {
     let mut rounds: Vec<String> = rounds.iter().map(|(_, round)| round.to_string()).collect();
     rounds.dedup();
     format!("round{} {}", if rounds.len() > 1 { "s" } else { "" }, rounds.join(", "))
 }
 
-/// Returns rows on the result of the audit.
+/// Returns the summary rows of the audit, which repeats tasks on other processes and compares the
+/// answers.
 fn audited(audit: &AuditReport) -> Vec<(&'static str, String)> {
     let excluded = match audit.excluded.len() {
         0 => "all equal".to_owned(),
         count => format!("{} excluded", counted(count as u64, "process")),
     };
     let (compared, answers) = (grouped(audit.compared), grouped(audit.answers));
-    let mut rows = vec![("audit", format!("{compared} of {answers} answers compared, {excluded}"))];
+    let mut rows = vec![("audit", format!("{compared} of {answers} answers verified, {excluded}"))];
     for one in &audit.excluded {
         let (_, epoch) = one.since;
         rows.push((
             "",
-            format!("{}: wrong in {}, in doubt since epoch {epoch}", one.process, rounds(&one.rounds)),
+            format!("{}: wrong in {}, unverified since epoch {epoch}", one.process, rounds(&one.rounds)),
         ));
     }
     if audit.unverified {
-        rows.push(("", "UNVERIFIED: answers in doubt were kept (executor.keep_doubtful)".to_owned()));
+        rows.push(("", "UNVERIFIED: the run used doubtful answers (executor.keep_doubtful)".to_owned()));
     }
     rows
 }
 
-/// Returns rows on the messages of each worker, and on the cost of failed workers.
-fn of_workers(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
+/// Returns the summary rows of workers: traffic of each worker, seen from the host, rollbacks, and
+/// steps that were repeated because a worker failed.
+fn worker_rows(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
     let mut rows: Vec<(&'static str, String)> = Vec::new();
     for (at, place) in workers.places.iter().enumerate().take(MAX_PLACES) {
-        let lost = match place.lost {
+        let failed = match place.lost {
             0 => String::new(),
-            1 => ", lost once".to_owned(),
-            times => format!(", lost {times} times"),
+            1 => ", failed once".to_owned(),
+            times => format!(", failed {times} times"),
         };
         let text = format!(
-            "{}: {}, {} to it ({} weights), {} from it{lost}",
+            "{}: {}, {} sent ({} of weights), {} received{failed}",
             place.place,
             counted(place.tasks, "task"),
             bytes(place.bytes_out),
@@ -249,11 +254,11 @@ fn of_workers(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
         rows.push(("", format!("and {} more", workers.places.len() - MAX_PLACES)));
     }
     if let Some(returns) = workers.returns.filter(|returns| *returns > 0) {
-        rows.push(("returns", format!("{returns} to the log of the weights")));
+        rows.push(("rollbacks", format!("{returns} to a snapshot of the weights")));
     }
     if workers.again + workers.redundant + workers.retries > 0 {
         let text = format!(
-            "{} begun anew, {} done again for their rows, {} done in advance (workers.redundant)",
+            "{} restarted, {} repeated to recompute activations, {} redundant (workers.redundant)",
             workers.retries, workers.again, workers.redundant
         );
         rows.push(("steps", text));
@@ -261,39 +266,40 @@ fn of_workers(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Maximum number of workers that are printed. `--json` prints all.
+/// Maximum number of workers in the printed summary. `--json` prints all.
 const MAX_PLACES: usize = 16;
 
-/// Returns text on the number of functions or threads, and its reason.
-fn at_work(helpers: &HelpersUsed) -> String {
+/// Returns text on the number of concurrent functions or additional threads, its reason, and the
+/// number of tasks that they executed.
+fn concurrency(helpers: &HelpersUsed) -> String {
     let HelpersUsed { what, least, last, most, changes, why, cut, tasks, own_tasks, .. } = helpers;
-    let (one, own) = match what {
-        Helpers::Functions => ("function", "the host"),
-        Helpers::Threads => ("further thread", "the first thread"),
+    let (one, all, own) = match what {
+        Helpers::Functions => ("function", "functions", "the host"),
+        Helpers::Threads => ("additional thread", "additional threads", "the first thread"),
     };
     let many = if least == most {
-        format!("{} at most", counted(u64::from(*most), one))
+        format!("at most {}", counted(u64::from(*most), one))
     } else {
         let changes = counted(*changes, "change");
-        format!("{least} to {}, {last} at last after {changes}", counted(u64::from(*most), one))
+        format!("{least} to {}, finally {last} after {changes}", counted(u64::from(*most), one))
     };
     let (tasks, own_tasks) = (grouped(*tasks), grouped(*own_tasks));
     let cut = cut.as_ref().map_or(String::new(), |cut| format!("; {cut}"));
-    format!("{many} ({why}); {tasks} tasks there, {own_tasks} on {own}{cut}")
+    format!("{many} ({why}); {tasks} tasks on {all}, {own_tasks} on {own}{cut}")
 }
 
-/// Returns text on the seeds that stopped early, or `None` if no seed did.
+/// Returns text on the seeds that early stopping ended, or `None` if no seed stopped early.
 fn early(seeds: &[SeedReport]) -> Option<String> {
     let stopped = || seeds.iter().filter_map(|seed| seed.stopped_early);
     let (least, most) = (stopped().min()?, stopped().max()?);
     let epochs =
         if least == most { counted(u64::from(most), "epoch") } else { format!("{least} to {most} epochs") };
     let who = if seeds.len() == 1 { String::new() } else { format!(" ({} of the seeds)", stopped().count()) };
-    Some(format!("early, no better for {epochs}{who}"))
+    Some(format!("early, no improvement for {epochs}{who}"))
 }
 
-/// Returns text on the seeds that reached `run.until`, and their epochs, or `None` without a
-/// target.
+/// Returns text on the seeds that reached the stop target `run.until`, with epoch and time, or `None`
+/// without a target.
 fn target(seeds: &[SeedReport], metric: Metric) -> Option<String> {
     let targets: Vec<Target> = seeds.iter().filter_map(|seed| seed.target).collect();
     let until = targets.first()?.until;
@@ -307,15 +313,15 @@ fn target(seeds: &[SeedReport], metric: Metric) -> Option<String> {
             None => format!("{wanted} never reached in {took} of training; the best was {best}"),
         });
     }
-    let reached: Vec<(u32, f64)> = targets.iter().filter_map(|of| Some((of.epoch?, of.seconds))).collect();
+    let reached: Vec<(u32, f64)> = targets.iter().filter_map(|target| Some((target.epoch?, target.seconds))).collect();
     let count = format!("{wanted} reached by {} of {} seeds", reached.len(), targets.len());
-    let (least, most) = (reached.iter().map(|of| of.0).min(), reached.iter().map(|of| of.0).max());
+    let (least, most) = (reached.iter().map(|(epoch, _)| *epoch).min(), reached.iter().map(|(epoch, _)| *epoch).max());
     let (Some(least), Some(most)) = (least, most) else { return Some(count) };
-    let mean = reached.iter().map(|of| of.1).sum::<f64>() / reached.len() as f64;
+    let mean = reached.iter().map(|(_, seconds)| seconds).sum::<f64>() / reached.len() as f64;
     Some(format!("{count}, after epoch {least} to {most}, {} of training on average", seconds(mean)))
 }
 
-/// Returns rows on the use of services that are charged for.
+/// Returns the summary rows of the AWS services that a run used: functions, payloads and object store.
 fn billed(bill: &Bill) -> [(&'static str, String); 3] {
     let failed = match (bill.failed, bill.throttled, bill.unreported) {
         (0, 0, 0) => String::new(),
@@ -358,7 +364,7 @@ fn billed(bill: &Bill) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Returns the standard deviation of a sample (n - 1), or 0 for fewer than two values.
+/// Returns the sample standard deviation (divisor n - 1), or 0 for fewer than two values.
 fn deviation(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     if count < 2.0 {
@@ -446,29 +452,29 @@ mod tests {
             total time|131.0 ms\n\
             peak memory|31.2 MB\n\
             tasks|1,800, 1 interval on 2 threads\n\
-            run folder|none, as asked\n";
+            run folder|none\n";
         assert_eq!(text, wanted);
     }
 
     #[test]
-    fn an_early_stop_is_told_apart_from_an_interruption() {
+    fn an_early_stop_differs_from_an_interruption() {
         let mut one = summary(&[0.815]);
         (one.seeds[0].stopped_early, one.seeds[0].kept_epoch) = (Some(20), Some(143));
         let text = shown(&one);
-        assert!(text.contains("stopped|early, no better for 20 epochs\n"), "{text}");
-        assert!(text.contains("model|that of epoch 143, the best at validation\n"), "{text}");
-        assert!(!text.contains("as asked\nrun"), "{text}");
+        assert!(text.contains("stopped|early, no improvement for 20 epochs\n"), "{text}");
+        assert!(text.contains("model|weights of epoch 143, the best at validation\n"), "{text}");
+        assert!(!text.contains("by a signal"), "{text}");
         let mut two = summary(&[0.81, 0.82]);
         two.seeds[1].stopped_early = Some(1);
-        assert!(shown(&two).contains("stopped|early, no better for 1 epoch (1 of the seeds)\n"));
+        assert!(shown(&two).contains("stopped|early, no improvement for 1 epoch (1 of the seeds)\n"));
         two.seeds[0].stopped_early = Some(20);
-        assert!(shown(&two).contains("early, no better for 1 to 20 epochs (2 of the seeds)\n"));
+        assert!(shown(&two).contains("early, no improvement for 1 to 20 epochs (2 of the seeds)\n"));
         two.stopped = true;
-        assert!(shown(&two).contains("stopped|before the last epoch, as asked\n"));
+        assert!(shown(&two).contains("stopped|before the last epoch, by a signal\n"));
     }
 
     #[test]
-    fn a_target_is_told_whether_or_not_it_was_reached() {
+    fn a_target_is_printed_whether_or_not_it_was_reached() {
         let target = |epoch, seconds| {
             let until = "test_acc=0.8".parse().unwrap();
             Some(eciton_train::Target { until, epoch, seconds, best: Some(0.815) })
@@ -490,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_at_work_are_told_with_their_reason() {
+    fn the_concurrency_is_printed_with_its_reason() {
         let mut one = summary(&[0.815]);
         let mut helpers = HelpersUsed {
             what: Helpers::Functions,
@@ -507,7 +513,7 @@ mod tests {
         one.helpers = Some(helpers.clone());
         let text = shown(&one);
         assert!(
-            text.contains("at work|3 functions at most (as set); 1,200 tasks there, 7 on the host\n"),
+            text.contains("concurrency|at most 3 functions (as set); 1,200 tasks on functions, 7 on the host\n"),
             "{text}"
         );
         let limit = "the account may run 3 functions at once".to_owned();
@@ -519,7 +525,7 @@ mod tests {
         helpers.why = "no untested number remains".to_owned();
         one.helpers = Some(helpers);
         let wanted =
-            "at work|0 to 3 functions, 1 at last after 2 changes (no untested number remains); 1,200 tasks";
+            "concurrency|0 to 3 functions, finally 1 after 2 changes (no untested number remains); 1,200 tasks";
         assert!(shown(&one).contains(wanted), "{}", shown(&one));
     }
 
@@ -550,7 +556,7 @@ mod tests {
 
     #[test]
     fn json_is_the_summary_with_its_event() {
-        let text = serde_json::to_string(&Line::of(&summary(&[0.815]))).unwrap();
+        let text = serde_json::to_string(&Line::from_summary(&summary(&[0.815]))).unwrap();
         assert!(
             text.starts_with(r#"{"event":"summary","dataset":"cora","model":"gcn 1433-16-7","seeds":["#),
             "{text}"

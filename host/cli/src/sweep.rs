@@ -1,4 +1,7 @@
-//! `eciton sweep`: many trainings of one recipe, and one table of their results.
+//! `eciton sweep`: trains a recipe with many settings and tabulates the results.
+//!
+//! A choice is one combination of settings. A trial is one training of a choice, with its own seed or
+//! fold.
 
 mod trials;
 
@@ -22,114 +25,129 @@ use crate::output::{Output, tell};
 use crate::recipe::{self, Request};
 use crate::text::{counted, measured, seconds, unit};
 
-/// Maximum number of choices that are printed. The files contain all.
+/// Maximum number of choices in the printed table. The result files contain all.
 const MAX_SHOWN: usize = 20;
-/// Number of bytes of a sweep's file that are read: one more than the plan accepts.
+/// Maximum number of bytes that are read from a sweep file: one more than [`Sweep::parse`] accepts, so
+/// that a longer file is refused.
 const MAX_BYTES: u64 = (1 << 20) + 1;
 
-/// `eciton sweep`
+/// Arguments of `eciton sweep`.
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// A file of choices to try (.toml), as below
+    /// Sweep file with the settings to try (see below)
     #[arg(value_name = "SWEEP.toml")]
     file: PathBuf,
-    /// The sweep's folder; one that is there goes on [default: sweeps/NAME, of the file]
+    /// Folder of the sweep; an existing sweep is resumed [default: sweeps/NAME, for file NAME.toml]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Trainings at once, with one thread each where there are several [default: one a core]
+    /// Number of concurrent trials, with one thread each if more than one [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: Option<u32>,
-    /// Executor of the trials: local, emulated (real functions behind a stand-in for AWS), lambda; a function trains
-    /// a whole trial. jobs writes the trials to --store for `eciton job`, which a batch system launches, and collects
-    /// the answers [default: local]
+    /// Executor of the trials: local; lambda (AWS functions, one trial per call); emulated (the same
+    /// functions, with an emulated AWS); jobs (trials are written to --store, and `eciton job` runs
+    /// them in a batch system) [default: local]
     #[arg(long, value_name = "WHERE", help_heading = "Functions")]
     executor: Option<String>,
-    /// Functions at work at once, at most; auto: one a trial [default: 16]
+    /// Maximum number of concurrent functions; auto: one per trial [default: 16]
     #[arg(long, value_name = "N|auto", allow_negative_numbers = true, help_heading = "Functions")]
     functions: Option<String>,
-    /// The function's size in MiB [default: 1769, one processor]
+    /// Memory of a function, in MiB [default: 1769, which has one processor]
     #[arg(long, value_name = "MIB", allow_negative_numbers = true, help_heading = "Functions")]
     memory: Option<String>,
-    /// A deployment's name or file, as `eciton deploy` wrote it [default: eciton]
+    /// Name or file of a deployment by `eciton deploy` [default: eciton]
     #[arg(long, value_name = "NAME|FILE", help_heading = "Functions")]
     deployment: Option<String>,
-    /// Maximum cost of the sweep in US dollars, over all starts of this command; trials that do not fit are left
+    /// Maximum cost of the sweep in US dollars, over all starts of the sweep; further trials are not
+    /// run [default: no limit]
     #[arg(long, value_name = "USD", value_parser = usd, help_heading = "Functions")]
     max_usd: Option<f64>,
-    /// Maximum duration of the sweep in seconds, over all starts of this command; trials that do not fit are left
+    /// Maximum duration of the sweep in seconds, over all starts of the sweep; further trials are not
+    /// run [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_0, help_heading = "Functions")]
     within: Option<f64>,
-    /// Fetch the predictions of trials that functions train; without it they stay in the store, and `eciton predict`
-    /// computes them
+    /// Fetch the predictions of trials that functions train. Without it, compute them with `eciton
+    /// predict`
     #[arg(long, help_heading = "Functions")]
     pub(crate) predictions: bool,
-    /// The bucket of jobs and answers, and a prefix of its keys; with --executor jobs
+    /// Bucket of jobs and answers, and a prefix of the object keys (with --executor jobs)
     #[arg(long, value_name = "s3://BUCKET/PREFIX", help_heading = "Jobs")]
     store: Option<String>,
-    /// The address of an S3-compatible service [default: AWS_ENDPOINT_URL_S3, else AWS]
+    /// Address of an S3-compatible service [default: AWS_ENDPOINT_URL_S3, else AWS]
     #[arg(long, value_name = "URL", requires = "store", help_heading = "Jobs")]
     endpoint: Option<String>,
-    /// The bucket's region [default: AWS_REGION, or that of the AWS profile]
+    /// Region of the bucket [default: AWS_REGION, else the region of the AWS profile]
     #[arg(long, value_name = "REGION", requires = "store", help_heading = "Jobs")]
     region: Option<String>,
-    /// Wait this long for answers; code 75 if some are missing then [default: 0]
+    /// Time to wait for answers, in seconds. If some are still missing, the exit code is 75
+    /// [default: 0]
     #[arg(long, value_name = "SECONDS", requires = "store", help_heading = "Jobs")]
     wait: Option<u32>,
-    /// Set a key of the recipe for all trials; keys of [executor] and [emulator] are about the functions
+    /// Set a key of the recipe for all trials. Keys of [executor] and [emulator] apply to functions
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
-    /// Say what would be trained, and do nothing
+    /// Print the trials and exit without training
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl Arguments {
-    /// Returns the arguments of a sweep without functions: its file and settings of its recipe.
-    pub(crate) fn of_file(file: PathBuf, set: Vec<String>) -> Self {
+    /// Returns the arguments of a sweep on this machine, with the sweep file and the arguments of `--set`.
+    pub(crate) fn from_file(file: PathBuf, set: Vec<String>) -> Self {
         Self { file, set, ..Self::default() }
     }
 }
 
-/// Parses a limit of a bill, US dollars.
+/// Parses a cost limit in US dollars, such as the value of `--max-usd`.
 pub(crate) fn usd(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(usd) if usd > 0.0 && usd.is_finite() => Ok(usd),
-        _ => Err("a number of dollars above 0, for instance 0.50".to_owned()),
+        _ => Err("expected a number of US dollars above 0, for instance 0.50".to_owned()),
     }
 }
 
-/// Parses a limit of time, seconds.
+/// Parses a time limit in seconds, such as the value of `--within`.
 pub(crate) fn seconds_above_0(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
-        _ => Err("a number of seconds above 0, for instance 600".to_owned()),
+        _ => Err("expected a number of seconds above 0, for instance 600".to_owned()),
     }
 }
 
 const AFTER_HELP: &str = "\
-A sweep's file:
+Example of a sweep file (all keys are optional):
 
-  recipe = \"cora/gcn\"                  # of `eciton recipes`, a recipe's file, or a model's name with `data`;
-                                       # left out: the data decide the settings
-  data = \"stores/mine\"                 # in place of the recipe's data set
-  seeds = 3                            # each choice so often
-  folds = 5                            # cross-validation: data.split = folds:5/0 to 5/4; with stratified = true
-  random = 20                          # so many draws of the grid (draw_seed = 0); left out: every choice
-  rank_by = \"test\"                     # rank choices by the test metric [default: validation]
+  # Recipe (see `eciton recipes`), recipe file, or model name with `data`.
+  # Without a recipe, settings are chosen to suit the data.
+  recipe = \"cora/gcn\"
+  # Data set that replaces that of the recipe.
+  data = \"stores/mine\"
+  # Number of seeds per choice of settings.
+  seeds = 3
+  # Cross-validation (data.split = folds:5/0 to 5/4); also: stratified = true.
+  folds = 5
+  # Number of random choices (see also draw_seed). Without it: the whole grid.
+  random = 20
+  # Metric that ranks the choices: validation (default) or test.
+  rank_by = \"test\"
   [grid]
   \"model.hidden\" = [16, 64]
-  \"optimiser.lr\" = { low = 0.001, high = 0.1, log = true }    # with random; or a list
-  [halving]                            # all choices to epoch 10, the best third to 30, and so on to run.epochs
+  # A range requires `random`.
+  \"optimiser.lr\" = { low = 0.001, high = 0.1, log = true }
+  # Train all choices to epoch 10, the best third to epoch 30, and so on up
+  # to run.epochs.
+  [halving]
   eta = 3
   epochs = 10
 
-A sweep that was stopped or killed goes on with the same command. Its folder has results.csv, results.json,
-sweep.svg, report.html, and a run folder for each trial (trials/00000, ...), which `eciton predict` takes.";
+Repeat the command to resume a sweep that was stopped or killed. The folder of
+the sweep contains results.csv, results.json, sweep.svg, report.html, and a run
+folder per trial (trials/00000, ...), for instance for `eciton predict`.";
 
+/// Finished trial, as `--json` prints it.
 #[derive(Serialize)]
 struct TrialLine<'a> {
     event: &'static str,
@@ -139,6 +157,7 @@ struct TrialLine<'a> {
     row: &'a Row,
 }
 
+/// Results of a sweep, as in `results.json` and as `--json` prints them at the end.
 #[derive(Serialize)]
 struct Results<'a> {
     event: &'static str,
@@ -146,24 +165,24 @@ struct Results<'a> {
     done: usize,
     failed: usize,
     seconds: f64,
-    /// Epochs that were trained, and those of every trial trained to its end.
+    /// Number of epochs that were trained with `[halving]`, and number without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     epochs: Option<[u64; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     spent: Option<&'a Spent>,
-    /// Jobs without an answer, with `--executor jobs`.
+    /// Jobs that have no answer yet, with `--executor jobs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<&'a Missing>,
-    /// The part of the data whose metric ranks choices; `None` if they are in the order of the sweep.
+    /// Part of the data whose metric ranks the choices. If `None`, choices are in the order of the sweep.
     ranked_by: Option<&'static str>,
-    /// The reason why choices are not ranked.
+    /// Reason why choices are not ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     unranked: Option<String>,
     groups: &'a [Group],
     rows: &'a [Row],
 }
 
-/// Trains all that is not trained, and prints the table.
+/// Trains the trials that have no results yet, writes the result files, and prints the table.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let begun = Instant::now();
     let Planned { sweep, base, place, trials, configs, rungs } = read(arguments)?;
@@ -172,11 +191,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let workers = arguments.workers.unwrap_or(cores).min(configs.len() as u32);
     let local = place.executor.kind.is_here();
     if local && arguments.max_usd.is_some() {
-        return Err(Failure::Usage("--max-usd: nothing is charged here; add --executor lambda".to_owned()));
+        return Err(Failure::Usage("--max-usd limits the cost of functions; add --executor lambda".to_owned()));
     }
     if local && arguments.within.is_some() {
         let remedy = "add --executor emulated or --executor lambda";
-        return Err(Failure::Usage(format!("--within: it limits functions; {remedy}")));
+        return Err(Failure::Usage(format!("--within limits the time on functions; {remedy}")));
     }
     let name = arguments.file.file_stem().unwrap_or_default();
     let folder = arguments.out.clone().unwrap_or_else(|| Path::new("sweeps").join(name));
@@ -184,10 +203,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         let count = counted(configs.len() as u64, "trial");
         let at_once = match (&address, local) {
             (Some(address), _) => format!("as jobs in {}", address.url),
-            (None, true) => format!("{workers} at once"),
+            (None, true) => format!("{workers} concurrent"),
             (None, false) => format!("on functions ({})", place.executor.kind.name()),
         };
-        output.line(format_args!("{count} of {}, {at_once}, into {}", sweep.subject(), folder.display()));
+        output.line(format_args!("{count} of {}, {at_once}, output in {}", sweep.subject(), folder.display()));
         for (number, rung) in rungs.iter().enumerate().filter(|_| sweep.halving.is_some()) {
             let count = counted(rung.choices, "choice");
             output.line(format_args!("rung {}: {count} to epoch {}", number + 1, rung.epochs));
@@ -219,9 +238,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let mut rows: Vec<Option<Row>> = vec![None; trials.len()];
     let (mut ended, mut now) = (0, 0);
     let repeats = trials.len() as u64 / (choices(&trials).len() as u64).max(1);
-    // The trials and the lists of jobs print in turns.
+    // Both closures, for trials and for lists of jobs, print to the same output.
     let shared = std::cell::RefCell::new(&mut *output);
-    let mut told = |rung: usize, at: usize, outcome: Outcome| {
+    let mut record = |rung: usize, at: usize, outcome: Outcome| {
         let Some(trial) = trials.get(at) else { return };
         let mut output = shared.borrow_mut();
         let mut row = Row::from_outcome(trial, &outcome);
@@ -246,24 +265,24 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         functions.recorded(folder.join(RECORD)).with_predictions(arguments.predictions)
     });
     let folders = |at: usize| trial_folder(&folder, at);
-    let mut train = |lot: Lot<'_>, told: &mut dyn FnMut(usize, Outcome)| match (&mut jobs, &mut functions) {
-        (Some(jobs), _) => jobs.train(lot, &folders, told, &mut |missing| {
+    let mut train = |lot: Lot<'_>, record: &mut dyn FnMut(usize, Outcome)| match (&mut jobs, &mut functions) {
+        (Some(jobs), _) => jobs.train(lot, &folders, record, &mut |missing| {
             let mut output = shared.borrow_mut();
             list(arguments, missing, &mut output);
             output.flush();
         }),
-        (None, Some(functions)) => functions.train(lot, (&folders, 1), &stop, told),
-        (None, None) => eciton_train::sweep::sweep(lot, &folder, workers, &stop, told),
+        (None, Some(functions)) => functions.train(lot, (&folders, 1), &stop, record),
+        (None, None) => eciton_train::sweep::sweep(lot, &folder, workers, &stop, record),
     };
     match sweep.halving {
         Some(_) => {
             let halved = Halved { trials: &trials, configs: &configs, rungs: &rungs, by: sweep.rank_by };
-            halve(halved, &folder, &mut train, &mut told).map_err(|error| Failure::attempt(&error))?;
+            halve(halved, &folder, &mut train, &mut record).map_err(|error| Failure::attempt(&error))?;
         }
         None => {
             let numbers: Vec<usize> = (0..configs.len()).collect();
             let lot = Lot { configs: &configs, numbers: &numbers, pause_after: None };
-            let trained = train(lot, &mut |at, outcome| told(0, at, outcome));
+            let trained = train(lot, &mut |at, outcome| record(0, at, outcome));
             trained.map_err(|error| Failure::attempt(&error))?;
         }
     }
@@ -301,14 +320,18 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     end(&results, &folder, arguments)
 }
 
-/// Returns the bucket of `--executor jobs`. `None` for all other executors.
+/// Returns the bucket of `--executor jobs`, or `None` for all other executors.
+///
+/// # Errors
+/// Returns [`Failure::Usage`] if only one of `--executor jobs` and `--store` is given, or if the address
+/// is malformed.
 fn address(arguments: &Arguments) -> Result<Option<Address>, Failure> {
     let is_jobs = arguments.executor.as_deref() == Some(JOBS);
     match (&arguments.store, is_jobs) {
         (None, false) => Ok(None),
-        (Some(_), false) => Err(Failure::Usage("--store is where jobs lie: add --executor jobs".to_owned())),
+        (Some(_), false) => Err(Failure::Usage("--store requires --executor jobs".to_owned())),
         (None, true) => {
-            let text = "--executor jobs needs a bucket for jobs and answers: add --store s3://BUCKET/PREFIX";
+            let text = "--executor jobs requires a bucket for jobs and answers; add --store s3://BUCKET/PREFIX";
             Err(Failure::Usage(text.to_owned()))
         }
         (Some(url), true) => {
@@ -323,6 +346,7 @@ fn address(arguments: &Arguments) -> Result<Option<Address>, Failure> {
 /// Value of `--executor` for jobs that a batch system launches.
 const JOBS: &str = "jobs";
 
+/// Jobs without an answer, as `--json` prints them, with the command line that runs them.
 #[derive(Serialize)]
 struct ListLine<'a> {
     event: &'static str,
@@ -331,7 +355,7 @@ struct ListLine<'a> {
     command: &'a [&'a str],
 }
 
-/// Prints the command line of an array of jobs.
+/// Prints the command line with which a batch system runs the jobs that have no answer yet.
 fn list(arguments: &Arguments, missing: &Missing, output: &mut Output) {
     let mut command = vec!["eciton", "job"];
     let flags =
@@ -345,35 +369,36 @@ fn list(arguments: &Arguments, missing: &Missing, output: &mut Output) {
         return;
     }
     output.line(format_args!(
-        "{} without an answer. Start them as an array of {} (indices from 0) in a batch system:",
+        "{} without an answer. To run them, start a job array of size {} (indices from 0) in a batch system:",
         counted(missing.size as u64, "job"),
         missing.size
     ));
     output.line(format_args!("  {}", command.join(" ")));
-    output.line("The same `eciton sweep` command collects the answers.");
+    output.line("To collect the answers, repeat the `eciton sweep` command.");
 }
 
-/// Sweep that its file and the command line ask for.
+/// Sweep with all its trials, from the sweep file and the command line.
 pub(crate) struct Planned {
     sweep: Sweep,
+    /// Recipe of all trials, without functions.
     base: Config,
-    /// Functions, as settings.
+    /// Settings of the functions that train the trials.
     pub(crate) place: Config,
     trials: Vec<Trial>,
-    /// Configuration of each trial.
+    /// Configuration of each trial, in the order of `trials`.
     pub(crate) configs: Vec<Config>,
     rungs: Vec<Rung>,
 }
 
 impl Planned {
-    /// Returns the last epoch and the number of trials of each rung.
+    /// Returns the last epoch and the number of trials of each rung of successive halving.
     pub(crate) fn rungs(&self) -> Vec<(u32, usize)> {
         let repeats = self.trials.len() / choices(&self.trials).len().max(1);
         self.rungs.iter().map(|rung| (rung.epochs, rung.choices as usize * repeats)).collect()
     }
 }
 
-/// Reads a sweep's file, and applies the command line.
+/// Reads a sweep file, applies the command line, and returns all trials with their configurations.
 pub(crate) fn read(arguments: &Arguments) -> Result<Planned, Failure> {
     let shown = arguments.file.display();
     let text = eciton_input::file::read(&arguments.file, MAX_BYTES)
@@ -395,27 +420,27 @@ pub(crate) fn read(arguments: &Arguments) -> Result<Planned, Failure> {
 
 /// Returns the recipe of all trials, which has no functions, and the functions that train them.
 fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failure> {
-    let beside =
+    let next_to_file =
         |recipe: &str| arguments.file.parent().unwrap_or(Path::new("")).join(recipe).display().to_string();
     let data = || sweep.data.clone();
     let (what, recipe, data) = match sweep.recipe.as_deref() {
         None => (data(), None, None),
         Some(recipe) if recipe.to_ascii_lowercase().ends_with(".toml") => {
-            (Some(beside(recipe)), None, data())
+            (Some(next_to_file(recipe)), None, data())
         }
         Some(recipe) => match (recipe.split_once('/'), &sweep.data) {
             (Some((set, model)), _) => (Some(set.to_owned()), Some(model.to_owned()), data()),
             (None, Some(_)) => (data(), Some(recipe.to_owned()), None),
             (None, None) => {
-                let reason = "write DATASET/MODEL, as `eciton recipes` lists them, a recipe's file (.toml), or a \
-                              model's name with `data`";
+                let reason = "expected DATASET/MODEL (see `eciton recipes`), a recipe file (.toml), or a model name \
+                              with `data`";
                 return Err(Failure::Usage(format!("recipe = \"{recipe}\": {reason}")));
             }
         },
     };
     let data = data.iter().map(|data| format!("data.source={data}"));
-    let of_functions = |set: &&String| set.starts_with("executor.") || set.starts_with("emulator.");
-    let set = data.chain(arguments.set.iter().filter(|set| !of_functions(set)).cloned());
+    let is_of_functions = |set: &&String| set.starts_with("executor.") || set.starts_with("emulator.");
+    let set = data.chain(arguments.set.iter().filter(|set| !is_of_functions(set)).cloned());
     let mut config = recipe::configure(&Request::with(what, recipe, set)?)?;
     let mut place = Config::default();
     (place.executor, place.emulator) = (config.executor.clone(), config.emulator.clone());
@@ -430,23 +455,26 @@ fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failur
     ];
     let flags =
         flags.into_iter().filter_map(|(key, value)| value.as_ref().map(|value| format!("{key}={value}")));
-    let set = arguments.set.iter().filter(of_functions).cloned();
+    let set = arguments.set.iter().filter(is_of_functions).cloned();
     let place = recipe::settle(place, flags.chain(set), &arguments.file.display().to_string())?;
     Ok((config, place))
 }
 
-/// Returns the rungs of successive halving. Without it there is one rung of all choices.
+/// Returns the rungs of successive halving. Without halving, one rung has all choices.
 fn rungs(sweep: &Sweep, base: &Config, trials: &[Trial]) -> Result<Vec<Rung>, Error> {
     let (choices, epochs) = (choices(trials).len() as u64, base.run.epochs);
     let Some(halving) = sweep.halving else { return Ok(vec![Rung { epochs, choices }]) };
     if !base.checkpoint.is_on() {
-        let reason = "[halving]: a trial goes on from its checkpoint; set checkpoint.every or checkpoint.seconds above 0";
+        let reason = "[halving] requires checkpoints, because trials are resumed; set checkpoint.every or checkpoint.seconds above 0";
         return Err(Error::Content { what: "a sweep", reason: reason.to_owned() });
     }
     halving.rungs(choices, epochs)
 }
 
-/// Creates the folder, or checks that it belongs to the same trials.
+/// Creates the folder of the sweep, or checks that an existing folder has the same trials.
+///
+/// # Errors
+/// Returns [`Failure::Failed`] if the folder contains another sweep or cannot be written.
 fn claim(
     folder: &Path,
     base: &Config,
@@ -470,36 +498,37 @@ fn claim(
                 return Ok(());
             }
             Err(Failure::Failed(format!(
-                "{}: the sweep of other trials is there; name another folder with --out, or remove it",
+                "{} contains a sweep with other trials; choose another folder with --out, or remove this one",
                 folder.display()
             )))
         }
         Err(_) => {
             let trials = folder.join("trials");
             std::fs::create_dir_all(&trials)
-                .map_err(|error| Failure::Failed(format!("{}: cannot be made: {error}", trials.display())))?;
+                .map_err(|error| Failure::Failed(format!("{}: cannot be created: {error}", trials.display())))?;
             write(&path, text.as_bytes())
         }
     }
 }
 
-/// Writes a file completely or not at all.
+/// Writes a file atomically: a temporary file of extension `partial` is renamed to `path`.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let beside = path.with_extension("partial");
-    std::fs::write(&beside, bytes)
-        .and_then(|()| std::fs::rename(&beside, path))
+    let partial = path.with_extension("partial");
+    std::fs::write(&partial, bytes)
+        .and_then(|()| std::fs::rename(&partial, path))
         .map_err(|error| Failure::Failed(format!("{}: cannot be written: {error}", path.display())))
 }
 
+/// Returns the line that is printed when a trial ends: settings, metric and time.
 fn line(row: &Row, outcome: &Outcome, (ended, all): (usize, usize), by: Part) -> String {
     let repeat: Vec<String> = row.repeat.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let settings = format!("{} {}", row.label(), repeat.join(" "));
-    let told = match (outcome, row.metric) {
+    let result = match (outcome, row.metric) {
         (Outcome::Failed(text), _) => format!("failed: {text}"),
         (_, Some(metric)) => {
             let found = measured(metric, row.of(by));
             let took = match outcome {
-                Outcome::Found(_) => "trained before".to_owned(),
+                Outcome::Found(_) => "already trained".to_owned(),
                 _ => seconds(row.seconds.unwrap_or_default()),
             };
             format!("{} {found}{}, {took}", by.name(), unit(metric))
@@ -507,9 +536,10 @@ fn line(row: &Row, outcome: &Outcome, (ended, all): (usize, usize), by: Part) ->
         _ => String::new(),
     };
     let rung = row.rung.map_or_else(String::new, |rung| format!("rung {rung}, "));
-    format!("{rung}{ended:>5} of {all}  trial {:>5}  {}: {told}", row.trial, settings.trim())
+    format!("{rung}{ended:>5} of {all}  trial {:>5}  {}: {result}", row.trial, settings.trim())
 }
 
+/// Prints the table of choices, the cost, and the command that trains the best choice again.
 fn print(
     results: &Results<'_>,
     (folder, by, data, set): (&Path, Part, Option<&str>, &[String]),
@@ -526,7 +556,7 @@ fn print(
     ));
     for group in results.groups.iter().take(MAX_SHOWN) {
         let metric = group.metric.unwrap_or_default();
-        let told = |found: Option<(f64, f64)>| match found {
+        let spread = |found: Option<(f64, f64)>| match found {
             None => "-".to_owned(),
             Some((mean, _)) if group.trials < 2 => measured(metric, Some(mean)),
             Some((mean, deviation)) => {
@@ -534,11 +564,11 @@ fn print(
             }
         };
         let label = if group.label.is_empty() { "recipe" } else { &group.label };
-        let (validation, test) = (told(group.validation), told(group.test));
+        let (validation, test) = (spread(group.validation), spread(group.test));
         let [rung, epochs] = [group.rung, group.epochs].map(|n| n.map_or("-".to_owned(), |n| n.to_string()));
-        let came = if halved { format!("{rung:>4}  {epochs:>6}  ") } else { String::new() };
+        let progress = if halved { format!("{rung:>4}  {epochs:>6}  ") } else { String::new() };
         output
-            .line(format_args!("{label:<widest$}  {:>6}  {came}{validation:>16}  {test:>16}", group.trials));
+            .line(format_args!("{label:<widest$}  {:>6}  {progress}{validation:>16}  {test:>16}", group.trials));
     }
     if results.groups.len() > MAX_SHOWN {
         output.line(format_args!("... {} more in results.csv", results.groups.len() - MAX_SHOWN));
@@ -556,36 +586,36 @@ fn print(
     if results.done > 0 {
         output.line(format_args!("{}{remedy}", web::ranking(results.rows, metric, by)));
     }
-    output.line(format_args!("{done} done, {failed} failed, {left} left, {}", seconds(results.seconds)));
+    output.line(format_args!("{done} trained, {failed} failed, {left} not run, {}", seconds(results.seconds)));
     if let Some([trained, all]) = results.epochs {
-        output.line(format_args!("{trained} epochs of the {all} that all trials have"));
+        output.line(format_args!("{trained} of {all} epochs trained"));
     }
     if let Some(spent) = results.spent {
-        output.line(told_spent(spent));
+        output.line(spent_text(spent));
     }
-    output.line(format_args!("results.csv, results.json, sweep.svg and {PAGE} are in {}", folder.display()));
+    output.line(format_args!("wrote results.csv, results.json, sweep.svg and {PAGE} to {}", folder.display()));
     let best = results.groups.first().filter(|group| results.unranked.is_none() && !group.label.is_empty());
     if let (Some(best), Some(data)) = (best, data) {
         let settings = set.iter().map(String::as_str).chain(best.label.split(' '));
         let set: Vec<String> = settings.map(|setting| format!("--set {setting}")).collect();
-        output.line(format_args!("to train the first choice: eciton train {data} {}", set.join(" ")));
+        output.line(format_args!("train the best choice again: eciton train {data} {}", set.join(" ")));
     }
 }
 
-/// Name of the web page of a sweep.
+/// File name of the web page of a sweep, in its folder.
 const PAGE: &str = "report.html";
-/// Name of the file that records what functions cost.
+/// File name of the record of function costs, which limits such as `--max-usd` read at the next start.
 pub(crate) const RECORD: &str = "spent.jsonl";
-/// Name of the file with the settings of the functions that a sweep or run used last.
+/// File name of the settings of the functions that a sweep or run used last.
 pub(crate) const FUNCTIONS: &str = "functions.toml";
 
-/// Returns a line about the work of functions and its cost.
-pub(crate) fn told_spent(spent: &Spent) -> String {
+/// Returns lines about the calls of functions, their billed time and cost.
+pub(crate) fn spent_text(spent: &Spent) -> String {
     let Bill { invocations, cold_starts, failed, throttled, unreported, gb_seconds, init_ms, .. } =
         spent.bill;
     let unreported = match unreported {
         0 => String::new(),
-        count => format!(", {count} without a report (not in the sum)"),
+        count => format!(", {count} without a report (not in the total)"),
     };
     let (times, took) = match spent.cost.times {
         TimeOrigin::Modelled => ("modelled", format!("; {} of modelled time", seconds(spent.seconds))),
@@ -593,8 +623,10 @@ pub(crate) fn told_spent(spent: &Spent) -> String {
         TimeOrigin::Charged => ("as reported", String::new()),
     };
     let mut text = format!(
-        "functions: {invocations} calls, {cold_starts} cold ({} of initialisation), {failed} failed, {throttled} \
+        "functions: {}, {} ({} of initialisation), {failed} failed, {throttled} \
          throttled{unreported}{took}\nbill: {gb_seconds:.1} GB-s ({times}); USD {:.4} (prices of {})",
+        counted(invocations, "call"),
+        counted(cold_starts, "cold start"),
         seconds(init_ms / 1e3),
         spent.cost.usd,
         spent.cost.prices
@@ -605,15 +637,16 @@ pub(crate) fn told_spent(spent: &Spent) -> String {
     text
 }
 
+/// Returns the failure of a sweep of which trials failed or were not run.
 fn end(results: &Results<'_>, folder: &Path, arguments: &Arguments) -> Result<(), Failure> {
     let left = results.trials - results.done - results.failed;
     if let (Some(code), true) = (interrupt::code(), left > 0) {
-        let text = "the sweep was stopped; the same command goes on with it".to_owned();
+        let text = "the sweep was stopped; repeat the command to resume it".to_owned();
         return Err(Failure::Stopped { text, code });
     }
     if let (Some(missing), Some(wait)) = (results.missing, arguments.wait) {
         return Err(Failure::Temporary(format!(
-            "{} of {} without an answer after {wait} s; the same command goes on to wait for them",
+            "{} of {} without an answer after {wait} s; repeat the command to wait for them",
             counted(missing.size as u64, "job"),
             missing.list
         )));
@@ -625,7 +658,7 @@ fn end(results: &Results<'_>, folder: &Path, arguments: &Arguments) -> Result<()
             (Some(_), Some(_)) => "--max-usd or --within",
         };
         let text = format!(
-            "{left} of {} are left: {limits} is used up; with more, the same command goes on",
+            "{left} of {} trials were not run, because {limits} is exhausted; repeat the command with a higher limit",
             results.trials
         );
         return Err(Failure::Failed(text));
@@ -637,7 +670,7 @@ fn end(results: &Results<'_>, folder: &Path, arguments: &Arguments) -> Result<()
         }
         let failed = counted(results.failed as u64, "trial");
         return Err(Failure::Failed(format!(
-            "{failed} of {} failed; the others' results are kept",
+            "{failed} of {} failed; the results of all other trials were written",
             results.trials
         )));
     }

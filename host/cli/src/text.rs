@@ -1,4 +1,4 @@
-//! Figures formatted for people.
+//! Formatting of numbers for printed output: counts, bytes, percentages and metrics.
 
 use eciton_recipe::Metric;
 pub(crate) use eciton_train::figures::{bytes, grouped, seconds};
@@ -8,7 +8,8 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
-/// Formats a limit in bytes, such as `256 MiB`. Limits are usually powers of two.
+/// Formats a limit in bytes with a binary unit, such as `256 MiB`. A limit that is no multiple of
+/// 1 KiB is formatted in bytes.
 pub(crate) fn limit(count: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = units.into_iter().find(|(size, _)| count >= *size && count.is_multiple_of(*size));
@@ -18,12 +19,14 @@ pub(crate) fn limit(count: u64) -> String {
     )
 }
 
-/// Formats a fraction as per cent with two digits, without the sign, or `-` if there is none.
+/// Formats a fraction from 0 to 1 as per cent with two decimals and without the sign, or `-` for
+/// `None`.
 pub(crate) fn percent(fraction: Option<f64>) -> String {
     fraction.map_or_else(|| "-".to_owned(), |fraction| format!("{:.2}", fraction * 100.0))
 }
 
-/// Formats the value of a metric without its unit, or `-` if there is none.
+/// Formats the value of a metric without its unit, or `-` for `None`. Shares, such as the accuracy,
+/// are formatted as per cent, other metrics with four decimals.
 pub(crate) fn measured(metric: Metric, found: Option<f64>) -> String {
     match metric.is_share() {
         true => percent(found),
@@ -31,12 +34,13 @@ pub(crate) fn measured(metric: Metric, found: Option<f64>) -> String {
     }
 }
 
-/// Returns the unit of [`measured`].
+/// Returns the unit that follows the text of [`measured`]: ` %` for shares, otherwise an empty text.
 pub(crate) fn unit(metric: Metric) -> &'static str {
     if metric.is_share() { " %" } else { "" }
 }
 
-/// Returns the name in `known` that is most similar to `name`, or `None` if none is similar.
+/// Returns the name in `known` that is most similar to `name`, for "did you mean" hints. Returns
+/// `None` if no similarity exceeds 0.5 (normalised Damerau-Levenshtein).
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let likeness = |known: &str| strsim::normalized_damerau_levenshtein(&name, known);

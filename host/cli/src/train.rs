@@ -1,4 +1,4 @@
-//! `eciton train`: trains a model.
+//! `eciton train`: trains a model, in this process, on workers or on functions.
 
 use std::path::{Path, PathBuf};
 
@@ -13,35 +13,35 @@ use crate::output::Output;
 use crate::progress::{self, Bar, JsonLines, Lines};
 use crate::recipe::{Request, Setting};
 use crate::run_name::RunName;
-use crate::sweep::{FUNCTIONS, RECORD, told_spent};
+use crate::sweep::{FUNCTIONS, RECORD, spent_text};
 use crate::{interrupt, recipe, summary, text};
 
-/// Arguments of `eciton train`. Values of recipe keys stay text, which the plan parses.
+/// Arguments of `eciton train`. Values of recipe keys stay unparsed text here; the recipe parses them.
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// A data set's name, a path to one, or a recipe (.toml) [default: cora]
+    /// Name or path of a data set, or a recipe (.toml) [default: cora]
     #[arg(value_name = "DATASET|PATH|RECIPE.toml")]
     pub(crate) what: Option<String>,
-    /// Name of the data set, if a folder holds several
+    /// Name of the data set within a folder that holds several
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// The settings that are usual for a model on this data set: gcn, gat, ... (`eciton recipes` lists them)
+    /// Recommended settings of a model for this data set: gcn, gat, ... (see `eciton recipes`)
     #[arg(long, value_name = "MODEL", conflicts_with = "model")]
     pub(crate) recipe: Option<String>,
-    /// Flags that set keys of the recipe.
+    /// Flags that set keys of the recipe, generated from the declarations of the keys.
     #[command(flatten)]
     pub(crate) keys: KeyFlags,
 
-    /// The model: gcn, sage, gin, sgc, appnp, gat, gatv2, mlp, or a model file (.toml) [default: gcn]
+    /// Model: gcn, sage, gin, sgc, appnp, gat, gatv2, mlp, or a model file (.toml) [default: gcn]
     #[arg(long, help_heading = "Model")]
     pub(crate) model: Option<String>,
-    /// A component in place of a built-in kernel; as --set kernels.NAME=PATH
+    /// Replace a built-in kernel by a component; the same as --set kernels.NAME=PATH
     #[arg(long, value_name = "NAME=PATH", help_heading = "Model")]
     pub(crate) kernel: Vec<String>,
 
-    /// Train so often, with SEED, SEED + 1, ...
+    /// Number of times to train, with random seeds SEED, SEED + 1, ...
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Training")]
     pub(crate) seeds: u32,
 
@@ -49,68 +49,73 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME", help_heading = "Pipeline")]
     pub(crate) schedule: Option<String>,
 
-    /// A new kernel instance for every task; slower, changes no result
+    /// Use a new kernel instance for every task; slower, with identical results
     #[arg(long, help_heading = "Execution")]
     pub(crate) fresh_instances: bool,
 
-    /// Train as one task: one invocation of a function does the whole run (with --executor emulated or lambda)
+    /// Run the whole training in one function invocation (with --executor emulated or lambda)
     #[arg(
         long,
         help_heading = "Functions",
         conflicts_with_all = ["no_out", "embeddings", "scores", "trace", "tensorboard", "record_events", "replay_events", "profile", "dry_run", "fresh_instances", "worker"]
     )]
     pub(crate) as_task: bool,
-    /// US dollars that the task may cost
+    /// Maximum cost of the task, in US dollars [default: no limit]
     #[arg(long, value_name = "USD", value_parser = crate::sweep::usd, requires = "as_task", help_heading = "Functions")]
     pub(crate) max_usd: Option<f64>,
 
-    /// The run folder [default: runs/DATASET-MODEL-DATE-TIME]
+    /// Run folder to write [default: runs/DATASET-MODEL-DATE-TIME]
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) out: Option<PathBuf>,
-    /// Write no run folder
+    /// Do not write a run folder
     #[arg(long, conflicts_with = "out", help_heading = "Output")]
     pub(crate) no_out: bool,
-    /// Also keep the last hidden layer, in predictions.npz; not with link prediction, whose embeddings are there
+    /// Also write the last hidden layer to predictions.npz. Link prediction always writes its
+    /// embeddings there
     #[arg(long, conflicts_with = "no_out", help_heading = "Output")]
     pub(crate) embeddings: bool,
-    /// Also keep the scores of tokens, in predictions.npz: tokens x vocabulary x 4 bytes; those of other rows
-    /// are there
+    /// Also write the scores of tokens to predictions.npz: tokens x vocabulary x 4 bytes. Scores of
+    /// vertices and other rows are always written
     #[arg(long, conflicts_with = "no_out", help_heading = "Output")]
     pub(crate) scores: bool,
-    /// Write a trace of every step, which ui.perfetto.dev opens
+    /// Write a trace of every step to this file, to open in ui.perfetto.dev
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) trace: Option<PathBuf>,
-    /// Write the order of events, to repeat an asynchronous run bit for bit
+    /// Record the order of events to this file, to repeat an asynchronous run bit for bit
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) record_events: Option<PathBuf>,
-    /// Take events in the order of such a file
+    /// Process events in the order that --record-events wrote to this file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) replay_events: Option<PathBuf>,
-    /// Write event files for TensorBoard, while the run goes on; of several seeds in a folder each
+    /// Write TensorBoard event files to this folder during the run, with a subfolder per seed
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) tensorboard: Option<PathBuf>,
-    /// Write a task profile: what each stage took, for `eciton simulate --profile`
+    /// Write a task profile to this file: the time of each stage, for `eciton simulate --profile`
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) profile: Option<PathBuf>,
-    /// Say what the run would do and hold, as `eciton plan`, and do nothing
+    /// Print the work and memory of the run, like `eciton plan`, and exit without training
     #[arg(long, help_heading = "Output")]
     pub(crate) dry_run: bool,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
 
-    /// Set a key of a recipe, after all else
+    /// Set a key of the recipe; takes precedence over all flags
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
 
 impl Arguments {
-    /// Returns the training that the arguments ask for.
+    /// Returns the data, recipe, model and settings that the arguments name.
+    ///
+    /// # Errors
+    /// Returns [`Failure::Usage`] if `--schedule` names no known schedule, or if an argument of
+    /// `--kernel` or `--set` is malformed.
     pub(crate) fn request(&self) -> Result<Request, Failure> {
         let mut settings: Vec<Setting> = self.keys.settings().collect();
         if let Some(name) = &self.schedule {
             let schedule = pipeline_schedule::assignments(name).map_err(|known| {
-                Failure::Usage(format!("--schedule {name}: no schedule is called that; known: {known}"))
+                Failure::Usage(format!("--schedule {name}: unknown schedule; expected one of {known}"))
             })?;
             let shown = format!("--schedule {name}");
             settings.extend(schedule.into_iter().map(|(key, value)| Setting {
@@ -135,23 +140,29 @@ impl Arguments {
     }
 }
 
-/// Parses NAME=PATH, the argument of `--kernel`.
+/// Parses `NAME=PATH`, the argument of `--kernel`, into the name of the kernel and the component's
+/// path.
 fn kernel(argument: &str) -> Result<(String, String), Failure> {
     match argument.split_once('=') {
         Some((name, path)) if !name.is_empty() && !path.is_empty() => Ok((name.to_owned(), path.to_owned())),
         _ => Err(Failure::Usage(format!(
-            "--kernel {argument}: write NAME=PATH, for instance linear=./linear.wasm"
+            "--kernel {argument}: expected NAME=PATH, for instance linear=./linear.wasm"
         ))),
     }
 }
 
 const AFTER_HELP: &str = "\
-Defaults are overridden by a recipe, the recipe by flags, flags by --set.
-The first Ctrl-C stops after the epoch (with functions: cancels what is under way) and writes everything; SIGTERM
-stops there as well, and writes a checkpoint alone; the second signal quits at once. `eciton resume DIR` goes on with
-a run that was stopped or killed, from its last checkpoint: one a minute, and one when it is stopped.";
+Precedence: --set overrides flags, flags override the recipe, and the recipe
+overrides the defaults.
 
-/// Trains, and shows the progress.
+Signals: The first Ctrl-C stops the run after the current epoch and writes all
+results; tasks on functions are cancelled. SIGTERM stops the run at the same
+point and writes only a checkpoint. A second signal quits at once.
+
+Checkpoints: A run writes a checkpoint once a minute, and one when it is
+stopped. `eciton resume DIR` resumes it from the last checkpoint.";
+
+/// Trains the model, shows the progress, and prints the summary.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let config = recipe::configure(&arguments.request()?)?;
     // This value reserves the name until the run ends.
@@ -164,7 +175,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         None => arguments.out.clone().filter(|_| !arguments.no_out),
     };
     if let (true, Some(out)) = (arguments.as_task, &out) {
-        // The function gets the settings that the data decide.
+        // The function receives resolved settings, including those that follow from the data set.
         let config = eciton_train::defaults::settle(&config)?;
         return as_task(arguments, &config, out, output);
     }
@@ -191,12 +202,12 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     finish(summary, arguments.json, &options, output)
 }
 
-/// Trains on a function. A training that needs longer than the function's time limit takes several
-/// calls.
+/// Trains on a function (`--as-task`). A training that takes longer than the function's time limit is
+/// continued by further calls.
 fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Output) -> Result<(), Failure> {
     if config.executor.kind.is_here() {
         let remedy = "add --executor emulated or --executor lambda";
-        return Err(Failure::Usage(format!("--as-task: this machine's threads are no functions; {remedy}")));
+        return Err(Failure::Usage(format!("--as-task requires an executor with functions; {remedy}")));
     }
     // A chain of calls whose host was killed leaves its newest checkpoint next to the run folder.
     if !eciton_train::sweep::can_continue(config, out)? {
@@ -227,8 +238,8 @@ fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Outp
         Some(Outcome::Failed(text)) => return Err(Failure::Failed(text)),
         Some(Outcome::Left) | None if checkpoint::is_resumable(out) => {
             let text = format!(
-                "stopped between two calls; the same command continues the training on functions, `eciton resume {}` \
-                 continues it on this machine",
+                "stopped between two function calls; repeat the command to continue on functions, or run \
+                 `eciton resume {}` to continue on this machine",
                 out.display()
             );
             return Err(match interrupt::code() {
@@ -248,21 +259,21 @@ fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Outp
                         format!("; paused after epoch {} of seed {}", paused.epoch, paused.seed)
                     });
                     output.line(format_args!(
-                        "function: {:.2} s, of them {:.2} s for {} of files; peak {}{paused}",
+                        "function: {:.2} s, including {:.2} s to transfer {} of files; peak memory {}{paused}",
                         job.seconds,
                         job.files_seconds,
                         text::bytes(job.files_bytes),
                         text::bytes(job.peak_memory_bytes)
                     ));
                 }
-                output.line(told_spent(&spent));
+                output.line(spent_text(&spent));
             }
         }
     }
     Ok(())
 }
 
-/// Returns a bar. It is hidden if it cannot be drawn or is not wanted.
+/// Returns the progress bar of a run. The bar is hidden with `--json`, and if a stream is no terminal.
 pub(crate) fn bar(json: bool, output: &Output) -> ProgressBar {
     if json || !progress::drawable(output) { ProgressBar::hidden() } else { Bar::unstarted() }
 }
@@ -310,14 +321,14 @@ pub(crate) fn finish(
             );
         match options.out.as_deref().filter(|out| begun && checkpoint::is_resumable(out)) {
             Some(out) => Failure::Failed(format!(
-                "{text}\nits checkpoints are kept: `eciton resume {}` goes on from the newest",
+                "{text}\nthe run can be resumed from its newest checkpoint with `eciton resume {}`",
                 out.display()
             )),
             None => Failure::Failed(text),
         }
     })?;
     if json {
-        output.json(&summary::Line::of(&summary));
+        output.json(&summary::Line::from_summary(&summary));
     } else {
         summary::print(&summary, output);
     }
@@ -326,8 +337,8 @@ pub(crate) fn finish(
         Some(code) => {
             let resumable = options.out.as_deref().filter(|out| checkpoint::is_resumable(out));
             let next = match resumable {
-                Some(out) => format!("`eciton resume {}` goes on with it", out.display()),
-                None => "it has no checkpoint to go on from".to_owned(),
+                Some(out) => format!("`eciton resume {}` resumes it", out.display()),
+                None => "it cannot be resumed, because it has no checkpoint".to_owned(),
             };
             Err(Failure::Stopped { text: format!("the run was stopped; {next}"), code })
         }

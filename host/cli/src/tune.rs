@@ -1,5 +1,5 @@
-//! `eciton tune`: a search for good settings of a data set. It writes the file of a sweep and
-//! trains that sweep.
+//! `eciton tune`: searches for good settings for a data set. It writes a sweep file and trains that
+//! sweep.
 
 use std::path::{Path, PathBuf};
 
@@ -12,48 +12,50 @@ use crate::recipe::{self, Request};
 use crate::sweep::{self, write};
 
 const AFTER_HELP: &str = "\
-The search is a sweep with successive halving over settings that suit the kind of the data: a table, images, a text or a
-graph. Its file is FOLDER/tune.toml; edit a copy and give it to `eciton sweep` for another space. The same command goes
-on with a search that was stopped.
+The search is a sweep with successive halving. The search space depends on the
+kind of data: table, images, text or graph. It is written to FOLDER/tune.toml;
+to search another space, edit a copy and run `eciton sweep` with it. Repeat the
+command to resume a search that was stopped.
 
-Example:  eciton tune people.csv --trials 27";
+Example:
+  eciton tune people.csv --trials 27";
 
-/// `eciton tune`
+/// Arguments of `eciton tune`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// The data set: a path, as `eciton train` takes it
+    /// Name or path of the data set
     #[arg(value_name = "DATA")]
     data: String,
-    /// Number of choices that are drawn
+    /// Number of random settings to try
     #[arg(long, value_name = "N", default_value_t = 27, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     trials: u32,
-    /// Trainings of each choice
+    /// Number of times to train each setting, with different random seeds
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: u32,
-    /// The search's folder; one that is there goes on [default: sweeps/tune-NAME]
+    /// Folder of the search; an existing search is resumed [default: sweeps/tune-NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Trainings at once, with one thread each where there are several [default: one a core]
+    /// Number of concurrent trials, with one thread each if more than one [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: Option<u32>,
-    /// Set a key of a recipe for all trials
+    /// Set a key of the recipe for all trials
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
-    /// Print what would be trained, and train nothing
+    /// Print the trials and exit without training
     #[arg(long)]
     dry_run: bool,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
-/// Writes the sweep's file, and trains it.
+/// Writes the sweep file with the search space, and trains the sweep.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let request = Request::with(Some(arguments.data.clone()), None, arguments.set.iter().cloned())?;
     let config: Config = recipe::configure(&request)?;
     if !config.choices.open {
-        let reason = "is a recipe; write a sweep's file for it, and give that to `eciton sweep`";
+        let reason = "is a recipe, expected a data set; to search settings of a recipe, write a sweep file for `eciton sweep`";
         return Err(Failure::Usage(format!("{} {reason}", arguments.data)));
     }
     let statistics = defaults::statistics(&config)?;
@@ -71,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let found = eciton_input::file::read(&file, 1 << 20).ok();
     if found.as_ref().is_some_and(|found| found != text.as_bytes()) {
         return Err(Failure::Failed(format!(
-            "{}: another search is there; `eciton sweep {} --out {}` goes on with it, or name another folder with --out",
+            "{} contains another search; resume it with `eciton sweep {} --out {}`, or choose another folder with --out",
             folder.display(),
             file.display(),
             folder.display()
@@ -79,10 +81,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
     if found.is_none() {
         std::fs::create_dir_all(&folder)
-            .map_err(|error| Failure::Failed(format!("{}: cannot be made: {error}", folder.display())))?;
+            .map_err(|error| Failure::Failed(format!("{}: cannot be created: {error}", folder.display())))?;
         write(&file, text.as_bytes())?;
     }
-    let mut sweep = sweep::Arguments::of_file(file, arguments.set.clone());
+    let mut sweep = sweep::Arguments::from_file(file, arguments.set.clone());
     (sweep.out, sweep.workers) = (Some(folder), arguments.workers);
     (sweep.dry_run, sweep.json) = (arguments.dry_run, arguments.json);
     sweep::run(&sweep, output)

@@ -1,5 +1,5 @@
-//! Bar over all epochs of all seeds, on standard error, with the fields that fit the width of the
-//! terminal.
+//! Progress bar over all epochs of all seeds, on standard error. It shows the fields that fit the
+//! width of the terminal.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -10,29 +10,29 @@ use eciton_train::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::pace::Pace;
-use super::{coloured, columns, cut, inside, log, part, resumed, said, stalled, tried, warning};
+use super::{coloured, columns, cut, inside, log, part, resolved_settings, resumed, stalled, tried, warning};
 use crate::logging;
 use crate::output::{Output, tell};
 use crate::text::{counted, seconds, unit};
 
-/// Columns of a terminal that does not report its width.
+/// Assumed width of a terminal that does not report its width, in characters.
 const USUAL_COLUMNS: usize = 80;
-/// Columns of the bar, with its brackets and the space after it.
+/// Width of the bar with its brackets and the space after it, in characters.
 const BAR_COLUMNS: usize = 15;
 
-/// Units of the bar for one epoch, so that it moves inside an epoch.
+/// Number of bar positions per epoch, so that the bar moves during an epoch.
 const UNITS: u64 = 1000;
 
-/// Bar over all epochs of all seeds.
+/// Observer that draws a progress bar over all epochs of all seeds.
 pub(crate) struct Bar<'a> {
     output: &'a mut Output,
     bar: ProgressBar,
-    /// Last measured metrics. Not every epoch is evaluated.
+    /// Metrics of the last evaluation. Not every epoch is evaluated.
     metrics: Option<Metrics>,
     seeds: usize,
     epochs: u32,
     pace: Pace,
-    /// Finished epoch that is not drawn yet.
+    /// Last finished epoch, if it is not drawn yet.
     undrawn: Option<EpochReport>,
     /// Last reported loss.
     loss: Option<f64>,
@@ -43,7 +43,7 @@ impl<'a> Bar<'a> {
     /// Minimum interval between two updates of the text.
     const EVERY: Duration = Duration::from_millis(50);
 
-    /// Returns a bar that shows nothing yet.
+    /// Returns a progress bar that draws nothing until the first epoch.
     pub(crate) fn unstarted() -> ProgressBar {
         ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr())
     }
@@ -53,10 +53,10 @@ impl<'a> Bar<'a> {
         Self { output, bar, metrics: None, seeds: 1, epochs: 0, pace, undrawn: None, loss: None, drawn: None }
     }
 
-    /// Returns the fields of an epoch in display order. The number is the rank: fields of the
-    /// largest rank are left out first.
+    /// Returns the fields of a finished epoch in display order, each with a rank. On a narrow terminal,
+    /// fields of the largest rank are omitted first.
     fn fields(&self, report: &EpochReport) -> Vec<(u8, String)> {
-        let part = |of: fn(&Metrics) -> Option<f64>| part(self.metrics.as_ref(), of);
+        let part = |select: fn(&Metrics) -> Option<f64>| part(self.metrics.as_ref(), select);
         let unit = self.metrics.map_or("", |metrics| unit(metrics.metric));
         let mut fields = vec![
             (0, format!("{}/{}", report.epoch, self.epochs)),
@@ -65,7 +65,7 @@ impl<'a> Bar<'a> {
             (2, format!("val {}", part(|metrics| metrics.validation))),
             (3, format!("test {}{unit}", part(|metrics| metrics.test))),
             (6, seconds(report.seconds)),
-            (1, format!("{} left", self.pace.told())),
+            (1, format!("{} left", self.pace.text())),
         ];
         if self.seeds > 1 {
             fields.insert(0, (4, format!("seed {}", report.seed)));
@@ -76,7 +76,7 @@ impl<'a> Bar<'a> {
         fields
     }
 
-    /// Returns the fields that are shown inside an epoch.
+    /// Returns the fields that are shown during an epoch or evaluation, each with its rank.
     fn fields_inside(&self, progress: &Progress) -> Vec<(u8, String)> {
         let mut fields = Vec::new();
         if self.seeds > 1 {
@@ -87,7 +87,7 @@ impl<'a> Bar<'a> {
         }
         fields.extend(inside::fields(progress));
         fields.extend(self.loss.map(|loss| (7, format!("loss {loss:.4}"))));
-        fields.push((2, format!("{} left", self.pace.told())));
+        fields.push((2, format!("{} left", self.pace.text())));
         fields
     }
 
@@ -105,7 +105,8 @@ impl<'a> Bar<'a> {
     }
 }
 
-/// Prints above the bar if it was drawn. Otherwise `suspend` would draw a bar too early.
+/// Calls `say` and hides the bar meanwhile. A bar that was not drawn yet is left alone, because
+/// `suspend` would draw it.
 fn above(bar: &ProgressBar, drawn: Option<Instant>, say: impl FnOnce()) {
     match drawn {
         Some(_) => bar.suspend(say),
@@ -113,7 +114,7 @@ fn above(bar: &ProgressBar, drawn: Option<Instant>, say: impl FnOnce()) {
     }
 }
 
-/// Joins the fields that fit the given number of columns.
+/// Joins the fields that fit `columns` characters. Fields of the largest rank are omitted first.
 fn fitted(mut fields: Vec<(u8, String)>, columns: usize) -> String {
     let width = |fields: &[(u8, String)]| {
         fields.iter().map(|(_, text)| text.chars().count() + 2).sum::<usize>().saturating_sub(2)
@@ -149,7 +150,7 @@ impl Observer for Bar<'_> {
             counted(u64::from(started.threads), "thread"),
             seconds(started.setup_seconds)
         ));
-        said(started).for_each(|line| self.output.line(line));
+        resolved_settings(started).for_each(|line| self.output.line(line));
         let all = u64::from(started.epochs) * started.seeds.len() as u64;
         self.pace = Pace::new(all, 0);
         self.bar.set_length(all.saturating_mul(UNITS));
@@ -158,7 +159,7 @@ impl Observer for Bar<'_> {
         if let Ok(style) = ProgressStyle::with_template(&format!("[{bar}] {{wide_msg}}")) {
             self.bar.set_style(style.progress_chars("=> "));
         }
-        logging::beside(&self.bar);
+        logging::set_bar(&self.bar);
     }
 
     fn resumed(&mut self, run: &Resumed) {
@@ -211,7 +212,7 @@ impl Observer for Bar<'_> {
 }
 
 impl Drop for Bar<'_> {
-    /// Leaves the bar on the screen as it was drawn last.
+    /// Leaves the bar on the screen in its last state.
     fn drop(&mut self) {
         self.draw();
         if self.drawn.is_some() {
@@ -228,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_there_is_no_room_for_is_left_out_by_rank() {
+    fn fields_that_do_not_fit_are_omitted_by_rank() {
         let fields = || {
             [
                 (0, "57/200"),

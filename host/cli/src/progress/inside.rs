@@ -1,4 +1,4 @@
-//! Progress inside an epoch, as a line or as fields of a bar.
+//! Progress within an epoch or evaluation, as a line or as fields of the progress bar.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,11 @@ use super::pace::rounded;
 use crate::output::tell;
 use crate::text::grouped;
 
-/// Time between lines on standard error.
+/// Minimum time between two progress lines on standard error.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Number of batches or steps that are done, their total number, and their name.
+/// Returns the number of finished batches, their total number and their name. With one batch per epoch,
+/// steps are counted instead.
 fn units(progress: &Progress) -> (u64, u64, &'static str) {
     match progress.batches {
         (done, all) if all > 1 => (done.into(), all.into(), "batch"),
@@ -19,7 +20,8 @@ fn units(progress: &Progress) -> (u64, u64, &'static str) {
     }
 }
 
-/// Returns the rate, in units per second.
+/// Formats the rate in batches or steps per second. A rate below 1 is formatted as seconds per batch
+/// or step.
 fn rate(progress: &Progress) -> String {
     let (_, all, name) = units(progress);
     let share = progress.steps_here as f64 / progress.steps.1.max(1) as f64;
@@ -32,7 +34,7 @@ fn rate(progress: &Progress) -> String {
     }
 }
 
-/// Returns the fields of a bar, with the ranks by which they are left out.
+/// Returns the fields of the progress bar, each with the rank by which it is omitted.
 pub(super) fn fields(progress: &Progress) -> Vec<(u8, String)> {
     let (done, all, name) = units(progress);
     let name = match progress.activity {
@@ -40,7 +42,7 @@ pub(super) fn fields(progress: &Progress) -> Vec<(u8, String)> {
         Activity::Evaluation => format!("evaluation, {name}"),
     };
     let mut fields = vec![(1, format!("{name} {}/{}", grouped(done), grouped(all))), (6, rate(progress))];
-    fields.extend(progress.seconds_left().map(|left| (5, format!("{} to its end", rounded(left)))));
+    fields.extend(progress.seconds_left().map(|left| (5, format!("{} to end", rounded(left)))));
     fields
 }
 
@@ -56,7 +58,7 @@ fn line(progress: &Progress) -> String {
     format!("{activity}: {name} {} of {}, {}{left}", grouped(done), grouped(all), rate(progress))
 }
 
-/// Printer of lines on standard error, one every few seconds.
+/// Printer of progress lines on standard error, at most one every 5 seconds.
 #[derive(Debug)]
 pub(super) struct ProgressLines {
     last: Instant,
@@ -67,7 +69,8 @@ impl ProgressLines {
         Self { last: Instant::now() }
     }
 
-    /// Starts the interval anew: the line of a finished epoch shows that the run continues.
+    /// Restarts the interval between progress lines, because the line of a finished epoch shows progress
+    /// too.
     pub(super) fn epoch(&mut self) {
         self.last = Instant::now();
     }
@@ -95,11 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_counted_where_there_are_several() {
+    fn several_batches_are_counted() {
         let found = progress(Activity::Epoch(3), (370, 5000), (3700, 50_000), 20.0);
         assert_eq!(line(&found), "epoch 3: batch 370 of 5,000, 18.5 batches/s, 4 min 10 s left in the epoch");
         let texts: Vec<String> = fields(&found).into_iter().map(|(_, text)| text).collect();
-        assert_eq!(texts, ["batch 370/5,000", "18.5 batches/s", "4 min 10 s to its end"]);
+        assert_eq!(texts, ["batch 370/5,000", "18.5 batches/s", "4 min 10 s to end"]);
         let slow = progress(Activity::Epoch(1), (1, 8), (5, 40), 20.0);
         assert_eq!(line(&slow), "epoch 1: batch 1 of 8, 20.0 s/batch, 2 min 20 s left in the epoch");
     }

@@ -1,4 +1,4 @@
-//! Lines of epochs, for standard output that is no terminal.
+//! Table of epochs, for standard output that is no terminal.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,26 +10,26 @@ use eciton_train::{
 
 use super::inside::ProgressLines;
 use super::pace::Pace;
-use super::{cut, log, part, resumed, said, stalled, stop_if_closed, tried, warning};
+use super::{cut, log, part, resolved_settings, resumed, stalled, stop_if_closed, tried, warning};
 use crate::output::{Output, tell};
 use crate::text::unit;
 
-/// Printer of lines in columns: the first epoch, the last one, and one every few seconds. Shares
-/// are in per cent.
+/// Observer that prints a table of epochs: the first epoch, the last one, and one every 3 seconds.
+/// Metrics that are shares are in per cent.
 pub(crate) struct Lines<'a> {
     output: &'a mut Output,
     stop: Arc<Stop>,
     several: bool,
     pace: Pace,
-    /// Time of the last line.
+    /// Time at which the last line was written.
     written: Option<Instant>,
-    /// Finished epoch whose line is not written yet.
+    /// Last finished epoch, if its line is not written yet.
     unwritten: Option<EpochReport>,
     progress_lines: ProgressLines,
 }
 
 impl<'a> Lines<'a> {
-    /// Minimum time between lines.
+    /// Minimum time between two lines.
     const EVERY: Duration = Duration::from_secs(3);
 
     pub(crate) fn new(output: &'a mut Output, stop: Arc<Stop>) -> Self {
@@ -47,7 +47,7 @@ impl<'a> Lines<'a> {
     fn write(&mut self) {
         let Some(report) = self.unwritten.take() else { return };
         let seed = if self.several { format!("{:>6}", report.seed) } else { String::new() };
-        let part = |of: fn(&Metrics) -> Option<f64>| part(report.metrics.as_ref(), of);
+        let part = |select: fn(&Metrics) -> Option<f64>| part(report.metrics.as_ref(), select);
         self.output.line(format_args!(
             "{seed:<6}{:>6}  {:>10.6}  {:>7}  {:>7}  {:>7}  {:>9.3}  {:>11}",
             report.epoch,
@@ -56,7 +56,7 @@ impl<'a> Lines<'a> {
             part(|metrics| metrics.validation),
             part(|metrics| metrics.test),
             report.seconds * 1e3,
-            self.pace.told(),
+            self.pace.text(),
         ));
         self.output.flush();
         self.written = Some(Instant::now());
@@ -66,7 +66,7 @@ impl<'a> Lines<'a> {
 impl Observer for Lines<'_> {
     fn started(&mut self, started: &Started) {
         cut(started);
-        said(started).for_each(|line| self.output.line(line));
+        resolved_settings(started).for_each(|line| self.output.line(line));
         self.output.line("");
         self.several = started.seeds.len() > 1;
         self.pace = Pace::new(u64::from(started.epochs) * started.seeds.len() as u64, 0);
@@ -80,7 +80,7 @@ impl Observer for Lines<'_> {
             column("val"),
             column("test"),
             "ms",
-            "left"
+            "time left"
         ));
     }
 
@@ -140,7 +140,7 @@ impl Observer for Lines<'_> {
 }
 
 impl Drop for Lines<'_> {
-    /// Writes the line that was pending at a failure or a stop.
+    /// Writes the line of the last epoch, which may be pending after a failure or a stop.
     fn drop(&mut self) {
         self.write();
     }

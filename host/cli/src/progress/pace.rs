@@ -4,15 +4,18 @@ use std::time::{Duration, Instant};
 
 use crate::text::seconds;
 
-/// Number of finished epochs, and of all epochs.
+/// Counter of finished epochs, from which the remaining time is estimated.
 #[derive(Debug)]
 pub(super) struct Pace {
+    /// Time at which this process started to train.
     begun: Instant,
-    /// Epochs that an earlier process finished, before `begun`.
+    /// Number of epochs that an earlier process finished, before `begun`.
     before: u64,
+    /// Number of finished epochs, with those of earlier processes.
     pub(super) done: u64,
+    /// Number of epochs of all seeds.
     all: u64,
-    /// Finished share of the epoch in progress.
+    /// Finished share of the epoch in progress, from 0 to 1.
     inside: f64,
 }
 
@@ -22,9 +25,9 @@ impl Pace {
         Self { begun: Instant::now(), before: done, done, all, inside: 0.0 }
     }
 
-    /// Returns the remaining seconds, by the mean time of the epochs so far, evaluations included.
-    /// `None` after the last epoch. It is also `None` before the second epoch ends, if no progress
-    /// inside an epoch is known.
+    /// Returns the remaining time in seconds, estimated from the mean epoch time since this process
+    /// started (`gone`), with evaluations. Returns `None` after the last epoch, and while fewer than two
+    /// epochs are finished and no progress within an epoch is known.
     fn left(&self, gone: Duration) -> Option<f64> {
         let here = self.done.saturating_sub(self.before);
         let left = self.all.saturating_sub(self.done);
@@ -38,17 +41,17 @@ impl Pace {
         (self.done, self.inside) = (self.done + 1, 0.0);
     }
 
-    /// Records the finished share of the current epoch.
+    /// Records the finished share of the current epoch, clamped to 0 to 1.
     pub(super) fn inside(&mut self, share: f64) {
         self.inside = share.clamp(0.0, 1.0);
     }
 
-    /// Returns the number of finished epochs, with the finished share of the one in progress.
+    /// Returns the number of finished epochs plus the finished share of the epoch in progress.
     pub(super) fn epochs(&self) -> f64 {
         self.done as f64 + self.inside
     }
 
-    /// Restarts the estimate for a run of which an earlier process finished `done` epochs.
+    /// Restarts the estimate for a resumed run, of which an earlier process finished `done` epochs.
     pub(super) fn go_on(&mut self, done: u64) {
         *self = Self::new(self.all, done);
     }
@@ -59,12 +62,12 @@ impl Pace {
     }
 
     /// Returns the remaining time as text, or `-` if it is unknown.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn text(&self) -> String {
         self.left(self.begun.elapsed()).map_or_else(|| "-".to_owned(), rounded)
     }
 }
 
-/// Formats an estimated time, without fractions of a second.
+/// Formats an estimated time, rounded up to whole seconds below a minute.
 pub(super) fn rounded(left: f64) -> String {
     match left {
         ..60.0 => format!("{:.0} s", left.ceil()),
@@ -80,7 +83,7 @@ mod tests {
     #[test]
     fn the_time_left_follows_from_the_epochs_of_this_process() {
         let mut pace = Pace::new(100, 50);
-        assert_eq!((pace.left(Duration::from_secs(1)), pace.told()), (None, "-".to_owned()));
+        assert_eq!((pace.left(Duration::from_secs(1)), pace.text()), (None, "-".to_owned()));
         pace.done = 60;
         assert_eq!(pace.left(Duration::from_secs(5)), Some(20.0));
         pace.inside(0.5);

@@ -1,4 +1,4 @@
-//! A table that fits the width of the terminal: texts are shortened first, then columns are left out.
+//! Table that fits the width of the terminal. Texts are shortened first, then columns are omitted.
 
 use std::io::IsTerminal as _;
 
@@ -6,37 +6,40 @@ use eciton_train::figures::shortened;
 
 use crate::output::Output;
 
-/// Columns of the table where standard output is no terminal.
+/// Assumed width in characters if standard output is no terminal.
 const USUAL_COLUMNS: usize = 100;
-/// Blanks between two columns.
+/// Number of blanks between two columns.
 const GAP: usize = 2;
 
-/// A column of a table.
+/// Column of a table, and how it shrinks on a narrow terminal.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
+    /// Text of the head.
     pub(super) name: &'static str,
     /// True if cells are aligned right.
     pub(super) is_right: bool,
-    /// Minimum number of characters to which its texts are shortened; `None` if they are not
-    /// shortened.
+    /// Minimum number of characters to which texts of this column are shortened. If `None`, texts are
+    /// never shortened.
     pub(super) least: Option<usize>,
-    /// Rank by which columns are left out, the largest first; 0 for a column that stays.
+    /// Rank by which columns are omitted, the largest first. A column of rank 0 is never omitted.
     pub(super) rank: u8,
 }
 
-/// Returns the columns of the terminal, or [`USUAL_COLUMNS`] if there is none.
+/// Returns the width of the terminal in characters, or [`USUAL_COLUMNS`] if standard output is no
+/// terminal.
 fn terminal_columns() -> usize {
     let stdout = std::io::stdout();
     let size = stdout.is_terminal().then(|| terminal_size::terminal_size_of(stdout)).flatten();
     size.map_or(USUAL_COLUMNS, |(width, _)| usize::from(width.0))
 }
 
-/// Prints a table that fits the terminal.
+/// Prints a table that fits the width of the terminal.
 pub(super) fn print<const N: usize>(columns: &[Column; N], rows: &[[String; N]], output: &mut Output) {
     lines(columns, rows, terminal_columns()).iter().for_each(|line| output.line(line));
 }
 
-/// Returns the lines of a table with at most `most` characters, as far as the columns that stay allow it.
+/// Returns the lines of a table, the head first. Lines have at most `most` characters, unless columns
+/// of rank 0 need more.
 fn lines<const N: usize>(columns: &[Column; N], rows: &[[String; N]], most: usize) -> Vec<String> {
     let longest = |at: usize, column: &Column| {
         let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
@@ -99,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_shortened_before_columns_are_left_out() {
+    fn texts_are_shortened_before_columns_are_omitted() {
         assert_eq!(
             table(100),
             [

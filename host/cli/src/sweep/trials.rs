@@ -1,4 +1,4 @@
-//! Trials of a sweep with their settings, each checked before the first is trained.
+//! Settings of the trials of a sweep. All trials are checked before the first one is trained.
 
 use eciton_recipe::sweep::Trial;
 use eciton_recipe::{Config, Data, Model};
@@ -7,16 +7,16 @@ use eciton_train::defaults::{self, Statistics};
 use crate::failure::Failure;
 use crate::recipe;
 
-/// Settings of a trial: keys and values.
+/// Settings of a trial: recipe keys and values.
 type Settings = Vec<(String, String)>;
 
-/// Statistics of the data sets of a sweep, each read once.
+/// Cache of data set statistics, so that each data set of a sweep is read only once.
 #[derive(Default)]
 struct Known(Vec<(Data, Statistics)>);
 
 impl Known {
-    /// Returns the statistics of a configuration's data.
-    fn of(&mut self, config: &Config) -> Result<Statistics, Failure> {
+    /// Returns the statistics of the data set of a configuration.
+    fn lookup(&mut self, config: &Config) -> Result<Statistics, Failure> {
         let Data { source, name, sequence, task, .. } = config.data.clone();
         let key = Data { source, name, sequence, task, ..Data::default() };
         if let Some((_, known)) = self.0.iter().find(|(known, _)| *known == key) {
@@ -28,12 +28,13 @@ impl Known {
     }
 }
 
-/// Returns the trials and the configuration of each. Keys of the grid that the model of a trial
-/// does not have are left out of it, with a note; of trials that are equal then, the first stays.
-/// The data decide open settings.
+/// Returns the trials and the configuration of each trial. Open settings are chosen to suit the data.
+///
+/// If the model of a trial does not have a key of the grid, the key is removed from the trial, and a
+/// note is printed. Duplicate trials that result are removed. `shown` is the sweep file, for messages.
 ///
 /// # Errors
-/// The first setting that is refused, with the trial. `shown` is the sweep's file.
+/// Returns the first setting that is refused, with the number of the trial.
 pub(super) fn settle(
     base: &Config,
     trials: Vec<Trial>,
@@ -50,29 +51,29 @@ pub(super) fn settle(
     for mut trial in trials {
         let origin = format!("{shown}, trial {}", trial.number);
         let asked = trial.choice.clone();
-        let checked = last.take().filter(|(of, _)| *of == asked);
-        if let Some((_, left)) = &checked {
-            trial.choice.clone_from(left);
+        let checked = last.take().filter(|(choice, _)| *choice == asked);
+        if let Some((_, reduced)) = &checked {
+            trial.choice.clone_from(reduced);
         }
         let mut config = recipe::settle(base.clone(), trial.assignments(), &origin)?;
         if is_open || has_models && checked.is_none() {
-            let statistics = known.of(&config)?;
+            let statistics = known.lookup(&config)?;
             loop {
                 let settled = match defaults::is_open(&config) {
                     true => defaults::settle_by(&config, &statistics)?,
                     false => config.clone(),
                 };
-                let left_out = match checked {
+                let unused = match checked {
                     Some(_) => None,
                     None => defaults::unread(&settled, &statistics),
                 };
-                let Some(name) = left_out else {
+                let Some(name) = unused else {
                     config = settled;
                     break;
                 };
                 let key = format!("model.{name}");
                 let kinds = trial.choice.iter().any(|(key, _)| key == "model.kind");
-                let at = trial.choice.iter().position(|(of, _)| *of == key).filter(|_| kinds);
+                let at = trial.choice.iter().position(|(known, _)| *known == key).filter(|_| kinds);
                 let Some(at) = at else {
                     let Statistics { columns, outputs, task, .. } = statistics;
                     let refused = Model::resolve(&settled.model, columns, outputs, task)
@@ -82,7 +83,7 @@ pub(super) fn settle(
                     return Err(Failure::Usage(format!("{origin}: {text}")));
                 };
                 trial.choice.remove(at);
-                leave_out(shown, &key, settled.model.kind.name());
+                note_omission(shown, &key, settled.model.kind.name());
                 config = recipe::settle(base.clone(), trial.assignments(), &origin)?;
             }
             if checked.is_none() {
@@ -102,9 +103,9 @@ pub(super) fn settle(
     Ok((kept, configs))
 }
 
-/// Adds a note about a key that the trials of a model leave out.
-fn leave_out(shown: &str, key: &str, kind: &str) {
+/// Adds a note about a grid key that was removed from the trials of a model.
+fn note_omission(shown: &str, key: &str, kind: &str) {
     eciton_input::notes::add(format!(
-        "{shown}: {key} is left out of the trials of {kind}, which does not have it"
+        "{shown}: {key} is ignored in trials of {kind}, which does not have this setting"
     ));
 }
