@@ -1,4 +1,4 @@
-//! `eciton data`: lists the built-in data sets, and describes one.
+//! `eciton data`: lists, describes, converts, generates and fetches data sets.
 
 mod convert;
 mod fetch;
@@ -21,51 +21,51 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::{counted, grouped, percent};
 
-/// Maximum number of classes and columns that are printed. `--json` prints all.
+/// Maximum number of classes, columns and names in the printed text. `--json` prints all.
 const MAX_CLASSES: usize = 12;
 
-/// `eciton data ...`
+/// Subcommands of `eciton data`. The comment of a variant is its help text.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// The data sets that need no file, and the layouts that a path may have
+    /// List the built-in data sets, and the file formats and folder layouts that can be read
     List(ListArguments),
-    /// Size, degrees, features, classes and split of a data set, and the reading report
+    /// Show size, degrees, features, classes and split of a data set, and notes on how it was read
     Stat(StatArguments),
-    /// A data.toml with the use of each column of a folder's tables, to be edited
+    /// Write a data.toml with the detected use of each column of tables, for editing
     Init(init::Arguments),
-    /// Any data set as a store: checked once, mapped by later runs, larger than memory if need be
+    /// Convert a data set into a store, which runs memory-map; it may be larger than memory
     Convert(convert::Arguments),
-    /// A graph of any size from a seed, with something to learn
+    /// Generate a synthetic data set of any size from a random seed
     #[command(subcommand)]
     Generate(generate::Command),
-    /// Published data sets by name, checked, into a cache where `train` and `stat` find them
+    /// Download published data sets by name, verify them, and cache them for later commands
     Fetch(fetch::Arguments),
 }
 
-/// `eciton data list`
+/// Arguments of `eciton data list`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArguments {
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
-/// `eciton data stat`
+/// Arguments of `eciton data stat`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatArguments {
-    /// A data set's name, or a path to one
+    /// Name or path of a data set
     #[arg(value_name = "DATASET|PATH")]
     source: String,
-    /// Name of the data set, if a folder holds several
+    /// Name of the data set within a folder that holds several
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Column of a table that holds the labels [default: label, target, class or y, else the last column]
+    /// Column of a table with the labels [default: label, target, class or y, else the last column]
     #[arg(long, value_name = "COLUMN")]
     label: Option<String>,
-    /// Edges from a vertex to itself: drop or keep [default: drop; of a store, those that it has]
+    /// Treatment of self-loops: drop or keep [default: drop; for a store, as converted]
     #[arg(long, value_name = "drop|keep", value_parser = self_loops)]
     self_loops: Option<SelfLoops>,
-    /// Measure what each vertex order would gain: up to about 20 s
+    /// Measure the speed of gathers with each vertex order; takes up to about 20 s
     #[arg(long)]
     orders: bool,
     /// Print one JSON object
@@ -73,40 +73,50 @@ pub(crate) struct StatArguments {
     json: bool,
 }
 
-/// Reads the value of `--self-loops`.
+/// Parses the value of `--self-loops`.
 fn self_loops(word: &str) -> Result<SelfLoops, String> {
     let found = SelfLoops::ALL.iter().find(|(name, _)| *name == word);
     found.map(|&(_, decision)| decision).ok_or_else(|| "expected drop or keep".to_owned())
 }
 
 const LAYOUTS: &str = "\
-A path works in place of a name:
-  FILE.npz       arrays as gnn-benchmark, GraphData or the heterophilous sets name them
-  FILE.mtx       MatrixMarket; FILE.graph, FILE.metis: METIS
-  FILE.gml, FILE.graphml, FILE.json
-                 documents of networkx, igraph, Gephi and d3, with attributes of nodes and edges
-  FILE.csv       a table of rows, with a column for labels; columns may hold numbers, words, dates
-                 and truth values, and have gaps
-  FILE.parquet, FILE.feather
-                 the same, in builds with `--features parquet`, which wheels are
-  FILE.txt       an edge list as SNAP has them, with any ids (.edges .edgelist .el .tsv .snap)
-                 and beside a graph file, if there are, features, labels and split as .csv
-  FOLDER with
-    store.json (what `data convert` and `data generate` write)
-    raw/edge.csv.gz or raw/data.npz (OGB)
-    ind.NAME.graph and ind.NAME.* (Planetoid)
-    NAME_edges.csv, NAME_target.csv, NAME.json (MUSAE)
-    NAME_A.txt, NAME_graph_indicator.txt, ... (TU: many graphs)
-    edges.csv and, if there are, nodes or features, labels and split as .csv; further columns of
-                   numbers in edges.csv are features of edges; with graphs.csv (id,graph) many graphs
-    a table of edges and one of nodes under other names
-    one of the graph files above, and features, labels and split beside it
-    indptr.npy, indices.npy, feat.npy, label.npy
-    several .npz files
-  Texts may be packed with gzip.
-  --name NAME chooses where a folder holds several.";
+Instead of a name, give a path to one of these files or folders.
 
-/// Runs the command.
+Files:
+  FILE.npz       arrays named as in gnn-benchmark, GraphData or the heterophilous data sets
+  FILE.mtx       MatrixMarket
+  FILE.graph, FILE.metis
+                 METIS
+  FILE.gml, FILE.graphml, FILE.json
+                 graph of networkx, igraph, Gephi or d3, with node and edge attributes
+  FILE.csv       table with a label column; columns of numbers, words, dates or truth values;
+                 empty cells are allowed
+  FILE.parquet, FILE.feather
+                 the same table, in builds with `--features parquet` and in Python wheels
+  FILE.txt, .edges, .edgelist, .el, .tsv, .snap
+                 edge list in the format of SNAP, with any vertex ids
+  Optional .csv files of features, labels and split may be next to a graph file.
+
+Folders with:
+  store.json                               store by `data convert` or `data generate`
+  raw/edge.csv.gz or raw/data.npz          OGB
+  ind.NAME.graph and ind.NAME.*            Planetoid
+  NAME_edges.csv, NAME_target.csv, NAME.json
+                                           MUSAE
+  NAME_A.txt, NAME_graph_indicator.txt, ...
+                                           TU (many graphs)
+  edges.csv                                tables; optional: nodes.csv or features.csv, labels.csv,
+                                           split.csv, graphs.csv (id,graph: many graphs). Numeric
+                                           columns of edges.csv are edge features
+  a table of edges and a table of nodes    tables under other names
+  one of the graph files above             optional: features, labels and split as .csv
+  indptr.npy, indices.npy, feat.npy, label.npy
+                                           arrays
+  several .npz files                       choose one with --name NAME
+
+Text files may be compressed with gzip.";
+
+/// Runs the subcommand.
 pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
     match command {
         Command::List(arguments) => list(arguments, output),
@@ -119,6 +129,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     Ok(())
 }
 
+/// Built-in data set, as `data list --json` prints it.
 #[derive(Serialize)]
 struct Listed {
     event: &'static str,
@@ -126,6 +137,7 @@ struct Listed {
     description: &'static str,
 }
 
+/// Prints the built-in data sets and the supported layouts.
 fn list(arguments: &ListArguments, output: &mut Output) {
     for known in eciton_formats::builtins() {
         if arguments.json {
@@ -138,10 +150,11 @@ fn list(arguments: &ListArguments, output: &mut Output) {
         output.line("");
         output.line(LAYOUTS);
         output.line("");
-        output.line("`eciton data fetch --list` names published sets that it downloads.");
+        output.line("`eciton data fetch --list` lists published data sets that can be downloaded.");
     }
 }
 
+/// Statistics of a data set, as `data stat --json` prints them.
 #[derive(Serialize)]
 struct StatLine<'a> {
     event: &'static str,
@@ -182,6 +195,7 @@ struct StatLine<'a> {
     report: Vec<report::Line>,
 }
 
+/// Reads a data set, and prints its statistics and the reading report.
 fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
     let source = arguments.source.clone();
     let data = Data {
@@ -239,12 +253,13 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns statistics of each column of labels that are not classes, as JSON.
+/// Returns statistics of each label column as JSON. The result is empty for class labels.
 fn columns(statistics: &Statistics) -> Vec<Value> {
     let flags = statistics.flags.iter().map(|flag| json!({"known": flag.known, "holds": flag.holds}));
     flags.chain(statistics.numbers.iter().map(number)).collect()
 }
 
+/// Returns statistics of the graphs of a data set with many graphs, as JSON.
 fn graphs(of: &GraphStatistics) -> Value {
     json!({
         "count": of.count, "vertices_min": of.vertices_min, "vertices_median": of.vertices_median,
@@ -252,12 +267,13 @@ fn graphs(of: &GraphStatistics) -> Value {
     })
 }
 
+/// Returns statistics of a numeric column as JSON.
 fn number(of: &NumberStatistics) -> Value {
     let (least, largest) = (of.least, of.largest);
     json!({"known": of.known, "mean": of.mean, "std": of.deviation, "least": least, "largest": largest})
 }
 
-/// Returns a figure, after its name if it has one.
+/// Returns the text of column `at`, preceded by the column's name if it has one.
 fn named(names: &[String], at: usize, figure: &str) -> String {
     names.get(at).map_or_else(|| figure.to_owned(), |name| format!("{} {figure}", cut(name, 32)))
 }
@@ -272,7 +288,8 @@ fn edge_features(columns: &[NumberStatistics], names: &[String]) -> String {
     format!("{}: {shown}{more}", counted(columns.len() as u64, "column"))
 }
 
-/// Returns the row about the labels: its name and its text.
+/// Returns the row about the labels, label and text: class sizes, shares of positive labels, or
+/// statistics of numeric targets.
 fn labels(dataset: &Dataset, statistics: &Statistics) -> (&'static str, String) {
     let shown = |all: Vec<String>, separator: &str| {
         let more = if all.len() > MAX_CLASSES { format!("{separator}...") } else { String::new() };
@@ -290,28 +307,29 @@ fn labels(dataset: &Dataset, statistics: &Statistics) -> (&'static str, String) 
             let share = |of: &FlagStatistics| (of.known > 0).then(|| of.holds as f64 / of.known as f64);
             let shares = statistics.flags.iter().map(|of| percent(share(of)));
             let shares = shown(shares.enumerate().map(named).collect(), separator);
-            ("labels", format!("{count}, of which hold, in %: {shares}"))
+            ("labels", format!("{count}; share of positive rows in %: {shares}"))
         }
         TaskType::Regression => {
             let of = |of: &NumberStatistics| {
                 format!("{:.4} \u{b1} {:.4}, {} to {}", of.mean, of.deviation, of.least, of.largest)
             };
             let all = statistics.numbers.iter().map(of).enumerate().map(named).collect();
-            ("numbers", format!("{count}: {}", shown(all, "; ")))
+            ("target values", format!("{count}: {}", shown(all, "; ")))
         }
     }
 }
 
+/// Prints the statistics as rows of text.
 fn print(dataset: &Dataset, statistics: &Statistics, output: &mut Output) {
     let count = |value: u32| grouped(u64::from(value));
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<13} {text}"));
-    let symmetry = if statistics.symmetric { "each with its reverse" } else { "not all with their reverse" };
-    let kept = if statistics.sparse { "kept as sparse rows" } else { "kept dense" };
+    let symmetry = if statistics.symmetric { "symmetric" } else { "not symmetric" };
+    let storage = if statistics.sparse { "stored sparse" } else { "stored dense" };
     let [train, validation, test] = statistics.split.map(|size| grouped(size as u64));
     row("data set", dataset.name.clone());
     let rows = statistics.edges == 0 && dataset.graphs.is_none();
     if rows {
-        row("graph", "none: rows without edges, for which `--model mlp` is made".to_owned());
+        row("graph", "none (tabular data; suits `--model mlp`)".to_owned());
     }
     row(
         "vertices",
@@ -338,7 +356,7 @@ fn print(dataset: &Dataset, statistics: &Statistics, output: &mut Output) {
     }
     row(
         "features",
-        format!("{}, {} % not zero, {kept}", count(statistics.features), percent(Some(statistics.density))),
+        format!("{}, {} % non-zero, {storage}", count(statistics.features), percent(Some(statistics.density))),
     );
     if !dataset.names.features.is_empty() {
         let names = &dataset.names.features;
@@ -355,6 +373,6 @@ fn print(dataset: &Dataset, statistics: &Statistics, output: &mut Output) {
     row("split", format!("{train} train, {validation} validation, {test} test"));
     let alike = statistics.homophily.map_or("-".to_owned(), |share| format!("{} %", percent(Some(share))));
     if task(&dataset.labels) == TaskType::Classification && dataset.graphs.is_none() && !rows {
-        row("homophily", format!("{alike} of edges join equal labels"));
+        row("homophily", format!("{alike} of edges connect vertices of equal label"));
     }
 }

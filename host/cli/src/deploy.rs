@@ -1,4 +1,4 @@
-//! `eciton deploy`: functions at AWS, which `sam` makes from one package.
+//! `eciton deploy`: creates or updates AWS functions with the AWS SAM command line (`sam`).
 
 use std::path::{Path, PathBuf};
 
@@ -11,76 +11,78 @@ use crate::failure::Failure;
 use crate::output::{self, Output};
 use crate::text::{bytes, counted};
 
-/// `eciton deploy`
+/// Arguments of `eciton deploy`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Nothing is asked of AWS with --dry-run or --build-only. docs/how-to/deploy-to-aws.md is the guide, with a bill."
+    after_help = "With --dry-run or --build-only, no request is sent to AWS.\nGuide with an example bill: docs/how-to/deploy-to-aws.md"
 )]
 pub(crate) struct Arguments {
-    /// The stack: also the name that `eciton train --deployment` takes
+    /// Name of the stack, for `eciton train --deployment`
     #[arg(long, value_name = "NAME", default_value = DEFAULT_STACK)]
     stack: String,
-    /// The region [default: AWS_REGION, or the profile's]
+    /// AWS region [default: AWS_REGION, else the region of the profile]
     #[arg(long)]
     region: Option<String>,
-    /// A named set of credentials of ~/.aws [default: AWS_PROFILE]
+    /// Profile in ~/.aws with the credentials [default: AWS_PROFILE]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// The functions' processors: x86_64 or arm64
+    /// Processor architecture of the functions: x86_64 or arm64
     #[arg(long, default_value = "x86_64", value_name = "ARCH")]
     arch: Architecture,
-    /// A function of each size, in MB: 512, 1024, 1769 (one processor), 3538, 7076, 10240; AWS limits new accounts to
-    /// 3,008 MB
+    /// Memory sizes in MB, one function each: 512, 1024, 1769 (one processor), 3538, 7076, 10240.
+    /// New AWS accounts are limited to 3,008 MB
     #[arg(long, value_name = "MB", value_delimiter = ',', default_value = "1769")]
     memory: Vec<u32>,
-    /// Sizes in MB of the functions that do whole runs (`eciton sweep`, `eciton train --as-task`): up to three of the
-    /// same sizes and 3008; 0 for none
+    /// Memory sizes in MB of functions that execute whole runs (`eciton sweep`, `eciton train
+    /// --as-task`): up to three of the sizes of --memory, or 3008; 0 for none
     #[arg(long, value_name = "MB", value_delimiter = ',', default_value = "1769")]
     trainer: Vec<u32>,
-    /// After which a function is ended, in seconds: 30, 60, 120, 300 or 900
+    /// Time limit of a function call, in seconds: 30, 60, 120, 300 or 900
     #[arg(long, value_name = "S", default_value_t = 120)]
     timeout: u32,
-    /// Concurrency set aside for each function, and its limit: none, auto (100 where the account has room), or a number
+    /// Reserved concurrency of each function: none, auto (100 if the account limit allows it) or a
+    /// number
     #[arg(long, value_name = "N", default_value = "none")]
     reserve: Reserve,
-    /// E-mail address for alarms and the budget; AWS asks it to confirm
+    /// E-mail address for alarms and budget notices; AWS sends a confirmation request to it
     #[arg(long, value_name = "ADDRESS")]
     email: Option<String>,
-    /// Costs of the account in a month above which --email is told, in whole USD; 0 for no budget
+    /// Monthly cost of the account above which --email is notified, in whole US dollars; 0 for no
+    /// budget
     #[arg(long, value_name = "USD", default_value_t = 20)]
     budget: u32,
-    /// Make no alarms
+    /// Do not create alarms
     #[arg(long)]
     no_alarms: bool,
-    /// Retention of logs, in days
+    /// Retention time of logs, in days
     #[arg(long, value_name = "DAYS", default_value_t = 14)]
     log_days: u32,
-    /// A kernel of yours, put into the bucket compiled and signed; may be repeated
+    /// Kernel to compile, sign and upload to the bucket (repeatable)
     #[arg(long, value_name = "NAME=FILE.wasm", value_parser = named_file)]
     kernel: Vec<(String, PathBuf)>,
-    /// The worker's binary [default: ECITON_WORKER, or target/worker/bootstrap here or above]
+    /// Worker binary [default: ECITON_WORKER, else target/worker/bootstrap in this folder or a parent]
     #[arg(long, value_name = "FILE")]
     worker: Option<PathBuf>,
-    /// The key that signs kernels; made if it is not there [default: ~/.local/state/eciton/signing.key]
+    /// Key file that signs kernels; created if missing [default: ~/.local/state/eciton/signing.key]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Folder in which the package is built [default: ~/.cache/eciton/deploy/STACK]
+    /// Folder for building the package [default: ~/.cache/eciton/deploy/STACK]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
     /// Deployment file to write [default: ~/.config/eciton/deployments/STACK.json]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Place of the runs' host, for the price of its bytes: home, region, zone (the functions') [default: as
-    /// this machine's metadata says]
+    /// Location of the host that trains, for transfer prices: home (outside AWS), region or zone of the
+    /// functions [default: detected from the machine's metadata]
     #[arg(long, value_name = "PLACE", value_parser = place)]
     host: Option<HostPlace>,
-    /// Print the IAM policy that whoever deploys this stack needs, and do nothing
+    /// Print the IAM policy that deploying this stack requires, and exit
     #[arg(long, conflicts_with_all = ["build_only", "dry_run", "json"])]
     policy: bool,
-    /// Print every step and what would be made, and do nothing
+    /// Print the steps and the resources to be created, and exit
     #[arg(long, conflicts_with = "build_only")]
     dry_run: bool,
-    /// Make the package with `sam build`, and stop
+    /// Build the package with `sam build`, and exit
     #[arg(long)]
     build_only: bool,
     /// Print one JSON object
@@ -88,21 +90,21 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Parses `NAME=FILE`.
+/// Parses `NAME=FILE.wasm`, the argument of `--kernel`.
 fn named_file(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.to_owned(), file.into())),
-        _ => Err("not NAME=FILE.wasm".to_owned()),
+        _ => Err("expected NAME=FILE.wasm".to_owned()),
     }
 }
 
-/// Parses the place of a host: `home`, `region` or `zone`.
+/// Parses the location of a host: `home` (outside AWS), `region` or `zone` (that of the functions).
 pub(crate) fn place(text: &str) -> Result<HostPlace, String> {
     let found = HostPlace::ALL.iter().find(|(name, _)| *name == text);
-    found.map(|(_, place)| *place).ok_or_else(|| "home, region or zone is needed".to_owned())
+    found.map(|(_, place)| *place).ok_or_else(|| "expected home, region or zone".to_owned())
 }
 
-/// Shows progress on standard error. Steps start at the margin, lines of tools are indented.
+/// Prints progress on standard error. Lines that a tool printed are indented.
 pub(crate) fn show(progress: Progress<'_>) {
     match progress {
         Progress::Step(text) => output::tell(text),
@@ -111,6 +113,7 @@ pub(crate) fn show(progress: Progress<'_>) {
 }
 
 impl Arguments {
+    /// Returns the arguments as the deployment library takes them.
     fn choices(&self) -> Choices {
         Choices {
             stack: self.stack.clone(),
@@ -133,7 +136,7 @@ impl Arguments {
         }
     }
 
-    /// Returns the place of the runs' host, as far as this machine can find it out.
+    /// Returns the location of the host: the argument, or what the metadata of this machine shows.
     fn host(&self) -> Host {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let region = self.region.clone().or_else(|| variable("AWS_REGION"));
@@ -141,6 +144,7 @@ impl Arguments {
         Host::find(self.host, region.as_deref(), None)
     }
 
+    /// Reads the components of `--kernel` and checks their pins.
     fn own_kernels(&self) -> Result<Vec<Component>, Failure> {
         let read = |(name, path): &(String, PathBuf)| {
             let refuse = |error| Failure::Failed(format!("{}: cannot be read: {error}", path.display()));
@@ -151,7 +155,7 @@ impl Arguments {
             std::io::Read::read_to_end(&mut std::io::Read::take(file, limit), &mut component)
                 .map_err(refuse)?;
             if component.len() as u64 == limit {
-                let text = format!("{}: more than {} bytes, no kernel", path.display(), limit - 1);
+                let text = format!("{}: not a kernel, because it is larger than {} bytes", path.display(), limit - 1);
                 return Err(Failure::Failed(text));
             }
             eciton_author::Pins::check(path, &component)?;
@@ -161,13 +165,14 @@ impl Arguments {
     }
 }
 
-/// Returns the built-in kernels. Whole runs need those on edges too, which tasks leave to the host.
+/// Returns the built-in kernels. Edge kernels are included for functions that execute whole runs; single
+/// tasks on functions use only row kernels.
 pub(crate) fn builtin() -> Vec<Component> {
     let all = eciton_train::kernels::builtin().iter();
     all.map(|kernel| Component { name: kernel.name.to_owned(), bytes: kernel.component.to_vec() }).collect()
 }
 
-/// Creates or changes a stack, or prints the steps with `--dry-run`.
+/// Creates or updates a stack, or prints the steps with `--dry-run`.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let choices = arguments.choices();
     choices.check().map_err(|error| Failure::usage(&error))?;
@@ -197,7 +202,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
                 "sam": built.sam.version,
             }));
         } else {
-            output.line(format_args!("{}: {} a function", template.display(), bytes(len)));
+            output.line(format_args!("{}: {} per function", template.display(), bytes(len)));
         }
         return Ok(());
     }
@@ -207,24 +212,25 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             &json!({ "event": "deployed", "result": deployed, "facts": facts, "prices_date": money.prices.date, "host": money.host, "transfer_gb_usd": money.transfer() }),
         );
     } else {
-        tell(&deployed, &facts, &money, arguments, output);
+        print(&deployed, &facts, &money, arguments, output);
     }
     Ok(())
 }
 
-/// Prices, and the host whose place decides the price of transfers.
+/// Prices, and the host whose location determines the price of transfers.
 struct Money {
     prices: Prices,
     host: Host,
 }
 
 impl Money {
-    /// Returns the price of 1 GB between the host and functions, US dollars.
+    /// Returns the transfer price between the host and functions, in US dollars per GB.
     fn transfer(&self) -> f64 {
         self.prices.transfer_gb_usd(self.host.place)
     }
 }
 
+/// Prints the steps and resources of the stack without any request to AWS.
 fn dry_run(
     arguments: &Arguments,
     choices: &Choices,
@@ -253,7 +259,7 @@ fn dry_run(
         return Ok(());
     }
     output.line(format_args!(
-        "Steps for the stack `{}`; those marked * ask or change something at AWS:",
+        "Steps to deploy stack `{}` (* sends requests to AWS):",
         arguments.stack
     ));
     for (at, step) in (1..).zip(&steps) {
@@ -266,12 +272,12 @@ fn dry_run(
     output.line("");
     describe(facts, money, output);
     for missing in &missing {
-        output.line(format_args!("\nmissing here: {missing}"));
+        output.line(format_args!("\nmissing on this machine: {missing}"));
     }
     Ok(())
 }
 
-/// Prints the resources of a stack, and their cost while idle.
+/// Prints the resources of a stack, their prices, and the monthly cost of an idle stack.
 fn describe(facts: &Facts, money: &Money, output: &mut Output) {
     let prices = &money.prices;
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<12} {text}"));
@@ -282,7 +288,7 @@ fn describe(facts: &Facts, money: &Money, output: &mut Output) {
         row(
             name,
             format!(
-                "{}: {} MB, {}, USD {:.4} for 1,000 s",
+                "{}: {} MB, {}, USD {:.4} per 1,000 s",
                 function.name,
                 function.memory_mb,
                 function.architecture,
@@ -290,28 +296,28 @@ fn describe(facts: &Facts, money: &Money, output: &mut Output) {
             ),
         );
     }
-    row("", format!("{}, ended after {} s", facts.runtime, facts.timeout_s));
-    row("may", facts.role_actions.join(" "));
-    row("logs", format!("kept {}", counted(u64::from(facts.log_days), "day")));
+    row("", format!("{}, time limit {} s", facts.runtime, facts.timeout_s));
+    row("permissions", facts.role_actions.join(" "));
+    row("logs", format!("retained for {}", counted(u64::from(facts.log_days), "day")));
     row(
         "bucket",
         format!(
-            "closed, encrypted, TLS only; what runs leave is removed after {}",
+            "private, encrypted, TLS only; remaining objects of runs are deleted after {}",
             counted(u64::from(facts.runs_expire_days), "day")
         ),
     );
     row("alarms", facts.alarms.to_string());
     row(
         "budget",
-        facts.budget_usd.map_or("none: it needs --email".to_owned(), |usd| {
-            format!("USD {usd} a month, told by e-mail; it stops nothing")
+        facts.budget_usd.map_or("none; requires --email".to_owned(), |usd| {
+            format!("USD {usd} per month, notification by e-mail only")
         }),
     );
     row("resources", facts.resources.to_string());
     row(
         "idle",
         format!(
-            "USD {:.2} a month for alarms (the first {} of an account are free), and cents for stored packages",
+            "USD {:.2} per month for alarms (the first {} of an account are free), and cents for stored packages",
             facts.idle_usd_month, prices.alarms.free
         ),
     );
@@ -320,7 +326,7 @@ fn describe(facts: &Facts, money: &Money, output: &mut Output) {
     row(
         "transfer",
         format!(
-            "USD {:.2} a GB that comes home, {:.2} a GB each way in the region, {:.2} in the functions' zone",
+            "USD {:.2} per GB out of AWS, {:.2} per GB each way within the region, {:.2} within the functions' zone",
             gb(HostPlace::Home),
             gb(HostPlace::Region),
             gb(HostPlace::Zone)
@@ -332,16 +338,17 @@ fn describe(facts: &Facts, money: &Money, output: &mut Output) {
             "of {}, {}: {}",
             prices.date,
             prices.region,
-            if std::env::var_os("ECITON_CLOUD").is_some() { "your file" } else { "infra/cloud.toml" }
+            if std::env::var_os("ECITON_CLOUD").is_some() { "the file of ECITON_CLOUD" } else { "infra/cloud.toml" }
         ),
     );
 }
 
-fn tell(deployed: &Deployed, facts: &Facts, money: &Money, arguments: &Arguments, output: &mut Output) {
+/// Prints the deployed resources, and how to train on them.
+fn print(deployed: &Deployed, facts: &Facts, money: &Money, arguments: &Arguments, output: &mut Output) {
     let (deployment, stack) = (&deployed.deployment, arguments.stack.as_str());
     describe(facts, money, output);
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<12} {text}"));
-    row("package", format!("{} a function", bytes(deployed.package_bytes)));
+    row("package", format!("{} per function", bytes(deployed.package_bytes)));
     row("account", format!("{} by {}", deployed.account.id, deployed.account.caller));
     let functions = deployment.functions.len() as u32;
     row("concurrency", deployed.account.told(functions, arguments.reserve, deployment.reserved_concurrency));
@@ -351,7 +358,7 @@ fn tell(deployed: &Deployed, facts: &Facts, money: &Money, arguments: &Arguments
     }
     row("deployment", shown(&deployed.file));
     output.line("");
-    output.line("Train on it:");
+    output.line("To train on this stack:");
     let which = if stack == DEFAULT_STACK { String::new() } else { format!(" --deployment {stack}") };
     output.line(format_args!("  eciton train --executor lambda{which}"));
     output.line("or in a recipe:");

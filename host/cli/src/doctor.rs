@@ -17,20 +17,19 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::{bytes, counted, grouped, limit};
 
-/// `eciton doctor`
+/// Arguments of `eciton doctor`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Test the arithmetic and the memory of this machine for so long: the same trainings on all
-    /// processors have to give the same bits
+    /// Test arithmetic and memory of this machine for a number of seconds. Repeated trainings on all
+    /// processors must be bit-identical
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=604_800))]
     audit: Option<u32>,
 }
 
-/// Returns the processor features of this machine, of those that routines here or compiled kernels
-/// use.
+/// Returns the names of the processor features of this machine that Eciton or compiled kernels may use.
 #[cfg(target_arch = "x86_64")]
 fn processor_features() -> Vec<&'static str> {
     macro_rules! found {
@@ -70,24 +69,28 @@ fn processor_features() -> Vec<&'static str> {
     Vec::new()
 }
 
-/// Returns the machine's memory in bytes, if the system reports it.
+/// Returns the memory of this machine in bytes, if the system reports it.
 fn memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// State of the folder of compiled kernels.
+/// State of the cache folder of compiled kernels.
 struct Cache {
     folder: PathBuf,
+    /// Path of the key that authenticates cached kernels.
     key: PathBuf,
-    /// Reason why nothing can be written to the folder.
+    /// Reason why the folder is not writable, if it is not.
     fault: Option<String>,
+    /// Number of compiled kernels.
     files: u64,
+    /// Total size of the compiled kernels, in bytes.
     bytes: u64,
 }
 
 impl Cache {
+    /// Returns the state of the cache, or `None` if there is no home folder.
     fn look() -> Option<Self> {
         let (folder, key) = eciton_train::kernels::cache_paths()?;
         let fault = fault(&folder);
@@ -104,10 +107,11 @@ impl Cache {
         Some(Self { folder, key, fault, files, bytes })
     }
 
+    /// Returns the state of the key as text.
     fn key_state(&self) -> String {
         match eciton_kernel::cache::Cache::look_at_key(&self.key) {
             Ok(true) => "present".to_owned(),
-            Ok(false) => "made at the first run".to_owned(),
+            Ok(false) => "created at the first run".to_owned(),
             Err(eciton_kernel::Error::Cache { source, .. }) => {
                 format!("NOT used ({source}); kernels are compiled at every start")
             }
@@ -116,8 +120,8 @@ impl Cache {
     }
 }
 
-/// Returns the reason why `folder` cannot be written to. The test writes to the nearest folder that
-/// exists, and removes its file.
+/// Returns the reason why `folder` is not writable, or `None` if it is. The function writes and removes
+/// a test file in `folder`, or in its nearest existing ancestor.
 fn fault(folder: &Path) -> Option<String> {
     let existing = folder.ancestors().find(|path| path.exists())?;
     let probe = existing.join(format!(".eciton-doctor-{}", std::process::id()));
@@ -130,6 +134,7 @@ fn fault(folder: &Path) -> Option<String> {
     written.err().map(|error| format!("{}: {error}", existing.display()))
 }
 
+/// Returns the default limits of kernels: name, value and unit.
 fn limits() -> Vec<(&'static str, u64, &'static str)> {
     let limits: Limits = eciton_train::kernels::limits(&eciton_recipe::Config::default());
     let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -160,7 +165,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<15} {text}"));
     row("eciton", env!("CARGO_PKG_VERSION").to_owned());
     let (oldest, newest) = (eciton_author::OLDEST, eciton_author::VERSION);
-    row("contract", format!("eciton:kernel@{newest}; kernels of {oldest} to {newest} run"));
+    row("contract", format!("eciton:kernel@{newest}; accepts {oldest} to {newest}"));
     row(
         "aws",
         match eciton_exec::functions::check_lambda() {
@@ -175,7 +180,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     match &cache {
         None => row(
             "kernel cache",
-            "none: HOME is no absolute path; kernels are compiled at every start".to_owned(),
+            "none, because HOME is not an absolute path; kernels are compiled at every start".to_owned(),
         ),
         Some(cache) => {
             let state = match &cache.fault {
@@ -195,7 +200,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     match &toolchain {
         Ok(found) => row("wasm toolchain", found.describe()),
         Err(error) => {
-            row("wasm toolchain", "none; only `eciton kernel build` needs one".to_owned());
+            row("wasm toolchain", "none; required only for `eciton kernel build`".to_owned());
             for line in error.to_string().lines() {
                 row("", line.to_owned());
             }
@@ -204,7 +209,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     match &clang {
         Ok(found) => row("C for kernels", found.describe()),
         Err(error) => {
-            row("C for kernels", "none; only `eciton kernel build` of a kernel in C needs one".to_owned());
+            row("C for kernels", "none; required only for `eciton kernel build` of kernels in C".to_owned());
             for line in error.to_string().lines() {
                 row("", line.to_owned());
             }
@@ -224,7 +229,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Prints the result of a test of this machine.
+/// Prints the result of `--audit`.
+///
+/// # Errors
+/// Returns [`Failure::Failed`] if any training or any byte of memory was wrong.
 fn tested(found: &Tested, as_json: bool, output: &mut Output) -> Result<(), Failure> {
     let Tested { trainings, wrong, bytes: filled, wrong_bytes } = *found;
     if as_json {
@@ -237,13 +245,13 @@ fn tested(found: &Tested, as_json: bool, output: &mut Output) -> Result<(), Fail
         }));
     } else {
         output.line(format_args!(
-            "{:<15} {}, {} with another model",
+            "{:<15} {}, {} with a different model",
             "trainings",
             grouped(trainings),
             grouped(wrong)
         ));
         output.line(format_args!(
-            "{:<15} {} filled, {} read with another value",
+            "{:<15} {} tested, {} read back wrong",
             "memory",
             bytes(filled),
             bytes(wrong_bytes)
@@ -252,12 +260,13 @@ fn tested(found: &Tested, as_json: bool, output: &mut Output) -> Result<(), Fail
     match wrong + wrong_bytes {
         0 => Ok(()),
         _ => Err(Failure::Failed(
-            "this machine computes or remembers wrongly: do not train on it, and test its memory and its cooling"
+            "this machine computes or stores data incorrectly; do not train on it, and check its memory and cooling"
                 .to_owned(),
         )),
     }
 }
 
+/// Returns the report as JSON.
 fn report(
     cores: Option<usize>,
     cache: Option<&Cache>,

@@ -18,53 +18,54 @@ use crate::failure::Failure;
 use crate::output::{Output, tell};
 use crate::text::{bytes, grouped};
 
-/// `eciton kernel ...`
+/// Subcommands of `eciton kernel`. The comment of a variant is its help text.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// The built-in kernels: what each does, its size and digest
+    /// List the built-in kernels
     List(ListArguments),
-    /// Make a kernel to start from, a crate or in C
+    /// Create a new kernel from a template, in Rust or C
     New(new::Arguments),
-    /// Compile a kernel crate, or one in C, into a component
+    /// Compile a kernel in Rust or C into a component
     Build(BuildArguments),
-    /// Compare a component with the kernel contract and, with --inputs, its gradients with differences
+    /// Check a component against the kernel contract and, with --inputs, its gradients numerically
     Check(trial::CheckArguments),
-    /// Time a component's functions on random rows
+    /// Measure the time of a component's functions on random rows
     Bench(trial::BenchArguments),
-    /// Describe a component: interfaces, attributes, and with --inputs a layer's inputs, outputs and parameters
+    /// Show the interfaces and attributes of a component and, with --inputs, a layer's parameters
     Inspect(inspect::Arguments),
-    /// Pin components by digest in eciton-kernels.lock: runs then take these and no others
+    /// Pin components by digest in eciton-kernels.lock, so that runs accept no others
     Add(add::Arguments),
 }
 
-/// `eciton kernel list`
+/// Arguments of `eciton kernel list`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArguments {
-    /// Sizes and digests in the place of what each does
+    /// Print sizes and digests instead of descriptions
     #[arg(long, conflicts_with = "json")]
     digests: bool,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
-/// `eciton kernel build`
+/// Arguments of `eciton kernel build`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BuildArguments {
-    /// The folder of a kernel crate, or of a kernel's .c files; with --builtin, a folder of Eciton's repository [default: .]
+    /// Folder of a kernel crate or of a kernel's .c files; with --builtin, a folder of Eciton's
+    /// repository [default: .]
     path: Option<PathBuf>,
     /// Build the kernels that ship with Eciton, and record them in guest-kernels/kernels.lock
     #[arg(long)]
     builtin: bool,
-    /// The folder that the component is put in [default: the kernel's folder]
+    /// Folder to write the component to [default: the kernel's folder]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Change nothing: compare what the sources make with what is recorded
+    /// Compare the build of the sources with guest-kernels/kernels.lock, and write nothing
     #[arg(long, requires = "builtin", conflicts_with = "out")]
     check: bool,
 }
 
-/// Runs the command.
+/// Runs the subcommand.
 pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
     match command {
         Command::List(arguments) => {
@@ -81,6 +82,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     }
 }
 
+/// Built-in kernel, as `kernel list --json` prints it.
 #[derive(Serialize)]
 struct Listed {
     event: &'static str,
@@ -92,6 +94,7 @@ struct Listed {
     contract: &'static str,
 }
 
+/// Prints the built-in kernels.
 fn list(arguments: &ListArguments, output: &mut Output) {
     for kernel in eciton_train::kernels::builtin() {
         let (name, digest) = (kernel.name, component_digest(kernel.component));
@@ -112,28 +115,29 @@ fn list(arguments: &ListArguments, output: &mut Output) {
         }
     }
     if !arguments.json && !arguments.digests {
-        output.line("`eciton kernel inspect NAME` has attributes, inputs and outputs of one");
+        output.line("For attributes, inputs and outputs of a kernel, run `eciton kernel inspect NAME`.");
     }
 }
 
-/// Prints a line of the tools on standard error.
+/// Prints a line of the build tools on standard error.
 fn watch(line: &str) {
     tell(line);
     // `core` is the first crate. More than a minute passes before the kernel's own name appears.
     if line.trim_start().starts_with("Compiling core v") {
-        tell("  (the standard library for wasm, compiled once for all kernels: a minute or two)");
+        tell("  (compiling the standard library for wasm, once for all kernels; takes one or two minutes)");
     }
 }
 
+/// Builds a kernel of the user, and prints path, size and digest of the component.
 fn build(arguments: &BuildArguments, output: &mut Output) -> Result<(), Failure> {
     let folder = arguments.path.as_deref().unwrap_or(Path::new("."));
     let whole = std::path::absolute(folder)
         .and_then(|path| path.canonicalize())
-        .map_err(|error| Failure::Failed(format!("{}: {error}; give a kernel's folder", folder.display())))?;
+        .map_err(|error| Failure::Failed(format!("{}: {error}; expected the folder of a kernel", folder.display())))?;
     let name = whole.file_name().map_or_else(|| "kernel".into(), |name| name.to_string_lossy());
     let out = arguments.out.as_deref().unwrap_or(folder);
     std::fs::create_dir_all(out)
-        .map_err(|error| Failure::Failed(format!("{}: cannot be made: {error}", out.display())))?;
+        .map_err(|error| Failure::Failed(format!("{}: cannot be created: {error}", out.display())))?;
     let out = out.join(format!("{name}.wasm"));
     let built = if eciton_author::is_c(folder) {
         let clang = Clang::find()?;
@@ -148,6 +152,7 @@ fn build(arguments: &BuildArguments, output: &mut Output) -> Result<(), Failure>
     Ok(())
 }
 
+/// Builds the built-in kernels, or compares them with `kernels.lock`.
 fn build_builtin(arguments: &BuildArguments, output: &mut Output) -> Result<(), Failure> {
     let root = repository(arguments.path.as_deref().unwrap_or(Path::new(".")))?;
     if arguments.check {
@@ -158,7 +163,7 @@ fn build_builtin(arguments: &BuildArguments, output: &mut Output) -> Result<(), 
         return match comparisons.iter().filter(|comparison| !comparison.holds()).count() {
             0 => Ok(()),
             count => Err(Failure::Failed(format!(
-                "{count} of {} built-in kernels are not what their sources make",
+                "{count} of {} built-in kernels differ from the build of their sources",
                 comparisons.len()
             ))),
         };
@@ -177,7 +182,7 @@ fn build_builtin(arguments: &BuildArguments, output: &mut Output) -> Result<(), 
     Ok(())
 }
 
-/// Returns the root of Eciton's repository, searched upwards from a folder in it.
+/// Returns the root folder of Eciton's repository: `from` or its nearest ancestor that is a root.
 fn repository(from: &Path) -> Result<PathBuf, Failure> {
     let is_root = |dir: &&Path| {
         dir.join("guest-kernels/sdk/Cargo.toml").is_file() && dir.join("wit/kernel/kernel.wit").is_file()
@@ -188,13 +193,14 @@ fn repository(from: &Path) -> Result<PathBuf, Failure> {
     let whole = std::path::absolute(from)?;
     whole.ancestors().find(is_root).map(Path::to_owned).ok_or_else(|| {
         Failure::Failed(format!(
-            "{}: not in Eciton's repository (no guest-kernels/sdk and wit/kernel here or above); give its folder",
+            "{}: not within Eciton's repository (neither the folder nor a parent has guest-kernels/sdk and \
+             wit/kernel); expected a folder of the repository",
             from.display()
         ))
     })
 }
 
-/// Reads the bytes of a component.
+/// Reads the bytes of a component, at most one byte more than the size limit.
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let refuse =
         |error: std::io::Error| Failure::Failed(format!("{}: cannot be read: {error}", path.display()));
@@ -205,8 +211,11 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(component)
 }
 
-/// Refuses a component that differs from the contract.
-fn refuse(path: &Path, component: &[u8]) -> Result<(), Failure> {
+/// Checks a component against the kernel contract.
+///
+/// # Errors
+/// Returns [`Failure::Failed`] with a list of the differences.
+fn check_contract(path: &Path, component: &[u8]) -> Result<(), Failure> {
     let differences = eciton_author::check(component)?;
     if differences.is_empty() {
         return Ok(());
@@ -218,7 +227,7 @@ fn refuse(path: &Path, component: &[u8]) -> Result<(), Failure> {
         count => format!("{count} differences"),
     };
     Err(Failure::Failed(format!(
-        "{}: not a kernel of contract {}, {count}:\n{}",
+        "{}: does not implement kernel contract {}, {count}:\n{}",
         path.display(),
         eciton_author::version(component),
         list.join("\n")

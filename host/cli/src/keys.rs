@@ -1,4 +1,4 @@
-//! `eciton keys`: the keys of recipes, as a list, a page, or a JSON Schema for editors.
+//! `eciton keys`: prints the keys of recipes as a list, a Markdown page, or a JSON Schema for editors.
 
 mod python;
 
@@ -14,24 +14,24 @@ use crate::text;
 /// Arguments of `eciton keys`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Key or section, for instance run.epochs or model [default: all]
+    /// Key or section, such as run.epochs or model [default: all keys]
     #[arg(value_name = "KEY|SECTION")]
     which: Option<String>,
     /// Print the JSON Schema of recipes, for editors
     #[arg(long, conflicts_with_all = ["json", "markdown", "which"])]
     schema: bool,
-    /// Print a page of Markdown with a table for each section
+    /// Print a Markdown page with one table per section
     #[arg(long, conflicts_with_all = ["json", "which"])]
     markdown: bool,
-    /// Print a generated file of the Python package: settings, stub
+    /// Print a generated file of the Python package: settings or stub
     #[arg(long, value_name = "FILE", hide = true)]
     python: Option<String>,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
-/// Prints the keys.
+/// Prints the keys in the requested form.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if arguments.schema {
         output.line(format_args!("{:#}", schema()));
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             output.line(python::stub().trim_end());
             return Ok(());
         }
-        Some(other) => return Err(Failure::Usage(format!("--python {other}: write settings or stub"))),
+        Some(other) => return Err(Failure::Usage(format!("--python {other}: expected settings or stub"))),
     }
     let all = all();
     let wanted = arguments.which.as_deref().unwrap_or("");
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         let names = all.iter().flat_map(|info| [section(info), info.key.as_str()]);
         let advice =
             text::nearest(wanted, names).map_or(String::new(), |k| format!(" (did you mean `{k}`?)"));
-        return Err(Failure::Usage(format!("no key or section is called `{wanted}`{advice}")));
+        return Err(Failure::Usage(format!("unknown key or section `{wanted}`{advice}")));
     }
     for info in found {
         if arguments.json {
@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Returns the keys that have a flag, group by group.
+/// Returns the keys that a command-line flag sets, sorted by group of the help text.
 pub(crate) fn flagged() -> &'static [(Flag, KeyInfo)] {
     static ALL: OnceLock<Vec<(Flag, KeyInfo)>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -92,17 +92,19 @@ pub(crate) fn flagged() -> &'static [(Flag, KeyInfo)] {
     })
 }
 
+/// Returns all keys of recipes, followed by the keys of layers.
 fn all() -> Vec<KeyInfo> {
     let mut all = eciton_recipe::keys();
     all.extend(eciton_recipe::layer_keys());
     all
 }
 
-/// Returns the section of a key.
+/// Returns the section of a key, such as `run` for `run.epochs`.
 fn section(info: &KeyInfo) -> &str {
     info.key.rsplit_once('.').map_or("", |(section, _)| section)
 }
 
+/// Returns the description of a key as JSON.
 fn line(info: &KeyInfo) -> Value {
     json!({
         "key": info.key,
@@ -116,7 +118,7 @@ fn line(info: &KeyInfo) -> Value {
     })
 }
 
-/// Returns the type of a key's values, as a word.
+/// Returns the name of the type of a key's values.
 fn type_of(kind: &Kind) -> &'static str {
     match kind {
         Kind::Integer(..) => "integer",
@@ -131,7 +133,7 @@ fn type_of(kind: &Kind) -> &'static str {
     }
 }
 
-/// Returns the JSON Schema of recipes.
+/// Returns the JSON Schema of recipes (draft 7).
 pub(crate) fn schema() -> Value {
     let mut sections: Map<String, Value> = Map::new();
     for info in eciton_recipe::keys() {
@@ -161,7 +163,7 @@ pub(crate) fn schema() -> Value {
     })
 }
 
-/// Returns the schema of a key's values.
+/// Returns the JSON Schema of a key's values.
 fn property(info: &KeyInfo) -> Value {
     let whole = |least: u64, most: u64| json!({"type": "integer", "minimum": least, "maximum": most});
     let list = |item: Value| json!({"anyOf": [item, {"type": "array", "items": item}, {"type": "string"}]});
@@ -187,6 +189,7 @@ fn property(info: &KeyInfo) -> Value {
     schema
 }
 
+/// Returns the JSON Schema of a number within bounds.
 fn number(bounds: Bounds) -> Value {
     let mut schema = json!({"type": "number"});
     if bounds.least.is_finite() {
@@ -198,13 +201,13 @@ fn number(bounds: Bounds) -> Value {
     schema
 }
 
-/// Returns a TOML value as JSON.
+/// Converts the text of a TOML value to JSON, or returns `None` if the text is no TOML value.
 fn json_of(text: &str) -> Option<Value> {
     let table: toml::Table = format!("value = {text}").parse().ok()?;
     serde_json::to_value(table.get("value")?).ok()
 }
 
-/// Returns the reference page of all keys.
+/// Returns the reference page of all keys in Markdown.
 fn page() -> String {
     let mut page = String::from(
         "# Keys of recipes\n\nA recipe is a TOML file with these sections. `--set section.key=value` sets one key.\n",

@@ -1,7 +1,7 @@
-//! The configuration of a run: defaults, then a recipe, then flags, then `--set`.
+//! Configuration of a run: defaults, then a recipe, then flags, then `--set`.
 //!
-//! Every value goes through the plan's list of keys, so that a flag, a recipe and `--set` refuse
-//! the same things in the same words.
+//! Every value is parsed by the recipe's list of keys, so that flags, recipes and `--set` accept the same
+//! values and have the same error messages.
 
 use std::path::{Path, PathBuf};
 
@@ -10,27 +10,28 @@ use eciton_recipe::{Config, Error, Layers, ModelKind, ModelSettings};
 use crate::failure::Failure;
 use crate::{recipes, text};
 
-/// Number of bytes of a recipe or model file that are read: one more than the plan accepts.
+/// Maximum number of bytes that are read from a recipe or model file: one more than the parser accepts,
+/// so that a longer file is refused.
 const MAX_BYTES: u64 = (1 << 20) + 1;
 
-/// A training as it is asked for, by a command line or from Python.
+/// Request for a training run: the data, recipe, model and settings that a command line or Python names.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Name or path of a data set, or the path of a recipe. If `None`, it is the default data set.
+    /// Name or path of a data set, or path of a recipe. If `None`, the default data set is used.
     pub data: Option<String>,
-    /// Name of the data set, if a folder holds several.
+    /// Name of the data set within a folder that holds several.
     pub name: Option<String>,
-    /// Model whose usual settings are used.
+    /// Model whose recommended settings for the data set are used (`--recipe`).
     pub recipe: Option<String>,
-    /// Model, or the path of a model file.
+    /// Name of a model, or path of a model file (`--model`).
     pub model: Option<String>,
-    /// Components that replace built-in kernels: names of kernels, and paths.
+    /// Components that replace built-in kernels: name of the kernel, and path of the component.
     pub kernels: Vec<(String, String)>,
     /// True if tasks run on workers unless a setting names another executor.
     pub runs_on_workers: bool,
-    /// Settings in the order in which they apply.
+    /// Settings in the order in which they are applied; a later setting overrides an earlier one.
     pub settings: Vec<Setting>,
-    /// True if the run writes embeddings.
+    /// True if the run writes the last hidden layer to `predictions.npz`.
     pub embeddings: bool,
 }
 
@@ -46,19 +47,22 @@ impl Request {
     }
 }
 
-/// A key and its value, as TOML or as text without quotes.
+/// Recipe key and its value. The value is TOML, or text without quotes.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Key with its section.
+    /// Key with its section, such as `run.epochs`.
     pub key: String,
-    /// Value.
+    /// Unparsed value.
     pub value: String,
-    /// Text that error messages show, for instance `--lr 0.1`.
+    /// Source text for error messages, such as `--lr 0.1`.
     pub shown: String,
 }
 
 impl Setting {
-    /// Parses `section.key=value`, the argument of `--set`.
+    /// Parses `section.key=value`, the argument of `--set`. The value itself is not checked.
+    ///
+    /// # Errors
+    /// Returns [`Failure::Usage`] if the argument has no `=`.
     pub(crate) fn parse(argument: &str) -> Result<Self, Failure> {
         // The key's own parser refuses an argument without `=`.
         let (key, value) = argument.split_once('=').ok_or_else(|| {
@@ -73,7 +77,11 @@ impl Setting {
     }
 }
 
-/// Returns the configuration that a request asks for.
+/// Returns the configuration that results from a request.
+///
+/// # Errors
+/// Returns [`Failure::Usage`] if a setting is invalid or would have no effect, and
+/// [`Failure::Failed`] if a file cannot be read.
 pub(crate) fn configure(request: &Request) -> Result<Config, Failure> {
     let mut config = start(request)?;
     if let Some(name) = &request.name {
@@ -95,7 +103,7 @@ pub(crate) fn configure(request: &Request) -> Result<Config, Failure> {
     }
     check_kernels(&config)?;
     if request.embeddings && config.predicts_links() {
-        let reason = "link prediction keeps its embeddings in predictions.npz in any case; leave it out";
+        let reason = "link prediction always writes embeddings to predictions.npz; omit the flag";
         return Err(Failure::Usage(format!("--embeddings: {reason}")));
     }
     check_read(&config, &request.settings)?;
@@ -105,12 +113,12 @@ pub(crate) fn configure(request: &Request) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Returns the configuration of the request's recipe, or the default one.
+/// Returns the configuration of the recipe of a request, or the default configuration.
 fn start(request: &Request) -> Result<Config, Failure> {
     match (request.data.as_deref(), &request.recipe) {
         (Some(path), None) if is_recipe(path) => read(Path::new(path)),
         (Some(path), Some(model)) if is_recipe(path) => {
-            let reason = format!("{path} is a recipe already; name a data set in its place");
+            let reason = format!("{path} is a recipe, expected a data set");
             Err(Failure::Usage(format!("--recipe {model}: {reason}")))
         }
         (source, model) => {
@@ -129,8 +137,8 @@ fn start(request: &Request) -> Result<Config, Failure> {
     }
 }
 
-/// Selects the model `mlp` for a built-in table, unless a model was asked for. Without a graph no
-/// layer can gather.
+/// Selects the model `mlp` if the data set is a built-in table and no setting names a model. A table has
+/// no graph, so that layers cannot gather neighbours.
 pub fn usual_model(config: &mut Config) {
     let is_asked =
         ["kind", "file", "layers"].iter().any(|key| config.choices.is_asked(&format!("model.{key}")));
@@ -140,8 +148,12 @@ pub fn usual_model(config: &mut Config) {
     }
 }
 
-/// Writes further settings over a configuration, and checks it. `origin` names them in error
-/// messages.
+/// Applies settings to a configuration, and checks the result. `origin` is the source of the settings,
+/// for error messages.
+///
+/// # Errors
+/// Returns [`Failure::Usage`] if a setting is invalid, and [`Failure::Failed`] if a model file cannot be
+/// read.
 pub(crate) fn settle(
     mut config: Config,
     assignments: impl Iterator<Item = String>,
@@ -157,8 +169,8 @@ pub(crate) fn settle(
     Ok(config)
 }
 
-/// Makes paths absolute, so that a run folder finds its data from any folder. A missing path stays
-/// as typed, for the error that follows.
+/// Makes paths absolute, so that commands can use the run folder from any working directory. A path that
+/// does not exist is left unchanged; opening it reports the error.
 fn make_absolute(config: &mut Config) {
     if builtin(&config.data.source).is_none() {
         absolute(&mut config.data.source);
@@ -166,6 +178,7 @@ fn make_absolute(config: &mut Config) {
     config.paths_mut().for_each(absolute);
 }
 
+/// Replaces a path by its canonical form if it exists.
 fn absolute(path: &mut String) {
     if let Ok(whole) = Path::new(path).canonicalize()
         && let Some(whole) = whole.to_str()
@@ -174,12 +187,13 @@ fn absolute(path: &mut String) {
     }
 }
 
+/// Returns the built-in data set of this name, if there is one.
 fn builtin(source: &str) -> Option<&'static eciton_formats::Builtin> {
     eciton_formats::builtins().iter().find(|builtin| builtin.name.eq_ignore_ascii_case(source))
 }
 
-/// Replaces the path of a model file by its content, so that a run's configuration needs no other
-/// file.
+/// Replaces the path of a model file by the file's content, so that the configuration of a run is
+/// self-contained.
 fn read_model(config: &mut Config) -> Result<(), Failure> {
     let Some(file) = config.model.file.take() else { return Ok(()) };
     let text = read_text(Path::new(&file), "model file")?;
@@ -194,11 +208,12 @@ fn read_model(config: &mut Config) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns true if the path has the extension of recipe and model files, `.toml`.
 fn is_recipe(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
 }
 
-/// Sets one key. An error names the typed text.
+/// Sets one key. Error messages name `typed` as the source of the value.
 fn set(config: &mut Config, argument: &str, typed: &str) -> Result<(), Failure> {
     config.set(argument).map_err(|mut error| {
         if let Error::Value { place, .. } | Error::UnknownKey { place, .. } = &mut error {
@@ -208,6 +223,7 @@ fn set(config: &mut Config, argument: &str, typed: &str) -> Result<(), Failure> 
     })
 }
 
+/// Sets the model to a model kind or a model file.
 fn choose_model(config: &mut Config, model: &str) -> Result<(), Failure> {
     if is_recipe(model) {
         config.model.file = Some(model.to_owned());
@@ -224,14 +240,17 @@ fn choose_model(config: &mut Config, model: &str) -> Result<(), Failure> {
         let advice = text::nearest(model, names).map_or(String::new(), |m| format!(" (did you mean `{m}`?)"));
         let known = names.join(", ");
         return Err(Failure::Usage(format!(
-            "no model is called `{model}`{advice}; known: {known}; the path of a model file (.toml) works too"
+            "unknown model `{model}`{advice}; expected one of {known}, or the path of a model file (.toml)"
         )));
     }
     Ok(())
 }
 
-/// Refuses settings that this configuration does not read, whatever their value. They may be those
-/// of another executor.
+/// Checks that the configuration uses each setting. For instance, a setting of functions has no effect
+/// if the run uses no functions.
+///
+/// # Errors
+/// Returns [`Failure::Usage`] for the first setting without effect, whatever its value.
 fn check_read(config: &Config, settings: &[Setting]) -> Result<(), Failure> {
     for Setting { key, value, shown } in settings.iter().filter(|setting| !setting.key.starts_with("run.")) {
         config.check_read(key, value).map_err(|error| Failure::Usage(format!("{shown}: {error}")))?;
@@ -239,7 +258,10 @@ fn check_read(config: &Config, settings: &[Setting]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a component for a kernel that no model uses, because the run would ignore it.
+/// Checks that each replaced kernel is a built-in kernel.
+///
+/// # Errors
+/// Returns [`Failure::Usage`] for an unknown name, because the run would ignore the component.
 fn check_kernels(config: &Config) -> Result<(), Failure> {
     let known = || eciton_author::BUILTIN.iter().map(|kernel| kernel.name);
     let Some(name) = config.kernels.keys().find(|name| !known().any(|known| known == *name)) else {
@@ -247,10 +269,10 @@ fn check_kernels(config: &Config) -> Result<(), Failure> {
     };
     let advice = text::nearest(name, known()).map_or(String::new(), |k| format!(" (did you mean `{k}`?)"));
     let all = known().collect::<Vec<_>>().join(", ");
-    Err(Failure::Usage(format!("no kernel is called `{name}`{advice}; known: {all}")))
+    Err(Failure::Usage(format!("unknown kernel `{name}`{advice}; expected one of {all}")))
 }
 
-/// Reads a recipe. Its relative paths are relative to the recipe's folder.
+/// Reads a recipe file. Relative paths in a recipe are relative to the folder of the file.
 fn read(path: &Path) -> Result<Config, Failure> {
     let text = read_text(path, "recipe")?;
     let mut config = Config::parse(&text, &path.display().to_string())?;
@@ -269,17 +291,18 @@ fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
     let refuse =
         |found: String| Failure::Failed(format!("{}: the {kind} cannot be read: {found}", path.display()));
     eciton_input::file::read_text(path, MAX_BYTES).map_err(|error| match error.kind() {
-        std::io::ErrorKind::InvalidData => refuse(format!("{error}; a {kind} is a TOML text")),
+        std::io::ErrorKind::InvalidData => refuse(format!("{error}; expected TOML")),
         _ => refuse(format!("{error}; check the path")),
     })
 }
 
-/// Returns true if a recipe's data source is a path and not a data set's name.
+/// Returns true if the data source of a recipe is a path, and false if it is the name of a data set.
 fn names_path(source: &str, folder: &Path) -> bool {
     let looks = source.contains(['/', '.']) || source.contains(std::path::MAIN_SEPARATOR);
     builtin(source).is_none() && (looks || folder.join(source).exists())
 }
 
+/// Makes a path relative to `folder` instead of the working directory.
 fn rebase(path: &mut String, folder: &Path) {
     let joined: PathBuf = folder.join(&*path);
     *path = joined.to_string_lossy().into_owned();
@@ -307,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn later_words_win() {
+    fn later_settings_take_precedence() {
         let dir = tempfile::tempdir().unwrap();
         let recipe = dir.path().join("r.toml");
         std::fs::write(&recipe, "[run]\nepochs = 3\nseed = 4\n[optimiser]\nlr = 0.5\n").unwrap();
@@ -321,12 +344,12 @@ mod tests {
         assert!(matches!(config.model.layers, Layers::List(_)), "two layers of eight heads");
         let config = configured(&["a/folder", "--name", "amazon_photo", "--recipe", "sgc"]).unwrap();
         assert_eq!((&config.data.source[..], config.model.kind), ("a/folder", ModelKind::Sgc));
-        assert!(refused(&[recipe, "--recipe", "gcn"]).contains("is a recipe already"));
+        assert!(refused(&[recipe, "--recipe", "gcn"]).contains("is a recipe, expected a data set"));
         // The recipe is the general one of this model. The data do not decide the keys that it
         // sets.
         let config = configured(&["a/folder", "--recipe", "gcn"]).unwrap();
         assert!(config.choices.open && config.choices.is_asked("optimiser.lr"));
-        assert!(refused(&["a/folder", "--recipe", "gc"]).contains("there are: appnp, gat"));
+        assert!(refused(&["a/folder", "--recipe", "gc"]).contains("available: appnp, gat"));
         assert_eq!(configured(&["x/y", "--name", "7"]).unwrap().data.name.as_deref(), Some("7"));
     }
 
@@ -351,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn model_files_are_taken_over() {
+    fn model_files_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("m.toml");
         std::fs::write(&path, "hidden = 7\nlayers = 3\n").unwrap();
@@ -376,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_what_was_typed() {
+    fn error_messages_name_the_typed_text() {
         let cases: [(&[&str], &[&str]); 18] = [
             (
                 &["--functions", "3"],
@@ -406,7 +429,7 @@ mod tests {
             (
                 &["--set", "kernels.softmax=x"],
                 &[
-                    "no kernel is called `softmax`",
+                    "unknown kernel `softmax`",
                     "activate, attention, binary, concat, conv2d, embedding, gatv2, head, ipa, linear, maximum",
                 ],
             ),

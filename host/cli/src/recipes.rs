@@ -1,4 +1,4 @@
-//! `eciton recipes`: the settings of each model for the usual data sets, from `docs/recipes`.
+//! `eciton recipes`: recommended settings by data set and model, from `docs/recipes`.
 
 use eciton_recipe::Config;
 use serde_json::json;
@@ -7,13 +7,14 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text;
 
-/// Recipe that the program contains.
+/// Recipe file that is compiled into the program.
 #[derive(Debug)]
 pub(crate) struct Recipe {
     /// Name of the data set, as in `eciton data fetch`.
     set: &'static str,
     /// Name of the model, or `links`.
     model: &'static str,
+    /// Content of the file.
     text: &'static str,
 }
 
@@ -27,6 +28,7 @@ macro_rules! recipes {
     };
 }
 
+/// All recipes, grouped by data set.
 const ALL: &[Recipe] = recipes! {
     "cora": "appnp" "binary" "gat" "gatv2" "gcn" "gin" "links" "mlp" "sage" "sgc";
     "citeseer": "appnp" "binary" "gat" "gatv2" "gcn" "gin" "links" "mlp" "sage" "sgc";
@@ -44,21 +46,21 @@ pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|recipe| recipe.text)
 }
 
-/// Data set name of recipes for models that belong to no named data set.
+/// Data set name of recipes that are for no particular data set.
 const ANY: &str = "any";
 
-/// `eciton recipes`
+/// Arguments of `eciton recipes`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The recipe to print, to be edited; without it, all are listed
+    /// Recipe to print [default: list all recipes]
     #[arg(value_name = "DATASET/MODEL")]
     which: Option<String>,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
-/// Prints the list, or one recipe.
+/// Prints the list of recipes, or the text of one recipe.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if let Some(which) = &arguments.which {
         let (set, model) = which.split_once('/').unwrap_or((which, ""));
@@ -81,14 +83,15 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
     let any: Vec<&str> = BY_KIND.iter().map(|(name, _)| *name).collect();
     output.line(format_args!(
-        "For any data set, `eciton train DATA --recipe MODEL`: {}, and those of `any`",
+        "For any data set, use `eciton train DATA --recipe MODEL` with {}, or a recipe of `any`.",
         any.join(", ")
     ));
-    output.line("`eciton train pubmed --recipe gat` trains with one; `eciton recipes pubmed/gat` prints it, to be edited");
+    output.line("To train with a recipe: eciton train pubmed --recipe gat. To print it: eciton recipes pubmed/gat");
     Ok(())
 }
 
-/// Recipes for any data set, and the data set that each was written for.
+/// Recipes that can be applied to any data set: model name, and data set for which the recipe was
+/// written.
 const BY_KIND: [(&str, &str); 10] = [
     ("appnp", "cora"),
     ("gat", "cora"),
@@ -102,32 +105,35 @@ const BY_KIND: [(&str, &str); 10] = [
     ("cnn", "digits"),
 ];
 
-/// Returns the configuration of a shipped recipe: that of the data set, or one for any data set.
-/// With the latter, the data decide the settings that the recipe leaves open.
+/// Returns the configuration of a built-in recipe: that of the data set, or else the general recipe of
+/// the model. Settings that a general recipe does not set are chosen to suit the data.
+///
+/// # Errors
+/// Returns [`Failure::Usage`] if no recipe fits, with the available recipes.
 pub(crate) fn config(set: &str, model: &str) -> Result<Config, Failure> {
     let named = |recipe: &Recipe| format!("recipe {}/{}", recipe.set, recipe.model);
     let error = match find(set, model).or_else(|error| find(ANY, model).map_err(|_| error)) {
         Ok(recipe) => return Ok(Config::parse(recipe.text, &named(recipe))?),
         Err(error) => error,
     };
-    let Some((name, of)) = BY_KIND.iter().find(|(name, _)| model.eq_ignore_ascii_case(name)) else {
+    let Some((name, origin)) = BY_KIND.iter().find(|(name, _)| model.eq_ignore_ascii_case(name)) else {
         let any = ALL.iter().filter(|recipe| recipe.set == ANY).map(|recipe| recipe.model);
         let known: Vec<&str> = BY_KIND.iter().map(|(name, _)| *name).chain(any).collect();
         return Err(match is_known(set) {
             true => error,
             false => Failure::Usage(format!(
-                "no recipe `{model}` is for any data set; there are: {}",
+                "no general recipe `{model}`; available: {}",
                 known.join(", ")
             )),
         });
     };
     let path = std::path::Path::new(set);
-    let of = if *name == "mlp" && !eciton_formats::is_rows(path) { "cora" } else { *of };
-    let recipe = find(of, name)?;
+    let origin = if *name == "mlp" && !eciton_formats::is_rows(path) { "cora" } else { *origin };
+    let recipe = find(origin, name)?;
     let text = match *name {
         "cnn" if eciton_formats::image_shape(path).is_none() => {
-            let reason = "is no archive of images; write x with the shape [images, height, width] or \
-                          [images, height, width, channels] to it";
+            let reason = "has no images; expected an .npz file with an array x of shape [images, height, width] or \
+                          [images, height, width, channels]";
             return Err(Failure::Usage(format!("--recipe cnn: {set} {reason}")));
         }
         // The size of the images decides the layers.
@@ -139,7 +145,7 @@ pub(crate) fn config(set: &str, model: &str) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Returns the text of a recipe without its model.
+/// Returns the text of a recipe without its `[model]` section.
 fn without_model(text: &str) -> Result<String, Failure> {
     let mut table: toml::Table =
         text.parse().map_err(|error| Failure::Failed(format!("a recipe: {error}")))?;
@@ -147,28 +153,32 @@ fn without_model(text: &str) -> Result<String, Failure> {
     Ok(table.to_string())
 }
 
-/// Returns true if any recipe is for a data set of this name.
+/// Returns true if a recipe for the data set of this name exists.
 fn is_known(set: &str) -> bool {
     let wanted = set.to_lowercase().replace('_', "-");
     ALL.iter().any(|recipe| recipe.set == wanted)
 }
 
+/// Returns the recipe of a data set and model.
+///
+/// # Errors
+/// Returns [`Failure::Usage`] with the available names.
 fn find(set: &str, model: &str) -> Result<&'static Recipe, Failure> {
     let wanted = set.to_lowercase().replace('_', "-");
     let of_set: Vec<&Recipe> = ALL.iter().filter(|recipe| recipe.set == wanted).collect();
     let refuse = |what: String, given: &str, known: Vec<&'static str>| {
         let advice = text::nearest(given, known.iter().copied())
             .map_or(String::new(), |k| format!(" (did you mean `{k}`?)"));
-        Failure::Usage(format!("{what}{advice}; there are: {}", known.join(", ")))
+        Failure::Usage(format!("{what}{advice}; available: {}", known.join(", ")))
     };
     if of_set.is_empty() {
         let sets = ALL.chunk_by(|a, b| a.set == b.set).map(|group| group[0].set).collect();
-        return Err(refuse(format!("no recipe is for a data set `{set}`"), &wanted, sets));
+        return Err(refuse(format!("no recipe for data set `{set}`"), &wanted, sets));
     }
     of_set.iter().find(|recipe| recipe.model.eq_ignore_ascii_case(model)).copied().ok_or_else(|| {
         let models = of_set.iter().map(|recipe| recipe.model).collect();
         let what = match model {
-            "" => format!("write {wanted}/MODEL"),
+            "" => format!("expected {wanted}/MODEL"),
             _ => format!("{wanted} has no recipe `{model}`"),
         };
         refuse(what, model, models)
@@ -182,7 +192,7 @@ mod tests {
     use eciton_recipe::ModelKind;
 
     #[test]
-    fn the_binary_carries_every_recipe_and_each_is_what_it_is_called() {
+    fn the_binary_contains_every_recipe_under_its_name() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/recipes");
         let mut files = 0;
         for set in std::fs::read_dir(folder).unwrap() {
@@ -206,15 +216,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_refused_with_what_is() {
-        let said = |set, model| match find(set, model) {
+    fn unknown_recipes_are_refused_with_the_available_ones() {
+        let message = |set, model| match find(set, model) {
             Err(Failure::Usage(text)) => text,
             other => format!("{other:?}"),
         };
-        assert!(said("pubmet", "gat").contains("did you mean `pubmed`?"));
+        assert!(message("pubmet", "gat").contains("did you mean `pubmed`?"));
         assert!(
-            said("amazon_photo", "gatv").contains("amazon-photo has no recipe `gatv` (did you mean `gat")
+            message("amazon_photo", "gatv").contains("amazon-photo has no recipe `gatv` (did you mean `gat")
         );
-        assert!(said("cora", "").contains("write cora/MODEL; there are: appnp"));
+        assert!(message("cora", "").contains("expected cora/MODEL; available: appnp"));
     }
 }

@@ -1,4 +1,4 @@
-//! `eciton data convert`: any data set as a store, which later runs map instead of reading.
+//! `eciton data convert`: converts a data set into a store, a folder that runs memory-map.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,26 +21,26 @@ use crate::output::Output;
 use crate::progress::{self, Bar};
 use crate::text::{self, grouped, seconds};
 
-/// `eciton data convert`
+/// Arguments of `eciton data convert`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// A data set's name, or a path to one
+    /// Name or path of a data set
     #[arg(value_name = "DATASET|PATH")]
     source: String,
-    /// The folder to write, which must not exist
+    /// Folder to write, which must not exist
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Name of the data set, if a folder holds several
+    /// Name of the data set within a folder that holds several
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Memory to build the graph of an edge list or a MatrixMarket file in, larger than memory as it
-    /// may be; other layouts are read whole
+    /// Memory limit for building the graph of an edge list or a MatrixMarket file, which may be larger
+    /// than memory. Other formats are read into memory entirely
     #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = size)]
     memory: u64,
-    /// Edges from a vertex to itself: drop or keep [default: drop; of a store, those that it has]
+    /// Treatment of self-loops: drop or keep [default: drop; for a store, as converted]
     #[arg(long, value_name = "drop|keep", value_parser = super::self_loops)]
     self_loops: Option<SelfLoops>,
-    /// Threads that build [default: one a processor]
+    /// Number of threads [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Print one JSON object
@@ -65,11 +65,12 @@ struct Line<'a> {
     seconds: f64,
 }
 
-/// Converts a data set into a store, and prints a description of the store.
+/// Converts a data set into a store, and prints a description of the store. An edge file that may be
+/// larger than memory is built on disk.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if arguments.memory < build::MIN_MEMORY_BYTES {
         let least = text::limit(build::MIN_MEMORY_BYTES);
-        return Err(Failure::Usage(format!("--memory: building takes at least {least}")));
+        return Err(Failure::Usage(format!("--memory: the minimum is {least}")));
     }
     let started = Instant::now();
     let streamed = match Path::new(&arguments.source) {
@@ -99,8 +100,8 @@ fn whole(arguments: &Arguments) -> Result<Line<'_>, Failure> {
     let data = eciton_train::open(&Data { source, name, self_loops, ..Data::default() })?;
     if data.encoded.is_some() {
         eciton_input::notes::add(format!(
-            "{}: the store has the encoded columns, by the training rows of the data set's split; a model that is \
-             trained on the store reads these columns, not the tables",
+            "{}: the store contains encoded columns, fitted to the training rows of the data set's split; a model that \
+             is trained on the store cannot predict from the original tables",
             data.name
         ));
     }
@@ -167,21 +168,22 @@ fn stream<'a>(streamed: Streamed, arguments: &'a Arguments, output: &Output) -> 
     })
 }
 
+/// Prints the description as rows of text.
 fn print(line: &Line<'_>, output: &mut Output) {
-    let mut row = |name: &str, text: String| output.line(format_args!("{name:<11} {text}"));
+    let mut row = |name: &str, text: String| output.line(format_args!("{name:<12} {text}"));
     row("data set", line.dataset.clone());
     row("written", format!("{} ({})", line.out.display(), text::bytes(line.bytes)));
     row("vertices", grouped(line.vertices));
     row("edges", format!("{} directed", grouped(line.edges)));
     row("features", grouped(line.features.into()));
     if line.edge_features > 0 {
-        row("edge values", grouped(line.edge_features.into()));
+        row("edge columns", grouped(line.edge_features.into()));
     }
     row(line.task.columns(), grouped(line.classes.into()));
     row("time", format!("{}, built {}", seconds(line.seconds), line.built));
 }
 
-/// Edge source that shows the number of edges read.
+/// Edge source that shows the number of edges read so far in a progress line.
 struct Watched<'a> {
     edges: &'a dyn EdgeSource,
     bar: &'a ProgressBar,
@@ -200,7 +202,7 @@ impl EdgeSource for Watched<'_> {
     fn read(&self, chunk: u64, edges: &mut Vec<(u32, u32)>) -> eciton_graph::error::Result<()> {
         let before = edges.len();
         self.edges.read(chunk, edges)?;
-        self.tell(edges.len() - before);
+        self.show(edges.len() - before);
         Ok(())
     }
 
@@ -220,13 +222,14 @@ impl EdgeSource for Watched<'_> {
     ) -> eciton_graph::error::Result<()> {
         let before = edges.len();
         self.edges.read_with_values(chunk, edges, values)?;
-        self.tell(edges.len() - before);
+        self.show(edges.len() - before);
         Ok(())
     }
 }
 
 impl Watched<'_> {
-    fn tell(&self, more: usize) {
+    /// Adds to the number of edges read, and shows the sum.
+    fn show(&self, more: usize) {
         let read = self.read.fetch_add(more as u64, Ordering::Relaxed) + more as u64;
         self.bar.set_message(format!("{} edges read", grouped(read)));
     }

@@ -1,4 +1,4 @@
-//! `eciton data fetch`: published data sets by name, into the user's cache.
+//! `eciton data fetch`: downloads published data sets into the user's cache.
 
 use std::path::PathBuf;
 
@@ -12,22 +12,22 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::{self, counted};
 
-/// `eciton data fetch`
+/// Arguments of `eciton data fetch`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The sets' names
+    /// Names of data sets
     #[arg(value_name = "NAME", required_unless_present = "list")]
     names: Vec<String>,
-    /// List the sets that are known, and which of them are here
+    /// List the available data sets, and those that are in the cache
     #[arg(long, conflicts_with_all = ["names", "from", "mirror"])]
     list: bool,
-    /// Take the files from a folder, where there is no network; they are checked all the same
+    /// Copy the files from a folder instead of downloading them; they are verified in the same way
     #[arg(long, value_name = "FOLDER", conflicts_with = "mirror")]
     from: Option<PathBuf>,
-    /// Ask a server of a cache's folder in place of the publishers' [default: ECITON_MIRROR, if it is set]
+    /// Download from a server of a cache folder instead of the publishers [default: ECITON_MIRROR]
     #[arg(long, value_name = "URL")]
     mirror: Option<String>,
-    /// Print one JSON object a set
+    /// Print one JSON object per data set
     #[arg(long)]
     json: bool,
 }
@@ -46,12 +46,12 @@ struct Listed<'a> {
     citation: &'a str,
 }
 
-/// Data set that is in the cache now, as `--json` prints it.
+/// Fetched data set, as `--json` prints it.
 #[derive(Serialize)]
 struct Fetched<'a> {
     event: &'static str,
     name: &'a str,
-    /// Path that `eciton_graph` opens. `member` is the name of the data set in it.
+    /// Path for `eciton train`. `member` is the name of the data set within that path, for `--name`.
     path: String,
     member: Option<&'a str>,
     files: usize,
@@ -60,7 +60,7 @@ struct Fetched<'a> {
     brought: usize,
 }
 
-/// Runs the command.
+/// Fetches the data sets, or lists those that are available.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let cache = Cache::of_user()?;
     if arguments.list {
@@ -80,6 +80,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
+/// Fetches one data set, and prints its path, licence and citation.
 fn fetch(
     set: &'static Set,
     cache: &Cache,
@@ -87,19 +88,19 @@ fn fetch(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let mut brought = 0;
-    let mut told = |_: &catalogue::File, outcome| brought += usize::from(outcome == Outcome::Brought);
+    let mut count = |_: &catalogue::File, outcome| brought += usize::from(outcome == Outcome::Brought);
     match &arguments.from {
-        Some(folder) => local::fetch(set, cache, folder, &mut told)?,
+        Some(folder) => local::fetch(set, cache, folder, &mut count)?,
         None => {
             let variable = || std::env::var("ECITON_MIRROR").ok().filter(|url| !url.is_empty());
             let mirror = arguments.mirror.clone().or_else(variable);
             let origin = mirror.map_or(Origin::Published, Origin::Mirror);
-            download::fetch(set, cache, &origin, &Limits::default(), &mut told)?;
+            download::fetch(set, cache, &origin, &Limits::default(), &mut count)?;
         }
     }
     let Some(found) = cache.find(set) else {
         let folder = cache.folder().display();
-        return Err(Failure::Failed(format!("{folder}: files of {} were taken away meanwhile", set.name)));
+        return Err(Failure::Failed(format!("{folder}: files of {} were removed by another process", set.name)));
     };
     if arguments.json {
         output.json(&Fetched {
@@ -114,14 +115,15 @@ fn fetch(
         return Ok(());
     }
     let files = counted(set.files.len() as u64, "file");
-    let new = if brought == 0 { ", all here before".to_owned() } else { format!(", {brought} new") };
+    let new = if brought == 0 { ", all in the cache already".to_owned() } else { format!(", {brought} downloaded") };
     output.line(format_args!("{:<15} {files}, {}{new}", set.name, text::bytes(set.bytes())));
-    output.line(format_args!("{:<15} {}", "lies at", found.path.display()));
+    output.line(format_args!("{:<15} {}", "path", found.path.display()));
     output.line(format_args!("{:<15} {}", "licence", set.licence));
     output.line(format_args!("{:<15} {}", "cite", set.citation));
     Ok(())
 }
 
+/// Prints the available data sets.
 fn list(cache: &Cache, json: bool, output: &mut Output) {
     for set in catalogue::sets() {
         let present = cache.find(set).is_some();
@@ -138,13 +140,13 @@ fn list(cache: &Cache, json: bool, output: &mut Output) {
                 citation: set.citation,
             });
         } else {
-            let here = if present { "here" } else { "" };
+            let cached = if present { "cached" } else { "" };
             let size = text::bytes(set.bytes());
-            output.line(format_args!("{:<15} {here:<5} {size:>9}  {}", set.name, set.description));
+            output.line(format_args!("{:<15} {cached:<6} {size:>9}  {}", set.name, set.description));
         }
     }
     if !json {
         output.line("");
-        output.line(format_args!("`here` is {} (ECITON_DATA is another place).", cache.folder().display()));
+        output.line(format_args!("Cache folder: {} (set ECITON_DATA to change it)", cache.folder().display()));
     }
 }

@@ -1,4 +1,5 @@
-//! `eciton data generate`: data sets of any size from a seed, with labels that a model can learn.
+//! `eciton data generate`: generates data sets of any size from a random seed, with labels that a model
+//! can learn.
 
 mod lines;
 mod many;
@@ -29,53 +30,51 @@ use crate::output::Output;
 use crate::progress::{self, Bar};
 use crate::text::{self, counted, grouped, percent, seconds};
 
-/// Edges per vertex if `--edges` is not given.
+/// Default number of directed edges per vertex.
 const EDGES_PER_VERTEX: u64 = 20;
-/// Bytes that an in-memory build takes for each directed edge that is drawn, repeats included.
+/// Memory of an in-memory build per drawn directed edge, in bytes. Duplicate edges count.
 const BYTES_PER_EDGE: u64 = 12;
-/// Bytes that an in-memory build takes per vertex: offsets, label and position in the split.
+/// Memory of an in-memory build per vertex, in bytes: offsets, label and index in the split.
 const BYTES_PER_VERTEX: u64 = 24;
 
-/// `eciton data generate ...`
+/// Subcommands of `eciton data generate`. The comment of a variant is its help text.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Classes and power-law degrees (degree-corrected block model, Karrer and Newman 2011)
+    /// Generate a graph with classes and power-law degrees (degree-corrected block model, Karrer and
+    /// Newman 2011)
     BlockModel(BlockModelArguments),
-    /// Skewed degrees by recursive quadrants (R-MAT, Chakrabarti, Zhan and Faloutsos 2004), with
-    /// classes
+    /// Generate a graph with classes and skewed degrees (R-MAT, Chakrabarti, Zhan and Faloutsos 2004)
     Rmat(RmatArguments),
-    /// Many small graphs, of which each has a class: random, preferential attachment, small world,
+    /// Generate many small graphs with a class each: random, preferential attachment, small world,
     /// cliques
     Graphs(many::Arguments),
-    /// Rows without a graph, whose class is linear in them
+    /// Generate tabular data whose class is a linear function of the features
     Linear(rows::LinearArguments),
-    /// Rows of a user, an item and numbers, with a class: for recommenders of two towers
+    /// Generate tabular data of users, items and numbers, for two-tower recommenders
     Towers(rows::TowerArguments),
-    /// Programs of up to so many lines, with what they compute: for networks that learn to run
-    /// programs
+    /// Generate programs labelled with their results, for networks that learn to execute programs
     Programs(programs::Arguments),
-    /// Lines in images, of which those of closed outlines are to be found: for convolutions and a
-    /// graph
+    /// Generate images of lines, some of which form closed outlines, for convolutions on a graph
     Lines(lines::Arguments),
 }
 
-/// `eciton data generate block-model`
+/// Arguments of `eciton data generate block-model`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BlockModelArguments {
-    /// Exponent of the degrees' power law
+    /// Exponent of the power law of the degrees
     #[arg(long, value_name = "X", default_value_t = 2.2, allow_negative_numbers = true)]
     exponent: f64,
-    /// Highest expected degree in units of the lowest
+    /// Ratio of the highest to the lowest expected degree
     #[arg(long, value_name = "X", default_value_t = 60.0, allow_negative_numbers = true)]
     cap: f64,
     #[command(flatten)]
     common: Common,
 }
 
-/// `eciton data generate rmat`
+/// Arguments of `eciton data generate rmat`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RmatArguments {
-    /// Chances of the four quadrants; they add up to 1
+    /// Probabilities of the four quadrants, which must add up to 1
     #[arg(long, value_name = "A,B,C,D", default_value = "0.57,0.19,0.19,0.05", value_parser = list::<4>,
         allow_hyphen_values = true)]
     quadrants: [f64; 4],
@@ -83,40 +82,41 @@ pub(crate) struct RmatArguments {
     common: Common,
 }
 
-/// Options of both models.
+/// Arguments of both graph models, `block-model` and `rmat`.
 #[derive(Debug, clap::Args)]
 struct Common {
-    /// The folder to write, which must not exist
+    /// Folder to write, which must not exist
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Vertices
+    /// Number of vertices
     #[arg(long, value_name = "N", default_value = "10000", value_parser = count)]
     vertices: u64,
-    /// Directed edges to aim at, without repeats and self loops [default: 20 a vertex]
+    /// Approximate number of directed edges, without duplicates and self-loops [default: 20 per
+    /// vertex]
     #[arg(long, value_name = "N", value_parser = count, conflicts_with = "pairs")]
     edges: Option<u64>,
-    /// Undirected pairs to draw, in place of --edges
+    /// Number of undirected pairs to draw, instead of --edges
     #[arg(long, value_name = "N", value_parser = count)]
     pairs: Option<u64>,
-    /// All random numbers come from it
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Ids by rank: hubs first
+    /// Number the vertices by descending expected degree instead of at random
     #[arg(long)]
     no_scramble: bool,
 
-    /// Classes
+    /// Number of classes
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Task")]
     classes: u32,
     /// Number of binary labels per vertex to predict instead of its class; each holds for half of
     /// the classes
     #[arg(long, value_name = "N", conflicts_with = "numbers", help_heading = "Task")]
     labels: Option<u32>,
-    /// Number of numeric targets per vertex to predict instead of its class; each is a number of
+    /// Number of numeric targets per vertex to predict instead of its class; each is a constant of
     /// the class plus noise
     #[arg(long, value_name = "N", help_heading = "Task")]
     numbers: Option<u32>,
-    /// The standard deviation of that noise
+    /// Standard deviation of the noise of --numbers
     #[arg(
         long,
         value_name = "NOISE",
@@ -125,7 +125,7 @@ struct Common {
         help_heading = "Task"
     )]
     noise: f32,
-    /// Share of pairs that are made to join one class
+    /// Share of pairs whose two vertices are drawn from the same class
     #[arg(
         long,
         value_name = "SHARE",
@@ -134,10 +134,10 @@ struct Common {
         help_heading = "Task"
     )]
     p_in: f64,
-    /// Columns of the features; 0 for none, each vertex is its own column then
+    /// Number of features; with 0, each vertex has a one-hot feature of its own
     #[arg(long, value_name = "N", default_value_t = 64, help_heading = "Task")]
     features: u32,
-    /// Deviation of the classes' mean features; the noise's is 1
+    /// Standard deviation of the mean features of classes; the noise has 1
     #[arg(
         long,
         value_name = "X",
@@ -146,7 +146,7 @@ struct Common {
         help_heading = "Task"
     )]
     feature_scale: f32,
-    /// Share of labels that are drawn at random
+    /// Share of labels that are replaced by random ones
     #[arg(
         long,
         value_name = "SHARE",
@@ -155,25 +155,25 @@ struct Common {
         help_heading = "Task"
     )]
     flip: f64,
-    /// Shares of vertices that train and validate; the rest tests
+    /// Shares of training and validation vertices; the remaining vertices are test vertices
     #[arg(long, value_name = "TRAIN,VAL", default_value = "0.6,0.2", value_parser = list::<2>,
         allow_hyphen_values = true, help_heading = "Task")]
     split: [f64; 2],
-    /// Vertices of each class that train and validate, in place of --split
+    /// Numbers of training and validation vertices per class, instead of --split
     #[arg(long, value_name = "TRAIN,VAL", value_parser = list::<2>, conflicts_with = "split",
         help_heading = "Task")]
     per_class: Option<[f64; 2]>,
 
-    /// Write .npy arrays, which other tools read, in place of a store
+    /// Write .npy arrays for other tools instead of a store
     #[arg(long, help_heading = "Output")]
     arrays: bool,
-    /// The data set's name [default: OUT's last part]
+    /// Name of the data set [default: last component of OUT]
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     name: Option<String>,
-    /// Memory to build in; a graph that needs more is built on disk, in OUT's folder
+    /// Memory limit for building the graph; a larger graph is built on disk, next to OUT
     #[arg(long, value_name = "SIZE", default_value = "8GiB", value_parser = size, help_heading = "Output")]
     memory: u64,
-    /// Threads; changes no result [default: all]
+    /// Number of threads; does not change the result [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024),
         help_heading = "Output")]
     threads: Option<u16>,
@@ -182,30 +182,30 @@ struct Common {
     json: bool,
 }
 
-/// Parses a whole number. Underscores may group its digits.
+/// Parses a whole number. Digits may be grouped with underscores.
 fn count(text: &str) -> Result<u64, String> {
     let digits = text.replace('_', "");
-    digits.parse().map_err(|_| "not a whole number (of at most 64 bits)".to_owned())
+    digits.parse().map_err(|_| "expected a whole number (below 2^64)".to_owned())
 }
 
-/// Parses two whole numbers with a comma between them. One number stands for both.
+/// Parses two whole numbers separated by a comma. A single number is used for both.
 fn span(text: &str) -> Result<[u64; 2], String> {
     let (least, most) = text.split_once(',').unwrap_or((text, text));
-    let wrong = |_| "not a whole number, or two with a comma between them".to_owned();
+    let wrong = |_| "expected a whole number, or two separated by a comma".to_owned();
     let number = |text: &str| count(text.trim()).map_err(wrong);
     Ok([number(least)?, number(most)?])
 }
 
-/// Parses N numbers with commas between them.
+/// Parses `N` numbers separated by commas.
 fn list<const N: usize>(text: &str) -> Result<[f64; N], String> {
-    let wrong = || format!("not {N} numbers with commas between them");
+    let wrong = || format!("expected {N} numbers separated by commas");
     let numbers: Result<Vec<f64>, _> = text.split(',').map(|part| part.trim().parse()).collect();
     numbers.map_err(|_| wrong())?.try_into().map_err(|_| wrong())
 }
 
-/// Parses a size in bytes: a whole number and a unit.
+/// Parses a size in bytes: a whole number and an optional unit, such as `8GiB` or `500MB`.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let wrong = || "not a size such as 8GiB or 500MB".to_owned();
+    let wrong = || "expected a size such as 8GiB or 500MB".to_owned();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
     let unit = match text[digits..].trim() {
@@ -223,6 +223,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 }
 
 impl Common {
+    /// Returns the arguments as the generators take them.
     fn shape(&self) -> Shape {
         Shape {
             vertices: self.vertices,
@@ -238,6 +239,7 @@ impl Common {
         }
     }
 
+    /// Returns the kind of label: classes, binary labels or numbers.
     fn target(&self) -> Target {
         match (self.labels, self.numbers) {
             (Some(columns), _) => Target::Flags { columns },
@@ -255,24 +257,27 @@ impl Common {
     }
 }
 
-/// Returns the requested number of threads, or one thread per processor.
+/// Returns the number of threads of `--threads`, or the number of cores.
 fn threads(asked: Option<u16>) -> usize {
     let all = || std::thread::available_parallelism().map_or(1, usize::from);
     asked.map_or_else(all, usize::from)
 }
 
-/// Returns the requested name of the data set, or the last component of its path.
+/// Returns the name of `--name`, or the last component of the output path.
 fn name(asked: Option<&String>, out: &Path) -> String {
     let last = || out.file_name().map_or_else(|| "generated".into(), |name| name.to_string_lossy().into());
     asked.cloned().unwrap_or_else(last)
 }
 
-/// Returns the division of rows that `--per-class` asks for, or that of `--split` without
-/// `--per-class`.
+/// Returns the division into training, validation and test rows: that of `--per-class` if it is given,
+/// otherwise that of `--split`.
+///
+/// # Errors
+/// Returns [`Failure::Usage`] if a count is no whole number, or if shares are not within 0 to 1.
 fn division(split: [f64; 2], per_class: Option<[f64; 2]>) -> Result<Division, Failure> {
     if let Some(numbers) = per_class {
         if numbers.iter().any(|n| n.fract() != 0.0 || !(0.0..=1e12).contains(n)) {
-            let text = "--per-class takes two whole numbers, those that train and those that validate";
+            let text = "--per-class: expected two whole numbers, of training and validation rows";
             return Err(Failure::Usage(text.to_owned()));
         }
         return Ok(Division::PerClass(numbers.map(|n| n as usize)));
@@ -280,7 +285,7 @@ fn division(split: [f64; 2], per_class: Option<[f64; 2]>) -> Result<Division, Fa
     let [train, validation] = split;
     let shares = [train, validation, train + validation];
     if shares.iter().any(|share| !(0.0..=1.0 + 1e-9).contains(share)) {
-        let text = format!("--split {train},{validation}: each share and their sum must be 0 to 1");
+        let text = format!("--split {train},{validation}: each share and their sum must be from 0 to 1");
         return Err(Failure::Usage(text));
     }
     Ok(Division::Fractions(split))
@@ -306,14 +311,14 @@ struct Line<'a> {
     labels: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     numbers: Option<u32>,
-    /// Accuracy that a classifier with knowledge of every class can reach. With several labels it
-    /// is the share of correct labels.
+    /// Upper bound on the accuracy, reached by a classifier that knows the planted classes. With
+    /// several labels, it is the share of correct labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     accuracy_ceiling: Option<f64>,
-    /// Accuracy of the best classifier that reads no neighbour.
+    /// Accuracy of the best classifier that reads only the features of the vertex itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     accuracy_features: Option<f64>,
-    /// Root mean squared error of a model with knowledge of every class.
+    /// Lower bound on the root mean squared error, reached by a model that knows the planted classes.
     #[serde(skip_serializing_if = "Option::is_none")]
     rmse_floor: Option<f64>,
     seed: u64,
@@ -385,6 +390,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     Ok(())
 }
 
+/// Prints the description as rows of text.
 fn print(line: &Line<'_>, output: &mut Output) {
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<11} {text}"));
     row("written", format!("{} ({}, {})", line.out.display(), line.model, line.layout));
@@ -392,7 +398,7 @@ fn print(line: &Line<'_>, output: &mut Output) {
     let expected = grouped(line.expected_edges as u64);
     row(
         "edges",
-        format!("{} directed, {expected} expected of {}", grouped(line.edges), counted(line.pairs, "pair")),
+        format!("{} directed ({expected} expected from {})", grouped(line.edges), counted(line.pairs, "pair")),
     );
     row("features", grouped(line.features.into()));
     row("classes", grouped(line.classes.into()));
@@ -402,22 +408,22 @@ fn print(line: &Line<'_>, output: &mut Output) {
     match (line.accuracy_features, line.labels, line.numbers) {
         (Some(own), _, _) => {
             let own = percent(Some(own));
-            row("accuracy", format!("{own} % from a vertex's own features, at most {most} %"));
+            row("accuracy", format!("{own} % without the graph, upper bound {most} %"));
         }
         (None, Some(labels), _) => {
-            row("labels", format!("{labels} a vertex; accuracy at most {most} %"));
+            row("labels", format!("{labels} per vertex; upper bound of the accuracy {most} %"));
         }
         (None, None, numbers) => {
             let (numbers, least) = (numbers.unwrap_or(0), line.rmse_floor.unwrap_or(0.0) as f32);
-            row("numbers", format!("{numbers} a vertex; root mean squared error at least {least}"));
+            row("numbers", format!("{numbers} per vertex; lower bound of the root mean squared error {least}"));
         }
     }
     let threads = counted(line.threads as u64, "thread");
     let (graph, all) = (seconds(line.graph_seconds), seconds(line.seconds));
-    row("time", format!("{all}, of which the graph took {graph} ({}, {threads})", line.built));
+    row("time", format!("{all}, including {graph} for the graph ({}, {threads})", line.built));
 }
 
-/// Fields of a store's description that are read here.
+/// Fields of a store's description file that are needed for the printed summary.
 #[derive(serde::Deserialize)]
 struct Description {
     edges: u64,
@@ -429,7 +435,7 @@ struct Written {
     graph_seconds: f64,
 }
 
-/// Returns a line that shows progress. It is hidden with `--json` and where it cannot be drawn.
+/// Returns a progress line. It is hidden with `--json` and if no terminal is present.
 fn bar(json: bool, output: &Output) -> ProgressBar {
     let shown = !json && progress::drawable(output);
     let bar = if shown { Bar::unstarted() } else { ProgressBar::hidden() };
@@ -439,7 +445,7 @@ fn bar(json: bool, output: &Output) -> ProgressBar {
     bar
 }
 
-/// Graph that is being generated and written.
+/// Generation of a graph in progress.
 struct Work<'a> {
     common: &'a Common,
     made: &'a Generated,
@@ -450,6 +456,7 @@ struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
+    /// Starts the progress line and signal handling, and decides where the graph is built.
     fn begin(common: &'a Common, made: &'a Generated, output: &Output) -> Result<Self, Failure> {
         let bar = bar(common.json, output);
         interrupt::remove_at_once(bar.clone(), &common.out)?;
@@ -459,6 +466,7 @@ impl<'a> Work<'a> {
         Ok(Self { common, made, threads: common.threads(), external, bar })
     }
 
+    /// Generates and writes the data set.
     fn write(&self, division: Division) -> Result<(Written, Split), Failure> {
         let planted = self.made.planted();
         let labelled = || {
@@ -487,7 +495,7 @@ impl<'a> Work<'a> {
         Watched::new(self.made, &self.bar)
     }
 
-    /// Builds the graph into a store.
+    /// Builds the graph in memory or on disk, and writes it to a store.
     fn graph(&self, writer: &mut store::Writer) -> Result<(), Failure> {
         let watched = self.watched();
         if self.external {
@@ -498,11 +506,12 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Returns the features of vertices that have none: each vertex has a column of its own.
+    /// Returns one-hot features, one column per vertex, for `--features 0`.
     fn identity(&self) -> Features {
         Features::identity(self.made.planted().vertices() as u32)
     }
 
+    /// Generates and writes the features.
     fn features(&self, planted: &Planted, writer: &mut store::Writer) -> Result<(), Failure> {
         if planted.columns() == 0 {
             return Ok(writer.features(&self.identity())?);
@@ -516,6 +525,7 @@ impl<'a> Work<'a> {
         Ok(rows.finish()?)
     }
 
+    /// Generates the data set and writes it as `.npy` arrays.
     fn arrays(&self, labelled: impl FnOnce() -> (Labels, Split)) -> Result<(Written, Split), Failure> {
         let out = &self.common.out;
         let folder = Unnamed::create(out)?;
@@ -524,8 +534,8 @@ impl<'a> Work<'a> {
         let graph_seconds;
         if self.external {
             // The graph is mapped from a store, which is removed together with the folder.
-            let place = folder.folder.path().join("store");
-            let mut writer = store::Writer::create(&place)?;
+            let path = folder.folder.path().join("store");
+            let mut writer = store::Writer::create(&path)?;
             self.graph(&mut writer)?;
             graph_seconds = started.elapsed().as_secs_f64();
             (labels, split) = labelled();
@@ -533,7 +543,7 @@ impl<'a> Work<'a> {
             writer.split(&split)?;
             writer.features(&self.identity())?;
             writer.finish("generated")?;
-            graph = store::open(&place)?.graph;
+            graph = store::open(&path)?.graph;
         } else {
             graph = build::in_memory(&self.watched(), Options::default(), self.threads)?;
             graph_seconds = started.elapsed().as_secs_f64();
@@ -541,14 +551,14 @@ impl<'a> Work<'a> {
         }
         let name = &self.common.name();
         let arrays = Arrays { name, made: self.made, graph: &graph, labels: &labels, split: &split };
-        let place = folder.folder.path().join("arrays");
-        std::fs::create_dir(&place)?;
-        write_arrays(&place, &arrays, self.threads, &mut self.wrote())?;
-        folder.rename(&place, out)?;
+        let path = folder.folder.path().join("arrays");
+        std::fs::create_dir(&path)?;
+        write_arrays(&path, &arrays, self.threads, &mut self.wrote())?;
+        folder.rename(&path, out)?;
         Ok((Written { edges: graph.edges(), graph_seconds }, split))
     }
 
-    /// Returns a function that counts written bytes and shows their number.
+    /// Returns a callback that adds up written bytes and shows their number in the progress line.
     fn wrote(&self) -> impl FnMut(u64) -> eciton_graph::error::Result<()> {
         let (bar, mut bytes) = (self.bar.clone(), 0);
         move |more| {
@@ -559,8 +569,8 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Temporary folder next to the result. It is removed when dropped; `rename` moves the result out
-/// of it.
+/// Temporary folder next to the output folder. [`Unnamed::rename`] moves the complete result to the
+/// output path. The folder is removed when this value is dropped.
 struct Unnamed {
     folder: tempfile::TempDir,
 }
@@ -575,25 +585,26 @@ impl Unnamed {
         Ok(Self { folder })
     }
 
-    fn rename(self, place: &Path, out: &Path) -> Result<(), Failure> {
+    fn rename(self, path: &Path, out: &Path) -> Result<(), Failure> {
         vacant(out)?;
-        std::fs::rename(place, out).map_err(|source| Error::Write { path: out.to_owned(), source })?;
+        std::fs::rename(path, out).map_err(|source| Error::Write { path: out.to_owned(), source })?;
         Ok(())
     }
 }
 
+/// Checks that the output folder does not exist.
 fn vacant(out: &Path) -> Result<(), Failure> {
     if out.file_name().is_none() {
-        return Err(Failure::Usage(format!("{} is no name of a folder", out.display())));
+        return Err(Failure::Usage(format!("{} is not a valid folder name", out.display())));
     }
     if out.symlink_metadata().is_ok() {
-        let problem = "exists already; remove it or choose another name";
+        let problem = "already exists; remove it or choose another name";
         return Err(Error::Exists { path: out.to_owned(), problem }.into());
     }
     Ok(())
 }
 
-/// Edge source that shows the number of pairs read.
+/// Edge source that shows the number of generated pairs in a progress line.
 struct Watched<'a> {
     source: &'a dyn EdgeSource,
     bar: &'a ProgressBar,

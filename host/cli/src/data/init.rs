@@ -1,4 +1,4 @@
-//! `eciton data init`: a `data.toml` for tables, with the use of each column.
+//! `eciton data init`: writes a `data.toml` that states the detected use of each column of tables.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// `eciton data init`
+/// Arguments of `eciton data init`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder of the tables, or a table of rows
+    /// Folder with tables, or a single table
     #[arg(value_name = "FOLDER|TABLE")]
     source: PathBuf,
-    /// Column that holds the labels [default: label, target, class or y, else the last column]
+    /// Column with the labels [default: label, target, class or y, else the last column]
     #[arg(long, value_name = "COLUMN")]
     label: Option<String>,
     /// Print one JSON object
@@ -24,6 +24,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// Written file, as `--json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -31,13 +32,13 @@ struct Line<'a> {
     text: &'a str,
 }
 
-/// Writes the file, which must not exist.
+/// Writes `data.toml` and prints it. An existing file is not overwritten.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let request = Request { label: arguments.label.as_deref(), ..Request::default() };
     let (path, text) = describe(&arguments.source, request)?;
     if path.exists() {
         return Err(Failure::Usage(format!(
-            "{}: the file exists already; edit it, or remove it to write it again",
+            "{} already exists; edit it, or remove it to create it again",
             path.display()
         )));
     }

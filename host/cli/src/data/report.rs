@@ -1,4 +1,4 @@
-//! `eciton data stat`: the reading report, including facts.
+//! Reading report of `eciton data stat`: warnings, notes and facts about how a data set was read.
 
 use eciton_input::notes::{self, Level};
 use serde::Serialize;
@@ -12,7 +12,8 @@ pub(super) struct Line {
     text: String,
 }
 
-/// Takes the lines of this thread's reading report: warnings first, then notes, then facts.
+/// Takes all lines of the reading report: warnings first, then notes, then facts. The report is empty
+/// afterwards.
 pub(super) fn take() -> Vec<Line> {
     let mut all = notes::take();
     all.sort_by_key(|note| std::cmp::Reverse(note.level));
@@ -27,7 +28,7 @@ pub(super) fn take() -> Vec<Line> {
     all.into_iter().map(line).collect()
 }
 
-/// Prints the report as rows below those of `data stat`.
+/// Prints the report as rows of the table of `data stat`.
 pub(super) fn print(report: &[Line], output: &mut Output) {
     for (at, line) in report.iter().enumerate() {
         let name = if at == 0 { "report" } else { "" };

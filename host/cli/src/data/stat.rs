@@ -1,4 +1,4 @@
-//! `eciton data stat --orders`: the gain of each vertex order on a graph.
+//! `eciton data stat --orders`: measures the speed of gathers with each vertex order.
 
 use eciton_graph::adjacency::Graph;
 use eciton_graph::order::{Gain, SURVEY_WIDTHS, Survey};
@@ -11,30 +11,31 @@ use crate::text::{counted, grouped, seconds};
 /// Survey of vertex orders, as `--json` prints it.
 #[derive(Serialize)]
 pub(super) struct Orders {
-    /// Directed edges that orders were computed from.
+    /// Number of directed edges from which the orders were computed.
     edges_ordered: u64,
-    /// Directed edges that each gather read.
+    /// Number of directed edges that each gather read.
     edges_gathered: u64,
     threads: usize,
-    /// Widths of the gathered rows.
+    /// Widths of the gathered rows, in values.
     widths: [usize; 2],
     orders: Vec<OrderLine>,
 }
 
+/// Measurements of one vertex order.
 #[derive(Serialize)]
 struct OrderLine {
     order: &'static str,
     order_seconds: f64,
     mean_distance: f64,
     bits_per_gap: f64,
-    /// Median seconds of a gather, for each width.
+    /// Median time of a gather in seconds, for each width.
     gather_seconds: [f64; 2],
-    /// Median over rounds of the natural order's seconds divided by those of this order. A value
-    /// above 1 is a gain.
+    /// Median over rounds of the natural order's time divided by this order's time, for each width. A
+    /// value above 1 is a gain.
     speedup: [f64; 2],
 }
 
-/// Measures all orders.
+/// Measures all vertex orders on a graph.
 pub(super) fn survey(graph: &Graph) -> Result<Orders, Failure> {
     let survey = Survey::measure(graph)?;
     let line = |gain: &Gain| OrderLine {
@@ -74,11 +75,11 @@ pub(super) fn print(orders: &Orders, edges: u64, output: &mut Output) {
         ));
     }
     let mut note = format!(
-        "medians in turns on {}; (x) is the natural order's time over this one's",
+        "medians of alternating measurements on {}; (x): speed relative to the natural order",
         counted(orders.threads as u64, "thread")
     );
     if orders.edges_gathered < edges {
-        note.push_str(&format!("; gathers of {} sampled edges", grouped(orders.edges_gathered)));
+        note.push_str(&format!("; gathers read {} sampled edges", grouped(orders.edges_gathered)));
     }
     if orders.edges_ordered < edges {
         note.push_str(&format!("; orders computed from {} sampled edges", grouped(orders.edges_ordered)));

@@ -1,5 +1,5 @@
-//! `eciton doctor --audit`: repeats the same trainings and the same patterns in memory on all
-//! processors. Every repetition must give the same bits.
+//! `eciton doctor --audit`: repeats a training and memory tests on all processors. Every repetition must
+//! give bit-identical results.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,22 +9,23 @@ use eciton_train::{IN_MEMORY, Options, Silent};
 
 use crate::failure::Failure;
 
-/// Bytes of memory that a thread fills and reads again.
+/// Maximum memory that each thread fills and reads back, in bytes.
 const MEMORY_BYTES: u64 = 256 << 20;
 
-/// Counts of a test of this machine.
+/// Results of the test, summed over all threads.
 #[derive(Debug, Default)]
 pub(super) struct Tested {
-    /// Number of trainings.
+    /// Number of trainings that were repeated.
     pub(super) trainings: u64,
-    /// Trainings whose model differs from that of the first one.
+    /// Number of trainings whose model differs from that of the first training.
     pub(super) wrong: u64,
-    /// Bytes of memory that were filled and read.
+    /// Number of bytes that were filled and read back.
     pub(super) bytes: u64,
-    /// Bytes that were read with another value.
+    /// Number of bytes that were read back with another value.
     pub(super) wrong_bytes: u64,
 }
 
+/// Counters that all threads share.
 #[derive(Default)]
 struct Counts {
     trainings: AtomicU64,
@@ -33,7 +34,7 @@ struct Counts {
     wrong_bytes: AtomicU64,
 }
 
-/// Returns the digest of the model of a short training on one thread.
+/// Trains a GCN on Cora for 5 epochs on one thread, and returns the digest of its weights.
 fn train() -> Result<String, Failure> {
     let mut config = Config::default();
     (config.run.threads, config.run.epochs, config.run.eval_every) = (Some(1), 5, 5);
@@ -43,12 +44,12 @@ fn train() -> Result<String, Failure> {
     Ok(summary.map_err(|error| Failure::attempt(&error))?.model_digest)
 }
 
-/// Returns the pattern of a word of memory in a turn.
+/// Returns the test pattern of the memory word at index `at` in a turn.
 fn pattern(at: u64, turn: u64) -> u64 {
     (at ^ turn << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31)
 }
 
-/// Fills memory with a pattern, reads it, and returns the number of bytes that differ.
+/// Fills memory with the pattern of a turn, reads it back, and returns the number of wrong bytes.
 fn fill(memory: &mut [u64], turn: u64) -> u64 {
     (0..).zip(memory.iter_mut()).for_each(|(at, word)| *word = pattern(at, turn));
     let differs = |(at, word): (u64, &u64)| {
@@ -58,10 +59,11 @@ fn fill(memory: &mut [u64], turn: u64) -> u64 {
     (0..).zip(std::hint::black_box(&*memory)).map(differs).sum()
 }
 
-/// Tests all processors for the given time.
+/// Tests with `threads` threads for the given number of seconds. Each thread uses at most a quarter of
+/// its share of `memory`, which is in bytes.
 ///
 /// # Errors
-/// The error of a training that fails.
+/// Returns the failure of the first training that fails.
 pub(super) fn run(seconds: u32, threads: usize, memory: Option<u64>) -> Result<Tested, Failure> {
     let end = Instant::now() + Duration::from_secs(seconds.into());
     let expected = train()?;

@@ -1,14 +1,16 @@
-//! Limits that the system sets for this process, as batch systems and containers do.
+//! System limits of this process, which batch systems and containers often set.
 
 use crate::text::{bytes, grouped};
 
-/// Limit of the system, by its name in Linux's `/proc/self/limits`.
+/// System limit that `eciton doctor` reports.
 struct Known {
+    /// Name of the limit in `/proc/self/limits` of Linux.
     system: &'static str,
     /// Key in the JSON output.
     key: &'static str,
+    /// Name in the printed report.
     shown: &'static str,
-    /// Smallest value with which usual runs succeed, and the reason.
+    /// Smallest value with which typical runs succeed, and the reason.
     least: (u64, &'static str),
 }
 
@@ -17,19 +19,19 @@ const KNOWN: [Known; 5] = [
         system: "Max address space",
         key: "address_space_bytes",
         shown: "address space",
-        least: (2 << 30, "a small graph takes 1.5 GB on two threads, each further thread about 1 GB"),
+        least: (2 << 30, "a small graph takes 1.5 GB on two threads, plus about 1 GB per additional thread"),
     },
     Known {
         system: "Max data size",
         key: "data_bytes",
         shown: "data",
-        least: (2 << 30, "a small graph takes 1.5 GB on two threads, each further thread about 1 GB"),
+        least: (2 << 30, "a small graph takes 1.5 GB on two threads, plus about 1 GB per additional thread"),
     },
     Known {
         system: "Max processes",
         key: "processes",
         shown: "processes",
-        least: (64, "threads count as processes; with fewer of them, set run.threads"),
+        least: (64, "threads count as processes; reduce run.threads"),
     },
     Known {
         system: "Max open files",
@@ -45,12 +47,13 @@ const KNOWN: [Known; 5] = [
     },
 ];
 
-/// Limit that is set, and the reason if it is too low for a usual run.
+/// System limit of this process, with its value.
 pub(super) struct SystemLimit {
+    /// Key in the JSON output.
     pub(super) key: &'static str,
     shown: &'static str,
     pub(super) value: u64,
-    /// Reason why the limit is too low.
+    /// Reason why the limit is too low for typical runs, if it is.
     pub(super) fault: Option<&'static str>,
 }
 
@@ -61,7 +64,7 @@ impl SystemLimit {
         parse(&std::fs::read_to_string("/proc/self/limits").unwrap_or_default())
     }
 
-    /// Returns the name, value and fault of the limit as text.
+    /// Returns the name and value of the limit, and the reason if the limit is too low.
     pub(super) fn describe(&self) -> String {
         let value = if self.key.ends_with("_bytes") { bytes(self.value) } else { grouped(self.value) };
         let fault = self.fault.map_or(String::new(), |fault| format!("; LOW: {fault}"));
@@ -69,6 +72,7 @@ impl SystemLimit {
     }
 }
 
+/// Parses the text of `/proc/self/limits`.
 fn parse(text: &str) -> Vec<SystemLimit> {
     let find = |known: &'static Known| {
         let line = text.lines().find_map(|line| line.strip_prefix(known.system))?;

@@ -1,46 +1,51 @@
-//! `eciton kernel add`: pins components by digest, so that runs accept these and no others.
+//! `eciton kernel add`: pins components by digest in a lock file, so that runs accept no others.
 
 use std::path::{Path, PathBuf};
 
 use eciton_author::{Pin, Pins};
 use serde::Serialize;
 
-use super::{read, refuse};
+use super::{check_contract, read};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::bytes;
 
-/// `eciton kernel add`
+/// Arguments of `eciton kernel add`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// The components
+    /// Components to pin
     #[arg(value_name = "FILE.wasm", required = true)]
     files: Vec<PathBuf>,
-    /// The lock file, or the folder that it is in [default: eciton-kernels.lock, here]
+    /// Lock file, or its folder [default: eciton-kernels.lock in the current folder]
     #[arg(long, value_name = "PATH", default_value = ".", hide_default_value = true)]
     lock: PathBuf,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
 const AFTER_HELP: &str = "\
-A run whose model or --kernel names a component looks for eciton-kernels.lock in the component's folder,
-then in the three folders above it. The first that is there must list the component with the digest that
-it has, or nothing runs. Where there is none, any component may run.";
+A run that uses a component searches for eciton-kernels.lock in the component's
+folder, then in its three parent folders. The first lock file that exists must
+list the component with its digest; otherwise the run fails. If no lock file
+exists, any component is accepted.";
 
+/// Pinned component, as `--json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
     lock: &'a str,
     #[serde(flatten)]
     pin: &'a Pin,
-    /// Digest that was pinned before.
+    /// Digest that was pinned before, if any.
     former: Option<&'a str>,
 }
 
 /// Returns the folder of the lock file that `--lock` names.
+///
+/// # Errors
+/// Returns [`Failure::Usage`] if `lock` is a file with another name than the lock file's.
 fn folder(lock: &Path) -> Result<&Path, Failure> {
     if lock.is_dir() {
         return Ok(lock);
@@ -48,7 +53,7 @@ fn folder(lock: &Path) -> Result<&Path, Failure> {
     let (name, named) = (Pins::NAME, lock.display());
     if lock.file_name() != Some(name.as_ref()) {
         return Err(Failure::Usage(format!(
-            "--lock {named}: runs look for {name}; give that, or its folder"
+            "--lock {named}: expected a file named {name}, or its folder"
         )));
     }
     Ok(lock.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))
@@ -60,7 +65,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let mut pinned = Vec::new();
     for file in &arguments.files {
         let component = read(file)?;
-        refuse(file, &component)?;
+        check_contract(file, &component)?;
         pinned.push(pins.pin(file, &component)?);
     }
     pins.write()?;
@@ -73,8 +78,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         }
         let what = match former {
             None => "new".to_owned(),
-            Some(former) if former == pin.component => "as it was".to_owned(),
-            Some(former) => format!("was {former}"),
+            Some(former) if former == pin.component => "unchanged".to_owned(),
+            Some(former) => format!("replaces {former}"),
         };
         output.line(format_args!("{}  {}  {}  {what}", pin.path, bytes(pin.bytes), pin.component));
     }

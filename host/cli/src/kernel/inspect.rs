@@ -1,4 +1,4 @@
-//! `eciton kernel inspect`: prints the description that a component gives of itself.
+//! `eciton kernel inspect`: prints the interfaces, attributes and signature of a component.
 
 use eciton_author::{Interface, Side, component_digest, version};
 use eciton_input::text::MAX_LIST;
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::bytes;
 
-/// `eciton kernel inspect`
+/// Arguments of `eciton kernel inspect`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -21,11 +21,12 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// Description of a component, as `--json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
     file: &'a str,
-    /// Description of a built-in kernel, one line.
+    /// One-line description of a built-in kernel; empty for other components.
     #[serde(skip_serializing_if = "str::is_empty")]
     does: &'static str,
     bytes: usize,
@@ -37,12 +38,14 @@ struct Line<'a> {
     signature: Option<&'a Signature>,
 }
 
+/// Interface of a component, with the names of its functions.
 #[derive(Serialize)]
 struct Listed<'a> {
     interface: &'a str,
     functions: Vec<&'a str>,
 }
 
+/// Returns the imported or exported interfaces.
 fn listed(all: &[Interface], side: Side) -> Vec<Listed<'_>> {
     all.iter()
         .filter(|interface| interface.side == side)
@@ -101,7 +104,7 @@ fn print(line: &Line<'_>, output: &mut Output) {
         }
     }
     for (at, spec) in line.attributes.iter().enumerate() {
-        let default = spec.default.as_ref().map_or("to be given".to_owned(), ToString::to_string);
+        let default = spec.default.as_ref().map_or("required".to_owned(), ToString::to_string);
         row(
             if at == 0 { "attributes" } else { "" },
             format!("{:<20} {default:<12} {}", plain(&spec.name), plain(&spec.meaning)),
@@ -111,15 +114,15 @@ fn print(line: &Line<'_>, output: &mut Output) {
         row("attributes", "none".to_owned());
     }
     let Some(signature) = line.signature else {
-        row("signature", "follows from --inputs and --set".to_owned());
+        row("signature", "depends on --inputs and --set".to_owned());
         return;
     };
     row("inputs", rows(&signature.inputs));
     row("parameters", list(&signature.parameters, parameter));
     row("outputs", rows(&signature.outputs));
-    row("kept", rows(&signature.kept));
+    row("stashed", rows(&signature.kept));
     if let Some(edges) = &signature.edges {
-        row("works on", "edges: the inputs are of an edge's source and of its target".to_owned());
+        row("works on", "edges; the inputs belong to the source and the target of an edge".to_owned());
         return row("passed", rows(std::slice::from_ref(&edges.passed)));
     }
     let needs = signature.backward_needs;
@@ -130,24 +133,24 @@ fn print(line: &Line<'_>, output: &mut Output) {
     row(
         "backward",
         match &needs[..] {
-            [] => "reads gradients and what was kept".to_owned(),
-            names => format!("reads {}, too", names.join(" and ")),
+            [] => "reads gradients and stashed values".to_owned(),
+            names => format!("also reads {}", names.join(" and ")),
         },
     );
     let loss = match signature.loss {
         None => "none",
-        Some(TargetKind::Classes) => "over classes; forward, loss and backward in one",
-        Some(TargetKind::Values) => "over values; forward, loss and backward in one",
+        Some(TargetKind::Classes) => "over classes; computes forward, loss and backward together",
+        Some(TargetKind::Values) => "over values; computes forward, loss and backward together",
     };
     row("loss", loss.to_owned());
 }
 
-/// Returns a kernel's text without characters that would control a terminal, cut to a maximum
-/// length.
+/// Returns text of a kernel without control characters, cut to a maximum length.
 fn plain(text: &str) -> String {
     eciton_input::text::shown(text)
 }
 
+/// Joins the first [`MAX_LIST`] items, or returns `none` without items.
 fn list<T>(all: &[T], shown: impl Fn(&T) -> String) -> String {
     match all {
         [] => "none".to_owned(),
@@ -161,18 +164,20 @@ fn list<T>(all: &[T], shown: impl Fn(&T) -> String) -> String {
     }
 }
 
+/// Formats rows with their extents.
 fn rows(all: &[RowsSpec]) -> String {
-    list(all, |spec| format!("{} {:?} a row", plain(&spec.name), spec.extents))
+    list(all, |spec| format!("{} {:?} per row", plain(&spec.name), spec.extents))
 }
 
+/// Formats a parameter with its shape and initialiser.
 fn parameter(spec: &ParameterSpec) -> String {
     let first = match spec.initialiser {
         Initialiser::Zeros => "zeros".to_owned(),
-        Initialiser::Constant(value) => format!("all {value}"),
-        Initialiser::GlorotUniform => "Glorot's uniform".to_owned(),
-        Initialiser::Uniform(bound) => format!("uniform to {bound}"),
+        Initialiser::Constant(value) => format!("constant {value}"),
+        Initialiser::GlorotUniform => "Glorot uniform".to_owned(),
+        Initialiser::Uniform(bound) => format!("uniform, bound {bound}"),
         Initialiser::Normal(deviation) => format!("normal, standard deviation {deviation}"),
-        Initialiser::Orthogonal(gain) => format!("orthogonal, length {gain}"),
+        Initialiser::Orthogonal(gain) => format!("orthogonal, gain {gain}"),
     };
     format!("{} {:?} ({first})", plain(&spec.name), spec.shape)
 }

@@ -1,4 +1,4 @@
-//! Component opened for rows of given extents, as `inspect`, `check` and `bench` use it.
+//! Arguments `FILE --inputs --set` of `inspect`, `check` and `bench`: a component opened as a layer.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -9,38 +9,43 @@ use eciton_kernel::{Kernel, Layer, Runtime, Settings};
 use eciton_types::signature::AttributeSpec;
 use eciton_types::{Attribute, Value};
 
-use super::{read, refuse};
+use super::{check_contract, read};
 use crate::failure::Failure;
 
-/// Component, and its inputs and attributes.
+/// Arguments that name a component, the extents of its inputs, and its attributes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The component, or the name of a built-in kernel
+    /// Component, or name of a built-in kernel
     #[arg(value_name = "FILE.wasm|NAME")]
     pub(super) file: PathBuf,
-    /// Extents of a row of each input: 16, or 16,4x8 for two inputs (an edge kernel reads its source's and its
-    /// target's)
+    /// Extents of one row of each input: 16 for one input, 16,4x8 for two. An edge kernel has two
+    /// inputs, for source and target
     #[arg(long, value_name = "EXTENTS,...", value_delimiter = ',')]
     inputs: Vec<Extents>,
-    /// An attribute of the layer; what is left out has the kernel's default
+    /// Set an attribute of the layer [default: the kernel's default]
     #[arg(long, value_name = "NAME=VALUE", requires = "inputs")]
     set: Vec<String>,
 }
 
-/// Component that fulfils the contract, loaded as a run loads it.
+/// Component that implements the kernel contract, loaded in the same way as in a run.
 pub(super) struct Opened {
     pub(super) component: Vec<u8>,
     pub(super) kernel: Arc<Kernel>,
-    /// Layer opened for `--inputs`; `None` without them.
+    /// Layer with the inputs of `--inputs`, or `None` without `--inputs`.
     pub(super) layer: Option<Arc<Layer>>,
-    /// Clock that ends a kernel that loops.
+    /// Clock that interrupts a kernel that exceeds its time limit.
     _clock: Clock,
 }
 
 impl Arguments {
+    /// Loads the component and, with `--inputs`, opens it as a layer.
+    ///
+    /// # Errors
+    /// Returns a failure if the component cannot be read or violates the contract, or if it refuses the
+    /// inputs or attributes.
     pub(super) fn open(&self) -> Result<Opened, Failure> {
         let component = component(&self.file)?;
-        refuse(&self.file, &component)?;
+        check_contract(&self.file, &component)?;
         let runtime = Runtime::new(Settings::default())?;
         let clock = Clock::start(&runtime)?;
         let name = self.file.file_stem().map_or_else(|| "kernel".into(), |name| name.to_string_lossy());
@@ -57,7 +62,8 @@ impl Arguments {
     }
 }
 
-/// Returns the bytes of a file. If no file has the name, it is that of a built-in kernel.
+/// Returns the bytes of a component file, or of the built-in kernel of this name if no such file
+/// exists.
 fn component(file: &Path) -> Result<Vec<u8>, Failure> {
     let mut known = eciton_train::kernels::builtin().iter();
     match known.find(|known| file == Path::new(known.name)) {
@@ -74,19 +80,19 @@ impl FromStr for Extents {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let one = |part: &str| part.parse().map_err(|_| "write extents as 16, or as 4x8".to_owned());
+        let one = |part: &str| part.parse().map_err(|_| "expected extents such as 16 or 4x8".to_owned());
         text.split('x').map(one).collect::<Result<_, _>>().map(Self)
     }
 }
 
-/// Parses an attribute. Its type is that of the default value; without a default, the text decides
-/// the type.
+/// Parses `NAME=VALUE`, the argument of `--set`. The value has the type of the attribute's default;
+/// without a default, the type is inferred from the text.
 fn attribute(text: &str, specs: &[AttributeSpec]) -> Result<Attribute, Failure> {
     let usage = |what: &str| Failure::Usage(format!("--set {text}: {what}"));
     let (name, typed) = text
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
-        .ok_or_else(|| usage("write NAME=VALUE, for instance out-features=16"))?;
+        .ok_or_else(|| usage("expected NAME=VALUE, for instance out-features=16"))?;
     let integer = || typed.parse().map(Value::Integer).ok();
     let number = || typed.parse().map(Value::Number).ok();
     let flag = || typed.parse().map(Value::Flag).ok();
@@ -96,10 +102,10 @@ fn attribute(text: &str, specs: &[AttributeSpec]) -> Result<Attribute, Failure> 
         Some(Value::Integer(_)) => (integer(), "a whole number"),
         Some(Value::Number(_)) => (number(), "a number"),
         Some(Value::Flag(_)) => (flag(), "true or false"),
-        Some(Value::Text(_)) => (words(), "words"),
+        Some(Value::Text(_)) => (words(), "text"),
         None => (flag().or_else(integer).or_else(number).or_else(words), "a value"),
     };
-    let value = value.ok_or_else(|| usage(&format!("`{name}` takes {wanted}")))?;
+    let value = value.ok_or_else(|| usage(&format!("expected {wanted} for `{name}`")))?;
     Ok(Attribute::new(name, value))
 }
 

@@ -1,4 +1,4 @@
-//! `eciton kernel new`: creates a kernel to start from, and a model that trains with it.
+//! `eciton kernel new`: creates a kernel from a template, and a model file that uses it.
 
 use std::path::PathBuf;
 
@@ -7,21 +7,21 @@ use eciton_author::starter::{self, Starter};
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// `eciton kernel new`
+/// Arguments of `eciton kernel new`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The kernel's name: lower-case letters, digits, - and _
+    /// Name of the kernel: lower-case letters, digits, - and _
     name: String,
-    /// The folder to make it in
+    /// Parent folder of the new kernel
     #[arg(long, value_name = "DIR", default_value = ".")]
     r#in: PathBuf,
-    /// Make a kernel of a forward pass alone, whose gradients are derived: the shortest way to a layer
+    /// Create a kernel with only a forward pass; gradients are derived automatically
     #[arg(long, conflicts_with_all = ["edge", "c"])]
     derived: bool,
-    /// Make an edge kernel: a row of each vertex from its edges and the rows at their other ends
+    /// Create an edge kernel, which computes a row per vertex from its edges and neighbours
     #[arg(long)]
     edge: bool,
-    /// Make it in C, from the layer y = x w + b
+    /// Create a kernel in C: the layer y = x w + b
     #[arg(long, conflicts_with = "edge")]
     c: bool,
 }
@@ -44,27 +44,27 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let shown = made.strip_prefix(".").unwrap_or(&made).display();
     let component = format!("{shown}/{name}.wasm");
     let what = match starter {
-        _ if arguments.c => "a kernel in C, the layer y = x w + b",
-        Starter::Rows => "a kernel that can take the place of `linear`",
-        Starter::Derived => "a kernel of a forward pass, a gated unit; its gradients are derived",
-        Starter::Edges => "an edge kernel, a gated sum over neighbours",
+        _ if arguments.c => "kernel in C, the layer y = x w + b",
+        Starter::Rows => "kernel that can replace `linear`",
+        Starter::Derived => "kernel with a forward pass (a gated unit) and derived gradients",
+        Starter::Edges => "edge kernel, a gated sum over neighbours",
     };
-    output.line(format_args!("{shown}: {what}; next:"));
+    output.line(format_args!("created {shown}: {what}. Next steps:"));
     let mut next: Vec<Step> = Vec::new();
     if !arguments.c {
-        next.push((format!("(cd {shown} && cargo test)"), "its gradients against differences, natively"));
+        next.push((format!("(cd {shown} && cargo test)"), "Check the gradients against finite differences, natively"));
     }
-    next.push((format!("eciton kernel build {shown}"), "compiles the component"));
+    next.push((format!("eciton kernel build {shown}"), "Compile the component"));
     let inputs = match starter {
         Starter::Rows | Starter::Derived => "--inputs 16 --set out-features=8",
         Starter::Edges => "--inputs 16,16",
     };
     let check = format!("eciton kernel check {component} {inputs}");
-    next.push((check, "compares it with the contract, its gradients with differences"));
-    next.push((format!("eciton train --model {shown}/model.toml"), "trains with it, as a layer"));
+    next.push((check, "Check the component against the contract, and its gradients numerically"));
+    next.push((format!("eciton train --model {shown}/model.toml"), "Train a model that uses the kernel as a layer"));
     if starter == Starter::Rows && !arguments.c {
         let train = format!("eciton train --kernel linear={component}");
-        next.push((train, "trains with it, in the place of `linear`"));
+        next.push((train, "Train a model with the kernel in place of `linear`"));
     }
     for (command, why) in next {
         output.line(format_args!("  # {why}\n  {command}"));

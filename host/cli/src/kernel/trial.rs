@@ -1,4 +1,4 @@
-//! `eciton kernel check` and `eciton kernel bench`: a component on random rows.
+//! `eciton kernel check` and `eciton kernel bench`: execute a component on random rows.
 
 use std::time::Duration;
 
@@ -12,31 +12,31 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::{bytes, counted, grouped, limit, seconds};
 
-/// `eciton kernel check`
+/// Arguments of `eciton kernel check`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArguments {
     #[command(flatten)]
     layer: layer::Arguments,
-    /// Random seed
+    /// Random seed of the rows
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// `eciton kernel bench`
+/// Arguments of `eciton kernel bench`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArguments {
     #[command(flatten)]
     layer: layer::Arguments,
-    /// Rows of a call; of an edge kernel, vertices
+    /// Number of rows per call; for an edge kernel, number of vertices
     #[arg(long, default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     rows: u32,
-    /// Edges of a vertex, on average
+    /// Average number of edges per vertex, for an edge kernel
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     degree: u32,
-    /// Duration of the measurement
+    /// Duration of the measurement, in seconds, up to 600
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
     time: f64,
-    /// Random seed
+    /// Random seed of the rows
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Print one JSON object
@@ -44,25 +44,25 @@ pub(crate) struct BenchArguments {
     json: bool,
 }
 
-/// Rows of each trial of a check, and edges per vertex.
+/// Number of rows, and of edges per vertex, of each trial of a check.
 const SHAPES: [(u32, u32); 4] = [(1, 1), (2, 1), (37, 3), (300, 9)];
-/// Rows and edges per vertex of the trial that is compared with the limits. An interval or a
-/// function has this number of rows.
+/// Number of rows, and of edges per vertex, of the trial that is compared with the limits. An interval
+/// (a run of vertices that is scheduled as one unit) typically has this number of rows.
 const LARGE: (u32, u32) = (16_384, 4);
 /// Time budget for the repeated calls of the trial that is compared with the limits.
 const LARGE_TIME: Duration = Duration::from_secs(20);
 
-/// Compares a component with the contract. With given inputs, it also compares computed with
-/// expected values.
+/// Checks a component against the contract. With `--inputs`, it also compares computed with expected
+/// values, gradients with finite differences, and resource use with the limits.
 pub(super) fn check(arguments: &CheckArguments, output: &mut Output) -> Result<(), Failure> {
     let opened = arguments.layer.open()?;
     let file = arguments.layer.file.display();
     let (size, digest) = (bytes(opened.component.len() as u64), component_digest(&opened.component));
     let contract = version(&opened.component);
-    output.line(format_args!("{file}: a kernel of contract {contract}, {size}, {digest}"));
+    output.line(format_args!("{file}: implements kernel contract {contract}, {size}, {digest}"));
     let Some(layer) = &opened.layer else {
         output.line(format_args!(
-            "what it computes is checked where --inputs says what a row of each input has"
+            "to check the computed values, add --inputs with the extents of a row, for instance --inputs 64"
         ));
         return Ok(());
     };
@@ -84,10 +84,10 @@ pub(super) fn check(arguments: &CheckArguments, output: &mut Output) -> Result<(
         let verdict = if judged.holds { "ok" } else { "BROKEN" };
         let figure = match judged.of {
             Found::Gradient | Found::Weights => {
-                format!("{:.1e} apart, {}", judged.figure, counted((*rows).into(), "row"))
+                format!("difference {:.1e}, {}", judged.figure, counted((*rows).into(), "row"))
             }
             _ if judged.holds => String::new(),
-            _ => format!("{:.1} % of its values, {}", judged.figure * 100.0, counted((*rows).into(), "row")),
+            _ => format!("{:.1} % of the values, {}", judged.figure * 100.0, counted((*rows).into(), "row")),
         };
         output.line(format_args!("  {verdict:<7} {:<46} {:<28} {figure}", judged.of.name(), judged.place));
         if !judged.holds {
@@ -98,7 +98,7 @@ pub(super) fn check(arguments: &CheckArguments, output: &mut Output) -> Result<(
     let usage = Trial::new(layer, rows, degree, arguments.seed).usage(LARGE_TIME)?;
     let place = format!("limits, {}, {}", counted(rows.into(), "row"), counted(usage.rounds as u64, "time"));
     let (verdict, figure) = match &usage.broken {
-        None => ("ok", of_limits(&usage.used, opened.kernel.limits())),
+        None => ("ok", limits_text(&usage.used, opened.kernel.limits())),
         Some(what) => ("BROKEN", what.clone()),
     };
     output.line(format_args!("  {verdict:<7} {place:<46} {figure}"));
@@ -112,8 +112,8 @@ pub(super) fn check(arguments: &CheckArguments, output: &mut Output) -> Result<(
     Err(Failure::Failed(format!("{file} (seed {seed}):\n  {}", broken.join("\n  "))))
 }
 
-/// Returns the use of each limit as text.
-fn of_limits(used: &Used, limits: &Limits) -> String {
+/// Formats the use of each resource and its limit.
+fn limits_text(used: &Used, limits: &Limits) -> String {
     let peak = &used.peak;
     format!(
         "guest memory {} of {}, scratch {} of {}, {} of {} handles, {} of {} copied at once, {} of {} s",
@@ -130,6 +130,7 @@ fn of_limits(used: &Used, limits: &Limits) -> String {
     )
 }
 
+/// Result of `kernel bench`, as `--json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -141,17 +142,19 @@ struct Line<'a> {
     functions: Vec<Function>,
 }
 
+/// Times of a function of the component.
 #[derive(Serialize)]
 struct Function {
     name: &'static str,
     calls: usize,
-    /// Seconds of a call on all rows: median, and the percentiles 10 and 90.
+    /// Seconds per call on all rows: median, 10th and 90th percentile.
     seconds: [f64; 3],
-    /// Median seconds of a call on one row.
+    /// Median seconds per call on one row.
     call_seconds: f64,
     copied_bytes: u64,
 }
 
+/// Returns median, 10th and 90th percentile in seconds.
 fn quantiles(timed: &Timed) -> [f64; 3] {
     [0.5, 0.1, 0.9].map(|share| timed.quantile(share))
 }
@@ -162,9 +165,9 @@ pub(super) fn bench(arguments: &BenchArguments, output: &mut Output) -> Result<(
     let usage = |what: &str| Failure::Usage(what.to_owned());
     let layer = opened.layer.as_ref();
     let layer =
-        layer.ok_or_else(|| usage("--inputs says what a row of each input has, for instance --inputs 64"))?;
+        layer.ok_or_else(|| usage("--inputs is required: the extents of a row of each input, for instance --inputs 64"))?;
     if !(arguments.time > 0.0 && arguments.time <= 600.0) {
-        return Err(usage("--time is more than 0 and at most 600 seconds"));
+        return Err(usage("--time: expected a number of seconds above 0, at most 600"));
     }
     let budget = Duration::from_secs_f64(arguments.time);
     let trial = Trial::new(layer, arguments.rows, arguments.degree, arguments.seed);
@@ -199,13 +202,13 @@ pub(super) fn bench(arguments: &BenchArguments, output: &mut Output) -> Result<(
     output.line(format_args!("{file}: {}{edges}, one thread", counted(line.rows as u64, "row")));
     output.line(format_args!(
         "  {:<18} {:>10} {:>23} {:>12} {:>12} {:>12}",
-        "function", "median", "10 % to 90 %", "one row", "copied", "each second"
+        "function", "median", "10 % to 90 %", "one row", "copied", "throughput"
     ));
     for f in &line.functions {
         let [median, low, high] = f.seconds;
         let (work, what) = if line.edges > 0 { (line.edges, "edges") } else { (line.rows, "rows") };
         output.line(format_args!(
-            "  {:<18} {:>10} {:>23} {:>12} {:>12} {:>8.1} M {what}",
+            "  {:<18} {:>10} {:>23} {:>12} {:>12} {:>8.1} M {what}/s",
             f.name,
             seconds(median),
             format!("{} to {}", seconds(low), seconds(high)),
@@ -215,6 +218,6 @@ pub(super) fn bench(arguments: &BenchArguments, output: &mut Output) -> Result<(
         ));
     }
     let (fresh, memory) = (seconds(line.instance_seconds), bytes(line.guest_memory_bytes as u64));
-    output.line(format_args!("  a fresh instance {fresh}; guest memory {memory}"));
+    output.line(format_args!("  new instance {fresh}; guest memory {memory}"));
     Ok(())
 }

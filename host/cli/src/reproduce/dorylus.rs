@@ -1,4 +1,4 @@
-//! Tables of Dorylus.
+//! Tables of Dorylus (Thorpe et al. 2021), which trains graph networks on functions.
 
 use eciton_exec::Prices;
 use eciton_simulate::Kind;
@@ -10,9 +10,10 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Maximum number of reasons that are printed per error.
+/// Maximum number of possible causes that are printed per large error.
 const REASONS: usize = 2;
 
+/// Published and simulated tables, as `--json` prints them.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -22,6 +23,7 @@ struct Line<'a> {
     found: &'a Dorylus,
 }
 
+/// Simulates the tables and prints them.
 pub(super) fn run(prices: &Prices, json: bool, output: &mut Output) -> Result<(), Failure> {
     let found = reproduce(prices).map_err(|e| match e {
         eciton_simulate::Error::Plan(_) => Failure::usage(&e),
@@ -43,11 +45,12 @@ pub(super) fn run(prices: &Prices, json: bool, output: &mut Output) -> Result<()
     Ok(())
 }
 
+/// Prints the parameters that are fitted to a published row.
 fn fitted(found: &Fitted, output: &mut Output) {
-    let core = |seconds: f64| format!("{:.2} G/s a core", 1e-9 / seconds);
+    let core = |seconds: f64| format!("{:.2} G/s per core", 1e-9 / seconds);
     output.line(format_args!(
-        "fitted    on GCN reddit-small, in {} steps: products {}, gathers {}, functions {:.2} G/s a vCPU, \
-         a GPU {:.1} cores, {:.1} epochs",
+        "fitted    on GCN reddit-small, in {} steps: products {}, gathers {}, functions {:.2} G/s per vCPU, \
+         a GPU equals {:.1} cores, {:.1} epochs",
         found.steps,
         core(found.core_seconds_per_flop),
         core(found.core_seconds_per_edge_value),
@@ -57,7 +60,7 @@ fn fitted(found: &Fitted, output: &mut Output) {
     ));
 }
 
-/// Returns the name of a row, such as `gat amazon`.
+/// Returns the model and graph of a row, such as `gat amazon`.
 fn name(row: &Row) -> String {
     let kind = match row.published.kind {
         Kind::Gcn => "gcn",
@@ -66,11 +69,12 @@ fn name(row: &Row) -> String {
     format!("{kind} {}", row.published.graph)
 }
 
-/// Prints times and V of functions against CPUs only and GPUs only, published and simulated.
+/// Prints the epoch times, and the value V = 1 / (time x cost) of functions relative to CPUs only and to
+/// GPUs only, published and simulated.
 fn values(rows: &[Row], output: &mut Output) {
     output.line(format_args!(
         "{:<18} {:>23} {:>31} {:>31}",
-        "V = 1 / (T x C)", "seconds of an epoch", "V functions / CPUs only", "V functions / GPUs only"
+        "V = 1 / (T x C)", "seconds per epoch", "V functions / CPUs only", "V functions / GPUs only"
     ));
     output.line(format_args!(
         "{:<18} {:>9} {:>6} {:>6} {:>13} {:>9} {:>7} {:>13} {:>9} {:>7}",
@@ -93,9 +97,9 @@ fn values(rows: &[Row], output: &mut Output) {
     }
 }
 
-/// Prints the changes that would each explain a large error alone.
+/// Prints the parameter changes each of which alone would explain a large error.
 fn reasons(rows: &[Row], output: &mut Output) {
-    output.line("what, varied for a row alone, would bring the published ratio (the least changes)");
+    output.line("smallest changes of one parameter that would give the published ratio of a row");
     for row in rows {
         for (compared, other) in [(&row.against_cpu, "CPUs"), (&row.against_gpu, "GPUs")] {
             if !compared.is_large() {
@@ -103,7 +107,7 @@ fn reasons(rows: &[Row], output: &mut Output) {
             }
             let words: Vec<String> = compared.reasons.iter().take(REASONS).map(ToString::to_string).collect();
             let words =
-                if words.is_empty() { "nothing that was varied".to_owned() } else { words.join("; or ") };
+                if words.is_empty() { "no varied parameter".to_owned() } else { words.join("; or ") };
             output.line(format_args!("{:<18} against {other}: {words}", name(row)));
         }
     }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::Output;
 
+/// Table of a system, as `--json` prints it.
 #[derive(Serialize)]
 struct Table<'a> {
     event: &'static str,
@@ -14,6 +15,7 @@ struct Table<'a> {
     lines: &'a [Line],
 }
 
+/// Prints the lines of a table: published value, simulated value and explanation.
 fn print(
     system: &'static str,
     lines: Result<Vec<Line>, eciton_simulate::Error>,
@@ -27,7 +29,7 @@ fn print(
     }
     for Line { what, published, ours, why } in &lines {
         output.line(what);
-        output.line(format_args!("    published {published}, ours {ours}"));
+        output.line(format_args!("    published {published}, simulated {ours}"));
         output.line(format_args!("    {why}"));
     }
     Ok(())
@@ -38,12 +40,12 @@ pub(super) fn two(_: &Prices, json: bool, output: &mut Output) -> Result<(), Fai
     print("pipedream-2bw", two_buffers(), json, output)
 }
 
-/// Prints the table of GraphPipe: branches side by side against chains.
+/// Prints the table of GraphPipe, which runs branches of a model in parallel stages.
 pub(super) fn graph(_: &Prices, json: bool, output: &mut Output) -> Result<(), Failure> {
     print("graphpipe", branches(), json, output)
 }
 
-/// Prints the table of Bamboo: spot instances.
+/// Prints the table of Bamboo, which trains on preemptible instances.
 pub(super) fn spot(_: &Prices, json: bool, output: &mut Output) -> Result<(), Failure> {
     print("bamboo", preempted(HOURS), json, output)
 }

@@ -1,4 +1,5 @@
-//! Figure of DPFP: VGG-16 on four workers, by strips of rows and fused blocks.
+//! Figure of DPFP (Li et al. 2022): inference of VGG-16 on four workers, each with a strip of image rows
+//! and fused blocks of layers.
 
 use eciton_exec::Prices;
 use eciton_program::receptive::{self, Workers};
@@ -8,16 +9,18 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 const SOURCE: &str = "Li, Iosifidis and Zhang 2022 (ICC)";
-/// Maximum share of one worker's time that four workers save, as published.
+/// Published maximum reduction of the inference time by four workers, as a share of one worker's time.
 const PUBLISHED: f64 = 0.73;
+/// Number of workers.
 const WORKERS: usize = 4;
-/// Operations per second of a worker.
+/// Compute rates of a worker, in floating-point operations per second.
 const FLOPS_PER_S: [f64; 4] = [5e10, 1e11, 2e11, 1e12];
-/// Gigabits per second of a worker's link.
+/// Bandwidths of a worker's link, in gigabits per second.
 const GIGABITS_PER_S: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
-/// Latency of an exchange, seconds.
+/// Latency of a halo exchange, in seconds.
 const LATENCY_S: f64 = 1e-4;
 
+/// Times of one combination of compute rate and bandwidth.
 #[derive(Serialize)]
 struct Row {
     flops_per_s: f64,
@@ -32,6 +35,7 @@ struct Row {
     layers_halo_bytes: u64,
 }
 
+/// Table, as `--json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -42,6 +46,7 @@ struct Line<'a> {
     rows: &'a [Row],
 }
 
+/// Computes the times of one combination.
 fn row(flops_per_s: f64, gigabits_per_s: f64) -> Row {
     let vgg = receptive::vgg16();
     let workers =
@@ -62,6 +67,7 @@ fn row(flops_per_s: f64, gigabits_per_s: f64) -> Row {
     }
 }
 
+/// Prints the times of all combinations.
 pub(super) fn run(_: &Prices, json: bool, output: &mut Output) -> Result<(), Failure> {
     let links = |flops: f64| GIGABITS_PER_S.map(|gigabits| row(flops, gigabits));
     let rows: Vec<Row> = FLOPS_PER_S.into_iter().flat_map(links).collect();
@@ -71,9 +77,9 @@ pub(super) fn run(_: &Prices, json: bool, output: &mut Output) -> Result<(), Fai
         output.json(&Line { event, system, published: PUBLISHED, workers: WORKERS, latency_ms, rows: &rows });
         return Ok(());
     }
-    output.line(format_args!("system    dpfp: {SOURCE}; saves up to {:.0} % there", 100.0 * PUBLISHED));
+    output.line(format_args!("system    dpfp: {SOURCE}; published saving up to {:.0} %", 100.0 * PUBLISHED));
     output.line(format_args!(
-        "model     VGG-16's 13 convolutions and 5 poolings, {WORKERS} workers, {latency_ms} ms an exchange"
+        "model     VGG-16 (13 convolutions, 5 poolings), {WORKERS} workers, {latency_ms} ms per exchange"
     ));
     output.line("");
     output.line(format_args!(

@@ -1,5 +1,5 @@
-//! `eciton data generate lines`: images of proposed lines. The task is to find those of closed
-//! outlines.
+//! `eciton data generate lines`: generates images of proposed lines. The task is to find the lines that
+//! belong to closed outlines.
 
 use std::path::{Path, PathBuf};
 
@@ -14,25 +14,25 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::text::{grouped, percent};
 
-/// `eciton data generate lines`
+/// Arguments of `eciton data generate lines`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder to write, which must not exist
+    /// Folder to write, which must not exist
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Images of 40 proposed lines: 60 % train, 20 % validate, 20 % test
+    /// Number of images with 40 proposed lines each: 60 % training, 20 % validation, 20 % test
     #[arg(long, value_name = "N", default_value = "400", value_parser = count)]
     images: u64,
-    /// Standard deviation of the pixels' noise; lines have contrasts of 0.5 to 1
+    /// Standard deviation of the pixel noise; lines have a contrast of 0.5 to 1
     #[arg(long, value_name = "X", default_value_t = Lines::default().noise, allow_negative_numbers = true)]
     noise: f64,
-    /// No edges between proposals: the same rows without a graph
+    /// Write no edges between proposed lines, only tabular data
     #[arg(long)]
     no_edges: bool,
-    /// All random numbers come from it
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// The data set's name [default: OUT's last part]
+    /// Name of the data set [default: last component of OUT]
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     name: Option<String>,
     /// Print one JSON object
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// JSON object of the command.
+/// Description of the generated data set, which `--json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -52,7 +52,7 @@ struct Line<'a> {
     features: u32,
     edges: u64,
     classes: u32,
-    /// Share of rows that are sides of outlines.
+    /// Share of proposed lines that are sides of closed outlines.
     sides: f64,
     seed: u64,
 }
@@ -91,12 +91,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     row(
         "rows",
         format!(
-            "{} proposed lines, {} % sides of outlines",
+            "{} proposed lines, {} % of them sides of closed outlines",
             grouped(line.rows.into()),
             percent(Some(line.sides))
         ),
     );
-    row("edges", format!("{} directed, none between two images", grouped(line.edges)));
-    row("features", format!("{} of a crop of 8 x 32 pixels, 4 coordinates", line.features - 4));
+    row("edges", format!("{} directed, all within images", grouped(line.edges)));
+    row("features", format!("{} pixels of a crop of 8 x 32, and 4 coordinates", line.features - 4));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `eciton data generate graphs`: many small graphs, each with a class.
+//! `eciton data generate graphs`: generates many small graphs, each with a class.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -15,33 +15,35 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::text::{counted, grouped, percent, seconds};
 
-/// `eciton data generate graphs`
+/// Arguments of `eciton data generate graphs`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder to write, which must not exist
+    /// Folder to write, which must not exist
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Graphs
+    /// Number of graphs
     #[arg(long, value_name = "N", default_value = "600", value_parser = count)]
     graphs: u64,
-    /// The fewest and the most vertices of a graph, or one number for all; each has two links
+    /// Minimum and maximum number of vertices per graph, or one number; each vertex draws two links
     #[arg(long, value_name = "LEAST,MOST", default_value = "20,40", value_parser = span)]
     vertices: [u64; 2],
-    /// All random numbers come from it
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 
-    /// Classes, 2 to 4: random graphs, preferential attachment, small worlds, rings of cliques
+    /// Number of classes, 2 to 4: random graphs, preferential attachment, small worlds, rings of
+    /// cliques
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Task")]
     classes: u32,
-    /// Least and largest share of a graph's links that are replaced by random ones: higher is harder
+    /// Minimum and maximum share of links per graph that are replaced by random ones; a higher share
+    /// makes the task harder
     #[arg(long, value_name = "LEAST,MOST", default_value = "0.2,0.6", value_parser = list::<2>,
         allow_hyphen_values = true, help_heading = "Task")]
     rewire: [f64; 2],
-    /// Kinds of vertices, one column each; 0 for none, the feature of all vertices is 1 then
+    /// Number of vertex kinds, one feature column each; with 0, all vertices have the feature 1
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Task")]
     features: u32,
-    /// Share of vertices that are made to be of their class's own kind; the others are of any
+    /// Share of vertices whose kind is that of the graph's class; the others have a random kind
     #[arg(
         long,
         value_name = "SHARE",
@@ -50,7 +52,7 @@ pub(crate) struct Arguments {
         help_heading = "Task"
     )]
     p_own: f64,
-    /// Share of labels that are drawn at random
+    /// Share of labels that are replaced by random ones
     #[arg(
         long,
         value_name = "SHARE",
@@ -59,19 +61,19 @@ pub(crate) struct Arguments {
         help_heading = "Task"
     )]
     flip: f64,
-    /// Shares of graphs that train and validate; the rest tests
+    /// Shares of training and validation graphs; the remaining graphs are test graphs
     #[arg(long, value_name = "TRAIN,VAL", default_value = "0.6,0.2", value_parser = list::<2>,
         allow_hyphen_values = true, help_heading = "Task")]
     split: [f64; 2],
-    /// Graphs of each class that train and validate, in place of --split
+    /// Numbers of training and validation graphs per class, instead of --split
     #[arg(long, value_name = "TRAIN,VAL", value_parser = list::<2>, conflicts_with = "split",
         help_heading = "Task")]
     per_class: Option<[f64; 2]>,
 
-    /// The data set's name [default: OUT's last part]
+    /// Name of the data set [default: last component of OUT]
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     name: Option<String>,
-    /// Threads; changes no result [default: all]
+    /// Number of threads; does not change the result [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024),
         help_heading = "Output")]
     threads: Option<u16>,
@@ -95,9 +97,9 @@ struct Line<'a> {
     train: usize,
     validation: usize,
     test: usize,
-    /// Accuracy that a classifier with knowledge of every class can reach.
+    /// Upper bound on the accuracy, reached by a classifier that knows the planted classes.
     accuracy_ceiling: f64,
-    /// Accuracy of the best classifier that reads no link.
+    /// Accuracy of the best classifier that reads only vertex features.
     accuracy_features: f64,
     seed: u64,
     threads: usize,
@@ -146,17 +148,18 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
+/// Prints the description as rows of text.
 fn print(line: &Line<'_>, output: &mut Output) {
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<11} {text}"));
     row("written", format!("{} ({}, {})", line.out.display(), line.model, line.layout));
     row("graphs", grouped(line.graphs.into()));
     row("vertices", grouped(line.vertices.into()));
-    row("edges", format!("{} directed, none between two graphs", grouped(line.edges)));
+    row("edges", format!("{} directed, all within graphs", grouped(line.edges)));
     row("features", grouped(line.features.into()));
     row("classes", grouped(line.classes.into()));
     let [train, validation, test] = [line.train, line.validation, line.test].map(|size| grouped(size as u64));
     row("split", format!("{train} train, {validation} validation, {test} test"));
     let [own, most] = [line.accuracy_features, line.accuracy_ceiling].map(|share| percent(Some(share)));
-    row("accuracy", format!("{own} % from the features of a graph's vertices alone, at most {most} %"));
+    row("accuracy", format!("{own} % from vertex features only, upper bound {most} %"));
     row("time", format!("{} ({})", seconds(line.seconds), counted(line.threads as u64, "thread")));
 }

@@ -1,4 +1,4 @@
-//! `eciton data generate programs`: programs, each labelled with the number that it ends with.
+//! `eciton data generate programs`: generates programs, each labelled with its result.
 
 use std::path::{Path, PathBuf};
 
@@ -14,31 +14,32 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::text::grouped;
 
-/// `eciton data generate programs`
+/// Arguments of `eciton data generate programs`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder to write, which must not exist: `train` and, of each length of --test, `length-N`
+    /// Folder to write, which must not exist. It gets the stores train and length-N for each length of
+    /// --test
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Lines of the longest program that trains: of 9 in 10, the others have fewer
+    /// Number of lines of 9 in 10 training programs; the others are shorter
     #[arg(long, value_name = "N", default_value_t = 6)]
     lines: u32,
-    /// Programs of up to so many lines: 90 % train, 5 % validate, 5 % test
+    /// Number of programs of up to --lines lines: 90 % training, 5 % validation, 5 % test
     #[arg(long, value_name = "N", default_value = "20000", value_parser = count)]
     programs: u64,
-    /// Lengths of further sets, all of whose programs test
+    /// Numbers of lines of further data sets, which have only test programs
     #[arg(long, value_name = "N,N,...", default_value = "8,12,20", value_delimiter = ',')]
     test: Vec<u32>,
-    /// Programs of each of these lengths
+    /// Number of programs per length of --test
     #[arg(long, value_name = "N", default_value = "2000", value_parser = count)]
     each: u64,
-    /// Modulus of v0: the number of classes
+    /// Modulus of the result v0, which is the number of classes
     #[arg(long, value_name = "N", default_value_t = 10)]
     modulus: u32,
-    /// Hide one statement of each program (`_ = 0`): the result is to be guessed
+    /// Hide one statement of each program (`_ = 0`), so that the result must be guessed
     #[arg(long)]
     partial: bool,
-    /// All random numbers come from it
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Print one JSON object
@@ -60,7 +61,7 @@ struct Line<'a> {
     seed: u64,
 }
 
-/// Data set that was written.
+/// Written data set.
 #[derive(Serialize)]
 struct Set {
     name: String,
@@ -68,7 +69,7 @@ struct Set {
     features: u32,
 }
 
-/// Generates and writes all sets.
+/// Generates and writes all data sets.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let out = &arguments.out;
     let made = Programs {
@@ -101,12 +102,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             output.json(&Line { event, out, model, layout, sets, nodes, entries, classes, seed });
         }
         false => {
-            output.line(format_args!("written     {} (programs, a store each)", out.display()));
+            output.line(format_args!("written     {} (programs, one store per data set)", out.display()));
             for set in &sets {
                 let programs = grouped(set.programs.into());
                 output.line(format_args!("{:<11} {programs} programs", set.name));
             }
-            output.line(format_args!("nodes       {nodes}, of 8 values each"));
+            output.line(format_args!("nodes       {nodes}, with 8 values each"));
             output.line(format_args!("entries     {entries}"));
             output.line(format_args!("classes     {classes}"));
         }
@@ -114,6 +115,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
+/// Writes all data sets to the folder `out`, and returns their descriptions.
 fn write(made: &Programs, train: &Dataset, out: &Path) -> Result<Vec<Set>, Failure> {
     let mut sets = Vec::new();
     let mut put = |data: &Dataset| -> Result<(), Failure> {

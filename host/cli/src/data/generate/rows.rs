@@ -1,4 +1,4 @@
-//! `eciton data generate linear` and `towers`: rows without a graph.
+//! `eciton data generate linear` and `towers`: generate tabular data.
 
 use std::path::{Path, PathBuf};
 
@@ -12,32 +12,32 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::grouped;
 
-/// `eciton data generate linear`
+/// Arguments of `eciton data generate linear`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LinearArguments {
-    /// Columns
+    /// Number of features
     #[arg(long, value_name = "N", default_value_t = 64)]
     features: u32,
-    /// Classes
+    /// Number of classes
     #[arg(long, value_name = "N", default_value_t = 10)]
     classes: u32,
     #[command(flatten)]
     common: Common,
 }
 
-/// `eciton data generate towers`
+/// Arguments of `eciton data generate towers`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TowerArguments {
-    /// Users
+    /// Number of users
     #[arg(long, value_name = "N", default_value = "1000", value_parser = count)]
     users: u64,
-    /// Items
+    /// Number of items
     #[arg(long, value_name = "N", default_value = "500", value_parser = count)]
     items: u64,
-    /// Numbers that are known of a row beside user and item
+    /// Number of numeric columns in addition to user and item
     #[arg(long, value_name = "N", default_value_t = 8)]
     numbers: u32,
-    /// The standard deviation of what the class depends on and no column tells
+    /// Standard deviation of the hidden noise that the class depends on
     #[arg(long, value_name = "NOISE", default_value_t = 0.2, allow_negative_numbers = true)]
     noise: f64,
     #[command(flatten)]
@@ -47,16 +47,16 @@ pub(crate) struct TowerArguments {
 /// Arguments of both commands.
 #[derive(Debug, clap::Args)]
 struct Common {
-    /// The folder to write, which must not exist
+    /// Folder to write, which must not exist
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Rows: 60 % train, 20 % validate, 20 % test
+    /// Number of rows: 60 % training, 20 % validation, 20 % test
     #[arg(long, value_name = "N", default_value = "10000", value_parser = count)]
     rows: u64,
-    /// All random numbers come from it
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// The data set's name [default: OUT's last part]
+    /// Name of the data set [default: last component of OUT]
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     name: Option<String>,
     /// Print one JSON object
@@ -77,14 +77,14 @@ struct Line<'a> {
     seed: u64,
 }
 
-/// Generates rows whose class is linear in their features.
+/// Generates tabular data whose class is a linear function of the features.
 pub(super) fn linear(arguments: &LinearArguments, output: &mut Output) -> Result<(), Failure> {
     let Common { rows, seed, .. } = arguments.common;
     let made = LinearRows { rows, features: arguments.features, classes: arguments.classes, seed };
     run("linear", &arguments.common, output, |name| made.dataset(name))
 }
 
-/// Generates rows of a user, an item and numbers.
+/// Generates tabular data of users, items and numbers.
 pub(super) fn towers(arguments: &TowerArguments, output: &mut Output) -> Result<(), Failure> {
     let &TowerArguments { users, items, numbers, noise, .. } = arguments;
     let Common { rows, seed, .. } = arguments.common;
@@ -92,6 +92,7 @@ pub(super) fn towers(arguments: &TowerArguments, output: &mut Output) -> Result<
     run("towers", &arguments.common, output, |name| made.dataset(name))
 }
 
+/// Generates a data set with `made`, writes it, and prints a description.
 fn run(
     model: &'static str,
     common: &Common,
