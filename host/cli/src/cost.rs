@@ -1,4 +1,4 @@
-//! `eciton cost`: seconds and dollars of a job on functions and elsewhere, before it runs.
+//! `eciton cost`: estimates the time and cost of a job on functions and on machines before it runs.
 
 pub(crate) mod compare;
 
@@ -16,16 +16,16 @@ use crate::output::{Output, tell};
 use crate::text::{bytes, counted, seconds};
 use crate::{predict, recipe, sweep, train};
 
-/// `eciton cost`
+/// Arguments of `eciton cost`.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true, after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     job: Option<Job>,
-    /// Print predicted against counted lines of a sweep's folder or run folder that functions made
+    /// Compare predicted with recorded quantities of a sweep folder or run folder by functions
     #[arg(long, value_name = "DIR")]
     compare: Option<PathBuf>,
-    /// Measure processor time with two short trainings in this process, before the prediction
+    /// Measure the processor time with two short trainings first
     #[arg(long, requires = "compare")]
     pilot: bool,
     /// Print one JSON object
@@ -34,25 +34,33 @@ pub(crate) struct Arguments {
 }
 
 const AFTER_HELP: &str = "\
-Each subcommand takes what the command of its name takes, and runs nothing. With --pilot it trains two short pieces of
-the recipe, or of the cheapest and of the dearest choice of a sweep, and measures their processor time.
+Each subcommand accepts the arguments of the command of the same name, and runs
+nothing. With --pilot, it measures the processor time of two short trainings of
+the recipe, or of the cheapest and the most expensive choice of a sweep.
 
-The columns are seconds, dollars, V = 1 / (seconds x dollars) relative to the first row, and T*: functions that answer
-before T* beat every EC2 fleet on demand, of any size, in seconds and dollars. An asterisk marks the best of a column.
-Prices and times are those of infra/cloud.toml, or of the file that ECITON_CLOUD names.
-docs/explanation/when-functions-pay.md has the derivation.";
+Columns of the table:
+  seconds  Time of the job.
+  dollars  Cost of the job.
+  V        Value 1 / (seconds x dollars), relative to the first row.
+  T*       Break-even time: functions that finish before T* are faster and
+           cheaper than any on-demand EC2 fleet.
+An asterisk marks the best value of a column.
 
-/// The job whose cost is asked for.
+Prices and times come from infra/cloud.toml, or from the file that ECITON_CLOUD
+names. docs/explanation/when-functions-pay.md derives V and T*.";
+
+/// Job whose cost is estimated. The comment of a variant is its help text.
 #[derive(Debug, clap::Subcommand)]
 enum Job {
-    /// A training, as one task of a function
+    /// Estimate a training that runs as one task on a function
     Train(Box<Train>),
-    /// A sweep, one task of a function for each trial
+    /// Estimate a sweep with one function task per trial
     Sweep(Box<Sweep>),
-    /// A prediction, as one task of a function
+    /// Estimate a prediction that runs as one task on a function
     Predict(Box<Predict>),
 }
 
+/// Arguments of `eciton cost train`.
 #[derive(Debug, clap::Args)]
 struct Train {
     #[command(flatten)]
@@ -61,6 +69,7 @@ struct Train {
     study: Study,
 }
 
+/// Arguments of `eciton cost sweep`.
 #[derive(Debug, clap::Args)]
 struct Sweep {
     #[command(flatten)]
@@ -69,6 +78,7 @@ struct Sweep {
     study: Study,
 }
 
+/// Arguments of `eciton cost predict`.
 #[derive(Debug, clap::Args)]
 struct Predict {
     #[command(flatten)]
@@ -77,26 +87,26 @@ struct Predict {
     study: Study,
 }
 
-/// Flags of every prediction of cost.
+/// Flags of all cost estimates.
 #[derive(Debug, Clone, Copy, clap::Args)]
 struct Study {
-    /// Measure processor time with short trainings in this process; without it, speeds are assumed
+    /// Measure the processor time with short trainings first [default: assume typical speeds]
     #[arg(long, help_heading = "Cost")]
     pilot: bool,
-    /// Price of this machine for an hour, in US dollars [default: 0]
+    /// Price of this machine, in US dollars per hour [default: 0]
     #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = hour, help_heading = "Cost")]
     host_hour_usd: Option<f64>,
 }
 
-/// Parses a price of an hour.
+/// Parses an hourly price in US dollars.
 fn hour(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(usd) if usd >= 0.0 && usd.is_finite() => Ok(usd),
-        _ => Err("a number of dollars, 0 or more, for instance 0.20".to_owned()),
+        _ => Err("expected a number of US dollars, 0 or more, for instance 0.20".to_owned()),
     }
 }
 
-/// Prices and times that a prediction uses.
+/// Prices, and times of functions, on which an estimate is based.
 pub(crate) struct Book {
     pub(crate) cloud: Cloud,
     pub(crate) prices: Prices,
@@ -104,6 +114,7 @@ pub(crate) struct Book {
 }
 
 impl Book {
+    /// Reads the cloud file and selects the preset of the settings.
     pub(crate) fn open(place: &Config) -> Result<Self, Failure> {
         let cloud = eciton_exec::cloud()?;
         let prices = eciton_exec::prices()?;
@@ -111,7 +122,7 @@ impl Book {
         Ok(Self { cloud, prices, preset })
     }
 
-    /// Returns a warning for each date that is too old.
+    /// Returns a warning for each date of the cloud file that is older than [`MAX_AGE_DAYS`] or malformed.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let today = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 86_400;
         let dates = [("the cloud file", &self.cloud.date), ("the prices", &self.prices.date)];
@@ -120,11 +131,11 @@ impl Book {
             match age {
                 Some(age) if age <= MAX_AGE_DAYS => None,
                 Some(age) => Some(format!(
-                    "{name}: the date {date} is {age} days ago, more than {MAX_AGE_DAYS}; prices may have changed. \
-                     Check infra/cloud.toml, and name a corrected copy in ECITON_CLOUD"
+                    "{name} of {date} may be outdated ({age} days old, limit {MAX_AGE_DAYS}); check infra/cloud.toml, and set \
+                     ECITON_CLOUD to the path of a corrected copy"
                 )),
                 None => Some(format!(
-                    "{name}: {date:?} is no date; write YEAR-MONTH or YEAR-MONTH-DAY, for instance 2026-11"
+                    "{name}: invalid date {date:?}; expected YEAR-MONTH or YEAR-MONTH-DAY, for instance 2026-11"
                 )),
             }
         });
@@ -132,11 +143,11 @@ impl Book {
     }
 }
 
-/// Returns the functions that the settings ask for.
+/// Returns the processor, memory and number of functions of the settings.
 fn functions(place: &Config) -> Functions {
     let is_emulated = place.executor.kind.is_emulated();
     let processor = place.emulator.architecture.unwrap_or(match is_emulated {
-        // The stand-in for AWS runs programs of this machine.
+        // The emulator runs function binaries on this machine.
         true if cfg!(target_arch = "aarch64") => Processor::Arm64,
         _ => Architecture::X86_64.into(),
     });
@@ -152,6 +163,7 @@ fn functions(place: &Config) -> Functions {
     Functions { processor, memory_mb, count }
 }
 
+/// Estimate, as `--json` prints it.
 #[derive(Serialize)]
 struct Report<'a> {
     event: &'static str,
@@ -167,13 +179,13 @@ struct Report<'a> {
     sentence: &'a str,
 }
 
-/// Predicts the cost of a job, or compares a prediction with what was counted.
+/// Estimates the cost of a job, or compares an estimate with recorded quantities (`--compare`).
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     match (&arguments.job, &arguments.compare) {
         (None, Some(folder)) => compare::run(folder, arguments.pilot, arguments.json, output),
         (None, None) => {
-            let known = "train, sweep or predict, or --compare DIR";
-            Err(Failure::Usage(format!("no job is named; write {known} after `eciton cost`")))
+            let known = "`eciton cost train`, `sweep` or `predict`, or --compare DIR";
+            Err(Failure::Usage(format!("no job given; use {known}")))
         }
         (Some(Job::Train(train)), _) => {
             let config = eciton_train::defaults::settle(&recipe::configure(&train.job.request()?)?)?;
@@ -205,7 +217,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
 }
 
-/// Makes the table and prints it.
+/// Computes the table of an estimate, and prints it.
 fn report(
     forecast: &Forecast,
     (place, study): (&Config, Study),
@@ -248,7 +260,7 @@ fn report(
     let limit_ms = f64::from(book.preset.time_limit_s) * 1e3;
     if table.usage.billed_ms as f64 > limit_ms * table.usage.invocations as f64 {
         output.line(format_args!(
-            "note: an invocation takes longer than the {} s that functions have",
+            "note: an invocation takes longer than the time limit of functions, {} s",
             book.preset.time_limit_s
         ));
     }
@@ -258,6 +270,7 @@ fn report(
     Ok(())
 }
 
+/// Prints the amount of work and the requests of functions.
 fn print_work(forecast: &Forecast, table: &Table, output: &mut Output) {
     let (work, used) = (&forecast.work, &table.usage);
     output.line(format_args!(
@@ -269,7 +282,7 @@ fn print_work(forecast: &Forecast, table: &Table, output: &mut Output) {
     ));
     for pilot in &forecast.pilots {
         output.line(format_args!(
-            "pilot       trial {}: {} and {} epochs; {} besides epochs, {} an epoch, {} more in a new process",
+            "pilot       trial {}: {} and {} epochs; {} of setup, {} per epoch, {} extra in a new process",
             pilot.trial,
             pilot.epochs[0],
             pilot.epochs[1],
@@ -291,6 +304,7 @@ fn print_work(forecast: &Forecast, table: &Table, output: &mut Output) {
     ));
 }
 
+/// Prints the cost of a row by service.
 fn print_lines(row: &Row, output: &mut Output) {
     output.line("");
     output.line(format_args!("{}", row.name));
@@ -305,6 +319,7 @@ fn print_lines(row: &Row, output: &mut Output) {
     output.line(format_args!("  {:<27} {:>41}  ${:.8}", "total", "", row.usd));
 }
 
+/// Prints the table of functions, EC2 fleets and this machine.
 fn print_rows(rows: &[Row], output: &mut Output) {
     let widest = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     let reference = rows.first().and_then(|row| row.value);
@@ -341,12 +356,12 @@ fn print_rows(rows: &[Row], output: &mut Output) {
     }
 }
 
-/// Returns the verdict as a sentence.
+/// Returns the verdict as one line of text.
 fn sentence(table: &Table) -> String {
     let verdict = match table.verdict {
-        Verdict::FasterAndCheaper => "functions are faster, and cheaper than any EC2 fleet that is as fast",
-        Verdict::Faster => "functions are faster, not cheaper: an EC2 fleet that is as fast costs less",
-        Verdict::Neither => "neither: the EC2 fleet of the best value answers before the functions",
+        Verdict::FasterAndCheaper => "functions are faster, and cheaper than any equally fast EC2 fleet",
+        Verdict::Faster => "functions are faster, but an equally fast EC2 fleet is cheaper",
+        Verdict::Neither => "functions are neither faster nor cheaper than the EC2 fleet of the best value",
     };
     let beaten = match &table.beaten_by[..] {
         [] => String::new(),

@@ -356,7 +356,11 @@ fn print(dataset: &Dataset, statistics: &Statistics, output: &mut Output) {
     }
     row(
         "features",
-        format!("{}, {} % non-zero, {storage}", count(statistics.features), percent(Some(statistics.density))),
+        format!(
+            "{}, {} % non-zero, {storage}",
+            count(statistics.features),
+            percent(Some(statistics.density))
+        ),
     );
     if !dataset.names.features.is_empty() {
         let names = &dataset.names.features;

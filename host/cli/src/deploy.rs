@@ -155,7 +155,11 @@ impl Arguments {
             std::io::Read::read_to_end(&mut std::io::Read::take(file, limit), &mut component)
                 .map_err(refuse)?;
             if component.len() as u64 == limit {
-                let text = format!("{}: not a kernel, because it is larger than {} bytes", path.display(), limit - 1);
+                let text = format!(
+                    "{}: not a kernel, because it is larger than {} bytes",
+                    path.display(),
+                    limit - 1
+                );
                 return Err(Failure::Failed(text));
             }
             eciton_author::Pins::check(path, &component)?;
@@ -258,10 +262,7 @@ fn dry_run(
         }));
         return Ok(());
     }
-    output.line(format_args!(
-        "Steps to deploy stack `{}` (* sends requests to AWS):",
-        arguments.stack
-    ));
+    output.line(format_args!("Steps to deploy stack `{}` (* sends requests to AWS):", arguments.stack));
     for (at, step) in (1..).zip(&steps) {
         let Step { does, command, aws } = step;
         output.line(format_args!("{} {at:>2}. {does}", if *aws { '*' } else { ' ' }));
@@ -338,7 +339,11 @@ fn describe(facts: &Facts, money: &Money, output: &mut Output) {
             "of {}, {}: {}",
             prices.date,
             prices.region,
-            if std::env::var_os("ECITON_CLOUD").is_some() { "the file of ECITON_CLOUD" } else { "infra/cloud.toml" }
+            if std::env::var_os("ECITON_CLOUD").is_some() {
+                "the file of ECITON_CLOUD"
+            } else {
+                "infra/cloud.toml"
+            }
         ),
     );
 }

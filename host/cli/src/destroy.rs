@@ -35,7 +35,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let target = Target::find(&arguments.stack, arguments.region.clone(), arguments.profile.clone())?;
     if !arguments.yes && !agreed(&target)? {
-        return Err(Failure::Failed(format!("cancelled: the answer was not `{}`, so nothing was removed", target.stack)));
+        return Err(Failure::Failed(format!(
+            "cancelled: the answer was not `{}`, so nothing was removed",
+            target.stack
+        )));
     }
     let done = destroy(&target, &mut show)?;
     if arguments.json {

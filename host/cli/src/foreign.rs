@@ -6,10 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// Flags of other programs, each with its equivalent in Eciton or an explanation. `_` in a flag is
 /// read as `-`.
 const FLAGS: [(&str, &str); 21] = [
-    (
-        "--device",
-        "Eciton trains on CPU threads (--threads) or on other executors (--executor)",
-    ),
+    ("--device", "Eciton trains on CPU threads (--threads) or on other executors (--executor)"),
     (
         "--gpu",
         "Eciton does not use GPUs; it trains on CPU threads (--threads) or on other executors (--executor)",
@@ -35,10 +32,7 @@ const FLAGS: [(&str, &str); 21] = [
     ("--loss", "--set model.loss=absolute-error"),
     ("--batch-size", "--batch 1024"),
     ("--num-workers", "--threads 2"),
-    (
-        "--quiet",
-        "redirect standard output (eciton train > FILE), or use --json for machine-readable output",
-    ),
+    ("--quiet", "redirect standard output (eciton train > FILE), or use --json for machine-readable output"),
 ];
 
 /// Returns the error message for a flag of another program.

@@ -76,9 +76,7 @@ pub(crate) fn watch_proof(stop: Arc<Stop>) -> Result<(), Failure> {
             stop.ask(Ask::Leave);
             Some("stopping; removing the stack takes one or two minutes")
         }
-        1 => Some(
-            "still removing the stack; a third signal quits and leaves the stack in the account",
-        ),
+        1 => Some("still removing the stack; a third signal quits and leaves the stack in the account"),
         _ => None,
     })
 }

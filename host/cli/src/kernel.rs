@@ -131,9 +131,9 @@ fn watch(line: &str) {
 /// Builds a kernel of the user, and prints path, size and digest of the component.
 fn build(arguments: &BuildArguments, output: &mut Output) -> Result<(), Failure> {
     let folder = arguments.path.as_deref().unwrap_or(Path::new("."));
-    let whole = std::path::absolute(folder)
-        .and_then(|path| path.canonicalize())
-        .map_err(|error| Failure::Failed(format!("{}: {error}; expected the folder of a kernel", folder.display())))?;
+    let whole = std::path::absolute(folder).and_then(|path| path.canonicalize()).map_err(|error| {
+        Failure::Failed(format!("{}: {error}; expected the folder of a kernel", folder.display()))
+    })?;
     let name = whole.file_name().map_or_else(|| "kernel".into(), |name| name.to_string_lossy());
     let out = arguments.out.as_deref().unwrap_or(folder);
     std::fs::create_dir_all(out)

@@ -1,4 +1,4 @@
-//! `eciton predict`: scores of every vertex, or of pairs of vertices, from a run folder.
+//! `eciton predict`: predicts scores of vertices, or of vertex pairs, with the model of a run folder.
 
 mod pairs;
 mod row;
@@ -21,70 +21,73 @@ use self::row::Row;
 use crate::evaluate::{AsTask, OtherData};
 use crate::failure::Failure;
 use crate::output::{Output, tell};
-use crate::sweep::told_spent;
+use crate::sweep::spent_text;
 use crate::text::{counted, grouped};
 
-/// `eciton predict`
+/// Arguments of `eciton predict`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The run folder
+    /// Run folder
     pub(crate) run: PathBuf,
     #[command(flatten)]
     pub(crate) data: OtherData,
-    /// Write to this file instead of standard output
+    /// File to write to, .npz or .csv [default: standard output]
     #[arg(long, value_name = "FILE.npz|FILE.csv")]
     out: Option<PathBuf>,
-    /// Also write the rows before the last layer (to an .npz)
+    /// Also write the last hidden layer (requires an .npz file)
     #[arg(long, requires = "out")]
     pub(crate) embeddings: bool,
-    /// Score the pairs of vertices in this file, source,target a line, by a run of link prediction
+    /// Score the vertex pairs of this file (one source,target per line) with a link prediction run
     #[arg(long, value_name = "FILE.csv", conflicts_with_all = ["embeddings", "as_task"])]
     pairs: Option<PathBuf>,
-    /// Cut each image into N strips of rows that threads work on side by side (docs/explanation/image-strips.md); the scores are the same
+    /// Divide each image into N strips of rows that threads compute in parallel, with identical scores
+    /// (docs/explanation/image-strips.md)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64),
         conflicts_with_all = ["pairs", "as_task"])]
     split: Option<u32>,
-    /// N workers share the tasks, intervals or strips of images: processes of this machine (docs/how-to/train-on-workers.md)
+    /// Distribute the work to N worker processes on this machine (docs/how-to/train-on-workers.md)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024),
         conflicts_with_all = ["pairs", "as_task"])]
     workers: Option<u32>,
-    /// Address for workers that others start, in place of processes of this machine; with --tokens
+    /// Address at which to wait for workers on other machines, instead of starting processes; with
+    /// --tokens
     #[arg(long, value_name = "HOST:PORT", requires_all = ["workers", "tokens"])]
     listen: Option<String>,
-    /// Folder for the tokens of these workers
+    /// Folder to write the tokens of these workers to
     #[arg(long, value_name = "DIR", requires = "listen")]
     tokens: Option<String>,
     #[command(flatten)]
     pub(crate) task: AsTask,
-    /// Print one JSON object a vertex or pair; with --out one object in all
+    /// Print one JSON object per vertex or pair; with --out, a single object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// File format that the extension of a file's name asks for.
+/// Format of the output file, by the extension of its name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     Npz,
     Csv,
 }
 
+/// Prediction for one vertex, row or graph, as `--json` prints it.
 #[derive(Serialize)]
 struct VertexLine<'a> {
     event: &'static str,
     id: &'a str,
-    /// Predicted class (its name, if it has one), predicted labels, or predicted numbers.
+    /// Predicted class, labels or numbers. Classes and labels are names if the data set has names.
     #[serde(skip_serializing_if = "Value::is_null")]
     predicted: Value,
-    /// Known label: a class, flags or numbers.
+    /// Known label of the data set: a class, binary labels or numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<Value>,
-    /// Part of the split: `train`, `val`, `test`, or empty.
+    /// Part of the split: `train`, `val`, `test`, or empty for a row in no part.
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<&'static str>,
     /// Probability of each class or label, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     probabilities: Option<Value>,
-    /// Scores of all tasks but link prediction.
+    /// Scores, for all tasks except link prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
     scores: Option<&'a [f32]>,
     /// Embedding of a vertex, for link prediction.
@@ -92,16 +95,17 @@ struct VertexLine<'a> {
     embedding: Option<&'a [f32]>,
 }
 
+/// Written file, as `--json` prints it with `--out`.
 #[derive(Serialize)]
 struct FileLine<'a> {
     event: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     vertices: Option<usize>,
-    /// Number of graphs of a data set with many graphs. It replaces `vertices`.
+    /// Number of graphs, instead of `vertices`, if the data set has many graphs.
     #[serde(skip_serializing_if = "Option::is_none")]
     graphs: Option<usize>,
     task: &'static str,
-    /// Number of classes, labels or numbers.
+    /// Number of classes, labels or target values.
     #[serde(skip_serializing_if = "Option::is_none")]
     classes: Option<usize>,
     /// Number of columns of an embedding, for link prediction.
@@ -110,18 +114,18 @@ struct FileLine<'a> {
     path: &'a str,
 }
 
-/// Predicts, and prints or writes the predictions.
+/// Computes predictions, and prints them or writes them to the file of `--out`.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let format = arguments.out.as_deref().map(format).transpose()?;
     if arguments.embeddings && format == Some(Format::Csv) {
-        return Err(Failure::Usage("--embeddings needs an .npz file: name one with --out".to_owned()));
+        return Err(Failure::Usage("--embeddings requires an .npz file; name one with --out".to_owned()));
     }
     if let Some(file) = &arguments.pairs {
         return pairs::run(arguments, file, format, output);
     }
     if arguments.embeddings && predicts_links(arguments)? {
         return Err(Failure::Usage(format!(
-            "--embeddings: the run {} predicts links, and its embeddings are written in any case; leave it out",
+            "--embeddings: the run {} predicts links, so its embeddings are always written; omit the flag",
             arguments.run.display()
         )));
     }
@@ -145,7 +149,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             let (vertices, columns) = (grouped(vertices as u64), found.task.columns());
             let (what, link) = if links { ("embeddings", "in") } else { ("scores", "for") };
             let of = if found.graphs { "graphs" } else { "vertices" };
-            output.line(format_args!("{shown}: {what} of {vertices} {of} {link} {width} {columns}"));
+            output.line(format_args!("wrote {what} of {vertices} {of} {link} {width} {columns} to {shown}"));
         }
         return Ok(());
     }
@@ -167,14 +171,14 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Returns the run's predictions for all vertices.
+/// Computes the predictions for all vertices, on this machine, on workers or on a function.
 fn predicted(arguments: &Arguments) -> Result<Predictions, Failure> {
     let data = arguments.data.chosen();
     if let Some(place) = arguments.task.place()? {
         let wanted = (data.as_ref(), arguments.embeddings);
         let run = std::path::absolute(&arguments.run).unwrap_or_else(|_| arguments.run.clone());
         let (found, spent) = predict_on_function(&run, wanted, (&place, None))?;
-        tell(told_spent(&spent));
+        tell(spent_text(&spent));
         return Ok(found);
     }
     let workers = arguments.workers.map(|count| Workers {
@@ -187,59 +191,67 @@ fn predicted(arguments: &Arguments) -> Result<Predictions, Failure> {
     let options = Options { embeddings, strips, workers, ..Options::default() };
     let found = eciton_train::predict(&arguments.run, data.as_ref(), &options)?;
     if let Some(split) = &found.split {
-        tell(told_split(split));
+        tell(split_text(split));
     }
     if let Some(workers) = &found.workers {
-        tell(told_workers(workers));
+        tell(workers_text(workers));
     }
     Ok(found)
 }
 
-/// Returns text on the strips of images and on the fused blocks of layers.
-fn told_split(split: &Split) -> String {
+/// Returns text on the strips of images, on the fused blocks of layers, and on the halos (the rows
+/// that a strip needs from its neighbours).
+fn split_text(split: &Split) -> String {
     let block = |layers: &std::ops::Range<usize>| match layers.len() {
         1 => layers.start.to_string(),
         _ => format!("{} to {}", layers.start, layers.end - 1),
     };
     let blocks: Vec<String> = split.blocks.iter().map(block).collect();
     format!(
-        "{} of an image; blocks of layers {}; {} bytes of halos an image",
+        "{} per image; blocks of layers {}; {} bytes of halos per image",
         counted(split.strips.into(), "strip"),
         blocks.join(", "),
         grouped(split.halo_bytes)
     )
 }
 
-/// Returns text on the work of each worker.
-fn told_workers(used: &WorkersUsed) -> String {
-    let place = |place: &Traffic| {
+/// Returns text on the tasks and traffic of each worker.
+fn workers_text(used: &WorkersUsed) -> String {
+    let one = |traffic: &Traffic| {
         let (tasks, sent, received) =
-            (counted(place.tasks, "task"), grouped(place.bytes_out), grouped(place.bytes_in));
-        format!("place {}: {tasks}, {sent} bytes sent, {received} received", place.place)
+            (counted(traffic.tasks, "task"), grouped(traffic.bytes_out), grouped(traffic.bytes_in));
+        format!("worker {}: {tasks}, {sent} bytes sent, {received} bytes received", traffic.place)
     };
-    let places: Vec<String> = used.places.iter().map(place).collect();
-    format!("workers: {}", places.join("; "))
+    used.places.iter().map(one).collect::<Vec<String>>().join("; ")
 }
 
+/// Returns true if the run was trained for link prediction.
 fn predicts_links(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(Run::open(&arguments.run)?.config.predicts_links())
 }
 
+/// Returns the format of the output file.
+///
+/// # Errors
+/// Returns [`Failure::Usage`] if the extension is neither `.npz` nor `.csv`.
 fn format(path: &Path) -> Result<Format, Failure> {
     let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
     match extension.as_deref() {
         Some("npz") => Ok(Format::Npz),
         Some("csv") => Ok(Format::Csv),
-        _ => Err(Failure::Usage(format!("--out {}: the name must end in .npz or .csv", path.display()))),
+        _ => Err(Failure::Usage(format!(
+            "--out {}: expected a file name that ends in .npz or .csv",
+            path.display()
+        ))),
     }
 }
 
-/// Returns an id as a CSV field.
+/// Returns a vertex id as a CSV field. Text ids are quoted if necessary.
 fn field(ids: &VertexIds, id: &str) -> String {
     if matches!(ids, VertexIds::Words(_)) { row::quoted(id) } else { id.to_owned() }
 }
 
-/// Writes predictions with the arrays of a run folder's `predictions.npz`.
+/// Writes predictions as an `.npz` file with the same arrays as `predictions.npz` of a run folder.
 fn write_npz(path: &Path, found: &Predictions) -> Result<(), Failure> {
     let (vertices, _) = found.scores.dim();
     let values = |matrix: &Array2<f32>| matrix.iter().copied().collect::<Vec<f32>>();
@@ -259,6 +271,7 @@ fn write_npz(path: &Path, found: &Predictions) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Writes predictions as a `.csv` file.
 fn write_csv(path: &Path, found: &Predictions) -> Result<(), Failure> {
     write_file(path, |writer| {
         let mut row = Row::new(found);
@@ -271,7 +284,7 @@ fn write_csv(path: &Path, found: &Predictions) -> Result<(), Failure> {
     })
 }
 
-/// Writes a file completely or not at all.
+/// Writes a file atomically: a temporary file is renamed to `path`. Missing parent folders are created.
 fn write_file(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<NamedTempFile>) -> io::Result<()>,

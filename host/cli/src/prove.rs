@@ -1,5 +1,4 @@
-//! `eciton prove`: workloads on a stack that exists for their time, and predicted against billed
-//! lines.
+//! `eciton prove`: runs workloads on a temporary stack, and compares the predicted with the billed cost.
 
 mod invoice;
 mod measured;
@@ -28,73 +27,72 @@ use plan::{Planned, Workload, dollars};
 use proof::{CloudFile, Proof, VERSION};
 use stack::Temporary;
 
-/// Time limit of the functions, seconds.
+/// Time limit of a function call, in seconds.
 const TIMEOUT_S: u32 = 120;
 
-/// `eciton prove ...`
+/// Subcommands of `eciton prove`. The comment of a variant is its help text.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// At AWS: Lambda and S3
+    /// Run the proof on AWS (Lambda and S3)
     #[command(after_help = AFTER_HELP)]
     Aws(Aws),
 }
 
-/// `eciton prove aws`
+/// Arguments of `eciton prove aws`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Aws {
-    /// Maximum cost of all runs of the proof together, in US dollars; a prediction above it ends
-    /// the proof before anything is deployed
+    /// Maximum total cost of the proof, in US dollars. If the prediction exceeds it, nothing is
+    /// deployed
     #[arg(long, value_name = "USD", value_parser = sweep::usd, required_unless_present = "cur")]
     max_usd: Option<f64>,
-    /// Memory sizes of the functions in MB, at most three of 512, 1024, 1769, 3008, 3538, 7076,
-    /// 10240; AWS limits new accounts to 3,008 MB
+    /// Memory sizes of the functions in MB, up to three of 512, 1024, 1769, 3008, 3538, 7076,
+    /// 10240. New AWS accounts are limited to 3,008 MB
     #[arg(long, value_name = "MB", value_delimiter = ',', default_value = "512,1769,3008")]
     memory_mb: Vec<u32>,
-    /// The stack, which must not exist yet
+    /// Name of the temporary stack, which must not exist
     #[arg(long, value_name = "NAME", default_value = "eciton-proof")]
     stack: String,
-    /// The region [default: AWS_REGION, or the profile's]
+    /// AWS region [default: AWS_REGION, else the region of the profile]
     #[arg(long)]
     region: Option<String>,
-    /// A named set of credentials of ~/.aws [default: AWS_PROFILE]
+    /// Profile in ~/.aws with the credentials [default: AWS_PROFILE]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
-    /// The functions' processors: x86_64 or arm64
+    /// Processor architecture of the functions: x86_64 or arm64
     #[arg(long, default_value = "x86_64", value_name = "ARCH")]
     arch: Architecture,
-    /// Number of functions at work at once; auto: one for each training, up to the account's limit
+    /// Maximum number of concurrent functions; auto: one per training, up to the account limit
     #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = functions)]
     functions: FunctionCount,
-    /// Recipe of all trainings: DATASET/MODEL of `eciton recipes`, or a recipe's file
+    /// Recipe of all trainings: DATASET/MODEL (see `eciton recipes`), or a recipe file
     #[arg(long, value_name = "RECIPE", default_value = "pubmed/gcn")]
     recipe: String,
-    /// Data set in place of the recipe's
+    /// Data set that replaces that of the recipe
     #[arg(long, value_name = "PATH")]
     data: Option<String>,
     /// Set a key of the recipe
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     set: Vec<String>,
-    /// Run W2 with 8 trainings in place of 200
+    /// Run workload W2 with 8 trainings instead of 200
     #[arg(long)]
     quick: bool,
-    /// Place of this machine, for the price of its bytes: home, region, zone (the functions')
-    /// [default: as this machine's metadata says]
+    /// Location of this machine, for transfer prices: home (outside AWS), region or zone of the
+    /// functions [default: detected from the machine's metadata]
     #[arg(long, value_name = "PLACE", value_parser = deploy::place)]
     host: Option<HostPlace>,
-    /// Folder of the proof, which must not exist yet [default: proofs/aws-DATE-TIME]
+    /// Folder to write the proof to, which must not exist [default: proofs/aws-DATE-TIME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print what would be created and spent, and stop: nothing is asked of AWS
+    /// Print the resources and the predicted cost, and exit without requests to AWS
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask before the stack is deployed
+    /// Do not ask for confirmation before the stack is deployed
     #[arg(long)]
     yes: bool,
-    /// Join a Cost and Usage Report (CSV, plain or packed with gzip, with resource IDs) to an
-    /// earlier proof
+    /// Add a Cost and Usage Report (CSV, optionally gzip, with resource IDs) to an earlier proof
     #[arg(long, value_name = "FILE", requires = "of", conflicts_with_all = ["max_usd", "dry_run", "yes", "out", "quick"])]
     cur: Option<PathBuf>,
-    /// The earlier proof's proof.json, for --cur
+    /// File proof.json of the earlier proof, for --cur
     #[arg(long, value_name = "PROOF.json", requires = "cur")]
     of: Option<PathBuf>,
     /// Print the proof as one JSON object
@@ -103,48 +101,52 @@ pub(crate) struct Aws {
 }
 
 const AFTER_HELP: &str = "\
-Deploys a stack, runs W1 (one training) and W2 (a sweep of 200 trainings) on functions of each memory size, removes the
-stack, and writes DIR/proof.json and DIR/proof.md: one row for each line of the invoice, predicted and billed, and the
-assumptions of infra/cloud.toml next to measurements. The stack is removed after an error and after Ctrl-C as well.
+The command deploys a stack and runs two workloads on functions of each memory
+size: W1 (one training) and W2 (a sweep of 200 trainings). It then removes the
+stack, also after an error or Ctrl-C.
 
-The billed side has the service's REPORT lines and Eciton's counts. A Cost and Usage Report arrives up to a day later:
+DIR/proof.json and DIR/proof.md compare each line of the invoice, predicted and
+billed, and the assumptions of infra/cloud.toml with measurements. Billed values
+are those of the service's REPORT lines and Eciton's counts. To add the Cost and
+Usage Report, which arrives up to one day later:
   eciton prove aws --cur report.csv.gz --of DIR/proof.json";
 
-/// Parses a number of functions.
+/// Parses the value of `--functions`.
 fn functions(text: &str) -> Result<FunctionCount, String> {
     match (text, text.parse::<u32>()) {
         ("auto", _) => Ok(FunctionCount::Auto),
         (_, Ok(count)) if count > 0 => Ok(FunctionCount::Fixed(count)),
-        _ => Err("expected auto, or a number above 0".to_owned()),
+        _ => Err("expected auto or a whole number above 0".to_owned()),
     }
 }
 
-/// Makes a proof, or joins a report to one.
+/// Runs a proof, or adds a Cost and Usage Report to an earlier one.
 pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
     let Command::Aws(arguments) = command;
     match (&arguments.cur, &arguments.of) {
-        (Some(report), Some(of)) => join(report, of, arguments.json, output),
+        (Some(report), Some(file)) => join(report, file, arguments.json, output),
         _ => prove(arguments, output),
     }
 }
 
-/// Joins a report to an earlier proof, and writes both files of the proof anew.
-fn join(report: &Path, of: &Path, json: bool, output: &mut Output) -> Result<(), Failure> {
-    let mut proof = Proof::load(of)?;
+/// Adds a Cost and Usage Report to an earlier proof, and rewrites both files of the proof.
+fn join(report: &Path, file: &Path, json: bool, output: &mut Output) -> Result<(), Failure> {
+    let mut proof = Proof::load(file)?;
     proof.invoice = Some(invoice::join(&proof, report)?);
-    proof.save(of)?;
-    print(&proof, of, json, output);
+    proof.save(file)?;
+    print(&proof, file, json, output);
     Ok(())
 }
 
 impl Aws {
+    /// Returns the settings of the stack.
     fn choices(&self, region: Option<&str>) -> Choices {
         Choices {
             stack: self.stack.clone(),
             region: region.or(self.region.as_deref()).map(str::to_owned),
             profile: self.profile.clone(),
             architecture: self.arch,
-            // A deployment has a function for tasks. Nobody calls it.
+            // A deployment requires a function for tasks. The proof does not call it.
             memory_mb: vec![512],
             timeout_s: TIMEOUT_S,
             reserve: Reserve::Nothing,
@@ -161,7 +163,7 @@ impl Aws {
         }
     }
 
-    /// Returns the settings of the functions, without a memory size.
+    /// Returns the executor settings of all runs, without a memory size.
     fn place(&self) -> Config {
         let mut place = Config::default();
         place.run_on_lambda();
@@ -173,7 +175,7 @@ impl Aws {
         place
     }
 
-    /// Returns the memory sizes, the smallest first.
+    /// Returns the distinct memory sizes in MB, sorted in ascending order.
     fn sizes(&self) -> Result<Vec<u32>, Failure> {
         let mut sizes = self.memory_mb.clone();
         sizes.sort_unstable();
@@ -188,7 +190,7 @@ impl Aws {
     }
 }
 
-/// A proof before anything is deployed.
+/// Proof with its predictions, before the stack is deployed.
 struct Prepared<'a> {
     arguments: &'a Aws,
     out: PathBuf,
@@ -196,16 +198,17 @@ struct Prepared<'a> {
     host: Host,
     book: Book,
     workloads: [Workload; 2],
-    /// Workloads on functions of each size, in the order of the runs.
+    /// Predicted runs, one per workload and memory size, in execution order.
     planned: Vec<Planned>,
-    /// Sum of the predictions, USD.
+    /// Sum of the predicted costs, in US dollars.
     predicted_usd: f64,
     max_usd: f64,
 }
 
+/// Predicts the cost of the proof, asks for confirmation, and runs the proof.
 fn prove(arguments: &Aws, output: &mut Output) -> Result<(), Failure> {
     let Some(max_usd) = arguments.max_usd else {
-        return Err(Failure::Usage("--max-usd is needed: the maximum cost of the proof".to_owned()));
+        return Err(Failure::Usage("--max-usd is required: the maximum cost of the proof".to_owned()));
     };
     let sizes = arguments.sizes()?;
     let choices = arguments.choices(None);
@@ -215,7 +218,7 @@ fn prove(arguments: &Aws, output: &mut Output) -> Result<(), Failure> {
         None => Path::new("proofs").join(format!("aws-{}", stamp(now()))),
     };
     if out.symlink_metadata().is_ok() {
-        let text = format!("{}: exists already; name a new folder with --out", out.display());
+        let text = format!("{} already exists; choose a new folder with --out", out.display());
         return Err(Failure::Failed(text));
     }
     let missing = eciton_deploy::missing(&choices);
@@ -236,7 +239,10 @@ fn prove(arguments: &Aws, output: &mut Output) -> Result<(), Failure> {
     for size in &sizes {
         let mut before = None;
         for (number, workload) in workloads.iter().enumerate() {
-            tell(format_args!("predicting {} with {size} MB by a pilot on this machine", workload.name));
+            tell(format_args!(
+                "predicting {} with {size} MB from a pilot training on this machine",
+                workload.name
+            ));
             let own = Planned::new((number, workload), arguments.place(), (*size, before))?;
             before = Some(own.forecast.work.clone());
             planned.push(own);
@@ -247,18 +253,21 @@ fn prove(arguments: &Aws, output: &mut Output) -> Result<(), Failure> {
     let prepared =
         Prepared { arguments, out, region, host, book, workloads, planned, predicted_usd, max_usd };
     for text in prepared.describe(&choices) {
-        // With --json standard output has the proof alone.
+        // With --json, standard output contains only the proof.
         if arguments.json { tell(text) } else { output.line(text) }
     }
     prepared.book.warnings().iter().for_each(|warning| tell(format_args!("warning: {warning}")));
     prepared.afford(&sizes)?;
     if arguments.dry_run {
-        missing.iter().for_each(|missing| output.line(format_args!("missing here: {missing}")));
+        missing.iter().for_each(|missing| output.line(format_args!("missing on this machine: {missing}")));
         return Ok(());
     }
     output.flush();
     if !arguments.yes && !agreed(&arguments.stack)? {
-        return Err(Failure::Failed(format!("nothing was deployed: `{}` was not typed", arguments.stack)));
+        return Err(Failure::Failed(format!(
+            "cancelled: the answer was not `{}`, so nothing was deployed",
+            arguments.stack
+        )));
     }
     std::fs::create_dir_all(&prepared.out).map_err(|error| {
         Failure::Failed(format!("{}: cannot be created: {error}", prepared.out.display()))
@@ -267,18 +276,21 @@ fn prove(arguments: &Aws, output: &mut Output) -> Result<(), Failure> {
     prepared.execute(output)
 }
 
-/// Returns the region. A stack of the name must not exist: the proof would remove it.
+/// Returns the region of the proof.
+///
+/// # Errors
+/// Returns [`Failure::Failed`] if a stack of this name exists, because the proof removes its stack.
 fn locate(arguments: &Aws, target: &Target) -> Result<String, Failure> {
     let taken = |region: &str, how: &str| {
         Failure::Failed(format!(
-            "stack `{0}` exists already ({how}), and a proof removes its stack at the end: choose another --stack, or \
-             remove that one with `eciton destroy --stack {0} --region {region}`",
+            "stack `{0}` already exists ({how}), but a proof removes its stack; choose another --stack, or remove this \
+             one with `eciton destroy --stack {0} --region {region}`",
             target.stack
         ))
     };
     if let Some(file) = &target.file {
         let region = target.region.as_deref().unwrap_or("REGION");
-        return Err(taken(region, &format!("its deployment is {}", file.display())));
+        return Err(taken(region, &format!("deployment file {}", file.display())));
     }
     if arguments.dry_run {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -286,21 +298,22 @@ fn locate(arguments: &Aws, target: &Target) -> Result<String, Failure> {
         let region = region.or_else(|| variable("AWS_DEFAULT_REGION"));
         return Ok(region.unwrap_or_else(|| eciton_recipe::cloud::DEFAULT_REGION.to_owned()));
     }
-    tell("asking AWS for the region, and whether the stack exists");
+    tell("checking the region and the stack name at AWS");
     let Located { region, is_taken } = eciton_deploy::locate(target)?;
-    if is_taken { Err(taken(&region, "CloudFormation has it")) } else { Ok(region) }
+    if is_taken { Err(taken(&region, "reported by CloudFormation")) } else { Ok(region) }
 }
 
-/// Returns whether the user types the stack's name.
+/// Asks the user to type the stack's name. Returns true if the answer is this name.
 fn agreed(stack: &str) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(format!(
-            "standard input is no terminal, so the question whether to deploy stack `{stack}` cannot be asked; give \
-             --yes to deploy it without a question"
+            "cannot ask for confirmation to deploy stack `{stack}`, because standard input is no terminal; add --yes to \
+             deploy it without confirmation"
         )));
     }
-    let question =
-        format!("This deploys stack `{stack}`, spends money and removes the stack. Type {stack} to go on: ");
+    let question = format!(
+        "This deploys stack `{stack}`, spends money and removes the stack. Type {stack} to confirm: "
+    );
     let _ = std::io::stderr().lock().write_all(question.as_bytes());
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
@@ -308,7 +321,7 @@ fn agreed(stack: &str) -> Result<bool, Failure> {
 }
 
 impl Prepared<'_> {
-    /// Returns lines about the resources that will be created, and about their cost.
+    /// Returns lines about the resources to be created, and about the predicted cost.
     fn describe(&self, choices: &Choices) -> Vec<String> {
         let mut text = Vec::new();
         let facts = choices.facts(&self.book.prices);
@@ -321,7 +334,7 @@ impl Prepared<'_> {
         for function in &facts.trainers {
             text.push(format!("function    {}, {} MB", function.name, function.memory_mb));
         }
-        text.push("buckets     one of objects, one of packages; both are removed".to_owned());
+        text.push("buckets     one for objects, one for packages; both are removed".to_owned());
         text.push(format!("host        {}", self.host));
         for planned in &self.planned {
             let Some(workload) = self.workloads.get(planned.workload) else { continue };
@@ -337,26 +350,29 @@ impl Prepared<'_> {
             ));
         }
         text.push(format!(
-            "predicted   USD {:.6} of the USD {} that --max-usd allows; no free tier is taken off",
+            "predicted   USD {:.6}, without free tier (limit --max-usd: USD {})",
             self.predicted_usd, self.max_usd
         ));
         text.push(format!("prices      of {} ({})", self.book.prices.region, self.book.prices.date));
         if self.book.prices.region != self.region {
             text.push(format!(
-                "note: the cloud file has no prices of {}; those of {} are taken",
+                "note: the cloud file has no prices for {}; prices for {} are used",
                 self.region, self.book.prices.region
             ));
         }
         text
     }
 
-    /// Refuses a proof whose prediction, or whose longest call, is above the limit.
+    /// Compares the predicted cost, and the cost of the longest possible call, with the limit.
+    ///
+    /// # Errors
+    /// Returns [`Failure::Failed`] if either exceeds the limit.
     fn afford(&self, sizes: &[u32]) -> Result<(), Failure> {
         let (limit, predicted) = (self.max_usd, self.predicted_usd);
         if predicted > limit {
             return Err(Failure::Failed(format!(
-                "--max-usd {limit}: the prediction is USD {predicted:.6}, and nothing was deployed; allow more, choose \
-                 smaller sizes with --memory-mb, or --quick"
+                "the predicted cost of USD {predicted:.6} exceeds --max-usd {limit}, so nothing was deployed; increase \
+                 the limit, choose smaller sizes with --memory-mb, or add --quick"
             )));
         }
         let largest = sizes.last().copied().unwrap_or_default();
@@ -364,14 +380,14 @@ impl Prepared<'_> {
         let longest = self.book.prices.lambda_usd(self.arguments.arch, gb_seconds, 1);
         if longest * 1.1 > limit {
             return Err(Failure::Failed(format!(
-                "--max-usd {limit}: one call of {largest} MB that reaches its time limit of {TIMEOUT_S} s costs USD \
-                 {longest:.4}, and nothing was deployed; allow more, or choose smaller sizes with --memory-mb"
+                "--max-usd {limit} is too low: a call with {largest} MB and the full time limit of {TIMEOUT_S} s costs \
+                 USD {longest:.4}, so nothing was deployed; increase the limit, or choose smaller sizes with --memory-mb"
             )));
         }
         Ok(())
     }
 
-    /// Returns a proof without runs.
+    /// Returns the content of the proof file before the first run.
     fn proof(&self) -> Result<Proof, Failure> {
         let (path, sha256) = eciton_exec::cloud_digest()?;
         let prices = &self.book.prices;
@@ -393,14 +409,15 @@ impl Prepared<'_> {
             max_usd: self.max_usd,
             predicted_usd: self.predicted_usd,
             spent_usd: 0.0,
-            workloads: self.workloads.iter().map(|own| own.of_proof(&self.arguments.recipe)).collect(),
+            workloads: self.workloads.iter().map(|workload| workload.describe(&self.arguments.recipe)).collect(),
             runs: Vec::new(),
             digests_equal: None,
             assumptions: Vec::new(),
             notes: vec![
-                "the prediction of W2 takes it that the function of W1 is warm and has its files; AWS may start another"
+                "the prediction of W2 assumes that the function instance of W1 is still warm and has its files; AWS may \
+                 start another instance"
                     .to_owned(),
-                "a training that is late is trained a second time next to the first; the prediction has no such calls"
+                "a training that takes too long is started a second time; the prediction does not include such calls"
                     .to_owned(),
             ],
             error: None,
@@ -418,7 +435,8 @@ impl Prepared<'_> {
         let mut target = Target::find(&self.arguments.stack, region, self.arguments.profile.clone())?;
         target.shielded = true;
         let mut stack = Temporary::new(target);
-        proof.stack.left = Some(format!("the proof has not ended; `{}` removes the stack", stack.command()));
+        proof.stack.left =
+            Some(format!("the proof has not ended; to remove the stack, run `{}`", stack.command()));
         let choices = self.arguments.choices(Some(&self.region));
         let ran = stack.deploy(&choices).and_then(|deployed| {
             let mut running = run::Running { prepared: self, deployment: &deployed.deployment, stop: &stop };
@@ -443,7 +461,7 @@ impl Prepared<'_> {
         }
         if let (Some(code), Err(_)) = (stopped, &ran) {
             let text = format!(
-                "the proof was stopped, and its stack is removed; {} has the runs until then",
+                "the proof was stopped and its stack was removed; {} contains the completed runs",
                 path.display()
             );
             return Err(Failure::Stopped { text, code });
@@ -451,7 +469,7 @@ impl Prepared<'_> {
         ran?;
         if proof.digests_equal == Some(false) {
             return Err(Failure::Failed(format!(
-                "the models of a workload differ between memory sizes; {} has their digests",
+                "the models of a workload differ between memory sizes; see the digests in {}",
                 path.display()
             )));
         }
@@ -459,7 +477,7 @@ impl Prepared<'_> {
     }
 }
 
-/// Prints the outcome of a proof.
+/// Prints predicted and billed cost of each run, and the paths of the files.
 fn print(proof: &Proof, path: &Path, json: bool, output: &mut Output) {
     if json {
         output.json(proof);
@@ -471,7 +489,7 @@ fn print(proof: &Proof, path: &Path, json: bool, output: &mut Output) {
         let billed: Option<f64> = run.lines.iter().map(|line| line.billed_usd).sum();
         let billed = match billed {
             Some(usd) => format!("{usd:.6}"),
-            None => format!("unknown: no report line for {} of {} calls", run.unreported, run.calls),
+            None => format!("unknown (no report line for {} of {} calls)", run.unreported, run.calls),
         };
         output.line(format_args!(
             "{} {:>5} MB  USD predicted {own:.6}, billed {billed}",
@@ -480,16 +498,16 @@ fn print(proof: &Proof, path: &Path, json: bool, output: &mut Output) {
     }
     if let Some(invoice) = &proof.invoice {
         output.line(format_args!(
-            "{}: {} of {} lines are of stack {}",
+            "{}: {} of {} lines belong to stack {}",
             invoice.file, invoice.own_items, invoice.items, proof.stack.name
         ));
         invoice.notes.iter().for_each(|note| output.line(format_args!("note: {note}")));
     }
     if proof.digests_equal == Some(true) {
-        output.line("models      equal at all memory sizes");
+        output.line("models      identical at all memory sizes");
     }
     if proof.stack.removed {
-        output.line(format_args!("stack       {} is removed", proof.stack.name));
+        output.line(format_args!("stack       {} removed", proof.stack.name));
     }
     output.line(format_args!("proof       {} and {}", path.display(), tables.display()));
 }

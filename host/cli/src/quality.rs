@@ -29,7 +29,8 @@ type Figure = fn(&Quality) -> Option<f64>;
 pub(crate) fn rows(qualities: &[&Quality], short: bool) -> Vec<(&'static str, String)> {
     let mean = |value: Figure| {
         let found: Vec<f64> = qualities.iter().filter_map(|quality| value(quality)).collect();
-        (!found.is_empty() && found.len() == qualities.len()).then(|| found.iter().sum::<f64>() / found.len() as f64)
+        (!found.is_empty() && found.len() == qualities.len())
+            .then(|| found.iter().sum::<f64>() / found.len() as f64)
     };
     let mut rows = Vec::new();
     let Some(first) = qualities.first() else { return rows };

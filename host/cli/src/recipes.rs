@@ -86,7 +86,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         "For any data set, use `eciton train DATA --recipe MODEL` with {}, or a recipe of `any`.",
         any.join(", ")
     ));
-    output.line("To train with a recipe: eciton train pubmed --recipe gat. To print it: eciton recipes pubmed/gat");
+    output.line(
+        "To train with a recipe: eciton train pubmed --recipe gat. To print it: eciton recipes pubmed/gat",
+    );
     Ok(())
 }
 
@@ -121,10 +123,7 @@ pub(crate) fn config(set: &str, model: &str) -> Result<Config, Failure> {
         let known: Vec<&str> = BY_KIND.iter().map(|(name, _)| *name).chain(any).collect();
         return Err(match is_known(set) {
             true => error,
-            false => Failure::Usage(format!(
-                "no general recipe `{model}`; available: {}",
-                known.join(", ")
-            )),
+            false => Failure::Usage(format!("no general recipe `{model}`; available: {}", known.join(", "))),
         });
     };
     let path = std::path::Path::new(set);

@@ -46,11 +46,12 @@ impl RunName {
             }
             let checkpoints = folder(&path);
             // A failed run of another process may remove the empty parent in between.
-            let made =
-                (0..TRIES).find_map(|_| match create_dir_all(parent).and_then(|()| create_dir(&checkpoints)) {
+            let made = (0..TRIES).find_map(|_| {
+                match create_dir_all(parent).and_then(|()| create_dir(&checkpoints)) {
                     Err(error) if error.kind() == ErrorKind::NotFound => None,
                     made => Some(made),
-                });
+                }
+            });
             match made {
                 // Another process's run may have ended between the check and the reservation.
                 Some(Ok(())) if is_run(&path) => drop(Self { path, reserved: true }),

@@ -287,7 +287,10 @@ fn compare(arguments: &CompareArguments, output: &mut Output) -> Result<(), Fail
     }
     if arguments.json {
         for (path, summary, settings) in &all {
-            output.json(&Compared { row: Row::from_summary(path, summary), settings: differing(settings, &all) });
+            output.json(&Compared {
+                row: Row::from_summary(path, summary),
+                settings: differing(settings, &all),
+            });
         }
         return Ok(());
     }
@@ -362,9 +365,9 @@ fn differing(
 
 /// Returns the keys of a recipe as `section.key`, with their values as TOML text.
 fn settings(path: &Path, recipe: &str) -> Result<BTreeMap<String, String>, Failure> {
-    let table: toml::Table = recipe
-        .parse()
-        .map_err(|error| Failure::Failed(format!("{}: the recipe of this run is not valid TOML: {error}", path.display())))?;
+    let table: toml::Table = recipe.parse().map_err(|error| {
+        Failure::Failed(format!("{}: the recipe of this run is not valid TOML: {error}", path.display()))
+    })?;
     let mut found = BTreeMap::new();
     for (section, value) in &table {
         match value {
@@ -393,7 +396,10 @@ mod tests {
             [("data.source", "\"cora\""), ("model.layers", "[{ width = 16 }, {}]"), ("top", "1")]
         );
         assert!(
-            settings(Path::new("r"), "a = ").unwrap_err().into_text().starts_with("r: the recipe of this run is not valid TOML")
+            settings(Path::new("r"), "a = ")
+                .unwrap_err()
+                .into_text()
+                .starts_with("r: the recipe of this run is not valid TOML")
         );
     }
 }

@@ -1,5 +1,4 @@
-//! `eciton simulate`: a training run on simulated hosts and functions, or a pipeline of lanes on
-//! simulated workers.
+//! `eciton simulate`: simulates a training run on hosts and functions, or a pipeline on workers.
 
 mod lanes;
 mod report;
@@ -23,162 +22,169 @@ use crate::output::Output;
 use crate::text::{grouped, nearest};
 
 const AFTER_HELP: &str = "\
-Shapes: reddit-small, reddit-large, amazon, friendster: a GCN of two layers on as many hosts of the kind, and as many\n\
-functions, as published. Each option below overrides what a shape says.\n\
-Times follow from a task profile; the built-in one has figures of the design notes and estimates, not your machines'.\n\
-Prices and times come from infra/cloud.toml, or the file that ECITON_CLOUD names.\n\
-docs/explanation/simulation.md lists what the model has and what it leaves out.\n\n\
-Examples:  eciton simulate --shape reddit-small --functions 0\n\
-\x20          eciton simulate --shape reddit-small --functions auto --placement shared\n\
-\x20          eciton simulate --shape amazon --mode async --staleness 0 --crash 0.01 --straggle 0.02\n\
-\x20          eciton simulate --vertices 1e6 --edges 5e7 --features 100 --hosts 2 --functions 50 --json\n\
-\x20          eciton simulate --pipeline gpt-1.3b --lanes 16 --lost 0.2 --hours 2";
+A shape is a published experiment (reddit-small, reddit-large, amazon or\n\
+friendster): a two-layer GCN with the published kind and number of hosts and\n\
+number of functions. The other options override values of the shape.\n\n\
+Times follow from a task profile. The built-in profile contains design values\n\
+and estimates, not measurements of your machines. Prices and times come from\n\
+infra/cloud.toml, or from the file that ECITON_CLOUD names.\n\
+docs/explanation/simulation.md describes the model and its limitations.\n\n\
+Examples:\n\
+\x20 eciton simulate --shape reddit-small --functions 0\n\
+\x20 eciton simulate --shape reddit-small --functions auto --placement shared\n\
+\x20 eciton simulate --shape amazon --mode async --crash 0.01 --straggle 0.02\n\
+\x20 eciton simulate --vertices 1e6 --edges 5e7 --features 100 --functions 50\n\
+\x20 eciton simulate --pipeline gpt-1.3b --lanes 16 --lost 0.2 --hours 2";
 
 /// Arguments of `eciton simulate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// A published experiment: reddit-small, reddit-large, amazon, friendster [default: reddit-small]
+    /// Published experiment: reddit-small, reddit-large, amazon or friendster [default: reddit-small]
     #[arg(long, value_name = "NAME", help_heading = "Shape")]
     shape: Option<String>,
-    /// Vertices; 1e6 is a million
+    /// Number of vertices, such as 1e6 [default: by shape]
     #[arg(long, value_name = "N", value_parser = count, help_heading = "Shape")]
     vertices: Option<u64>,
-    /// Directed edges
+    /// Number of directed edges [default: by shape]
     #[arg(long, value_name = "N", value_parser = count, help_heading = "Shape")]
     edges: Option<u64>,
-    /// Features of a vertex
+    /// Number of features per vertex [default: by shape]
     #[arg(long, value_name = "N", help_heading = "Shape")]
     features: Option<u32>,
-    /// The share of features that is stored; below 0.5 they are sparse [default: 1]
+    /// Share of non-zero features; below 0.5, features are stored sparse [default: 1]
     #[arg(long, value_name = "SHARE", help_heading = "Shape")]
     stored: Option<f64>,
-    /// Classes
+    /// Number of classes [default: by shape]
     #[arg(long, value_name = "N", help_heading = "Shape")]
     classes: Option<u32>,
-    /// Width of every layer but the last
+    /// Width of every layer except the last, in columns [default: by shape]
     #[arg(long, value_name = "N", help_heading = "Shape")]
     hidden: Option<u32>,
-    /// Layers
+    /// Number of layers [default: by shape]
     #[arg(long, value_name = "N", help_heading = "Shape")]
     layers: Option<u32>,
 
-    /// Epochs
+    /// Number of epochs
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Run")]
     epochs: u32,
-    /// Vertex intervals of the whole graph [default: twice as many as functions and cores, at most 4,096]
+    /// Number of vertex intervals of the graph [default: twice the number of functions and cores, at
+    /// most 4,096]
     #[arg(long, value_name = "N", help_heading = "Run")]
     intervals: Option<u32>,
-    /// Synchronisation of intervals
+    /// Synchronisation between vertex intervals
     #[arg(long, value_enum, default_value_t = ModeName::Pipe, help_heading = "Run")]
     mode: ModeName,
-    /// Maximum number of epochs that an interval may be ahead of the slowest, with --mode async
+    /// Maximum number of epochs by which an interval may be ahead of the slowest one, with --mode
+    /// async
     #[arg(long, value_name = "S", default_value_t = 0, help_heading = "Run")]
     staleness: u32,
-    /// Weight version that an epoch reads [default: stash with --mode async, else latest]
+    /// Weight version that the steps of an epoch read [default: stash with --mode async, else latest]
     #[arg(long, value_enum, value_name = "WHICH", help_heading = "Run")]
     weights: Option<WeightsName>,
-    /// Number of last epochs that read no older rows, with --mode async
+    /// Number of final epochs that read only current rows, with --mode async
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
     synchronous_last: u32,
     /// Random seed
     #[arg(long, value_name = "SEED", default_value_t = 0, help_heading = "Run")]
     seed: u64,
-    /// A task profile (JSON, docs/explanation/simulation.md) in place of the built-in one
+    /// Task profile by `eciton train --profile` (JSON) [default: built-in profile]
     #[arg(long, value_name = "FILE", help_heading = "Run")]
     profile: Option<PathBuf>,
-    /// Every duration is at most this share longer, at random
+    /// Maximum random increase of every duration, as a share
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, help_heading = "Run")]
     jitter: f64,
 
-    /// Hosts, each with a partition of the intervals [default: the shape's]
+    /// Number of hosts, each with a partition of the intervals [default: by shape]
     #[arg(long, value_name = "N", help_heading = "Hosts")]
     hosts: Option<u32>,
-    /// The kind of machine, of the price list [default: the shape's]
+    /// Machine type of the price list [default: by shape]
     #[arg(long, value_name = "NAME", help_heading = "Hosts")]
     machine: Option<String>,
-    /// Cores of a host that do steps [default: the machine's, two vCPUs a core but on Graviton]
+    /// Number of cores per host [default: all cores of the machine type]
     #[arg(long, value_name = "N", help_heading = "Hosts")]
     cores: Option<u32>,
-    /// The share of a row's edges that lead to other hosts [default: as in a random partition]
+    /// Share of edges between different hosts [default: that of a random partition]
     #[arg(long, value_name = "SHARE", help_heading = "Hosts")]
     cut: Option<f64>,
 
-    /// Functions at once, of all hosts together; 0: hosts only; auto: as the autotuner says, at most --account
-    /// [default: the shape's]
+    /// Number of concurrent functions of all hosts; 0: no functions; auto: set by the autotuner, up
+    /// to --account [default: by shape]
     #[arg(long, value_name = "N|auto", value_parser = FunctionCount::parse, help_heading = "Functions")]
     functions: Option<FunctionCount>,
-    /// Placement of tensor steps: functions, or idle cores first
+    /// Placement of tensor steps: on functions, or on idle cores first (shared)
     #[arg(long, value_enum, default_value_t = PlacementName::Functions, help_heading = "Functions")]
     placement: PlacementName,
-    /// Transport of tasks: as Eciton does, or connections from functions to hosts
+    /// Transport of tasks: that of Eciton (auto), or connections from functions to hosts (direct)
     #[arg(long, value_enum, default_value_t = TransportName::Auto, help_heading = "Functions")]
     transport: TransportName,
-    /// Memory of a function, MB; 1,769 are one vCPU
+    /// Memory of a function, in MB; 1,769 MB have one vCPU
     #[arg(long, value_name = "MB", default_value_t = 1769, help_heading = "Functions")]
     memory: u32,
-    /// Their processors: x86_64, arm64
+    /// Processor architecture of the functions: x86_64 or arm64
     #[arg(long, value_name = "ARCH", default_value = "x86_64", help_heading = "Functions")]
     arch: Architecture,
-    /// Times and limits of functions: a preset of infra/cloud.toml
+    /// Preset of infra/cloud.toml with times and limits of functions
     #[arg(long, value_name = "NAME", default_value = eciton_recipe::cloud::DEFAULT_PRESET, help_heading = "Functions")]
     preset: String,
-    /// Maximum number of concurrent functions of the account; without it, that of --preset
+    /// Maximum number of concurrent functions of the account [default: by preset]
     #[arg(long, value_name = "N", help_heading = "Functions")]
     account: Option<u32>,
-    /// Maximum number of new functions in 10 s; without it, that of --preset
+    /// Maximum number of new functions per 10 s [default: by preset]
     #[arg(long, value_name = "N", help_heading = "Functions")]
     burst: Option<u32>,
-    /// Time between client and function, both ways, ms; without it, that of --preset
+    /// Round-trip time between host and function, in ms [default: by preset]
     #[arg(long, value_name = "MS", help_heading = "Functions")]
     latency: Option<f64>,
-    /// Time of a cold start, ms; without it, that of --preset
+    /// Time of a cold start, in ms [default: by preset]
     #[arg(long, value_name = "MS", help_heading = "Functions")]
     cold_start: Option<f64>,
-    /// Attempts at a task
+    /// Maximum number of attempts per task
     #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Functions")]
     attempts: u32,
-    /// An attempt is relaunched after this, ms, or --deadline-ratio times its stage's average; 0: never
+    /// Minimum time after which an attempt is relaunched, in ms (see --deadline-ratio); 0: never
     #[arg(long, value_name = "MS", default_value_t = 500.0, help_heading = "Functions")]
     deadline: f64,
-    /// Times a stage's average
+    /// Time after which an attempt is relaunched, as a multiple of its stage's average
     #[arg(long, value_name = "RATIO", default_value_t = 3.0, help_heading = "Functions")]
     deadline_ratio: f64,
 
-    /// Chance that an invocation computes --straggle-factor times as long
+    /// Probability that an invocation is slower by --straggle-factor
     #[arg(long, value_name = "P", default_value_t = 0.0, help_heading = "Faults")]
     straggle: f64,
-    /// Times as long
+    /// Slowdown of a straggling invocation
     #[arg(long, value_name = "TIMES", default_value_t = 10.0, help_heading = "Faults")]
     straggle_factor: f64,
-    /// Chance that an invocation dies on the way
+    /// Probability that an invocation crashes
     #[arg(long, value_name = "P", default_value_t = 0.0, help_heading = "Faults")]
     crash: f64,
-    /// Chance that its answer is lost
+    /// Probability that the answer of an invocation is lost
     #[arg(long, value_name = "P", default_value_t = 0.0, help_heading = "Faults")]
     lose: f64,
-    /// Chance that its answer comes twice
+    /// Probability that the answer of an invocation arrives twice
     #[arg(long, value_name = "P", default_value_t = 0.0, help_heading = "Faults")]
     double: f64,
 
     #[command(flatten)]
     lanes: lanes::Arguments,
 
-    /// One object for programs; the same input gives the same bytes
+    /// Print one JSON object; equal inputs give identical bytes
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
 
+/// Value of `--mode`. The comment of a variant is its help text.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ModeName {
-    /// Stage by stage
+    /// Each stage waits for all intervals
     Sync,
     /// A gather waits for all intervals
     Pipe,
-    /// A gather takes rows of earlier epochs where newer ones are not there
+    /// A gather reads rows of earlier epochs if current rows are not available
     Async,
 }
 
+/// Value of `--weights`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum WeightsName {
     Latest,
@@ -187,12 +193,14 @@ enum WeightsName {
     TwoBuffered,
 }
 
+/// Value of `--placement`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PlacementName {
     Functions,
     Shared,
 }
 
+/// Value of `--transport`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum TransportName {
     Auto,
@@ -210,34 +218,37 @@ impl FunctionCount {
     fn parse(text: &str) -> Result<Self, String> {
         match text {
             "auto" => Ok(Self::Auto),
-            number => number.parse().map(Self::Fixed).map_err(|_| "a number is needed, or auto".to_owned()),
+            number => {
+                number.parse().map(Self::Fixed).map_err(|_| "expected a whole number or auto".to_owned())
+            }
         }
     }
 }
 
-/// Parses a whole number, also written as 1e6 or 3.6e9.
+/// Parses a whole number below 10^18, also in the forms 1e6 and 3.6e9.
 fn count(text: &str) -> Result<u64, String> {
     if let Ok(count) = text.replace('_', "").parse() {
         return Ok(count);
     }
-    let value: f64 = text.parse().map_err(|_| "a whole number is needed, such as 1000000 or 1e6")?;
+    let value: f64 = text.parse().map_err(|_| "expected a whole number, such as 1000000 or 1e6")?;
     if (0.0..1e18).contains(&value) && value.fract() == 0.0 {
         Ok(value as u64)
     } else {
-        Err(format!("{text} is no whole number from 0 to 10^18"))
+        Err(format!("expected a whole number from 0 to 10^18"))
     }
 }
 
-/// Converts milliseconds to microseconds. `option` names the flag in errors.
+/// Converts the value of a flag from milliseconds to microseconds. `option` is the flag, for errors.
 fn us(option: &str, ms: f64) -> Result<u64, Failure> {
     if (0.0..=86_400_000.0).contains(&ms) {
         Ok((ms * 1e3).round() as u64)
     } else {
-        Err(Failure::Usage(format!("{option} {ms}: allowed are 0 to 86,400,000 ms (a day)")))
+        Err(Failure::Usage(format!("{option} {ms}: expected 0 to 86,400,000 ms (one day)")))
     }
 }
 
 impl Arguments {
+    /// Returns the published experiment of `--shape`.
     fn named(&self) -> Result<&'static Named, Failure> {
         let name = self.shape.as_deref().unwrap_or(NAMED[0].name);
         Named::find(name).ok_or_else(|| {
@@ -245,10 +256,11 @@ impl Arguments {
             let all = known.clone().collect::<Vec<_>>().join(", ");
             let near =
                 nearest(name, known).map_or_else(String::new, |near| format!("; did you mean {near}?"));
-            Failure::Usage(format!("--shape {name}: known are {all}{near}"))
+            Failure::Usage(format!("--shape {name}: unknown shape{near}; expected one of {all}"))
         })
     }
 
+    /// Returns the shape of graph and model: that of the experiment, with the values of flags.
     fn shape(&self, named: &Named) -> Result<Shape, Failure> {
         let given = [self.vertices, self.edges].iter().any(Option::is_some)
             || [self.features, self.classes, self.hidden, self.layers].iter().any(Option::is_some);
@@ -258,9 +270,8 @@ impl Arguments {
                 if self.shape.is_some() { format!("{}, changed", shape.name) } else { "own".to_owned() };
         }
         if let Some(vertices) = self.vertices {
-            shape.vertices = u32::try_from(vertices).map_err(|_| {
-                Failure::Usage(format!("--vertices {vertices}: at most {} are taken", u32::MAX))
-            })?;
+            shape.vertices = u32::try_from(vertices)
+                .map_err(|_| Failure::Usage(format!("--vertices {vertices}: the maximum is {}", u32::MAX)))?;
         }
         shape.edges = self.edges.unwrap_or(shape.edges);
         shape.features = self.features.unwrap_or(shape.features);
@@ -271,13 +282,14 @@ impl Arguments {
         Ok(shape)
     }
 
+    /// Returns the settings of the simulation, and the name of the machine type.
     fn settings(
         &self,
         named: &Named,
         prices: &Prices,
         preset: &eciton_recipe::Preset,
     ) -> Result<(Settings, String), Failure> {
-        // Hosts and functions of a shape apply only if the shape itself was asked for.
+        // Hosts and functions of a shape apply only to the graph of that shape.
         let own = self.shape.is_none() && (self.vertices.is_some() || self.edges.is_some());
         let machine_name = self.machine.as_deref().unwrap_or(named.machine);
         let machine = prices.machine(machine_name).map_err(|e| Failure::usage(&e))?;
@@ -347,6 +359,7 @@ impl Arguments {
     }
 }
 
+/// Reads a task profile, or returns the built-in one without a path.
 fn read_profile(path: Option<&Path>) -> Result<Profile, Failure> {
     let Some(path) = path else { return Ok(Profile::default()) };
     let shown = path.display();
@@ -360,6 +373,7 @@ fn read_profile(path: Option<&Path>) -> Result<Profile, Failure> {
     Ok(profile)
 }
 
+/// Result of a simulation, as `--json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -378,7 +392,7 @@ struct Line<'a> {
     report: &'a Report,
 }
 
-/// Simulates, and prints the report.
+/// Simulates a training run or a pipeline, and prints the report.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if let Some(model) = &arguments.lanes.pipeline {
         let Arguments { seed, jitter, machine, json, lanes, .. } = arguments;
@@ -391,10 +405,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let preset = cloud.preset(&arguments.preset).map_err(|error| Failure::usage(&error))?;
     let (settings, machine) = arguments.settings(named, &prices, preset)?;
     if settings.functions.count > MAX_FUNCTIONS {
-        return Err(Failure::Usage(format!(
-            "--functions: at most {} are taken",
-            grouped(MAX_FUNCTIONS.into())
-        )));
+        return Err(Failure::Usage(format!("--functions: the maximum is {}", grouped(MAX_FUNCTIONS.into()))));
     }
     let profile = read_profile(arguments.profile.as_deref())?;
     let begun = Instant::now();

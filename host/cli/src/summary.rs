@@ -186,12 +186,12 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
         rows.push(("stopped", "before the last epoch, by a signal".to_owned()));
     }
     if summary.without_predictions {
-        let text = "not written (one score per token of the vocabulary); add --scores, or run `eciton predict`";
+        let text =
+            "not written (one score per token of the vocabulary); add --scores, or run `eciton predict`";
         rows.push(("predictions", text.to_owned()));
     }
     if summary.predictions_left_out {
-        let text =
-            "not fetched; run `eciton predict`, or add --predictions to `eciton sweep`";
+        let text = "not fetched; run `eciton predict`, or add --predictions to `eciton sweep`";
         rows.push(("predictions", text.to_owned()));
     }
     match &summary.run_dir {
@@ -313,9 +313,11 @@ fn target(seeds: &[SeedReport], metric: Metric) -> Option<String> {
             None => format!("{wanted} never reached in {took} of training; the best was {best}"),
         });
     }
-    let reached: Vec<(u32, f64)> = targets.iter().filter_map(|target| Some((target.epoch?, target.seconds))).collect();
+    let reached: Vec<(u32, f64)> =
+        targets.iter().filter_map(|target| Some((target.epoch?, target.seconds))).collect();
     let count = format!("{wanted} reached by {} of {} seeds", reached.len(), targets.len());
-    let (least, most) = (reached.iter().map(|(epoch, _)| *epoch).min(), reached.iter().map(|(epoch, _)| *epoch).max());
+    let (least, most) =
+        (reached.iter().map(|(epoch, _)| *epoch).min(), reached.iter().map(|(epoch, _)| *epoch).max());
     let (Some(least), Some(most)) = (least, most) else { return Some(count) };
     let mean = reached.iter().map(|(_, seconds)| seconds).sum::<f64>() / reached.len() as f64;
     Some(format!("{count}, after epoch {least} to {most}, {} of training on average", seconds(mean)))
@@ -513,7 +515,9 @@ mod tests {
         one.helpers = Some(helpers.clone());
         let text = shown(&one);
         assert!(
-            text.contains("concurrency|at most 3 functions (as set); 1,200 tasks on functions, 7 on the host\n"),
+            text.contains(
+                "concurrency|at most 3 functions (as set); 1,200 tasks on functions, 7 on the host\n"
+            ),
             "{text}"
         );
         let limit = "the account may run 3 functions at once".to_owned();

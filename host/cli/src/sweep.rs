@@ -191,7 +191,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     let workers = arguments.workers.unwrap_or(cores).min(configs.len() as u32);
     let local = place.executor.kind.is_here();
     if local && arguments.max_usd.is_some() {
-        return Err(Failure::Usage("--max-usd limits the cost of functions; add --executor lambda".to_owned()));
+        return Err(Failure::Usage(
+            "--max-usd limits the cost of functions; add --executor lambda".to_owned(),
+        ));
     }
     if local && arguments.within.is_some() {
         let remedy = "add --executor emulated or --executor lambda";
@@ -206,7 +208,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
             (None, true) => format!("{workers} concurrent"),
             (None, false) => format!("on functions ({})", place.executor.kind.name()),
         };
-        output.line(format_args!("{count} of {}, {at_once}, output in {}", sweep.subject(), folder.display()));
+        output.line(format_args!(
+            "{count} of {}, {at_once}, output in {}",
+            sweep.subject(),
+            folder.display()
+        ));
         for (number, rung) in rungs.iter().enumerate().filter(|_| sweep.halving.is_some()) {
             let count = counted(rung.choices, "choice");
             output.line(format_args!("rung {}: {count} to epoch {}", number + 1, rung.epochs));
@@ -331,7 +337,8 @@ fn address(arguments: &Arguments) -> Result<Option<Address>, Failure> {
         (None, false) => Ok(None),
         (Some(_), false) => Err(Failure::Usage("--store requires --executor jobs".to_owned())),
         (None, true) => {
-            let text = "--executor jobs requires a bucket for jobs and answers; add --store s3://BUCKET/PREFIX";
+            let text =
+                "--executor jobs requires a bucket for jobs and answers; add --store s3://BUCKET/PREFIX";
             Err(Failure::Usage(text.to_owned()))
         }
         (Some(url), true) => {
@@ -504,8 +511,9 @@ fn claim(
         }
         Err(_) => {
             let trials = folder.join("trials");
-            std::fs::create_dir_all(&trials)
-                .map_err(|error| Failure::Failed(format!("{}: cannot be created: {error}", trials.display())))?;
+            std::fs::create_dir_all(&trials).map_err(|error| {
+                Failure::Failed(format!("{}: cannot be created: {error}", trials.display()))
+            })?;
             write(&path, text.as_bytes())
         }
     }
@@ -567,8 +575,10 @@ fn print(
         let (validation, test) = (spread(group.validation), spread(group.test));
         let [rung, epochs] = [group.rung, group.epochs].map(|n| n.map_or("-".to_owned(), |n| n.to_string()));
         let progress = if halved { format!("{rung:>4}  {epochs:>6}  ") } else { String::new() };
-        output
-            .line(format_args!("{label:<widest$}  {:>6}  {progress}{validation:>16}  {test:>16}", group.trials));
+        output.line(format_args!(
+            "{label:<widest$}  {:>6}  {progress}{validation:>16}  {test:>16}",
+            group.trials
+        ));
     }
     if results.groups.len() > MAX_SHOWN {
         output.line(format_args!("... {} more in results.csv", results.groups.len() - MAX_SHOWN));
@@ -586,14 +596,16 @@ fn print(
     if results.done > 0 {
         output.line(format_args!("{}{remedy}", web::ranking(results.rows, metric, by)));
     }
-    output.line(format_args!("{done} trained, {failed} failed, {left} not run, {}", seconds(results.seconds)));
+    output
+        .line(format_args!("{done} trained, {failed} failed, {left} not run, {}", seconds(results.seconds)));
     if let Some([trained, all]) = results.epochs {
         output.line(format_args!("{trained} of {all} epochs trained"));
     }
     if let Some(spent) = results.spent {
         output.line(spent_text(spent));
     }
-    output.line(format_args!("wrote results.csv, results.json, sweep.svg and {PAGE} to {}", folder.display()));
+    output
+        .line(format_args!("wrote results.csv, results.json, sweep.svg and {PAGE} to {}", folder.display()));
     let best = results.groups.first().filter(|group| results.unranked.is_none() && !group.label.is_empty());
     if let (Some(best), Some(data)) = (best, data) {
         let settings = set.iter().map(String::as_str).chain(best.label.split(' '));

@@ -1,4 +1,4 @@
-//! `eciton cost --compare`: compares predicted with counted quantities of the work of functions.
+//! `eciton cost --compare`: compares predicted with recorded quantities of the work of functions.
 
 use std::path::{Path, PathBuf};
 
@@ -15,19 +15,20 @@ use crate::failure::Failure;
 use crate::output::{Output, tell};
 use crate::sweep::{FUNCTIONS, RECORD};
 
-/// Maximum length of a record or of settings that is read, bytes.
+/// Maximum length of a cost record or settings file, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 /// Maximum number of trials of a sweep that are read.
 const MAX_TRIALS: usize = 100_000;
 
-/// A quantity, as it was predicted and as it was counted.
+/// Quantity with its predicted and its recorded value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Pair {
     pub(crate) name: String,
     pub(crate) unit: String,
     pub(crate) predicted: f64,
     pub(crate) counted: f64,
-    /// Predicted over counted, less 1; `None` where nothing was counted.
+    /// Relative error: predicted divided by recorded value, minus 1. `None` if the recorded value is 0 and
+    /// the predicted value is not.
     pub(crate) error: Option<f64>,
 }
 
@@ -39,20 +40,21 @@ impl Pair {
     }
 }
 
+/// Comparison, as `--json` prints it.
 #[derive(Serialize)]
 struct Comparison<'a> {
     event: &'static str,
     folder: String,
     region: &'a str,
     prices: &'a str,
-    /// Origin of the predicted times.
+    /// Origin of the predicted times, such as measured or assumed.
     times: &'static str,
     notes: &'a [String],
     quantities: &'a [Pair],
     dollars: &'a [Pair],
 }
 
-/// Line of the record, with the fields that are read here.
+/// Line of the cost record (`spent.jsonl`), with the fields that the comparison needs.
 #[derive(Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Event {
@@ -61,36 +63,38 @@ enum Event {
     End { bill: Box<Bill>, at: f64 },
 }
 
+/// Reads a text file of at most [`MAX_BYTES`].
 fn read(path: &Path) -> Result<String, Failure> {
     eciton_input::file::read_text(path, MAX_BYTES)
         .map_err(|error| Failure::Failed(format!("{}: cannot be read: {error}", path.display())))
 }
 
-/// Returns the bill of all processes of a record, their seconds, and their number.
+/// Returns the total bill of all processes in a cost record, their total time in seconds, and their
+/// number.
 fn recorded(path: &Path) -> Result<(Bill, f64, usize), Failure> {
-    let (mut sum, mut own) = ((Bill::default(), 0.0), (Bill::default(), 0.0));
+    let (mut sum, mut current) = ((Bill::default(), 0.0), (Bill::default(), 0.0));
     let mut processes = 0;
     let text = read(path)?;
     // A process that was killed may leave half a line.
     for (number, line) in text.split_inclusive('\n').filter(|line| line.ends_with('\n')).enumerate() {
         let event = serde_json::from_str::<Event>(line).map_err(|error| {
             Failure::Failed(format!(
-                "{}: line {}: {error}; it is no line of a record",
+                "{}: line {} is not a line of a cost record: {error}",
                 path.display(),
                 number + 1
             ))
         })?;
         match event {
             Event::Start {} => {
-                sum = (sum.0.and(&own.0), sum.1 + own.1);
-                own = Default::default();
+                sum = (sum.0.and(&current.0), sum.1 + current.1);
+                current = Default::default();
                 processes += 1;
             }
             Event::Call {} => {}
-            Event::End { bill, at } => own = (*bill, at),
+            Event::End { bill, at } => current = (*bill, at),
         }
     }
-    Ok((sum.0.and(&own.0), sum.1 + own.1, processes))
+    Ok((sum.0.and(&current.0), sum.1 + current.1, processes))
 }
 
 /// Returns the run folders of a sweep in order, or the run folder itself.
@@ -101,12 +105,12 @@ fn runs(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     let path = folder.join("results.json");
     let results: Value = serde_json::from_str(&read(&path)?).map_err(|error| {
-        Failure::Failed(format!("{}: {error}; the sweep writes it at its end", path.display()))
+        Failure::Failed(format!("{}: {error}; expected the results of a completed sweep", path.display()))
     })?;
     if results.get("epochs").is_some_and(|epochs| !epochs.is_null()) {
-        let remedy = "use `eciton cost sweep` with the sweep's arguments";
+        let remedy = "use `eciton cost sweep` with the arguments of the sweep";
         return Err(Failure::Failed(format!(
-            "{}: successive halving, whose order of trials the folder does not have; {remedy}",
+            "{}: a sweep with successive halving cannot be compared, because the order of trials is not recorded; {remedy}",
             folder.display()
         )));
     }
@@ -114,14 +118,13 @@ fn runs(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok((0..count).map(|at| eciton_train::sweep::trial_folder(folder, at)).collect())
 }
 
-/// Predicts anew from the folder's own settings, and prints the predicted and the counted
+/// Predicts the quantities from the settings in the folder, and prints them next to the recorded
 /// quantities.
 pub(super) fn run(folder: &Path, pilot: bool, json: bool, output: &mut Output) -> Result<(), Failure> {
     let settings = folder.join(FUNCTIONS);
     if !settings.is_file() {
         return Err(Failure::Failed(format!(
-            "{}: no {FUNCTIONS}: expected the folder of a sweep or of a run as one task (train --as-task) that \
-             functions made",
+            "{}: {FUNCTIONS} not found; expected the folder of a sweep on functions, or of a run with `train --as-task`",
             folder.display()
         )));
     }
@@ -142,14 +145,14 @@ pub(super) fn run(folder: &Path, pilot: bool, json: bool, output: &mut Output) -
     let book = Book::open(&place)?;
     let functions = super::functions(&place);
     let used = cost::usage(&forecast.work, functions, &book.preset);
-    let counted = of_bill(&bill, real);
+    let counted = usage_from_bill(&bill, real);
     let mut notes = forecast.notes.clone();
     if processes > 1 {
-        notes.push(format!("{processes} processes made the calls; the prediction is of one"));
+        notes.push(format!("{processes} processes made the calls; the prediction assumes one"));
     }
     if bill.failed + bill.unreported + bill.throttled > 0 {
         notes.push(
-            "some calls failed, were throttled or were not reported; the prediction has none".to_owned(),
+            "some calls failed, were throttled or were not reported; the prediction assumes none".to_owned(),
         );
     }
     let host = Host::of_emulated(place.executor.host);
@@ -182,7 +185,7 @@ pub(super) fn run(folder: &Path, pilot: bool, json: bool, output: &mut Output) -
         Architecture::from(functions.processor).name(),
         forecast.work.times.name()
     ));
-    output.line(format_args!("{:<22} {:>16} {:>16} {:>9}", "", "predicted", "counted", "error"));
+    output.line(format_args!("{:<22} {:>16} {:>16} {:>9}", "", "predicted", "recorded", "error"));
     for (pairs, digits) in [(&quantities, 3), (&dollars, 8)] {
         for Pair { name, unit, predicted, counted, error } in pairs {
             let error = error.map_or_else(|| "-".to_owned(), |error| format!("{:+.1} %", error * 100.0));
@@ -193,15 +196,15 @@ pub(super) fn run(folder: &Path, pilot: bool, json: bool, output: &mut Output) -
         }
     }
     output.line(format_args!("prices of {} ({})", book.prices.region, book.prices.date));
-    output.line("bytes of replies and answers depend on the digits of measured times; 2 % is usual");
+    output.line("bytes of replies vary by about 2 %, because they contain measured times as text");
     for note in &notes {
         output.line(format_args!("note: {note}"));
     }
     Ok(())
 }
 
-/// Returns a bill as usage. A bill does not tell GET from HEAD.
-pub(crate) fn of_bill(bill: &Bill, seconds: f64) -> Usage {
+/// Converts a bill into usage. A bill counts GET and HEAD requests together, as GET.
+pub(crate) fn usage_from_bill(bill: &Bill, seconds: f64) -> Usage {
     Usage {
         seconds,
         invocations: bill.invocations,
@@ -222,10 +225,10 @@ pub(crate) fn of_bill(bill: &Bill, seconds: f64) -> Usage {
     }
 }
 
-/// Returns the predicted and counted quantities of what functions did.
+/// Returns the predicted and recorded quantities of calls, requests, bytes and times.
 pub(crate) fn quantities(predicted: &Usage, counted: &Usage) -> Vec<Pair> {
-    let pair = |name: &str, unit: &str, of: &dyn Fn(&Usage) -> f64| {
-        Pair::new(name, unit, of(predicted), of(counted))
+    let pair = |name: &str, unit: &str, value: &dyn Fn(&Usage) -> f64| {
+        Pair::new(name, unit, value(predicted), value(counted))
     };
     vec![
         pair("invocations", "", &|one| one.invocations as f64),
@@ -245,6 +248,7 @@ pub(crate) fn quantities(predicted: &Usage, counted: &Usage) -> Vec<Pair> {
     ]
 }
 
+/// Returns the predicted and recorded cost by service, and in total.
 fn dollars(predicted: &[Line], counted: &[Line]) -> Vec<Pair> {
     let both = predicted.iter().zip(counted);
     let mut pairs: Vec<Pair> =
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn bills_of_processes_add_up_and_half_a_line_is_left_out() {
+    fn bills_of_processes_add_up_and_half_a_line_is_skipped() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(RECORD);
         let end = |invocations: u64| {

@@ -100,7 +100,10 @@ fn fetch(
     }
     let Some(found) = cache.find(set) else {
         let folder = cache.folder().display();
-        return Err(Failure::Failed(format!("{folder}: files of {} were removed by another process", set.name)));
+        return Err(Failure::Failed(format!(
+            "{folder}: files of {} were removed by another process",
+            set.name
+        )));
     };
     if arguments.json {
         output.json(&Fetched {
@@ -115,7 +118,11 @@ fn fetch(
         return Ok(());
     }
     let files = counted(set.files.len() as u64, "file");
-    let new = if brought == 0 { ", all in the cache already".to_owned() } else { format!(", {brought} downloaded") };
+    let new = if brought == 0 {
+        ", all in the cache already".to_owned()
+    } else {
+        format!(", {brought} downloaded")
+    };
     output.line(format_args!("{:<15} {files}, {}{new}", set.name, text::bytes(set.bytes())));
     output.line(format_args!("{:<15} {}", "path", found.path.display()));
     output.line(format_args!("{:<15} {}", "licence", set.licence));
@@ -147,6 +154,7 @@ fn list(cache: &Cache, json: bool, output: &mut Output) {
     }
     if !json {
         output.line("");
-        output.line(format_args!("Cache folder: {} (set ECITON_DATA to change it)", cache.folder().display()));
+        output
+            .line(format_args!("Cache folder: {} (set ECITON_DATA to change it)", cache.folder().display()));
     }
 }

@@ -398,7 +398,11 @@ fn print(line: &Line<'_>, output: &mut Output) {
     let expected = grouped(line.expected_edges as u64);
     row(
         "edges",
-        format!("{} directed ({expected} expected from {})", grouped(line.edges), counted(line.pairs, "pair")),
+        format!(
+            "{} directed ({expected} expected from {})",
+            grouped(line.edges),
+            counted(line.pairs, "pair")
+        ),
     );
     row("features", grouped(line.features.into()));
     row("classes", grouped(line.classes.into()));
@@ -415,7 +419,10 @@ fn print(line: &Line<'_>, output: &mut Output) {
         }
         (None, None, numbers) => {
             let (numbers, least) = (numbers.unwrap_or(0), line.rmse_floor.unwrap_or(0.0) as f32);
-            row("numbers", format!("{numbers} per vertex; lower bound of the root mean squared error {least}"));
+            row(
+                "numbers",
+                format!("{numbers} per vertex; lower bound of the root mean squared error {least}"),
+            );
         }
     }
     let threads = counted(line.threads as u64, "thread");

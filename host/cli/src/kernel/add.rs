@@ -52,9 +52,7 @@ fn folder(lock: &Path) -> Result<&Path, Failure> {
     }
     let (name, named) = (Pins::NAME, lock.display());
     if lock.file_name() != Some(name.as_ref()) {
-        return Err(Failure::Usage(format!(
-            "--lock {named}: expected a file named {name}, or its folder"
-        )));
+        return Err(Failure::Usage(format!("--lock {named}: expected a file named {name}, or its folder")));
     }
     Ok(lock.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }

@@ -52,7 +52,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     output.line(format_args!("created {shown}: {what}. Next steps:"));
     let mut next: Vec<Step> = Vec::new();
     if !arguments.c {
-        next.push((format!("(cd {shown} && cargo test)"), "Check the gradients against finite differences, natively"));
+        next.push((
+            format!("(cd {shown} && cargo test)"),
+            "Check the gradients against finite differences, natively",
+        ));
     }
     next.push((format!("eciton kernel build {shown}"), "Compile the component"));
     let inputs = match starter {
@@ -61,7 +64,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     };
     let check = format!("eciton kernel check {component} {inputs}");
     next.push((check, "Check the component against the contract, and its gradients numerically"));
-    next.push((format!("eciton train --model {shown}/model.toml"), "Train a model that uses the kernel as a layer"));
+    next.push((
+        format!("eciton train --model {shown}/model.toml"),
+        "Train a model that uses the kernel as a layer",
+    ));
     if starter == Starter::Rows && !arguments.c {
         let train = format!("eciton train --kernel linear={component}");
         next.push((train, "Train a model with the kernel in place of `linear`"));

@@ -164,8 +164,9 @@ pub(super) fn bench(arguments: &BenchArguments, output: &mut Output) -> Result<(
     let opened = arguments.layer.open()?;
     let usage = |what: &str| Failure::Usage(what.to_owned());
     let layer = opened.layer.as_ref();
-    let layer =
-        layer.ok_or_else(|| usage("--inputs is required: the extents of a row of each input, for instance --inputs 64"))?;
+    let layer = layer.ok_or_else(|| {
+        usage("--inputs is required: the extents of a row of each input, for instance --inputs 64")
+    })?;
     if !(arguments.time > 0.0 && arguments.time <= 600.0) {
         return Err(usage("--time: expected a number of seconds above 0, at most 600"));
     }

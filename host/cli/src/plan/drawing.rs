@@ -1,28 +1,31 @@
 //! Drawing of a model's layers: DOT (Graphviz) or SVG, top to bottom.
 //!
-//! In the SVG a layer is below all layers that it reads (longest path). An edge that passes ranks
-//! has a point in each of them. The order within a rank follows the mean position of the neighbours
-//! (Sugiyama, Tagawa and Toda 1981).
+//! In the SVG, a layer is below all layers that it reads: its rank is the length of the longest path
+//! from the features. An edge that crosses ranks has a point in each of them. Within a rank, boxes and
+//! points are ordered by the mean position of their neighbours (Sugiyama, Tagawa and Toda 1981).
 
 use std::fmt::Write as _;
 
 use eciton_recipe::Source;
 use eciton_train::LayerPlan;
 
-/// Width and height of a box, and the margins around it, in pixels.
+/// Width and height of a box, in pixels.
 const BOX: (f64, f64) = (190.0, 42.0);
+/// Horizontal and vertical gap between boxes, in pixels.
 const ROOM: (f64, f64) = (24.0, 34.0);
-/// Number of ordering passes, alternately down and up.
+/// Number of ordering passes, which alternate between downward and upward.
 const PASSES: usize = 8;
 
-/// Features and layers as nodes: the two text lines of each node, and the nodes that it reads.
+/// Graph of a model. Node 0 is the features, node 1 + i is layer i.
 struct Graph {
+    /// Two lines of text of each node: title and shape.
     labels: Vec<[String; 2]>,
+    /// Nodes that each node reads.
     reads: Vec<Vec<usize>>,
 }
 
 impl Graph {
-    fn of(layers: &[LayerPlan]) -> Self {
+    fn from_layers(layers: &[LayerPlan]) -> Self {
         let features = layers.iter().find_map(|layer| {
             let first = layer.inputs.contains(&Source::Features);
             first.then_some(layer.widths.0)
@@ -32,16 +35,17 @@ impl Graph {
         let mut reads = vec![Vec::new()];
         for (at, layer) in layers.iter().enumerate() {
             labels.push([title(at, layer), shape(layer)]);
-            let place = |source: &Source| match source {
+            let node = |source: &Source| match source {
                 Source::Features => 0,
                 Source::Layer(layer) => 1 + *layer as usize,
             };
             // A resolved layer reads earlier layers only.
-            reads.push(layer.inputs.iter().map(place).filter(|&place| place <= at).collect());
+            reads.push(layer.inputs.iter().map(node).filter(|&node| node <= at).collect());
         }
         Self { labels, reads }
     }
 
+    /// Returns the edges, each from the node that is read to the node that reads it.
     fn edges(&self) -> impl Iterator<Item = (usize, usize)> {
         let of =
             |(to, reads): (usize, &Vec<usize>)| reads.iter().map(move |&from| (from, to)).collect::<Vec<_>>();
@@ -49,14 +53,15 @@ impl Graph {
     }
 }
 
-/// Returns the title of a layer, for instance `2 sum, both`.
+/// Returns the title of a layer: index, kind, name and loss weight, for instance `2 sum, both`.
 pub(super) fn title(at: usize, layer: &LayerPlan) -> String {
     let name = layer.name.as_ref().map_or_else(String::new, |name| format!(", {name}"));
     let loss = layer.loss_weight.map_or_else(String::new, |weight| format!(", loss x {weight}"));
     format!("{at} {}{name}{loss}", layer.kind)
 }
 
-/// Returns the widths of a layer, for instance `64 to 32`, or the shape of the result for images.
+/// Returns the input and output width of a layer, for instance `64 to 32`, and for images the shape of
+/// the output.
 pub(super) fn shape(layer: &LayerPlan) -> String {
     let (before, after) = layer.widths;
     match layer.image {
@@ -65,10 +70,10 @@ pub(super) fn shape(layer: &LayerPlan) -> String {
     }
 }
 
-/// Returns the layers in DOT.
+/// Draws the layers in DOT.
 pub(super) fn dot(layers: &[LayerPlan]) -> String {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
-    let graph = Graph::of(layers);
+    let graph = Graph::from_layers(layers);
     let mut text = String::from("digraph model {\n  node [shape=box, fontname=\"sans-serif\"];\n");
     for (at, [title, shape]) in graph.labels.iter().enumerate() {
         let _ = writeln!(text, "  n{at} [label=\"{}\\n{}\"];", quoted(title), quoted(shape));
@@ -84,19 +89,21 @@ pub(super) fn dot(layers: &[LayerPlan]) -> String {
     text + "}\n"
 }
 
-/// Positions of boxes, and of edges that pass ranks.
+/// Positions of the boxes, and of the points of edges that cross ranks.
 struct Layout {
-    /// Rank of each point, and its position in the rank. The boxes come first.
+    /// Rank of each point, and its horizontal position, which is 0 in the middle. The first points are
+    /// the boxes of the nodes.
     points: Vec<(usize, f64)>,
-    /// The points of each edge, from first to last.
+    /// Points of each edge, from the upper to the lower box.
     paths: Vec<Vec<usize>>,
+    /// Number of ranks.
     ranks: usize,
     /// Maximum number of points in a rank.
     widest: usize,
 }
 
 impl Layout {
-    fn of(graph: &Graph) -> Self {
+    fn from_graph(graph: &Graph) -> Self {
         let mut rank = vec![0usize; graph.reads.len()];
         for (at, reads) in graph.reads.iter().enumerate() {
             rank[at] = reads.iter().map(|&from| rank[from] + 1).max().unwrap_or(0);
@@ -160,7 +167,7 @@ impl Layout {
         Self { points: rank.into_iter().zip(place).collect(), paths, ranks, widest }
     }
 
-    /// Returns the centre of a point.
+    /// Returns the coordinates of a point's centre, in pixels.
     fn at(&self, point: usize) -> (f64, f64) {
         let (rank, place) = self.points.get(point).copied().unwrap_or_default();
         let middle = self.width() / 2.0;
@@ -176,13 +183,13 @@ impl Layout {
     }
 }
 
-/// Returns the layers in SVG.
+/// Draws the layers in SVG.
 pub(super) fn svg(layers: &[LayerPlan]) -> String {
     let escaped = |text: &str| {
         text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
     };
-    let graph = Graph::of(layers);
-    let layout = Layout::of(&graph);
+    let graph = Graph::from_layers(layers);
+    let layout = Layout::from_graph(&graph);
     let (width, height) = (layout.width(), layout.height());
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} \
@@ -227,7 +234,7 @@ pub(super) fn svg(layers: &[LayerPlan]) -> String {
     text + "</svg>\n"
 }
 
-/// Returns a title, cut to the maximum length that a box holds.
+/// Returns a title, cut to the number of characters that fit a box.
 fn cut(title: &str) -> String {
     const MOST: usize = 26;
     match title.chars().count() > MOST {
@@ -281,8 +288,8 @@ mod tests {
 
     #[test]
     fn no_edge_passes_through_a_box() {
-        let graph = Graph::of(&diamond());
-        let layout = Layout::of(&graph);
+        let graph = Graph::from_layers(&diamond());
+        let layout = Layout::from_graph(&graph);
         assert_eq!(layout.paths.len(), 7);
         for path in &layout.paths {
             let inner = &path[1..path.len() - 1];

@@ -1,4 +1,4 @@
-//! `eciton predict --pairs`: scores of pairs of vertices, from a run that predicts links.
+//! `eciton predict --pairs`: predicts scores of vertex pairs with a link prediction run.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -15,8 +15,10 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::counted;
 
+/// Header of the CSV output.
 const HEADER: &str = "source,target,score,probability";
 
+/// Score of a pair, as `--json` prints it.
 #[derive(Serialize)]
 struct PairLine<'a> {
     event: &'static str,
@@ -26,6 +28,7 @@ struct PairLine<'a> {
     probability: f32,
 }
 
+/// Written file, as `--json` prints it with `--out`.
 #[derive(Serialize)]
 struct FileLine<'a> {
     event: &'static str,
@@ -33,7 +36,7 @@ struct FileLine<'a> {
     path: &'a str,
 }
 
-/// Scores the pairs of `file`, and prints or writes the scores.
+/// Computes the scores of the pairs in `file`, and prints them or writes them to the file of `--out`.
 pub(super) fn run(
     arguments: &Arguments,
     file: &Path,
@@ -42,7 +45,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     if let Some(out) = arguments.out.as_deref().filter(|_| format == Some(Format::Npz)) {
         return Err(Failure::Usage(format!(
-            "--out {}: scores of pairs are written as text; let the name end in .csv",
+            "--out {}: scores of pairs are written as CSV; expected a file name that ends in .csv",
             out.display()
         )));
     }
@@ -50,8 +53,8 @@ pub(super) fn run(
     let table = PairTable::open(file)?;
     if !predicts_links(arguments)? {
         return Err(Failure::Usage(format!(
-            "--pairs {}: the run {} does not predict links; leave --pairs out, or take a run of `eciton train \
-             --task link-prediction`",
+            "--pairs {}: the run {} does not predict links; use a run of `eciton train --task link-prediction`, or omit \
+             --pairs",
             file.display(),
             arguments.run.display()
         )));
@@ -65,7 +68,7 @@ pub(super) fn run(
             output.json(&FileLine { event: "pair scores", pairs: scored.pairs.len(), path: &shown });
         } else {
             let pairs = counted(scored.pairs.len() as u64, "pair");
-            output.line(format_args!("{shown}: scores of {pairs} of vertices"));
+            output.line(format_args!("wrote scores of {pairs} to {shown}"));
         }
         return Ok(());
     }
@@ -91,7 +94,7 @@ pub(super) fn run(
 struct Scored<'a> {
     ids: &'a VertexIds,
     pairs: Vec<(u32, u32)>,
-    /// Inner product of the two rows of each pair.
+    /// Score of each pair: inner product of the embeddings of its two vertices.
     scores: Vec<f32>,
 }
 
@@ -105,19 +108,20 @@ impl<'a> Scored<'a> {
         Ok(Self { ids: &found.ids, pairs, scores })
     }
 
-    /// Returns the user's ids of a pair, and its score.
+    /// Returns the ids of the two vertices in the data set, and the score of the pair.
     fn get(&self, at: usize) -> (String, String, f32) {
         let (source, target) = self.pairs[at];
         (self.ids.name(source), self.ids.name(target), self.scores[at])
     }
 
+    /// Returns a pair as a line of CSV.
     fn csv(&self, at: usize) -> String {
         let (source, target, score) = self.get(at);
         let (source, target) = (field(self.ids, &source), field(self.ids, &target));
         format!("{source},{target},{score},{}", sigmoid(score))
     }
 
-    /// Writes the file completely or not at all.
+    /// Writes all pairs to a CSV file.
     fn write(&self, path: &Path) -> Result<(), Failure> {
         write_file(path, |writer| {
             writeln!(writer, "{HEADER}")?;
@@ -126,7 +130,7 @@ impl<'a> Scored<'a> {
     }
 }
 
-/// Returns the probability of a link with this score (logistic function).
+/// Converts a score into the probability of a link, with the logistic function.
 fn sigmoid(score: f32) -> f32 {
     (1.0 / (1.0 + (-f64::from(score)).exp())) as f32
 }

@@ -1,11 +1,14 @@
 //! Row of predictions, as CSV or as a JSON object.
 //!
-//! | task | columns, with NAME the class or label, or its number where it has no name |
+//! NAME is the name of a class, label or target, or its index if it has no name. Columns with NAME are
+//! repeated for each of them.
+//!
+//! | task | columns |
 //! | --- | --- |
-//! | classes | `id`, `predicted`, `label`, `part`, `p(NAME)` of each class, `score(NAME)` of each |
-//! | several labels | `id`, `part`, `predicted(NAME)` of each, `label(NAME)`, `p(NAME)`, `score(NAME)` |
-//! | numbers | `id`, `part`, `predicted(NAME)` of each, `label(NAME)` |
-//! | links | `id`, `embedding(0)` and so on |
+//! | classification | `id`, `predicted`, `label`, `part`, `p(NAME)`, `score(NAME)` |
+//! | multi-label | `id`, `part`, `predicted(NAME)`, `label(NAME)`, `p(NAME)`, `score(NAME)` |
+//! | regression | `id`, `part`, `predicted(NAME)`, `label(NAME)` |
+//! | link prediction | `id`, `embedding(0)`, `embedding(1)`, ... |
 
 use std::fmt::Write as _;
 
@@ -16,10 +19,12 @@ use serde_json::{Map, Value};
 
 use super::{VertexLine, field};
 
-/// Row of predictions, moved from row to row.
+/// Cursor over the rows of predictions. It formats the current row.
 pub(super) struct Row<'a> {
     found: &'a Predictions,
+    /// Name of each score column.
     names: Vec<String>,
+    /// Index of the current row.
     row: usize,
     id: String,
     scores: Vec<f32>,
@@ -33,7 +38,7 @@ impl<'a> Row<'a> {
         Self { found, names, row: 0, id: String::new(), scores, probabilities }
     }
 
-    /// Returns the names of the columns.
+    /// Returns the header line of the CSV output.
     pub(super) fn header(&self) -> String {
         let (first, each): (&str, &[&str]) = match self.found.task {
             TaskType::Classification => ("id,predicted,label,part", &["p", "score"]),
@@ -50,7 +55,7 @@ impl<'a> Row<'a> {
         text
     }
 
-    /// Moves to a row.
+    /// Moves the cursor to a row.
     pub(super) fn take(&mut self, row: usize) {
         self.row = row;
         self.id = self.found.ids.name(row as u32);
@@ -59,7 +64,7 @@ impl<'a> Row<'a> {
         decided::probabilities(self.found.task, &self.scores, &mut self.probabilities);
     }
 
-    /// Returns the known values of the row, one per column. An unknown value is NaN.
+    /// Returns the known target values of the row, one per score column. An unknown value is NaN.
     fn labels(&self) -> Vec<f32> {
         let columns = self.names.len();
         let known = self.found.known.row(self.row, columns);
@@ -82,8 +87,8 @@ impl<'a> Row<'a> {
         let part = self.found.known.part(self.row);
         match self.found.task {
             TaskType::Classification => {
-                let (told, label) = (decided::class(&self.scores), self.found.known.class(self.row));
-                let _ = write!(text, ",{},{},{part}", class(told), class(label));
+                let (predicted, label) = (decided::class(&self.scores), self.found.known.class(self.row));
+                let _ = write!(text, ",{},{},{part}", class(predicted), class(label));
             }
             TaskType::MultiLabel => {
                 let _ = write!(text, ",{part}");
@@ -130,7 +135,7 @@ impl<'a> Row<'a> {
         let by_name = || -> Map<String, Value> {
             self.names.iter().cloned().zip(self.probabilities.iter().map(|&p| Value::from(p))).collect()
         };
-        let told = !self.probabilities.is_empty();
+        let has_probabilities = !self.probabilities.is_empty();
         let (scores, embedding) =
             if links { (None, Some(&self.scores[..])) } else { (Some(&self.scores[..]), None) };
         VertexLine {
@@ -139,14 +144,14 @@ impl<'a> Row<'a> {
             predicted,
             label: (!links && !known.labels.is_empty()).then_some(label),
             part: (!links && !known.parts.is_empty()).then(|| known.part(self.row)),
-            probabilities: told.then(|| Value::Object(by_name())),
+            probabilities: has_probabilities.then(|| Value::Object(by_name())),
             scores,
             embedding,
         }
     }
 }
 
-/// Returns a text as a CSV field (RFC 4180).
+/// Returns text as a CSV field, quoted if necessary (RFC 4180).
 pub(super) fn quoted(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
@@ -188,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_come_back_by_name() {
+    fn classes_are_written_by_name() {
         let lines = lines(&found(TaskType::Classification, &["ant, red", "wasp"], &[1.0, f32::NAN]));
         assert_eq!(
             lines[0],
@@ -217,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn of_links_there_are_embeddings() {
+    fn link_prediction_has_embeddings() {
         let lines = lines(&found(TaskType::LinkPrediction, &[], &[]));
         assert_eq!(lines[0], "id,embedding(0),embedding(1)");
         assert_eq!(lines[1], "x,2,2");

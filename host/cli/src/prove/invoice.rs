@@ -1,4 +1,4 @@
-//! Lines of a Cost and Usage Report, joined to an earlier proof by the resources of its stack.
+//! Lines of an AWS Cost and Usage Report, joined to an earlier proof by the resources of its stack.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,17 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use super::proof::{Proof, ratio, without_account};
 use crate::failure::Failure;
+use crate::text::counted;
 
-/// Kinds of line items whose quantity is usage. Others, such as credits, are money alone.
+/// Types of line items that have a quantity. Other types, such as credits, have only a cost.
 const USAGE: [&str; 3] = ["Usage", "DiscountedUsage", "SavingsPlanCoveredUsage"];
 
-/// Part of a Cost and Usage Report that is of the proof's stack.
+/// Lines of a Cost and Usage Report that belong to the stack of a proof.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Invoice {
-    /// Name of the report's file.
+    /// File name of the report.
     pub(super) file: String,
-    /// Number of line items of the file, and of those that are of the stack.
+    /// Number of line items of the report.
     pub(super) items: u64,
+    /// Number of line items that belong to the stack.
     pub(super) own_items: u64,
     /// Currency of the costs. They are compared with the prediction only if it is USD.
     pub(super) currency: String,
@@ -26,7 +28,7 @@ pub(super) struct Invoice {
     pub(super) notes: Vec<String>,
 }
 
-/// Usage of one type, of one resource of the stack.
+/// Usage of one type by one resource of the stack.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Charged {
     /// Name of the function or bucket; `stack` for the sum of all resources.
@@ -35,17 +37,18 @@ pub(super) struct Charged {
     pub(super) usage: String,
     pub(super) operation: String,
     pub(super) unit: String,
-    /// Predicted quantity, and that of the proof's runs by reports and counts; `None` if nothing
-    /// was predicted.
+    /// Predicted quantity. `None` if nothing was predicted.
     pub(super) predicted: Option<f64>,
+    /// Quantity by the reports and counts of the proof. `None` if nothing was predicted.
     pub(super) counted: Option<f64>,
-    /// Quantity on the report; `None` if the report has no such line.
+    /// Quantity in the Cost and Usage Report. `None` if the report has no such line.
     pub(super) billed: Option<f64>,
-    /// Predicted over billed; `None` where either is missing.
+    /// Predicted divided by billed quantity. `None` if either is missing.
     pub(super) ratio: Option<f64>,
     pub(super) predicted_usd: Option<f64>,
-    /// Unblended cost of usage, and of credits and other lines, in the report's currency.
+    /// Unblended cost of usage, in the currency of the report.
     pub(super) cost: Option<f64>,
+    /// Cost of credits and other lines without quantity, in the currency of the report.
     pub(super) credits: f64,
 }
 
@@ -62,11 +65,11 @@ fn without_region(usage: &str) -> &str {
     }
 }
 
-/// Returns the name of the stack's resource that a line item is of.
+/// Returns the resource of the stack to which a line item belongs, or `None` if it belongs to none.
 fn owner(proof: &Proof, item: &Item) -> Option<String> {
     let resource = &item.resource[..];
-    // ARNs of functions end with the name, or with a version after it; those of log groups have it
-    // as their last part.
+    // An ARN of a function ends with the name, or with the name and a version. An ARN of a log group
+    // ends with the name.
     let has = |name: &str| resource.split([':', '/']).any(|part| part == name);
     let stack = &proof.stack;
     let worker = format!("{}-worker-", stack.name);
@@ -88,8 +91,7 @@ fn owner(proof: &Proof, item: &Item) -> Option<String> {
         .then(|| if last.is_empty() { "stack".to_owned() } else { last.to_owned() })
 }
 
-/// Returns whether a line item's interval overlaps that of the proof. An item without an interval
-/// does.
+/// Returns true if the time interval of a line item overlaps the proof, or if the item has no interval.
 fn overlaps(proof: &Proof, item: &Item) -> bool {
     let cut = |text: &str| text.chars().take(19).collect::<String>();
     let [start, end] = &item.interval;
@@ -98,10 +100,13 @@ fn overlaps(proof: &Proof, item: &Item) -> bool {
     starts_before && (end.is_empty() || *end > begun)
 }
 
-/// Key of usage: resource, usage type without the region.
+/// Key of usage: resource, and usage type without region prefix.
 type Key = (String, String);
 
-/// Reads a report, and joins its lines to a proof.
+/// Reads a Cost and Usage Report, and joins its lines to a proof.
+///
+/// # Errors
+/// Returns a failure if the report cannot be read, or if its lines have several currencies.
 pub(super) fn join(proof: &Proof, path: &Path) -> Result<Invoice, Failure> {
     let mut report = Report::open(path)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -139,8 +144,8 @@ pub(super) fn join(proof: &Proof, path: &Path) -> Result<Invoice, Failure> {
         (Some(one), None) => one,
         (Some(one), Some(other)) => {
             return Err(Failure::Failed(format!(
-                "{}: lines of this stack are in {one} and in {other}; expected one currency. Costs of two are not \
-                 added: give a report of one of them",
+                "{}: lines of this stack have the currencies {one} and {other}, expected one currency; use a report with \
+                 a single currency",
                 path.display()
             )));
         }
@@ -150,48 +155,51 @@ pub(super) fn join(proof: &Proof, path: &Path) -> Result<Invoice, Failure> {
     Ok(invoice)
 }
 
+/// Returns notes on the limitations of the comparison.
 fn notes(proof: &Proof, invoice: &Invoice, earlier: u64) -> Vec<String> {
     let mut notes = vec![
-        "the report does not tell W1 from W2, and not one size from another in the bucket: these lines are sums".to_owned(),
-        "requests of `eciton deploy`, of `eciton destroy` and of the removal of objects between two runs are on the \
-         report, and are not predicted"
+        "the report does not separate W1 from W2, nor the bucket requests of memory sizes; these lines are sums".to_owned(),
+        "the report includes requests of `eciton deploy`, of `eciton destroy` and of the removal of objects between \
+         runs, which are not predicted"
             .to_owned(),
     ];
     if invoice.own_items == 0 {
         notes.push(format!(
-            "no line of the report is of stack `{}` between {} and {}: reports arrive up to 24 hours later, and need \
-             resource IDs",
+            "the report has no line of stack `{}` between {} and {}; reports arrive up to 24 hours later, and must \
+             include resource IDs",
             proof.stack.name,
             proof.begun,
-            proof.ended.as_deref().unwrap_or("its end")
+            proof.ended.as_deref().unwrap_or("the end")
         ));
     }
     if earlier > 0 {
         notes.push(format!(
-            "{earlier} lines of resources of these names are of other times, and are left out"
+            "skipped {} of resources with these names from other times",
+            counted(earlier, "line")
         ));
     }
     if invoice.currency != "USD" {
         notes.push(format!(
-            "costs are in {}, predictions in USD: quantities alone are compared",
+            "costs are in {}, predictions in USD; only quantities are compared",
             invoice.currency
         ));
     }
     let free = |line: &&Charged| line.billed.is_some_and(|billed| billed > 0.0) && line.cost == Some(0.0);
     if invoice.lines.iter().any(|line| free(&line)) {
         notes.push(
-            "a cost of 0 with usage is the free tier or a plan; predictions are without both".to_owned(),
+            "usage at a cost of 0 is covered by the free tier or a savings plan; predictions include neither"
+                .to_owned(),
         );
     }
     notes
 }
 
-/// Returns the lines that were predicted, then the others of the report.
+/// Returns the predicted lines, joined with the report, followed by the other lines of the report.
 fn lines(proof: &Proof, mut found: BTreeMap<Key, Charged>) -> Vec<Charged> {
     let mut lines = Vec::new();
-    for (resource, usage) in wanted(proof) {
-        let of_run = |run: &&super::proof::Run| resource == STACK || run.function == resource;
-        let runs = proof.runs.iter().filter(of_run);
+    for (resource, usage) in predicted_usage(proof) {
+        let has_resource = |run: &&super::proof::Run| resource == STACK || run.function == resource;
+        let runs = proof.runs.iter().filter(has_resource);
         let own: Vec<_> = runs.flat_map(|run| &run.lines).filter(|line| line.usage == usage).collect();
         let keys: Vec<Key> = found
             .keys()
@@ -199,8 +207,9 @@ fn lines(proof: &Proof, mut found: BTreeMap<Key, Charged>) -> Vec<Charged> {
             .cloned()
             .collect();
         let parts: Vec<Charged> = keys.iter().filter_map(|key| found.remove(key)).collect();
-        let sum =
-            |of: fn(&Charged) -> Option<f64>| parts.iter().filter_map(of).reduce(|one, other| one + other);
+        let sum = |value: fn(&Charged) -> Option<f64>| {
+            parts.iter().filter_map(value).reduce(|one, other| one + other)
+        };
         let predicted: f64 = own.iter().map(|line| line.predicted).sum();
         let counted: Option<f64> = own.iter().map(|line| line.billed).sum();
         let billed = sum(|part| part.billed);
@@ -222,12 +231,12 @@ fn lines(proof: &Proof, mut found: BTreeMap<Key, Charged>) -> Vec<Charged> {
     lines
 }
 
-/// Name of a line that sums up all resources.
+/// Resource name of a line that is the sum over all resources of the stack.
 const STACK: &str = "stack";
 
-/// Returns the resources and usage types that were predicted. Only lines of functions are one
-/// size's.
-fn wanted(proof: &Proof) -> Vec<(String, String)> {
+/// Returns the predicted pairs of resource and usage type, functions first. Lines of functions are
+/// separate by memory size; all other lines are sums over the stack.
+fn predicted_usage(proof: &Proof) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     for run in &proof.runs {
         for line in &run.lines {
@@ -240,7 +249,7 @@ fn wanted(proof: &Proof) -> Vec<(String, String)> {
             }
         }
     }
-    // Functions first, by size.
+    // Functions come first, in the order of the runs.
     all.sort_by_key(|(resource, _)| resource == STACK);
     all
 }
@@ -303,15 +312,11 @@ mod tests {
         assert_eq!((puts.predicted, puts.billed), (Some(8.0), Some(15.0)));
         assert_eq!(find(&invoice, "mine-worker-512", "DataProcessing-Bytes").predicted, None);
         assert_eq!(find(&invoice, "elsewhere", "TimedStorage-ByteHrs").billed, Some(0.1), "by its tag");
-        assert!(
-            invoice.notes.iter().any(|note| note.contains("1 lines of resources")),
-            "{:?}",
-            invoice.notes
-        );
+        assert!(invoice.notes.iter().any(|note| note.contains("1 line of resources")), "{:?}", invoice.notes);
     }
 
     #[test]
-    fn another_currency_compares_quantities_alone() {
+    fn with_another_currency_only_quantities_are_compared() {
         let text = format!("Request,4,0.1,{},Usage,EUR,{HOUR},\n", arn("mine-worker-512"));
         let invoice = joined(&text).unwrap();
         assert_eq!(invoice.currency, "EUR");

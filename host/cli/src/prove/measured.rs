@@ -1,4 +1,4 @@
-//! Measurements of a proof's calls next to the assumptions of the cloud file.
+//! Measurements of the assumptions of the cloud file, from the function calls of a proof.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use super::proof::Assumption;
 use crate::failure::Failure;
 
-/// Maximum length of a record that is read, bytes.
+/// Maximum length of a cost record, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// End of a call, as the record has it.
+/// Line about the end of a call in the cost record (`spent.jsonl`).
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(super) struct Attempt {
     event: String,
@@ -26,12 +26,12 @@ pub(super) struct Attempt {
     reply_s: Option<f64>,
 }
 
-/// Returns the length of a record, 0 if there is none.
+/// Returns the length of a cost record in bytes, or 0 if it does not exist.
 pub(super) fn length(record: &Path) -> usize {
     std::fs::metadata(record).map_or(0, |found| usize::try_from(found.len()).unwrap_or(usize::MAX))
 }
 
-/// Returns the ends of calls that a record has after its first `from` bytes.
+/// Returns the ends of calls in a cost record, after its first `from` bytes.
 pub(super) fn attempts(record: &Path, from: usize) -> Result<Vec<Attempt>, Failure> {
     let shown = record.display();
     let text = eciton_input::file::read_text(record, MAX_BYTES)
@@ -39,33 +39,37 @@ pub(super) fn attempts(record: &Path, from: usize) -> Result<Vec<Attempt>, Failu
     let lines = text.get(from..).unwrap_or_default().lines();
     let read = |line: &str| {
         serde_json::from_str::<Attempt>(line)
-            .map_err(|error| Failure::Failed(format!("{shown}: {error}; it is no line of a record")))
+            .map_err(|error| Failure::Failed(format!("{shown}: not a line of a cost record: {error}")))
     };
     let all = lines.map(read).collect::<Result<Vec<_>, _>>()?;
     Ok(all.into_iter().filter(|attempt| attempt.event == "end").collect())
 }
 
-/// Calls of a workload on functions of one size.
+/// Calls of a workload on functions of one memory size.
 pub(super) struct Calls<'a> {
+    /// Predicted work.
     pub(super) work: &'a Work,
     pub(super) attempts: &'a [Attempt],
     pub(super) jobs: &'a [Done],
 }
 
-/// A sample, and how it was taken.
+/// Measured values of one assumption.
 struct Sample {
     values: Vec<f64>,
+    /// Method of the measurement.
     how: &'static str,
+    /// Reason for the lack of values, if `values` is empty.
     none: &'static str,
 }
 
+/// Returns the median, or `None` without values.
 fn median(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }
 
-/// Returns what the calls measured of the cloud file's assumptions.
+/// Returns the assumptions of the cloud file with the values that the calls measured.
 pub(super) fn assumptions(
     calls: &[Calls<'_>],
     (name, preset): (&str, &Preset),
@@ -74,11 +78,11 @@ pub(super) fn assumptions(
     let Functions { processor, memory_mb, .. } = functions;
     let attempts: Vec<&Attempt> =
         calls.iter().flat_map(|calls| calls.attempts).filter(|end| end.outcome == "answered").collect();
-    // The file's value is that of a function with one vCPU.
+    // The value in the cloud file is for a function with one vCPU.
     let cores = preset.cores(processor, memory_mb);
     let whole = preset.cores(processor, preset.vcpu_mb);
     let init = attempts.iter().filter_map(|end| end.init_ms);
-    // Warm calls: a cold one has its start as well.
+    // Only warm calls: the time of a cold call includes its start.
     let outside = |end: &&Attempt| Some(end.reply_s? * 1e3 - end.duration_ms? - end.init_ms.unwrap_or(0.0));
     let warm = attempts.iter().filter(|end| end.init_ms.is_none()).filter_map(outside);
     let warm: Vec<f64> = warm.collect();
@@ -95,8 +99,8 @@ pub(super) fn assumptions(
     let positive = |value: &f64| *value > 0.0 && value.is_finite();
     let first = fetched.iter().map(|(seconds, bytes, requests)| (seconds - bytes / rate) / requests * 1e3);
     let network = fetched.iter().map(|(seconds, bytes, requests)| {
-        let left = seconds - requests * first_byte_s;
-        bytes / left / 1e6
+        let transfer = seconds - requests * first_byte_s;
+        bytes / transfer / 1e6
     });
     let speed = calls.iter().flat_map(|calls| speeds(calls, preset, memory_mb));
     let vcpus = preset.vcpus(memory_mb);
@@ -121,7 +125,8 @@ pub(super) fn assumptions(
             "ms",
             Sample {
                 values: warm,
-                how: "from request to reply of warm calls, less Duration; the way between this host and the region is in it",
+                how: "time from request to reply of warm calls, minus Duration; includes the network between this host and the \
+                      region",
                 none: "no warm call has a REPORT line",
             },
         ),
@@ -131,7 +136,7 @@ pub(super) fn assumptions(
             "ms",
             Sample {
                 values: cold.map(|ms| ms - invoke_ms).collect(),
-                how: "from request to reply of cold calls, less Duration, Init Duration and invoke_ms",
+                how: "time from request to reply of cold calls, minus Duration, Init Duration and invoke_ms",
                 none: "no REPORT line has an Init Duration",
             },
         ),
@@ -141,9 +146,9 @@ pub(super) fn assumptions(
             "ms",
             Sample {
                 values: first.filter(positive).collect(),
-                how: "time for the files of a job, less their bytes over the assumed bandwidth, for each request; unpacking \
-                  is in it",
-                none: "no call fetched files, or their bytes over the assumed bandwidth take as long",
+                how: "time for the files of a job, minus their bytes divided by the assumed bandwidth, per request; includes \
+                      unpacking",
+                none: "no call fetched files, or the assumed bandwidth explains the whole time",
             },
         ),
         (
@@ -152,9 +157,9 @@ pub(super) fn assumptions(
             "MB/s",
             Sample {
                 values: network.filter(positive).collect(),
-                how: "bytes of the files of a job over their time, less the assumed first bytes; unpacking is in it. This \
-                  and first_byte_ms are one measurement: correct one of the two",
-                none: "no call fetched files, or the assumed first bytes take as long",
+                how: "bytes of the files of a job divided by their time minus the assumed first_byte_ms; includes unpacking. \
+                      Correct either this value or first_byte_ms, because both come from one measurement",
+                none: "no call fetched files, or the assumed first_byte_ms explains the whole time",
             },
         ),
         (
@@ -163,13 +168,13 @@ pub(super) fn assumptions(
             "cores",
             Sample {
                 values: speed.map(|cores| cores / vcpus).filter(positive).collect(),
-                how: "predicted processor seconds over measured Duration without waits, for each vCPU. The prediction is of \
-                  this host's core, which the file takes for one of c7a",
+                how: "predicted processor seconds divided by measured Duration without waits, per vCPU. The prediction is \
+                      for a core of this host, which the file equates with a c7a core",
                 none: "no call has a REPORT line",
             },
         ),
     ];
-    let of = |(field, assumed, unit, sample): (&str, f64, &str, Sample)| {
+    let assumption = |(field, assumed, unit, sample): (&str, f64, &str, Sample)| {
         let Sample { values, how, none } = sample;
         let range = values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max));
         Assumption {
@@ -183,24 +188,24 @@ pub(super) fn assumptions(
             how: if values.is_empty() { none } else { how }.to_owned(),
         }
     };
-    all.into_iter().map(of).collect()
+    all.into_iter().map(assumption).collect()
 }
 
-/// Returns the cores that each call computed with: mean predicted processor time over measured time
-/// without waits.
+/// Returns the effective number of cores of each call: mean predicted processor time divided by the
+/// measured time without waits.
 fn speeds(calls: &Calls<'_>, preset: &Preset, memory_mb: u32) -> Vec<f64> {
     let tasks: Vec<&Task> = calls.work.phases.iter().flatten().collect();
     let count = tasks.len().max(1) as f64;
-    let mean = |of: &dyn Fn(&Task) -> f64| tasks.iter().map(|task| of(task)).sum::<f64>() / count;
+    let mean = |value: &dyn Fn(&Task) -> f64| tasks.iter().map(|task| value(task)).sum::<f64>() / count;
     let waits = |store: Requests| store.seconds(preset, memory_mb);
     let warm = (mean(&|task| task.core_s), mean(&|task| waits(task.store)));
     let first = (mean(&|task| task.first_core_s), mean(&|task| waits(task.first_store)));
-    let of = |end: &Attempt| {
+    let cores = |end: &Attempt| {
         let cold = if end.init_ms.is_some() { 1.0 } else { 0.0 };
         let (core_s, wait_s) = (warm.0 + cold * first.0, warm.1 + cold * first.1);
         Some(core_s / (end.duration_ms? / 1e3 - wait_s))
     };
-    calls.attempts.iter().filter(|end| end.outcome == "answered").filter_map(of).collect()
+    calls.attempts.iter().filter(|end| end.outcome == "answered").filter_map(cores).collect()
 }
 
 #[cfg(test)]
@@ -233,11 +238,16 @@ mod tests {
         let [one] = &found[..] else { panic!("{found:?}") };
         assert_eq!((one.init_ms, one.duration_ms, one.used_mb), (Some(7.0), Some(2.0), Some(99)));
         std::fs::write(&path, "nonsense\n").unwrap();
-        assert!(attempts(&path, 0).map_err(Failure::into_text).unwrap_err().contains("no line of a record"));
+        assert!(
+            attempts(&path, 0)
+                .map_err(Failure::into_text)
+                .unwrap_err()
+                .contains("not a line of a cost record")
+        );
     }
 
     #[test]
-    fn assumptions_are_found_again_in_calls_that_follow_them() {
+    fn assumptions_are_recovered_from_calls_that_follow_them() {
         let cloud = Cloud::parse(include_str!("../../../../infra/cloud.toml")).unwrap();
         let preset = cloud.preset("lambda-2026").unwrap();
         let functions = Functions { processor: Processor::X86_64, memory_mb: 512, count: 9 };

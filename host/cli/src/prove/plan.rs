@@ -1,4 +1,4 @@
-//! Workloads of a proof, and their predictions.
+//! Workloads of a proof, and the predictions of their use and cost.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,30 +13,34 @@ use crate::failure::Failure;
 use crate::recipe::{self, Request};
 use crate::sweep;
 
-/// Choices of W2: 4 x 5 and 10 seeds, 200 trainings (docs/explanation/when-functions-pay.md).
+/// Seeds, learning rates and dropout probabilities of W2: 10 x 4 x 5 = 200 trainings
+/// (docs/explanation/when-functions-pay.md).
 const FULL: (u32, &str, &str) = (10, "[0.001, 0.01, 0.05, 0.1]", "[0.2, 0.35, 0.5, 0.6, 0.7]");
-/// Choices of W2 with `--quick`: 8 trainings.
+/// Seeds, learning rates and dropout probabilities of W2 with `--quick`: 8 trainings.
 const QUICK: (u32, &str, &str) = (2, "[0.01, 0.05]", "[0.35, 0.5]");
-/// Name of W2's file in the folder of a proof.
+/// File name of the sweep of W2, in the folder of a proof.
 pub(super) const W2_FILE: &str = "w2.toml";
 
-/// A workload: trainings, one invocation each.
+/// Workload of a proof: trainings, one function invocation each.
 pub(super) struct Workload {
     pub(super) name: &'static str,
+    /// Short description for the proof file.
     about: &'static str,
+    /// Configuration of each training.
     pub(super) configs: Vec<Config>,
     /// True if the predictions of the trainings are fetched.
     pub(super) predictions: bool,
 }
 
 impl Workload {
-    pub(super) fn of_proof(&self, recipe: &str) -> proof::Workload {
+    /// Returns the description of the workload for the proof file.
+    pub(super) fn describe(&self, recipe: &str) -> proof::Workload {
         let (name, about) = (self.name.to_owned(), self.about.to_owned());
         proof::Workload { name, about, trainings: self.configs.len(), recipe: recipe.to_owned() }
     }
 }
 
-/// Returns the text of W2's sweep.
+/// Returns the text of the sweep file of W2.
 pub(super) fn w2(arguments: &Aws) -> Result<String, Failure> {
     let (seeds, rates, dropouts) = if arguments.quick { QUICK } else { FULL };
     // The file lies in another folder than a recipe of the user's.
@@ -55,39 +59,42 @@ pub(super) fn w2(arguments: &Aws) -> Result<String, Failure> {
     Ok(file)
 }
 
-/// Returns the workloads. `file` is W2's sweep.
+/// Returns the workloads W1 and W2. `file` is the sweep file of W2.
+///
+/// # Errors
+/// Returns a failure if the recipe or a setting is invalid.
 pub(super) fn workloads(arguments: &Aws, file: &Path) -> Result<[Workload; 2], Failure> {
     let (what, model) = match arguments.recipe.split_once('/') {
         _ if arguments.recipe.ends_with(".toml") => (arguments.recipe.clone(), None),
         Some((set, model)) => (set.to_owned(), Some(model.to_owned())),
         None => {
-            let reason = "write DATASET/MODEL, as `eciton recipes` lists them, or a recipe's file (.toml)";
+            let reason = "expected DATASET/MODEL (see `eciton recipes`), or a recipe file (.toml)";
             return Err(Failure::Usage(format!("--recipe {}: {reason}", arguments.recipe)));
         }
     };
     let data = arguments.data.iter().map(|data| format!("data.source={data}"));
     let one = Request::with(Some(what), model, data.chain(arguments.set.iter().cloned()))?;
-    let sweep = sweep::Arguments::of_file(file.to_owned(), arguments.set.clone());
-    let about = "one training on an event";
+    let sweep = sweep::Arguments::from_file(file.to_owned(), arguments.set.clone());
+    let about = "one training, triggered by an event";
     let w1 = Workload { name: "W1", about, configs: vec![recipe::configure(&one)?], predictions: true };
     let configs = sweep::read(&sweep)?.configs;
     Ok([w1, Workload { name: "W2", about: "a sweep of trainings", configs, predictions: false }])
 }
 
-/// A workload on functions of one size, predicted.
+/// Predicted run: a workload on functions of one memory size.
 pub(super) struct Planned {
-    /// Number of the workload.
+    /// Index of the workload.
     pub(super) workload: usize,
     pub(super) memory_mb: u32,
-    /// The functions, as settings.
+    /// Settings of the functions.
     pub(super) place: Config,
     pub(super) forecast: Forecast,
-    /// Work of the workload that the same functions did before.
+    /// Work of the previous workload on the same functions, which leaves them warm.
     before: Option<Work>,
 }
 
 impl Planned {
-    /// Predicts a workload. A pilot of it trains in this process.
+    /// Predicts a workload from a short pilot training in this process.
     pub(super) fn new(
         (number, workload): (usize, &Workload),
         mut place: Config,
@@ -103,7 +110,7 @@ impl Planned {
         Ok(Self { workload: number, memory_mb, place, forecast, before })
     }
 
-    /// Returns the functions, at most `concurrency` at once.
+    /// Returns processor, memory and number of functions, at most `concurrency`.
     pub(super) fn functions(&self, concurrency: u32) -> Functions {
         let asked = match self.place.executor.functions {
             FunctionCount::Fixed(count) => count.max(1),
@@ -113,13 +120,13 @@ impl Planned {
         Functions { processor, memory_mb: self.memory_mb, count: asked.min(concurrency.max(1)) }
     }
 
-    /// Returns predicted use and invoice lines.
+    /// Returns the predicted use and the predicted invoice lines.
     pub(super) fn predicted(&self, concurrency: u32, host: HostPlace, book: &Book) -> (Usage, Vec<Line>) {
         let functions = self.functions(concurrency);
         let work = &self.forecast.work;
         let used = match &self.before {
             None => cost::usage(work, functions, &book.preset),
-            // Processes of the workload before are warm, and have its files.
+            // Function instances of the previous workload are warm and have its files.
             Some(before) => {
                 let phases = before.phases.iter().chain(&work.phases).cloned().collect();
                 let both = Work { phases, host: before.host.and(work.host), ..work.clone() };
@@ -132,7 +139,7 @@ impl Planned {
     }
 }
 
-/// Returns the use that was added to `before`.
+/// Returns the difference between two cumulative uses.
 fn since(all: &Usage, before: &Usage) -> Usage {
     Usage {
         seconds: all.seconds - before.seconds,
@@ -154,7 +161,7 @@ fn since(all: &Usage, before: &Usage) -> Usage {
     }
 }
 
-/// Returns the dollars of lines.
+/// Returns the total cost of invoice lines, in US dollars.
 pub(super) fn dollars(lines: &[Line]) -> f64 {
     lines.iter().map(|line| line.usd).sum()
 }

@@ -1,4 +1,4 @@
-//! The file of a proof: predicted against billed lines, and measurements next to assumptions.
+//! File of a proof (`proof.json`): predicted and billed invoice lines, and measurements of assumptions.
 
 use std::path::{Path, PathBuf};
 
@@ -14,75 +14,80 @@ use crate::cost::compare::Pair;
 use crate::failure::Failure;
 use crate::sweep::write;
 
-/// Version of the file.
+/// Version of the file format.
 pub(super) const VERSION: u32 = 1;
-/// Name of the file in the folder of a proof.
+/// File name of a proof, in its folder.
 pub(super) const FILE: &str = "proof.json";
-/// Maximum length of a file that is read, bytes.
+/// Maximum length of a proof file, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// A proof.
+/// Content of a proof file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Proof {
-    /// [`VERSION`].
+    /// Version of the file format, [`VERSION`].
     pub(super) version: u32,
-    /// Version of the program that made the proof.
+    /// Version of the program that ran the proof.
     pub(super) eciton: String,
-    /// Begin and end, UTC. Without an end the program was killed.
+    /// Start time, UTC.
     pub(super) begun: String,
+    /// End time, UTC. `None` if the program was killed before the end.
     pub(super) ended: Option<String>,
     pub(super) region: String,
     pub(super) architecture: String,
     pub(super) cloud: CloudFile,
     pub(super) host: Host,
     pub(super) stack: Stack,
-    /// Limit of the dollars of all runs, their prediction, and their cost by reports and counts.
+    /// Maximum cost of all runs, in US dollars (`--max-usd`).
     pub(super) max_usd: f64,
+    /// Predicted cost of all runs, in US dollars.
     pub(super) predicted_usd: f64,
+    /// Cost of all runs by reports of the service and counts of Eciton, in US dollars.
     pub(super) spent_usd: f64,
     pub(super) workloads: Vec<Workload>,
     pub(super) runs: Vec<Run>,
-    /// True if each training has the same model at all memory sizes; `None` before two sizes have
-    /// run.
+    /// True if each training has the same model at all memory sizes. `None` if fewer than two sizes
+    /// have run.
     pub(super) digests_equal: Option<bool>,
     pub(super) assumptions: Vec<Assumption>,
     pub(super) notes: Vec<String>,
-    /// Reason of an end before all workloads were run.
+    /// Error that ended the proof before all workloads had run.
     pub(super) error: Option<String>,
-    /// Lines of a Cost and Usage Report, which arrives a day later.
+    /// Lines of a Cost and Usage Report, which is added with `--cur` up to a day later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) invoice: Option<Invoice>,
 }
 
-/// The cloud file that the prediction used.
+/// Cloud file (prices and times) on which the prediction is based.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct CloudFile {
     pub(super) path: String,
     pub(super) sha256: String,
-    /// Region and date of the prices. The region is another one if the file has no prices of the
-    /// stack's region.
+    /// Date and region of the prices. If the file has no prices for the region of the stack, the region
+    /// is that of the default prices.
     pub(super) prices: String,
     pub(super) preset: String,
 }
 
-/// The stack, which exists for the time of the proof.
+/// Temporary stack of a proof.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Stack {
     pub(super) name: String,
-    /// Bucket of objects. Empty before the stack was deployed.
+    /// Name of the bucket of objects. Empty before the stack is deployed.
     pub(super) bucket: String,
-    /// Functions that do whole runs, by memory size.
+    /// Functions that execute whole runs, by memory size.
     pub(super) functions: Vec<Function>,
-    /// Number of functions that the account may run at once.
+    /// Maximum number of concurrent functions of the account.
     pub(super) account_concurrency: u32,
-    /// True if the stack is removed, and what was looked for afterwards and is gone.
+    /// True if the stack was removed.
     pub(super) removed: bool,
+    /// Resources that were verified to be absent after the removal.
     pub(super) gone: Vec<String>,
-    /// Reason why it is not removed, and the command that removes it.
+    /// Reason why the stack is not removed, with the command that removes it.
     pub(super) left: Option<String>,
 }
 
 impl Stack {
+    /// Records the result of the removal.
     pub(super) fn removed(&mut self, done: Result<Destroyed, String>) {
         match done {
             Ok(done) => {
@@ -94,7 +99,7 @@ impl Stack {
     }
 }
 
-/// A workload.
+/// Workload, as the proof file describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Workload {
     /// `W1` or `W2`.
@@ -104,53 +109,59 @@ pub(super) struct Workload {
     pub(super) recipe: String,
 }
 
-/// A workload on functions of one memory size.
+/// Run of a workload on functions of one memory size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
     pub(super) workload: String,
     pub(super) memory_mb: u32,
     pub(super) function: String,
-    /// Begin and end, UTC.
+    /// Start time, UTC.
     pub(super) begun: String,
+    /// End time, UTC.
     pub(super) ended: String,
+    /// Number of completed trainings.
     pub(super) done: usize,
+    /// Number of failed trainings.
     pub(super) failed: usize,
-    /// Number of calls, and of those without a report of the service.
+    /// Number of function calls.
     pub(super) calls: u64,
+    /// Number of calls without a REPORT line of the service.
     pub(super) unreported: u64,
-    /// Largest memory that a call used, MiB.
+    /// Maximum memory that a call used, in MiB.
     pub(super) used_mb: Option<u32>,
     /// Origin of the predicted times.
     pub(super) times: String,
     pub(super) lines: Vec<Billed>,
     pub(super) quantities: Vec<Pair>,
     pub(super) notes: Vec<String>,
-    /// Digest of each training's model, by its number.
+    /// Model digest of each training, by its index. `None` for a failed training.
     pub(super) digests: Vec<Option<String>>,
 }
 
-/// A line of an invoice.
+/// Invoice line with predicted and billed quantity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Billed {
     /// Usage type, without the region's prefix.
     pub(super) usage: String,
     pub(super) unit: String,
+    /// Price per unit, in US dollars.
     pub(super) unit_usd: f64,
+    /// Predicted quantity.
     pub(super) predicted: f64,
     /// Origin of the prediction: `counted`, `modelled` or `assumed`.
     pub(super) origin: String,
-    /// Quantity; `None` if the service did not report it for every call.
+    /// Billed quantity. `None` if the service did not report it for every call.
     pub(super) billed: Option<f64>,
-    /// Source of the quantity: `reports` of the service, or `counted` by Eciton.
+    /// Source of the billed quantity: `reports` of the service, or `counted` by Eciton.
     pub(super) source: String,
-    /// Predicted over billed; `None` where nothing was billed.
+    /// Predicted divided by billed quantity. `None` if nothing was billed.
     pub(super) ratio: Option<f64>,
     pub(super) predicted_usd: f64,
     pub(super) billed_usd: Option<f64>,
 }
 
-/// Returns a text without account numbers, which have twelve digits: a proof may be shown to
-/// others.
+/// Replaces AWS account numbers, which have twelve digits, by `ACCOUNT`, so that a proof can be
+/// published.
 pub(super) fn without_account(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut digits = String::new();
@@ -170,16 +181,17 @@ pub(super) fn without_account(text: &str) -> String {
     out
 }
 
-/// Returns predicted over billed, or `None` where that is no number.
+/// Returns predicted divided by billed quantity, or `None` if the ratio is undefined.
 pub(super) fn ratio(predicted: f64, billed: Option<f64>) -> Option<f64> {
     let billed = billed?;
     if predicted == billed { Some(1.0) } else { Some(predicted / billed).filter(|ratio| ratio.is_finite()) }
 }
 
-/// Returns the lines of a run. The time of functions is billed only if every call has a report.
+/// Returns the invoice lines of a run. The billed time of functions is known only if every call has a
+/// report.
 pub(super) fn lines(predicted: &[Line], counted: &[Line], unreported: u64) -> Vec<Billed> {
     let both = predicted.iter().zip(counted);
-    let of = |(own, other): (&Line, &Line)| {
+    let compare = |(own, other): (&Line, &Line)| {
         let by_report = own.usage.starts_with("Lambda-GB-Second");
         let is_known = !by_report || unreported == 0;
         let billed = is_known.then_some(other.quantity);
@@ -196,11 +208,11 @@ pub(super) fn lines(predicted: &[Line], counted: &[Line], unreported: u64) -> Ve
             billed_usd: is_known.then_some(other.usd),
         }
     };
-    both.map(of).collect()
+    both.map(compare).collect()
 }
 
-/// Returns the quantities of a run that are known. Times of functions are known only if every call
-/// has a report.
+/// Returns the recorded quantities of a run. Times of functions are included only if every call has a
+/// report.
 pub(super) fn quantities(predicted: &Usage, counted: &Usage, unreported: u64) -> Vec<Pair> {
     const REPORTED: [&str; 5] = ["cold starts", "initialisation", "charged", "charged, no init", "GB-s"];
     let mut all = crate::cost::compare::quantities(predicted, counted);
@@ -208,27 +220,28 @@ pub(super) fn quantities(predicted: &Usage, counted: &Usage, unreported: u64) ->
     all
 }
 
-/// A figure of the cloud file that a run can test.
+/// Value of the cloud file that a proof measures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Assumption {
-    /// Key of the cloud file.
+    /// Key in the cloud file.
     pub(super) key: String,
-    /// Memory size of the functions that were measured, MB.
+    /// Memory size of the measured functions, in MB.
     pub(super) memory_mb: u32,
-    /// Value in the file.
+    /// Value in the cloud file.
     pub(super) assumed: f64,
-    /// Value that the runs ask for; `None` if they did not measure it.
+    /// Median of the measured values. `None` if no call measured this value.
     pub(super) measured: Option<f64>,
-    /// Number of calls that were measured, and the least and the greatest value among them.
+    /// Number of measured values.
     pub(super) samples: usize,
+    /// Minimum and maximum of the measured values.
     pub(super) range: Option<[f64; 2]>,
     pub(super) unit: String,
-    /// Way of the measurement, or why there is none.
+    /// Method of the measurement, or reason for the lack of values.
     pub(super) how: String,
 }
 
 impl Proof {
-    /// Compares the digests of each workload's trainings at all memory sizes.
+    /// Compares the model digests of each workload across memory sizes, and sets `digests_equal`.
     pub(super) fn compare_digests(&mut self) {
         let mut compared = false;
         let mut equal = true;
@@ -243,7 +256,7 @@ impl Proof {
         self.digests_equal = compared.then_some(equal);
     }
 
-    /// Writes the file, and its tables as Markdown next to it.
+    /// Writes the proof file, and the tables in Markdown next to it.
     pub(super) fn save(&self, path: &Path) -> Result<(), Failure> {
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
@@ -251,6 +264,10 @@ impl Proof {
         write(&markdown(path), table::markdown(self).as_bytes())
     }
 
+    /// Reads a proof file.
+    ///
+    /// # Errors
+    /// Returns [`Failure::Failed`] if the file cannot be read or has another version.
     pub(super) fn load(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let text = eciton_input::file::read_text(path, MAX_BYTES)
@@ -260,8 +277,8 @@ impl Proof {
         if version.is_some_and(|version| version != u64::from(VERSION)) {
             let found = version.unwrap_or_default();
             return Err(Failure::Failed(format!(
-                "{shown}: a proof of version {found}, this program reads version {VERSION}; use the version of Eciton \
-                 that made it"
+                "{shown}: proof version {found}, expected version {VERSION}; use the version of Eciton that wrote the \
+                 proof"
             )));
         }
         serde_json::from_str(&text).map_err(|error| {
@@ -270,7 +287,7 @@ impl Proof {
     }
 }
 
-/// Returns the path of the tables of a proof.
+/// Returns the path of the Markdown tables of a proof file.
 pub(super) fn markdown(path: &Path) -> PathBuf {
     path.with_extension("md")
 }
@@ -375,7 +392,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn account_numbers_are_left_out() {
+    fn account_numbers_are_removed() {
         let text = "bucket p-packages-123456789012-us-east-1, 1234567890123, 12";
         assert_eq!(without_account(text), "bucket p-packages-ACCOUNT-us-east-1, 1234567890123, 12");
         assert_eq!(without_account("123456789012"), "ACCOUNT");

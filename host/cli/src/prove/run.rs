@@ -1,4 +1,4 @@
-//! Runs of a proof: each workload on functions of each memory size.
+//! Execution of a proof: each workload runs on functions of each memory size.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,25 +19,25 @@ use crate::output::tell;
 use crate::run_name::{iso, now};
 use crate::sweep::RECORD;
 
-/// Prefixes of the objects of a run, under `runs/` of the stack's bucket.
+/// Prefixes under `runs/` in the bucket of the stack, whose objects are deleted between runs.
 const OBJECTS: [&str; 2] = ["jobs", "files"];
 
-/// A proof whose stack is deployed.
+/// Proof in progress, whose stack is deployed.
 pub(super) struct Running<'a> {
     pub(super) prepared: &'a Prepared<'a>,
     pub(super) deployment: &'a Deployment,
     pub(super) stop: &'a Arc<Stop>,
 }
 
-/// Calls of a run, for the measurements of its memory size.
+/// Calls of a completed run, for the measurements of its memory size.
 struct Made {
-    /// Number of the planned run.
+    /// Index of the run in [`Prepared::planned`].
     number: usize,
     attempts: Vec<Attempt>,
     jobs: Vec<Done>,
 }
 
-/// Sum of all runs so far.
+/// Bill and time of all runs so far, to compute the difference that a run makes.
 #[derive(Default)]
 struct Before {
     bill: Bill,
@@ -45,7 +45,7 @@ struct Before {
 }
 
 impl Running<'_> {
-    /// Runs all workloads, and saves the proof after each.
+    /// Runs all workloads, and saves the proof after each run.
     pub(super) fn all(&mut self, proof: &mut Proof, path: &Path) -> Result<(), Failure> {
         proof.stack.bucket = self.deployment.bucket.clone();
         proof.stack.functions = self.deployment.trainers.clone();
@@ -54,13 +54,13 @@ impl Running<'_> {
         let mut made: Vec<Made> = Vec::new();
         for (number, planned) in self.prepared.planned.iter().enumerate() {
             if self.stop.is_asked() {
-                return Err(Failure::Failed("stopped before all workloads were run".to_owned()));
+                return Err(Failure::Failed("stopped before all workloads had run".to_owned()));
             }
             let ran = self.one((number, planned), &mut before, proof, &mut made);
             self.measure(proof, &made);
             proof.save(path)?;
             ran?;
-            // The next size would find the answers of this one.
+            // Otherwise the next memory size would reuse the answers of this one.
             for objects in OBJECTS {
                 eciton_deploy::clean(self.deployment, objects)?;
             }
@@ -68,7 +68,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Runs a workload on functions of one size.
+    /// Runs a workload on functions of one memory size, and adds the result to the proof.
     fn one(
         &self,
         (number, planned): (usize, &Planned),
@@ -113,14 +113,14 @@ impl Running<'_> {
             proof.spent_usd = spent.cost.usd;
             let attempts = measured::attempts(&record, from)?;
             let (used, predicted) = planned.predicted(self.deployment.account_concurrency, host.place, book);
-            let counted = compare::of_bill(&bill, took);
+            let counted = compare::usage_from_bill(&bill, took);
             let functions = planned.functions(self.deployment.account_concurrency);
             let origins = (Origin::Counted, Origin::Counted);
             let billed = cost::lines(&counted, (functions, host.place, false), &book.prices, origins);
             let mut notes = planned.forecast.notes.clone();
             if bill.failed + bill.throttled > 0 {
                 notes.push(format!(
-                    "{} calls failed and {} requests were throttled; the prediction has none",
+                    "{} calls failed and {} requests were throttled; the prediction assumes none",
                     bill.failed, bill.throttled
                 ));
             }
@@ -155,15 +155,15 @@ impl Running<'_> {
         match left {
             0 => Ok(()),
             _ if self.stop.is_asked() => Err(Failure::Failed(format!(
-                "{name} with {memory_mb} MB: stopped, {left} of {count} trainings are left"
+                "{name} with {memory_mb} MB: stopped; {left} of {count} trainings were not run"
             ))),
             _ => Err(Failure::Failed(format!(
-                "{name} with {memory_mb} MB: --max-usd {max_usd} is used up, {left} of {count} trainings are left"
+                "{name} with {memory_mb} MB: --max-usd {max_usd} is exhausted; {left} of {count} trainings were not run"
             ))),
         }
     }
 
-    /// Measures the assumptions anew from all calls so far.
+    /// Recomputes the measurements of assumptions from all calls so far.
     fn measure(&self, proof: &mut Proof, made: &[Made]) {
         let Prepared { planned, book, .. } = self.prepared;
         proof.assumptions.clear();
@@ -171,7 +171,7 @@ impl Running<'_> {
         sizes.dedup();
         for size in sizes {
             let Some(first) = planned.iter().find(|planned| planned.memory_mb == size) else { continue };
-            let calls: Vec<Calls<'_>> = made.iter().filter_map(own_calls(planned, size)).collect();
+            let calls: Vec<Calls<'_>> = made.iter().filter_map(calls_of_size(planned, size)).collect();
             if calls.is_empty() {
                 continue;
             }
@@ -182,8 +182,8 @@ impl Running<'_> {
     }
 }
 
-/// Returns a function that gives the calls of a run, if the run is of this memory size.
-fn own_calls<'a>(planned: &'a [Planned], size: u32) -> impl Fn(&'a Made) -> Option<Calls<'a>> {
+/// Returns a filter that maps a run to its calls if the run has this memory size.
+fn calls_of_size<'a>(planned: &'a [Planned], size: u32) -> impl Fn(&'a Made) -> Option<Calls<'a>> {
     move |made| {
         let planned = planned.get(made.number).filter(|planned| planned.memory_mb == size)?;
         Some(Calls { work: &planned.forecast.work, attempts: &made.attempts, jobs: &made.jobs })

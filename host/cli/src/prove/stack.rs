@@ -1,4 +1,4 @@
-//! A stack that exists for the time of a proof.
+//! Temporary stack, which exists only during a proof.
 
 use eciton_deploy::{Choices, Deployed, Destroyed, Target};
 
@@ -6,31 +6,32 @@ use crate::deploy::{builtin, show};
 use crate::failure::Failure;
 use crate::output::tell;
 
-/// Number of attempts to remove a stack: a function that still writes may keep its bucket from
-/// being empty.
+/// Number of attempts to remove a stack. A function that is still running may write to the bucket
+/// during the first attempt.
 const ATTEMPTS: u32 = 2;
 
-/// A stack that is removed at the latest when this value is dropped.
+/// Stack that is removed when this value is dropped, unless [`Temporary::remove`] was called before.
 pub(super) struct Temporary {
     target: Target,
     removed: bool,
 }
 
 impl Temporary {
-    /// Returns a stack to be. From now on it is removed in any case.
+    /// Creates the guard of a stack that is not deployed yet. From now on, the stack will be removed.
     pub(super) fn new(target: Target) -> Self {
         Self { target, removed: false }
     }
 
+    /// Deploys the stack.
     pub(super) fn deploy(&mut self, choices: &Choices) -> Result<Deployed, Failure> {
         let deployed = eciton_deploy::deploy(choices, &builtin(), &[], &mut show)?;
-        // The deployment's file is removed together with the stack.
+        // The deployment file is removed together with the stack.
         self.target.file = Some(deployed.file.clone());
         self.target.bucket = Some(deployed.deployment.bucket.clone());
         Ok(deployed)
     }
 
-    /// Returns the command that removes the stack by hand.
+    /// Returns the command line with which a user can remove the stack.
     pub(super) fn command(&self) -> String {
         let Target { stack, region, profile, .. } = &self.target;
         let flag = |name: &str, value: &Option<String>| {
@@ -43,7 +44,10 @@ impl Temporary {
         )
     }
 
-    /// Removes the stack. The text of a failure names the command that removes it.
+    /// Removes the stack.
+    ///
+    /// # Errors
+    /// Returns a text with the reason and the command line that removes the stack.
     pub(super) fn remove(&mut self) -> Result<Destroyed, String> {
         let mut failed = String::new();
         for _ in 0..ATTEMPTS {
@@ -55,10 +59,10 @@ impl Temporary {
                 Err(error) => failed = Failure::text(&error),
             }
         }
-        // It was reported; a second report helps nobody.
+        // The caller reports the failure. `drop` must not report it again.
         self.removed = true;
         Err(format!(
-            "stack `{}` could not be removed, and may cost money: {failed}\nremove it with: {}",
+            "stack `{}` could not be removed and may cause costs: {failed}\nto remove it, run: {}",
             self.target.stack,
             self.command()
         ))

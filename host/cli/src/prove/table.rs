@@ -1,11 +1,11 @@
-//! Tables of a proof, as Markdown.
+//! Tables of a proof in Markdown, for `proof.md`.
 
 use std::fmt::Write as _;
 
 use super::invoice::Charged;
 use super::proof::{Assumption, Billed, Proof, Run};
 
-/// Returns a quantity with the digits that it has.
+/// Formats a quantity with a number of digits that suits its magnitude.
 fn quantity(value: f64) -> String {
     if value == 0.0 || value.fract() == 0.0 && value.abs() < 1e12 {
         return format!("{value:.0}");
@@ -17,6 +17,7 @@ fn quantity(value: f64) -> String {
     }
 }
 
+/// Formats a value, or returns `-` for `None`.
 fn optional(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), text)
 }
@@ -29,12 +30,12 @@ fn ratio(value: f64) -> String {
     format!("{value:.3}")
 }
 
-/// Text of a table's cell: no line ends and no bars.
+/// Returns text for a table cell: line ends are replaced by blanks, and bars are escaped.
 fn cell(text: &str) -> String {
     text.replace(['\n', '\r'], " ").replace('|', "\\|")
 }
 
-/// Returns the tables of a proof.
+/// Returns all tables of a proof.
 pub(super) fn markdown(proof: &Proof) -> String {
     let mut text = String::new();
     let mut line = |own: std::fmt::Arguments<'_>| {
@@ -45,23 +46,23 @@ pub(super) fn markdown(proof: &Proof) -> String {
     let sizes: Vec<String> =
         proof.stack.functions.iter().map(|function| format!("{} MB", function.memory_mb)).collect();
     let equal = match proof.digests_equal {
-        Some(true) => "equal at all memory sizes".to_owned(),
+        Some(true) => "identical at all memory sizes".to_owned(),
         Some(false) => {
-            "**different**: proof.json has them; a training must not depend on the memory size".to_owned()
+            "**different** (see proof.json); a training must not depend on the memory size".to_owned()
         }
         None => "not compared: fewer than two memory sizes have run".to_owned(),
     };
     let removed = match (&proof.stack.left, proof.stack.removed) {
         (Some(left), _) => format!("**no**: {left}"),
-        (None, true) => format!("yes; {} resources were looked for and are gone", proof.stack.gone.len()),
+        (None, true) => format!("yes; {} resources verified to be absent", proof.stack.gone.len()),
         (None, false) => "**not yet**".to_owned(),
     };
     let facts = [
-        ("begun", proof.begun.clone()),
-        ("ended", proof.ended.clone().unwrap_or_else(|| "-".to_owned())),
+        ("start", proof.begun.clone()),
+        ("end", proof.ended.clone().unwrap_or_else(|| "-".to_owned())),
         ("region", proof.region.clone()),
         ("functions", format!("{}, {}", proof.architecture, sizes.join(", "))),
-        ("account", format!("{} functions at once", proof.stack.account_concurrency)),
+        ("account", format!("{} concurrent functions", proof.stack.account_concurrency)),
         ("host", proof.host.to_string()),
         ("Eciton", proof.eciton.clone()),
         ("cloud file", format!("{}, SHA-256 {}", proof.cloud.path, proof.cloud.sha256)),
@@ -69,7 +70,7 @@ pub(super) fn markdown(proof: &Proof) -> String {
         (
             "dollars",
             format!(
-                "predicted {}, by reports and counts {}, limit {}",
+                "predicted {}, from reports and counts {}, limit {}",
                 usd(proof.predicted_usd),
                 usd(proof.spent_usd),
                 proof.max_usd
@@ -90,7 +91,7 @@ pub(super) fn markdown(proof: &Proof) -> String {
             workload.name, workload.about, workload.recipe, workload.trainings
         ));
         for run in proof.runs.iter().filter(|run| run.workload == workload.name) {
-            line(format_args!("{}", of_run(run)));
+            line(format_args!("{}", run_tables(run)));
         }
     }
     if !proof.assumptions.is_empty() {
@@ -98,7 +99,7 @@ pub(super) fn markdown(proof: &Proof) -> String {
     }
     if let Some(invoice) = &proof.invoice {
         line(format_args!(
-            "\n## Cost and Usage Report\n\n{}: {} of {} lines are of this stack. Costs are in {}.\n",
+            "\n## Cost and Usage Report\n\n{}: {} of {} lines belong to this stack. Costs are in {}.\n",
             cell(&invoice.file),
             invoice.own_items,
             invoice.items,
@@ -110,7 +111,7 @@ pub(super) fn markdown(proof: &Proof) -> String {
             invoice.currency
         ));
         for charged in &invoice.lines {
-            line(format_args!("{}", of_charged(charged)));
+            line(format_args!("{}", charged_row(charged)));
         }
         for note in &invoice.notes {
             line(format_args!("\n* {}", cell(note)));
@@ -125,7 +126,8 @@ pub(super) fn markdown(proof: &Proof) -> String {
     text
 }
 
-fn of_run(run: &Run) -> String {
+/// Returns the tables of one run: invoice lines and quantities.
+fn run_tables(run: &Run) -> String {
     let mut text = format!("\n### {}, {} MB\n\n", run.workload, run.memory_mb);
     let reports = match run.unreported {
         0 => String::new(),
@@ -134,7 +136,7 @@ fn of_run(run: &Run) -> String {
     let used = run.used_mb.map_or_else(String::new, |mb| format!("; maximum memory used {mb} MB"));
     let _ = writeln!(
         text,
-        "{} done, {} failed, {} calls{reports}{used}. Predicted times are {}.\n",
+        "{} trained, {} failed, {} calls{reports}{used}. Predicted times are {}.\n",
         run.done, run.failed, run.calls, run.times
     );
     text.push_str(
@@ -165,7 +167,7 @@ fn of_run(run: &Run) -> String {
         );
     }
     text.push_str(
-        "\n| quantity | predicted | counted | error | unit |\n| --- | ---: | ---: | ---: | --- |\n",
+        "\n| quantity | predicted | recorded | error | unit |\n| --- | ---: | ---: | ---: | --- |\n",
     );
     for pair in &run.quantities {
         let error = optional(pair.error, |error| format!("{:+.1} %", error * 100.0));
@@ -185,10 +187,11 @@ fn of_run(run: &Run) -> String {
     text
 }
 
+/// Returns the table of assumptions of the cloud file and their measurements.
 fn assumptions(all: &[Assumption]) -> String {
     let mut text =
-        "\n## Assumptions of the cloud file\n\nThe values measured are for the key as the file has it.\n\n\
-                    | key | MB | assumed | measured | least | greatest | calls | unit | way |\n\
+        "\n## Assumptions of the cloud file\n\nMeasured values are in the unit of the key, so that they can replace the assumed values.\n\n\
+                    | key | MB | assumed | measured | minimum | maximum | calls | unit | method |\n\
                     | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |\n"
             .to_owned();
     for Assumption { key, memory_mb, assumed, measured, samples, range, unit, how } in all {
@@ -206,7 +209,8 @@ fn assumptions(all: &[Assumption]) -> String {
     text
 }
 
-fn of_charged(charged: &Charged) -> String {
+/// Returns the table row of a line of the Cost and Usage Report.
+fn charged_row(charged: &Charged) -> String {
     let Charged { resource, usage, unit, predicted, counted, billed, predicted_usd, cost, credits, .. } =
         charged;
     format!(
@@ -230,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_run_has_a_row_for_each_line_and_what_is_missing_is_said() {
+    fn each_run_has_a_row_per_line_and_missing_reports_are_noted() {
         let mut own = proof();
         let text = markdown(&own);
         assert_eq!(text.matches("| Lambda-GB-Second | 3 | modelled | 2 | reports |").count(), 4, "{text}");

@@ -106,8 +106,7 @@ fn reasons(rows: &[Row], output: &mut Output) {
                 continue;
             }
             let words: Vec<String> = compared.reasons.iter().take(REASONS).map(ToString::to_string).collect();
-            let words =
-                if words.is_empty() { "no varied parameter".to_owned() } else { words.join("; or ") };
+            let words = if words.is_empty() { "no varied parameter".to_owned() } else { words.join("; or ") };
             output.line(format_args!("{:<18} against {other}: {words}", name(row)));
         }
     }

@@ -1,5 +1,6 @@
-//! `eciton simulate --pipeline`: a planned pipeline of lanes on simulated workers that may be
-//! preempted.
+//! `eciton simulate --pipeline`: plans a pipeline, and simulates it on workers that may be preempted.
+//!
+//! A lane is the share of a pipeline that one worker executes.
 
 use std::path::{Path, PathBuf};
 
@@ -15,113 +16,118 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::{bytes, counted, grouped, percent, seconds};
 
-/// Bytes per second of 1 Gbit/s.
+/// Bytes per second that correspond to 1 Gbit/s.
 const GBIT: f64 = 1.25e8;
-/// Numbers of micro-batches that the planner chooses from.
+/// Candidate numbers of micro-batches per update, from which the planner chooses.
 const MICRO: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
-/// Start time of a kernel, seconds.
+/// Launch time of a kernel, in seconds.
 const START: f64 = 5e-6;
-/// Memory besides the weights of 2 bytes, in units of these weights: a gradient of 2 bytes, main
-/// weights and two moments of 4 bytes each (mixed precision).
+/// Memory in addition to the weights of 2 bytes, in multiples of these weights (mixed precision): a
+/// gradient of 2 bytes, and main weights and two moments of 4 bytes each.
 const COPIES: f64 = 7.0;
-/// Number of simulated rounds if no duration is given.
+/// Number of simulated rounds (updates) without `--hours`.
 const ROUNDS: f64 = 1000.0;
-/// Maximum length of a trace, bytes.
+/// Maximum length of a trace file, in bytes.
 const MAX_TRACE_BYTES: u64 = 16 << 20;
-/// Rounds between checkpoints, and seconds of a restart, of the run that failures are compared
-/// with.
+/// Rounds between checkpoints, and restart time in seconds, of the checkpointed run that serves for
+/// comparison.
 const CHECKPOINT: (u32, f64) = (10, 300.0);
 
-/// Flags of `--pipeline` besides `--seed`, `--machine`, `--jitter` and `--json`.
+/// Flags of `--pipeline`. `--seed`, `--machine`, `--jitter` and `--json` of `simulate` apply too.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Lanes (--pipeline)")]
 pub(super) struct Arguments {
-    /// Model of a pipeline, in the place of a graph's shape: gpt-1.3b, gpt-2.2b, gpt-3.9b, dlrm, candle-uno,
-    /// transformer-4x8, -8x4, -16x2, or layers-LxW
+    /// Simulate a pipeline of this model instead of a graph: gpt-1.3b, gpt-2.2b, gpt-3.9b, dlrm,
+    /// candle-uno, transformer-4x8, transformer-8x4, transformer-16x2, or layers-LxW
     #[arg(long, value_name = "MODEL")]
     pub(super) pipeline: Option<String>,
-    /// Places, each of which is a lane
+    /// Number of workers, with one lane each
     #[arg(long, value_name = "N", default_value_t = 8)]
     lanes: u32,
-    /// Replicas of the pipeline [default: as the planner finds best]
+    /// Number of pipeline replicas [default: chosen by the planner]
     #[arg(long, value_name = "W")]
     width: Option<u32>,
-    /// Micro-batches of an update [default: as the planner finds best]
+    /// Number of micro-batches per update [default: chosen by the planner]
     #[arg(long, value_name = "N")]
     micro: Option<u32>,
-    /// Rows of an update
+    /// Number of rows per update
     #[arg(long, value_name = "N", default_value_t = 256)]
     rows: u32,
-    /// gpipe, 1f1b, 2bw, interleaved
+    /// Pipeline schedule: gpipe, 1f1b, 2bw or interleaved
     #[arg(long, value_name = "NAME", value_parser = schedule, default_value = "1f1b")]
     schedule: PipelineSchedule,
-    /// Runs of stages of a lane, with --schedule interleaved [default: 2]
+    /// Number of chunks of stages per lane, with --schedule interleaved [default: 2]
     #[arg(long, value_name = "V", value_parser = clap::value_parser!(u32).range(2..=64))]
     chunks: Option<u32>,
-    /// Operations of a place a second, in units of 10^12
+    /// Compute rate of a worker, in 10^12 operations per second
     #[arg(long, value_name = "TFLOPS", default_value_t = 50.0)]
     tflops: f64,
-    /// Memory of a place [default: no limit]
+    /// Memory of a worker, such as 16GiB [default: no limit]
     #[arg(long, value_name = "SIZE", value_parser = crate::data::size)]
     place_memory: Option<u64>,
-    /// A place's link, Gbit/s
+    /// Bandwidth of a worker's link, in Gbit/s
     #[arg(long, value_name = "GBIT", default_value_t = 100.0)]
     link: f64,
-    /// Boundaries and weights go through a host whose link has so many Gbit/s [default: from place to place]
+    /// Bandwidth of a host that relays activations and weights, in Gbit/s [default: workers exchange
+    /// them directly]
     #[arg(long, value_name = "GBIT")]
     host_link: Option<f64>,
-    /// Holder of what forward steps keep
+    /// Location of stashed activations
     #[arg(long, value_enum, default_value_t = HoldName::Host)]
     hold: HoldName,
-    /// Losses of each place an hour, one by one
+    /// Rate of independent failures per worker and hour
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     lost: f64,
-    /// Bursts of losses of each zone an hour
+    /// Rate of failure bursts per zone and hour
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     bursts: f64,
-    /// Places that a burst takes at once
+    /// Number of workers that fail in a burst
     #[arg(long, value_name = "N", default_value_t = 4)]
     burst_places: u32,
-    /// Zones; neighbours are in different ones
+    /// Number of zones; adjacent workers are in different zones
     #[arg(long, value_name = "N", default_value_t = 3)]
     zones: u32,
-    /// Seconds until a lost place is there again
+    /// Time until a failed worker is replaced, in seconds
     #[arg(long, value_name = "S", default_value_t = 300.0)]
     back: f64,
-    /// Losses as a file: a line each, seconds from the start and the place, as `120.5,3`
+    /// File of failures: seconds since the start and worker index, one failure per line, such as
+    /// 120.5,3
     #[arg(long, value_name = "FILE")]
     losses: Option<PathBuf>,
-    /// Simulated hours [default: 1,000 rounds as planned]
+    /// Simulated time, in hours [default: the planned time of 1,000 rounds]
     #[arg(long, value_name = "H")]
     hours: Option<f64>,
-    /// Dollars of a place an hour [default: of --machine in the price list, else p3.2xlarge]
+    /// Price of a worker, in US dollars per hour [default: that of --machine, else of p3.2xlarge]
     #[arg(long, value_name = "USD")]
     usd_hour: Option<f64>,
-    /// Draw the schedule into a file, as SVG
+    /// Write a drawing of the schedule to this file (SVG)
     #[arg(long, value_name = "FILE")]
     draw: Option<PathBuf>,
 }
 
+/// Value of `--hold`. The comment of a variant is its help text.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum HoldName {
-    /// The host: a loss costs a step
+    /// On the host; a failure repeats one step
     Host,
-    /// The places: rows that went are computed again
+    /// On the workers; after a failure, activations are recomputed
     Places,
-    /// The places, and each its neighbour's
+    /// On the workers, with redundant computation of the next worker's activations
     Shadowed,
 }
 
+/// Parses the value of `--schedule`.
 fn schedule(text: &str) -> Result<PipelineSchedule, String> {
     let found = PipelineSchedule::named(text).ok().filter(|schedule| *schedule != PipelineSchedule::Naive);
-    found.ok_or_else(|| "gpipe, 1f1b, 2bw and interleaved are known".to_owned())
+    found.ok_or_else(|| "expected gpipe, 1f1b, 2bw or interleaved".to_owned())
 }
 
-/// Reads the failures of a trace, in order.
+/// Reads the file of `--losses`: time in seconds and worker index of each failure, in file order.
 fn read_losses(path: Option<&Path>) -> Result<Vec<(f64, u32)>, Failure> {
     let Some(path) = path else { return Ok(Vec::new()) };
-    let text = eciton_input::file::read_text(path, MAX_TRACE_BYTES)
-        .map_err(|e| Failure::Failed(format!("{}: the losses cannot be read: {e}", path.display())))?;
+    let text = eciton_input::file::read_text(path, MAX_TRACE_BYTES).map_err(|e| {
+        Failure::Failed(format!("{}: the file of failures cannot be read: {e}", path.display()))
+    })?;
     let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let one = |(at, line): (usize, &str)| {
@@ -129,7 +135,7 @@ fn read_losses(path: Option<&Path>) -> Result<Vec<(f64, u32)>, Failure> {
         match fields {
             Some((Ok(time), Ok(place))) => Ok((time, place)),
             _ => Err(Failure::Usage(format!(
-                "{}:{at}: {line:?} is no loss: write seconds from the start and the place, as 120.5,3",
+                "{}:{at}: found {line:?}, expected seconds since the start and a worker index, such as 120.5,3",
                 path.display()
             ))),
         }
@@ -137,6 +143,7 @@ fn read_losses(path: Option<&Path>) -> Result<Vec<(f64, u32)>, Failure> {
     lines.map(one).collect()
 }
 
+/// Result of the simulation, as `--json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -153,6 +160,7 @@ struct Line<'a> {
     grid: &'a str,
 }
 
+/// Pipeline stage that the planner chose.
 #[derive(Serialize)]
 struct PlannedStage<'a> {
     operators: Vec<&'a str>,
@@ -161,18 +169,20 @@ struct PlannedStage<'a> {
     memory_bytes: f64,
 }
 
+/// Returns the stages of a plan with the names of their operators.
 fn stages<'a>(plan: &Plan, graph: &'a Graph) -> Vec<PlannedStage<'a>> {
     let name = |at: &usize| graph.operators().get(*at).map_or("", |of| &of.name[..]);
-    let of = |stage: &eciton_planner::PlannedStage| PlannedStage {
+    let planned = |stage: &eciton_planner::PlannedStage| PlannedStage {
         operators: stage.operators.iter().map(name).collect(),
         forward_seconds: stage.forward_seconds,
         backward_seconds: stage.backward_seconds,
         memory_bytes: stage.memory,
     };
-    plan.stages.iter().map(of).collect()
+    plan.stages.iter().map(planned).collect()
 }
 
 impl Arguments {
+    /// Returns the candidates from which the planner chooses.
     fn wanted(&self) -> Wanted {
         Wanted {
             rows: self.rows,
@@ -187,6 +197,7 @@ impl Arguments {
         }
     }
 
+    /// Returns the workers and the host as the planner takes them.
     fn machine(&self) -> Machine {
         let memory = self.place_memory.map(|bytes| bytes as f64);
         let lane = Lane { pace: 1.0, memory, link: self.link * GBIT };
@@ -194,6 +205,7 @@ impl Arguments {
         Machine { host, ..Machine::equal(self.lanes, lane) }
     }
 
+    /// Returns the rates of failures.
     fn preemption(&self) -> Preemption {
         Preemption {
             per_hour: self.lost,
@@ -205,30 +217,30 @@ impl Arguments {
     }
 }
 
-/// Plans, simulates, and prints the report.
+/// Plans the pipeline of a model, simulates it, and prints the report.
 pub(super) fn run(
     model: &str,
-    of: &Arguments,
+    arguments: &Arguments,
     (seed, jitter, machine, json): (u64, f64, Option<&str>, bool),
     output: &mut Output,
 ) -> Result<(), Failure> {
     let refused = |e: eciton_planner::Error| Failure::usage(&e);
     let prices = eciton_exec::prices()?;
     let machine = machine.unwrap_or("p3.2xlarge");
-    let usd_hour = match of.usd_hour {
+    let usd_hour = match arguments.usd_hour {
         Some(usd) => usd,
         None => prices.machine(machine).map_err(|e| Failure::usage(&e))?.hour,
     };
-    let trace = read_losses(of.losses.as_deref())?;
-    let graph = published(model, Speed { flops: of.tflops * 1e12, start: START }).map_err(refused)?;
-    let planned = plan(&graph, &of.machine(), &of.wanted()).map_err(refused)?.plan;
-    let residence = match of.hold {
+    let trace = read_losses(arguments.losses.as_deref())?;
+    let graph = published(model, Speed { flops: arguments.tflops * 1e12, start: START }).map_err(refused)?;
+    let planned = plan(&graph, &arguments.machine(), &arguments.wanted()).map_err(refused)?.plan;
+    let residence = match arguments.hold {
         HoldName::Host => Residence::Host,
         HoldName::Places => Residence::Places,
         HoldName::Shadowed => Residence::Shadowed,
     };
     let mut pipeline = Pipeline::planned(&planned, &graph, residence);
-    let owner = match of.host_link {
+    let owner = match arguments.host_link {
         None => Owner::Worker,
         Some(gbit) => {
             // The simulated pipeline itself transfers gradients to the host and weights back.
@@ -236,19 +248,19 @@ pub(super) fn run(
             Owner::Host(gbit * GBIT)
         }
     };
-    let preemption = of.preemption();
+    let preemption = arguments.preemption();
     let places =
-        Places { link: of.link * GBIT, owner, paces: Vec::new(), usd_hour, jitter, preemption, trace };
-    let simulated = of.hours.map_or(ROUNDS * planned.round_seconds, |hours| 3600.0 * hours);
+        Places { link: arguments.link * GBIT, owner, paces: Vec::new(), usd_hour, jitter, preemption, trace };
+    let simulated = arguments.hours.map_or(ROUNDS * planned.round_seconds, |hours| 3600.0 * hours);
     let failed = |e: eciton_simulate::Error| match e {
         eciton_simulate::Error::Failed { .. } => Failure::Failed(e.to_string()),
         other => Failure::usage(&other),
     };
     let report = pipeline.run(&places, simulated, seed).map_err(failed)?;
     let grid = pipeline.grid().map_err(failed)?;
-    if let Some(path) = &of.draw {
+    if let Some(path) = &arguments.draw {
         std::fs::write(path, grid.svg())
-            .map_err(|e| Failure::Failed(format!("cannot write {}: {e}", path.display())))?;
+            .map_err(|e| Failure::Failed(format!("{}: cannot be written: {e}", path.display())))?;
     }
     let drawn = (preemption.per_hour > 0.0 || preemption.bursts_per_hour > 0.0) && places.trace.is_empty();
     let restarted = drawn.then(|| {
@@ -276,7 +288,7 @@ pub(super) fn run(
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<12} {text}"));
     row(
         "pipeline",
-        format!("{model}: {}, {} rows an update", planned.summary(), grouped(pipeline.rows.into())),
+        format!("{model}: {}, {} rows per update", planned.summary(), grouped(pipeline.rows.into())),
     );
     for (at, stage) in stages(&planned, &graph).iter().enumerate() {
         let operators = match &stage.operators[..] {
@@ -285,18 +297,18 @@ pub(super) fn run(
             [] => String::new(),
         };
         let (forward, back) = (seconds(stage.forward_seconds), seconds(stage.backward_seconds));
-        let held = bytes(stage.memory_bytes as u64);
+        let memory = bytes(stage.memory_bytes as u64);
         let name = if at == 0 { "stages" } else { "" };
-        row(name, format!("{at} {operators}; {forward} forward, {back} back a part; holds {held}"));
+        row(
+            name,
+            format!("{at} {operators}; per micro-batch {forward} forward, {back} backward; memory {memory}"),
+        );
     }
-    row(
-        "planned",
-        format!("{:.1} rows a second, bubble {:.1} %", planned.rows_a_second, 100.0 * planned.bubble),
-    );
+    row("planned", format!("{:.1} rows/s, bubble {:.1} %", planned.rows_a_second, 100.0 * planned.bubble));
     row(
         "simulated",
         format!(
-            "{:.1} rows a second, {} in {}; places idle {} %",
+            "{:.1} rows/s, {} in {}; workers idle {} %",
             report.rows_per_s,
             counted(report.rounds.into(), "round"),
             seconds(report.seconds),
@@ -304,10 +316,10 @@ pub(super) fn run(
         ),
     );
     row(
-        "losses",
+        "failures",
         format!(
-            "{}; {} done once more, {} for rows that went; {:.1} places there of {}",
-            counted(report.losses, "place"),
+            "{}; {} repeated, {} recomputed; on average {:.1} of {} workers available",
+            counted(report.losses, "worker failure"),
             counted(report.retries, "step"),
             report.again,
             report.places,
@@ -319,8 +331,8 @@ pub(super) fn run(
         row(
             "restarts",
             format!(
-                "{rows:.1} rows a second by a checkpoint every {every} rounds and {restart:.0} s a restart, in the \
-                 same losses"
+                "{rows:.1} rows/s with a checkpoint every {every} rounds and restarts of {restart:.0} s, for the same \
+                 failures"
             ),
         );
     }
@@ -328,7 +340,7 @@ pub(super) fn run(
     let million = if rows > 0.0 { report.usd / rows * 1e6 } else { f64::INFINITY };
     row(
         "dollars",
-        format!("${:.4}, ${million:.4} a million rows, at ${usd_hour} a place an hour", report.usd),
+        format!("${:.4}, ${million:.4} per million rows, at ${usd_hour} per worker and hour", report.usd),
     );
     row("prices", format!("of {prices}"));
     for (at, line) in grid.text().lines().enumerate() {

@@ -1,4 +1,4 @@
-//! Text report of a simulation.
+//! Text report of a simulated training run.
 
 use eciton_exec::Prices;
 use eciton_program::Profile;
@@ -8,7 +8,7 @@ use crate::output::Output;
 use crate::text::{bytes, counted, grouped, percent, seconds};
 
 #[allow(clippy::too_many_arguments)]
-/// Prints a report. `took` is the duration of the simulation, seconds.
+/// Prints the report. `took` is the time that the simulator itself took, in seconds.
 pub(super) fn print(
     shape: &Shape,
     settings: &Settings,
@@ -37,7 +37,7 @@ pub(super) fn print(
     row(
         "hosts",
         format!(
-            "{} ({machine}) of {}; {} in all, seed {}",
+            "{} ({machine}) with {} each; {}, seed {}",
             hosts.count,
             counted(hosts.cores.into(), "core"),
             counted(settings.intervals.into(), "interval"),
@@ -47,10 +47,10 @@ pub(super) fn print(
     row(
         "functions",
         match settings.functions.count {
-            0 => "none: the hosts do all".to_owned(),
+            0 => "none".to_owned(),
             count => format!(
-                "{}{} at once, {} MB each",
-                if settings.functions.auto.is_some() { "as the autotuner says, at most " } else { "" },
+                "{}{} concurrent, {} MB each",
+                if settings.functions.auto.is_some() { "set by the autotuner, up to " } else { "" },
                 grouped(count.into()),
                 settings.functions.memory_mb
             ),
@@ -121,7 +121,7 @@ pub(super) fn print(
         row(
             "invocations",
             format!(
-                "{}, {}, {} throttled; at most {} ran at once; {:.1} GB-s",
+                "{}, {}, {} throttled; at most {} concurrent; {:.1} GB-s",
                 grouped(f.invocations),
                 counted(f.cold_starts, "cold start"),
                 grouped(f.throttled),
@@ -140,7 +140,7 @@ pub(super) fn print(
         row(
             "ages",
             format!(
-                "{} (epochs old, of others' rows that gathers read)",
+                "{} (age in epochs of the rows of other intervals that gathers read)",
                 shares.collect::<Vec<_>>().join(", ")
             ),
         );
@@ -154,7 +154,7 @@ pub(super) fn print(
     row(
         "simulated",
         format!(
-            "in {}, {} events, {} a second",
+            "in {}, {} events, {} per second",
             seconds(took),
             grouped(report.events),
             grouped((report.events as f64 / took.max(1e-9)) as u64)
