@@ -38,7 +38,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Train a model [default: a two-layer GCN on Cora]
     Train(Box<crate::train::Arguments>),
-    /// Train a recipe with many settings (grid, random search, seeds, folds) and tabulate the results
+    /// Train a recipe with many settings (grid, random search, seeds, folds) and tabulate the
+    /// results
     Sweep(crate::sweep::Arguments),
     /// Search for good settings for a data set with successive halving
     Tune(crate::tune::Arguments),

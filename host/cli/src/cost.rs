@@ -122,7 +122,8 @@ impl Book {
         Ok(Self { cloud, prices, preset })
     }
 
-    /// Returns a warning for each date of the cloud file that is older than [`MAX_AGE_DAYS`] or malformed.
+    /// Returns a warning for each date of the cloud file that is older than [`MAX_AGE_DAYS`] or
+    /// malformed.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let today = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 86_400;
         let dates = [("the cloud file", &self.cloud.date), ("the prices", &self.prices.date)];

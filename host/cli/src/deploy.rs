@@ -60,7 +60,8 @@ pub(crate) struct Arguments {
     /// Kernel to compile, sign and upload to the bucket (repeatable)
     #[arg(long, value_name = "NAME=FILE.wasm", value_parser = named_file)]
     kernel: Vec<(String, PathBuf)>,
-    /// Worker binary [default: ECITON_WORKER, else target/worker/bootstrap in this folder or a parent]
+    /// Worker binary [default: ECITON_WORKER, else target/worker/bootstrap in this folder or a
+    /// parent]
     #[arg(long, value_name = "FILE")]
     worker: Option<PathBuf>,
     /// Key file that signs kernels; created if missing [default: ~/.local/state/eciton/signing.key]
@@ -72,8 +73,8 @@ pub(crate) struct Arguments {
     /// Deployment file to write [default: ~/.config/eciton/deployments/STACK.json]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Location of the host that trains, for transfer prices: home (outside AWS), region or zone of the
-    /// functions [default: detected from the machine's metadata]
+    /// Location of the host that trains, for transfer prices: home (outside AWS), region or zone of
+    /// the functions [default: detected from the machine's metadata]
     #[arg(long, value_name = "PLACE", value_parser = place)]
     host: Option<HostPlace>,
     /// Print the IAM policy that deploying this stack requires, and exit
@@ -169,8 +170,8 @@ impl Arguments {
     }
 }
 
-/// Returns the built-in kernels. Edge kernels are included for functions that execute whole runs; single
-/// tasks on functions use only row kernels.
+/// Returns the built-in kernels. Edge kernels are included for functions that execute whole runs;
+/// single tasks on functions use only row kernels.
 pub(crate) fn builtin() -> Vec<Component> {
     let all = eciton_train::kernels::builtin().iter();
     all.map(|kernel| Component { name: kernel.name.to_owned(), bytes: kernel.component.to_vec() }).collect()

@@ -1,4 +1,5 @@
-//! `eciton destroy`: removes a stack (the AWS resources of a deployment) and the objects in its bucket.
+//! `eciton destroy`: removes a stack (the AWS resources of a deployment) and the objects in its
+//! bucket.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 

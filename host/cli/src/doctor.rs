@@ -23,13 +23,14 @@ pub(crate) struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Test arithmetic and memory of this machine for a number of seconds. Repeated trainings on all
-    /// processors must be bit-identical
+    /// Test arithmetic and memory of this machine for a number of seconds. Repeated trainings on
+    /// all processors must be bit-identical
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=604_800))]
     audit: Option<u32>,
 }
 
-/// Returns the names of the processor features of this machine that Eciton or compiled kernels may use.
+/// Returns the names of the processor features of this machine that Eciton or compiled kernels may
+/// use.
 #[cfg(target_arch = "x86_64")]
 fn processor_features() -> Vec<&'static str> {
     macro_rules! found {
@@ -120,8 +121,8 @@ impl Cache {
     }
 }
 
-/// Returns the reason why `folder` is not writable, or `None` if it is. The function writes and removes
-/// a test file in `folder`, or in its nearest existing ancestor.
+/// Returns the reason why `folder` is not writable, or `None` if it is. The function writes and
+/// removes a test file in `folder`, or in its nearest existing ancestor.
 fn fault(folder: &Path) -> Option<String> {
     let existing = folder.ancestors().find(|path| path.exists())?;
     let probe = existing.join(format!(".eciton-doctor-{}", std::process::id()));

@@ -126,8 +126,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Returns true if two evaluations have equal metrics. The tolerance of 1e-12 allows for fractions that
-/// were read from text.
+/// Returns true if two evaluations have equal metrics. The tolerance of 1e-12 allows for fractions
+/// that were read from text.
 fn same(one: Metrics, other: Metrics) -> bool {
     let near = |one: Option<f64>, other: Option<f64>| match (one, other) {
         (Some(one), Some(other)) => (one - other).abs() < 1e-12,

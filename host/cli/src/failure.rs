@@ -25,8 +25,8 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Returns the text of an error followed by the texts of its causes. A cause whose text an outer
-    /// error contains is not repeated.
+    /// Returns the text of an error followed by the texts of its causes. A cause whose text an
+    /// outer error contains is not repeated.
     pub(crate) fn text(error: &dyn Error) -> String {
         eciton_input::text::causes(error)
     }
@@ -36,8 +36,8 @@ impl Failure {
         Self::Usage(Self::text(error))
     }
 
-    /// Returns the failure of an attempt at a job: [`Failure::Temporary`] if the error is retryable, such
-    /// as a failed store, otherwise [`Failure::Failed`].
+    /// Returns the failure of an attempt at a job: [`Failure::Temporary`] if the error is
+    /// retryable, such as a failed store, otherwise [`Failure::Failed`].
     pub(crate) fn attempt(error: &eciton_train::Error) -> Self {
         let text = Self::text(error);
         if error.is_retryable() { Self::Temporary(text) } else { Self::Failed(text) }

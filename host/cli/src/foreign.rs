@@ -43,8 +43,8 @@ fn message(flag: &str, here: &str) -> String {
     }
 }
 
-/// Returns the error message with the equivalent of a refused flag. Returns `None` if the flag is not
-/// in [`FLAGS`], or if the command line was refused for another reason.
+/// Returns the error message with the equivalent of a refused flag. Returns `None` if the flag is
+/// not in [`FLAGS`], or if the command line was refused for another reason.
 pub(crate) fn hint(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;

@@ -30,17 +30,17 @@ fn exit_code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(1)
 }
 
-/// Makes a write beyond `ulimit -f` fail with an error. Without this handler, SIGXFSZ would kill the
-/// process without a message.
+/// Makes a write beyond `ulimit -f` fail with an error. Without this handler, SIGXFSZ would kill
+/// the process without a message.
 pub(crate) fn ignore_file_limit() -> Result<(), Failure> {
     signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     Ok(())
 }
 
-/// Installs the signal handler of a run. The first SIGINT asks the run to stop and write its results,
-/// the first SIGTERM to stop with only a checkpoint. A second signal, or one before training starts,
-/// removes the unfinished files of the run folder `out` and exits. `bar` is hidden while a message is
-/// printed. The function must be called before the run starts.
+/// Installs the signal handler of a run. The first SIGINT asks the run to stop and write its
+/// results, the first SIGTERM to stop with only a checkpoint. A second signal, or one before
+/// training starts, removes the unfinished files of the run folder `out` and exits. `bar` is hidden
+/// while a message is printed. The function must be called before the run starts.
 pub(crate) fn watch(stop: Arc<Stop>, bar: ProgressBar, out: Option<&Path>) -> Result<(), Failure> {
     listen(bar, out, move |signal| {
         if stop.is_asked() || !stop.is_training() {
@@ -52,9 +52,9 @@ pub(crate) fn watch(stop: Arc<Stop>, bar: ProgressBar, out: Option<&Path>) -> Re
     })
 }
 
-/// Installs the signal handler of a sweep. The first signal asks all trials in progress to stop after
-/// their epoch with a checkpoint. A second signal, or one before any trial trains, exits at once; the
-/// next start of the sweep removes unfinished files.
+/// Installs the signal handler of a sweep. The first signal asks all trials in progress to stop
+/// after their epoch with a checkpoint. A second signal, or one before any trial trains, exits at
+/// once; the next start of the sweep removes unfinished files.
 pub(crate) fn watch_sweep(stop: Arc<Stop>) -> Result<(), Failure> {
     listen(ProgressBar::hidden(), None, move |signal| {
         if stop.is_asked() || !stop.is_training() {
@@ -81,8 +81,8 @@ pub(crate) fn watch_proof(stop: Arc<Stop>) -> Result<(), Failure> {
     })
 }
 
-/// Installs the signal handler of a worker. The first signal asks the worker to disconnect after its
-/// current task. The second signal exits at once.
+/// Installs the signal handler of a worker. The first signal asks the worker to disconnect after
+/// its current task. The second signal exits at once.
 pub(crate) fn watch_worker(leave: Arc<eciton_train::Leave>) -> Result<(), Failure> {
     listen(ProgressBar::hidden(), None, move |_| {
         leave.ask().then_some("exiting after this task; a second signal quits at once")
@@ -99,9 +99,9 @@ pub(crate) fn remove_at_once(bar: ProgressBar, out: &Path) -> Result<(), Failure
     listen(bar, Some(out), |_| None)
 }
 
-/// Starts a thread that passes each signal to `obey` and prints the returned text. If `obey` returns
-/// `None`, the process removes the unfinished folders of `out` and exits with 128 plus the signal
-/// number.
+/// Starts a thread that passes each signal to `obey` and prints the returned text. If `obey`
+/// returns `None`, the process removes the unfinished folders of `out` and exits with 128 plus the
+/// signal number.
 fn listen(
     bar: ProgressBar,
     out: Option<&Path>,
@@ -133,7 +133,8 @@ fn listen(
     }
 }
 
-/// Run folder to be written, and the unfinished folders of the same name that existed before the run.
+/// Run folder to be written, and the unfinished folders of the same name that existed before the
+/// run.
 struct Unfinished {
     out: PathBuf,
     others: Vec<PathBuf>,

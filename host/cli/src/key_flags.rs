@@ -6,8 +6,8 @@ use eciton_recipe::keys::Flag;
 use crate::keys::flagged;
 use crate::recipe::Setting;
 
-/// Flags that the user gave: for each the flag, the recipe key that it sets, and its value. Values stay
-/// unparsed text here; the recipe parses them.
+/// Flags that the user gave: for each the flag, the recipe key that it sets, and its value. Values
+/// stay unparsed text here; the recipe parses them.
 #[derive(Debug, Default)]
 pub(crate) struct KeyFlags(Vec<(&'static Flag, &'static str, String)>);
 

@@ -1,4 +1,5 @@
-//! `eciton keys`: prints the keys of recipes as a list, a Markdown page, or a JSON Schema for editors.
+//! `eciton keys`: prints the keys of recipes as a list, a Markdown page, or a JSON Schema for
+//! editors.
 
 mod python;
 

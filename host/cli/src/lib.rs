@@ -115,8 +115,8 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Man(arguments) => completions::man(arguments, &mut output),
     };
     output::tell_notes();
-    // Output that precedes a failure is still written. If this write fails too, the first failure is
-    // reported.
+    // Output that precedes a failure is still written. If this write fails too, the first failure
+    // is reported.
     let printed = output.finish();
     match done.and(printed) {
         Ok(()) => 0,

@@ -1,9 +1,9 @@
 //! Diagnostic messages on standard error, for `-v` and `RUST_LOG`.
 //!
-//! Messages are events of the crate `tracing`. `-v` shows the work of the run (data, kernels, memory,
-//! files), `-vv` each evaluation and cache access, `-vvv` each step. Without `-v`, `RUST_LOG` sets
-//! levels by crate, such as `eciton_train=debug,aws_smithy_runtime=info`. The clients of AWS emit
-//! messages as well.
+//! Messages are events of the crate `tracing`. `-v` shows the work of the run (data, kernels,
+//! memory, files), `-vv` each evaluation and cache access, `-vvv` each step. Without `-v`,
+//! `RUST_LOG` sets levels by crate, such as `eciton_train=debug,aws_smithy_runtime=info`. The
+//! clients of AWS emit messages as well.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
@@ -30,8 +30,8 @@ pub(crate) fn set_bar(bar: &ProgressBar) {
     *BAR.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
 }
 
-/// Starts logging at the level of `verbose`, the number of `-v` flags, or else of `RUST_LOG`. It must
-/// be called once per process.
+/// Starts logging at the level of `verbose`, the number of `-v` flags, or else of `RUST_LOG`. It
+/// must be called once per process.
 ///
 /// # Errors
 /// Returns [`Failure::Usage`] if `RUST_LOG` cannot be parsed.

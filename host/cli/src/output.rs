@@ -1,4 +1,5 @@
-//! Standard output of the commands, buffered for up to 100 ms, and silent after its reader closed it.
+//! Standard output of the commands, buffered for up to 100 ms, and silent after its reader closed
+//! it.
 //!
 //! On a terminal each line is written at once. Otherwise lines are written together with those of
 //! the 100 ms before. So 200 epochs of half a millisecond cost a few system calls, and slow epochs
@@ -75,8 +76,8 @@ impl Output {
         self.write(|writer| writer.write_all(clean.join("\n").as_bytes()));
     }
 
-    /// Writes bytes unchanged, such as a shell script or a binary file. The bytes must come from this
-    /// program, because control characters are not removed.
+    /// Writes bytes unchanged, such as a shell script or a binary file. The bytes must come from
+    /// this program, because control characters are not removed.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.write(|writer| writer.write_all(bytes));
     }
@@ -108,7 +109,8 @@ impl Output {
         }
     }
 
-    /// Returns true if an earlier write failed, for instance because the reader closed standard output.
+    /// Returns true if an earlier write failed, for instance because the reader closed standard
+    /// output.
     pub(crate) fn closed(&self) -> bool {
         self.fault.is_some()
     }

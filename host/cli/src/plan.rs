@@ -112,8 +112,8 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::Failed(format!("{}: cannot be written: {error}", path.display())))
 }
 
-/// Prints the work of each lane (a worker's share of the pipeline), the schedule, and the memory of the
-/// host.
+/// Prints the work of each lane (a worker's share of the pipeline), the schedule, and the memory of
+/// the host.
 fn print_lanes(plan: &LanesPlan, row: &mut impl FnMut(&str, String)) {
     for (place, lane) in plan.lanes.iter().enumerate() {
         let name = if place == 0 { "lanes" } else { "" };
@@ -333,8 +333,8 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
     }
 }
 
-/// Returns text on the unusual properties of a layer: inputs other than the previous layer, a weight
-/// that it shares with another layer, and a loss of its own.
+/// Returns text on the unusual properties of a layer: inputs other than the previous layer, a
+/// weight that it shares with another layer, and a loss of its own.
 fn reads(layers: &[LayerPlan], at: usize) -> String {
     let Some(layer) = layers.get(at) else { return String::new() };
     let usual = match at.checked_sub(1) {

@@ -1,4 +1,5 @@
-//! `eciton predict`: predicts scores of vertices, or of vertex pairs, with the model of a run folder.
+//! `eciton predict`: predicts scores of vertices, or of vertex pairs, with the model of a run
+//! folder.
 
 mod pairs;
 mod row;
@@ -40,8 +41,8 @@ pub(crate) struct Arguments {
     /// Score the vertex pairs of this file (one source,target per line) with a link prediction run
     #[arg(long, value_name = "FILE.csv", conflicts_with_all = ["embeddings", "as_task"])]
     pairs: Option<PathBuf>,
-    /// Divide each image into N strips of rows that threads compute in parallel, with identical scores
-    /// (docs/explanation/image-strips.md)
+    /// Divide each image into N strips of rows that threads compute in parallel, with identical
+    /// scores (docs/explanation/image-strips.md)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64),
         conflicts_with_all = ["pairs", "as_task"])]
     split: Option<u32>,
@@ -284,7 +285,8 @@ fn write_csv(path: &Path, found: &Predictions) -> Result<(), Failure> {
     })
 }
 
-/// Writes a file atomically: a temporary file is renamed to `path`. Missing parent folders are created.
+/// Writes a file atomically: a temporary file is renamed to `path`. Missing parent folders are
+/// created.
 fn write_file(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<NamedTempFile>) -> io::Result<()>,

@@ -1,4 +1,5 @@
-//! `eciton profile`: measures the time of each stage of a model on this machine, per call and per row.
+//! `eciton profile`: measures the time of each stage of a model on this machine, per call and per
+//! row.
 
 use std::path::PathBuf;
 

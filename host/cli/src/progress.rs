@@ -20,8 +20,8 @@ pub(crate) use self::lines::Lines;
 use crate::output::{Output, tell};
 use crate::text::{counted, grouped, measured, seconds};
 
-/// Returns true if a progress bar can be drawn: standard output and standard error are terminals, and
-/// `TERM` is not `dumb`.
+/// Returns true if a progress bar can be drawn: standard output and standard error are terminals,
+/// and `TERM` is not `dumb`.
 pub(crate) fn drawable(output: &Output) -> bool {
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     output.terminal() && std::io::stderr().is_terminal() && !dumb
@@ -50,8 +50,8 @@ fn log(kernel: &str, line: &str) {
     tell(format_args!("kernel {kernel}: {line}"));
 }
 
-/// Prints the epoch after which a run resumes, its damaged checkpoints, and the changes since the run
-/// stopped that `--force` ignores.
+/// Prints the epoch after which a run resumes, its damaged checkpoints, and the changes since the
+/// run stopped that `--force` ignores.
 fn resumed(resumed: &Resumed) {
     for damaged in &resumed.damaged {
         tell(format_args!("damaged checkpoint not used: {damaged}"));
@@ -74,8 +74,8 @@ fn resolved_settings(started: &Started) -> impl Iterator<Item = String> + '_ {
     started.settings.iter().map(setting)
 }
 
-/// Formats a resolved setting with its value and origin. A setting without a display name is formatted
-/// with its recipe key.
+/// Formats a resolved setting with its value and origin. A setting without a display name is
+/// formatted with its recipe key.
 pub(crate) fn setting(resolved: &Said) -> String {
     match resolved.name == resolved.key {
         true => format!("{} = {}: {}", resolved.key, resolved.value, resolved.from),
@@ -98,8 +98,8 @@ fn chosen(chosen: &Chosen) -> String {
     }
 }
 
-/// Returns a line for each pipeline setting that was tried at the start of a run, and a line about the
-/// choice.
+/// Returns a line for each pipeline setting that was tried at the start of a run, and a line about
+/// the choice.
 fn tried(trial: &PipelineTrial) -> Vec<String> {
     let one = |tried: &Tried| {
         let name = match tried.mode {
@@ -216,8 +216,8 @@ impl Observer for JsonLines<'_> {
     }
 }
 
-/// Formats the metric of the split that `select` returns (training, validation or test), or `-` if the
-/// epoch was not evaluated.
+/// Formats the metric of the split that `select` returns (training, validation or test), or `-` if
+/// the epoch was not evaluated.
 fn part(metrics: Option<&Metrics>, select: fn(&Metrics) -> Option<f64>) -> String {
     metrics.map_or_else(|| "-".to_owned(), |metrics| measured(metrics.metric, select(metrics)))
 }

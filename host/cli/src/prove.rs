@@ -1,4 +1,5 @@
-//! `eciton prove`: runs workloads on a temporary stack, and compares the predicted with the billed cost.
+//! `eciton prove`: runs workloads on a temporary stack, and compares the predicted with the billed
+//! cost.
 
 mod invoice;
 mod measured;

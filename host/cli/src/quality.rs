@@ -1,4 +1,5 @@
-//! Quality of a classifier as text: majority-class baseline, metrics by class, and confusion matrix.
+//! Quality of a classifier as text: majority-class baseline, metrics by class, and confusion
+//! matrix.
 
 use std::fmt::Write as _;
 
@@ -24,8 +25,8 @@ const MAX_NAME: usize = 24;
 /// Function that returns one metric of a model, if it is defined.
 type Figure = fn(&Quality) -> Option<f64>;
 
-/// Returns the rows of a summary, label and text: the majority-class baseline and further metrics. For
-/// several seeds, metrics are means, and a note says so unless `short` is set.
+/// Returns the rows of a summary, label and text: the majority-class baseline and further metrics.
+/// For several seeds, metrics are means, and a note says so unless `short` is set.
 pub(crate) fn rows(qualities: &[&Quality], short: bool) -> Vec<(&'static str, String)> {
     let mean = |value: Figure| {
         let found: Vec<f64> = qualities.iter().filter_map(|quality| value(quality)).collect();
@@ -57,8 +58,8 @@ pub(crate) fn rows(qualities: &[&Quality], short: bool) -> Vec<(&'static str, St
     rows
 }
 
-/// Returns the lines of two tables: the metrics of each class, then the confusion matrix or the most
-/// frequent errors. The result is empty without classes.
+/// Returns the lines of two tables: the metrics of each class, then the confusion matrix or the
+/// most frequent errors. The result is empty without classes.
 pub(crate) fn table(quality: &Quality) -> Vec<String> {
     let count = quality.classes.len();
     let mut lines = Vec::new();
@@ -103,8 +104,8 @@ fn figures(quality: &Quality) -> Vec<String> {
     [String::new(), head].into_iter().chain(rows).collect()
 }
 
-/// Returns the confusion matrix: number of rows by true class (line) and predicted class (column). Class
-/// names above columns are shortened so that a line fits [`COLUMNS`].
+/// Returns the confusion matrix: number of rows by true class (line) and predicted class (column).
+/// Class names above columns are shortened so that a line fits [`COLUMNS`].
 fn matrix(quality: &Quality) -> Vec<String> {
     let (names, wide) = names(quality);
     let count = names.len();

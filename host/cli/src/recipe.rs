@@ -1,7 +1,7 @@
 //! Configuration of a run: defaults, then a recipe, then flags, then `--set`.
 //!
-//! Every value is parsed by the recipe's list of keys, so that flags, recipes and `--set` accept the same
-//! values and have the same error messages.
+//! Every value is parsed by the recipe's list of keys, so that flags, recipes and `--set` accept
+//! the same values and have the same error messages.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,12 @@ use eciton_recipe::{Config, Error, Layers, ModelKind, ModelSettings};
 use crate::failure::Failure;
 use crate::{recipes, text};
 
-/// Maximum number of bytes that are read from a recipe or model file: one more than the parser accepts,
-/// so that a longer file is refused.
+/// Maximum number of bytes that are read from a recipe or model file: one more than the parser
+/// accepts, so that a longer file is refused.
 const MAX_BYTES: u64 = (1 << 20) + 1;
 
-/// Request for a training run: the data, recipe, model and settings that a command line or Python names.
+/// Request for a training run: the data, recipe, model and settings that a command line or Python
+/// names.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Name or path of a data set, or path of a recipe. If `None`, the default data set is used.
@@ -137,8 +138,8 @@ fn start(request: &Request) -> Result<Config, Failure> {
     }
 }
 
-/// Selects the model `mlp` if the data set is a built-in table and no setting names a model. A table has
-/// no graph, so that layers cannot gather neighbours.
+/// Selects the model `mlp` if the data set is a built-in table and no setting names a model. A
+/// table has no graph, so that layers cannot gather neighbours.
 pub fn usual_model(config: &mut Config) {
     let is_asked =
         ["kind", "file", "layers"].iter().any(|key| config.choices.is_asked(&format!("model.{key}")));
@@ -148,12 +149,12 @@ pub fn usual_model(config: &mut Config) {
     }
 }
 
-/// Applies settings to a configuration, and checks the result. `origin` is the source of the settings,
-/// for error messages.
+/// Applies settings to a configuration, and checks the result. `origin` is the source of the
+/// settings, for error messages.
 ///
 /// # Errors
-/// Returns [`Failure::Usage`] if a setting is invalid, and [`Failure::Failed`] if a model file cannot be
-/// read.
+/// Returns [`Failure::Usage`] if a setting is invalid, and [`Failure::Failed`] if a model file
+/// cannot be read.
 pub(crate) fn settle(
     mut config: Config,
     assignments: impl Iterator<Item = String>,
@@ -169,8 +170,8 @@ pub(crate) fn settle(
     Ok(config)
 }
 
-/// Makes paths absolute, so that commands can use the run folder from any working directory. A path that
-/// does not exist is left unchanged; opening it reports the error.
+/// Makes paths absolute, so that commands can use the run folder from any working directory. A path
+/// that does not exist is left unchanged; opening it reports the error.
 fn make_absolute(config: &mut Config) {
     if builtin(&config.data.source).is_none() {
         absolute(&mut config.data.source);
@@ -246,8 +247,8 @@ fn choose_model(config: &mut Config, model: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that the configuration uses each setting. For instance, a setting of functions has no effect
-/// if the run uses no functions.
+/// Checks that the configuration uses each setting. For instance, a setting of functions has no
+/// effect if the run uses no functions.
 ///
 /// # Errors
 /// Returns [`Failure::Usage`] for the first setting without effect, whatever its value.
@@ -296,7 +297,8 @@ fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
     })
 }
 
-/// Returns true if the data source of a recipe is a path, and false if it is the name of a data set.
+/// Returns true if the data source of a recipe is a path, and false if it is the name of a data
+/// set.
 fn names_path(source: &str, folder: &Path) -> bool {
     let looks = source.contains(['/', '.']) || source.contains(std::path::MAIN_SEPARATOR);
     builtin(source).is_none() && (looks || folder.join(source).exists())

@@ -107,8 +107,8 @@ const BY_KIND: [(&str, &str); 10] = [
     ("cnn", "digits"),
 ];
 
-/// Returns the configuration of a built-in recipe: that of the data set, or else the general recipe of
-/// the model. Settings that a general recipe does not set are chosen to suit the data.
+/// Returns the configuration of a built-in recipe: that of the data set, or else the general recipe
+/// of the model. Settings that a general recipe does not set are chosen to suit the data.
 ///
 /// # Errors
 /// Returns [`Failure::Usage`] if no recipe fits, with the available recipes.

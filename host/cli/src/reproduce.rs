@@ -38,8 +38,8 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Function that simulates a system's tables at the given prices, and prints them as text or, if the
-/// flag is true, as JSON.
+/// Function that simulates a system's tables at the given prices, and prints them as text or, if
+/// the flag is true, as JSON.
 type Reproduce = fn(&Prices, bool, &mut Output) -> Result<(), Failure>;
 
 /// Published systems, each with the function that reproduces its tables.

@@ -10,7 +10,8 @@ use eciton_train::checkpoint::{discard_empty, folder};
 
 use crate::interrupt::unfinished;
 
-/// Maximum length of the data set's name and of the model's name within a folder name, in characters.
+/// Maximum length of the data set's name and of the model's name within a folder name, in
+/// characters.
 const MAX_PART: usize = 40;
 /// Maximum number of run folders with one time stamp, that is, of runs that start in one second.
 const MAX_SUFFIX: u32 = 10_000;

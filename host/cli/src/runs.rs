@@ -21,8 +21,8 @@ const SUMMARY: &str = "summary.json";
 /// Maximum number of entries of a folder that are read.
 const MAX_FOLDERS: usize = 100_000;
 
-/// Columns of `eciton runs list`. On a narrow terminal, the time is omitted first and the metric's name
-/// last.
+/// Columns of `eciton runs list`. On a narrow terminal, the time is omitted first and the metric's
+/// name last.
 const COLUMNS: [Column; 8] = [
     Column { name: "run", is_right: false, least: Some(16), rank: 0 },
     Column { name: "data", is_right: false, least: Some(10), rank: 2 },
@@ -199,8 +199,8 @@ fn with_spread(summary: &Summary) -> String {
     }
 }
 
-/// Returns the run folders within `folder`, sorted by name, or `folder` itself if it is a run folder.
-/// Names that start with a dot are skipped.
+/// Returns the run folders within `folder`, sorted by name, or `folder` itself if it is a run
+/// folder. Names that start with a dot are skipped.
 fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     if folder.join(SUMMARY).is_file() {
         return Ok(vec![folder.to_owned()]);

@@ -40,7 +40,8 @@ Examples:\n\
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
-    /// Published experiment: reddit-small, reddit-large, amazon or friendster [default: reddit-small]
+    /// Published experiment: reddit-small, reddit-large, amazon or friendster [default:
+    /// reddit-small]
     #[arg(long, value_name = "NAME", help_heading = "Shape")]
     shape: Option<String>,
     /// Number of vertices, such as 1e6 [default: by shape]
@@ -68,8 +69,8 @@ pub(crate) struct Arguments {
     /// Number of epochs
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Run")]
     epochs: u32,
-    /// Number of vertex intervals of the graph [default: twice the number of functions and cores, at
-    /// most 4,096]
+    /// Number of vertex intervals of the graph [default: twice the number of functions and cores,
+    /// at most 4,096]
     #[arg(long, value_name = "N", help_heading = "Run")]
     intervals: Option<u32>,
     /// Synchronisation between vertex intervals
@@ -79,7 +80,8 @@ pub(crate) struct Arguments {
     /// async
     #[arg(long, value_name = "S", default_value_t = 0, help_heading = "Run")]
     staleness: u32,
-    /// Weight version that the steps of an epoch read [default: stash with --mode async, else latest]
+    /// Weight version that the steps of an epoch read [default: stash with --mode async, else
+    /// latest]
     #[arg(long, value_enum, value_name = "WHICH", help_heading = "Run")]
     weights: Option<WeightsName>,
     /// Number of final epochs that read only current rows, with --mode async
@@ -238,7 +240,8 @@ fn count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Converts the value of a flag from milliseconds to microseconds. `option` is the flag, for errors.
+/// Converts the value of a flag from milliseconds to microseconds. `option` is the flag, for
+/// errors.
 fn us(option: &str, ms: f64) -> Result<u64, Failure> {
     if (0.0..=86_400_000.0).contains(&ms) {
         Ok((ms * 1e3).round() as u64)

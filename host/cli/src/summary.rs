@@ -58,8 +58,8 @@ fn test_label(metric: Metric) -> &'static str {
     }
 }
 
-/// Returns the rows of the summary: label and text. A row that continues the previous one has an empty
-/// label.
+/// Returns the rows of the summary: label and text. A row that continues the previous one has an
+/// empty label.
 fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     let (seeds, metric) = (summary.seeds.as_slice(), summary.metric);
     let spread = |mean: Option<f64>, of: &dyn Fn(&SeedReport) -> Option<f64>| match seeds {
@@ -298,8 +298,8 @@ fn early(seeds: &[SeedReport]) -> Option<String> {
     Some(format!("early, no improvement for {epochs}{who}"))
 }
 
-/// Returns text on the seeds that reached the stop target `run.until`, with epoch and time, or `None`
-/// without a target.
+/// Returns text on the seeds that reached the stop target `run.until`, with epoch and time, or
+/// `None` without a target.
 fn target(seeds: &[SeedReport], metric: Metric) -> Option<String> {
     let targets: Vec<Target> = seeds.iter().filter_map(|seed| seed.target).collect();
     let until = targets.first()?.until;
@@ -323,7 +323,8 @@ fn target(seeds: &[SeedReport], metric: Metric) -> Option<String> {
     Some(format!("{count}, after epoch {least} to {most}, {} of training on average", seconds(mean)))
 }
 
-/// Returns the summary rows of the AWS services that a run used: functions, payloads and object store.
+/// Returns the summary rows of the AWS services that a run used: functions, payloads and object
+/// store.
 fn billed(bill: &Bill) -> [(&'static str, String); 3] {
     let failed = match (bill.failed, bill.throttled, bill.unreported) {
         (0, 0, 0) => String::new(),

@@ -1,7 +1,7 @@
 //! `eciton sweep`: trains a recipe with many settings and tabulates the results.
 //!
-//! A choice is one combination of settings. A trial is one training of a choice, with its own seed or
-//! fold.
+//! A choice is one combination of settings. A trial is one training of a choice, with its own seed
+//! or fold.
 
 mod trials;
 
@@ -27,8 +27,8 @@ use crate::text::{counted, measured, seconds, unit};
 
 /// Maximum number of choices in the printed table. The result files contain all.
 const MAX_SHOWN: usize = 20;
-/// Maximum number of bytes that are read from a sweep file: one more than [`Sweep::parse`] accepts, so
-/// that a longer file is refused.
+/// Maximum number of bytes that are read from a sweep file: one more than [`Sweep::parse`] accepts,
+/// so that a longer file is refused.
 const MAX_BYTES: u64 = (1 << 20) + 1;
 
 /// Arguments of `eciton sweep`.
@@ -41,12 +41,13 @@ pub(crate) struct Arguments {
     /// Folder of the sweep; an existing sweep is resumed [default: sweeps/NAME, for file NAME.toml]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Number of concurrent trials, with one thread each if more than one [default: number of cores]
+    /// Number of concurrent trials, with one thread each if more than one [default: number of
+    /// cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) workers: Option<u32>,
-    /// Executor of the trials: local; lambda (AWS functions, one trial per call); emulated (the same
-    /// functions, with an emulated AWS); jobs (trials are written to --store, and `eciton job` runs
-    /// them in a batch system) [default: local]
+    /// Executor of the trials: local; lambda (AWS functions, one trial per call); emulated (the
+    /// same functions, with an emulated AWS); jobs (trials are written to --store, and `eciton job`
+    /// runs them in a batch system) [default: local]
     #[arg(long, value_name = "WHERE", help_heading = "Functions")]
     executor: Option<String>,
     /// Maximum number of concurrent functions; auto: one per trial [default: 16]
@@ -58,12 +59,12 @@ pub(crate) struct Arguments {
     /// Name or file of a deployment by `eciton deploy` [default: eciton]
     #[arg(long, value_name = "NAME|FILE", help_heading = "Functions")]
     deployment: Option<String>,
-    /// Maximum cost of the sweep in US dollars, over all starts of the sweep; further trials are not
-    /// run [default: no limit]
+    /// Maximum cost of the sweep in US dollars, over all starts of the sweep; further trials are
+    /// not run [default: no limit]
     #[arg(long, value_name = "USD", value_parser = usd, help_heading = "Functions")]
     max_usd: Option<f64>,
-    /// Maximum duration of the sweep in seconds, over all starts of the sweep; further trials are not
-    /// run [default: no limit]
+    /// Maximum duration of the sweep in seconds, over all starts of the sweep; further trials are
+    /// not run [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_0, help_heading = "Functions")]
     within: Option<f64>,
     /// Fetch the predictions of trials that functions train. Without it, compute them with `eciton
@@ -95,7 +96,8 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Returns the arguments of a sweep on this machine, with the sweep file and the arguments of `--set`.
+    /// Returns the arguments of a sweep on this machine, with the sweep file and the arguments of
+    /// `--set`.
     pub(crate) fn from_file(file: PathBuf, set: Vec<String>) -> Self {
         Self { file, set, ..Self::default() }
     }
@@ -173,7 +175,8 @@ struct Results<'a> {
     /// Jobs that have no answer yet, with `--executor jobs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<&'a Missing>,
-    /// Part of the data whose metric ranks the choices. If `None`, choices are in the order of the sweep.
+    /// Part of the data whose metric ranks the choices. If `None`, choices are in the order of the
+    /// sweep.
     ranked_by: Option<&'static str>,
     /// Reason why choices are not ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -329,8 +332,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
 /// Returns the bucket of `--executor jobs`, or `None` for all other executors.
 ///
 /// # Errors
-/// Returns [`Failure::Usage`] if only one of `--executor jobs` and `--store` is given, or if the address
-/// is malformed.
+/// Returns [`Failure::Usage`] if only one of `--executor jobs` and `--store` is given, or if the
+/// address is malformed.
 fn address(arguments: &Arguments) -> Result<Option<Address>, Failure> {
     let is_jobs = arguments.executor.as_deref() == Some(JOBS);
     match (&arguments.store, is_jobs) {
@@ -616,7 +619,8 @@ fn print(
 
 /// File name of the web page of a sweep, in its folder.
 const PAGE: &str = "report.html";
-/// File name of the record of function costs, which limits such as `--max-usd` read at the next start.
+/// File name of the record of function costs, which limits such as `--max-usd` read at the next
+/// start.
 pub(crate) const RECORD: &str = "spent.jsonl";
 /// File name of the settings of the functions that a sweep or run used last.
 pub(crate) const FUNCTIONS: &str = "functions.toml";

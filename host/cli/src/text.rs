@@ -34,7 +34,8 @@ pub(crate) fn measured(metric: Metric, found: Option<f64>) -> String {
     }
 }
 
-/// Returns the unit that follows the text of [`measured`]: ` %` for shares, otherwise an empty text.
+/// Returns the unit that follows the text of [`measured`]: ` %` for shares, otherwise an empty
+/// text.
 pub(crate) fn unit(metric: Metric) -> &'static str {
     if metric.is_share() { " %" } else { "" }
 }

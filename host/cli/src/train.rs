@@ -16,7 +16,8 @@ use crate::run_name::RunName;
 use crate::sweep::{FUNCTIONS, RECORD, spent_text};
 use crate::{interrupt, recipe, summary, text};
 
-/// Arguments of `eciton train`. Values of recipe keys stay unparsed text here; the recipe parses them.
+/// Arguments of `eciton train`. Values of recipe keys stay unparsed text here; the recipe parses
+/// them.
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
@@ -202,8 +203,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     finish(summary, arguments.json, &options, output)
 }
 
-/// Trains on a function (`--as-task`). A training that takes longer than the function's time limit is
-/// continued by further calls.
+/// Trains on a function (`--as-task`). A training that takes longer than the function's time limit
+/// is continued by further calls.
 fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Output) -> Result<(), Failure> {
     if config.executor.kind.is_here() {
         let remedy = "add --executor emulated or --executor lambda";
@@ -273,7 +274,8 @@ fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Outp
     Ok(())
 }
 
-/// Returns the progress bar of a run. The bar is hidden with `--json`, and if a stream is no terminal.
+/// Returns the progress bar of a run. The bar is hidden with `--json`, and if a stream is no
+/// terminal.
 pub(crate) fn bar(json: bool, output: &Output) -> ProgressBar {
     if json || !progress::drawable(output) { ProgressBar::hidden() } else { Bar::unstarted() }
 }

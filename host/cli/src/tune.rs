@@ -36,7 +36,8 @@ pub(crate) struct Arguments {
     /// Folder of the search; an existing search is resumed [default: sweeps/tune-NAME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Number of concurrent trials, with one thread each if more than one [default: number of cores]
+    /// Number of concurrent trials, with one thread each if more than one [default: number of
+    /// cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: Option<u32>,
     /// Set a key of the recipe for all trials

@@ -58,7 +58,8 @@ machine, worker-1.token to the second. After SIGTERM a worker finishes its
 current task and exits; the run assigns its layers to the other workers.
 Guide: docs/how-to/train-on-workers.md";
 
-/// Connects to the run, executes tasks until the run ends or a signal arrives, and prints their number.
+/// Connects to the run, executes tasks until the run ends or a signal arrives, and prints their
+/// number.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let leave = Arc::new(Leave::default());
     interrupt::watch_worker(leave.clone())?;

@@ -1,4 +1,4 @@
-"""Graph neural networks on an ordinary CPU, trained through sandboxed WebAssembly kernels.
+"""Train graph neural networks on CPUs with sandboxed WebAssembly kernels.
 
 >>> import eciton
 >>> g = eciton.graph("cora")
@@ -6,7 +6,8 @@
 >>> run.predict().shape
 (2708,)
 
-`eciton.graph` takes matrices, edge lists, tables and graphs of other libraries, `eciton.train` any key of a recipe.
+`eciton.graph` accepts matrices, edge lists, tables and graphs of other libraries. `eciton.train` accepts any recipe
+key.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ __all__ = [
     "train",
 ]
 
-# `--executor emulated` and `eciton deploy` take the functions' programs from here.
+# `--executor emulated` and `eciton deploy` use the function binaries of this folder.
 carried_in(os.path.join(os.path.dirname(__file__), "programs"))
 
-# Imported when they are asked for: the command `eciton` needs no NumPy.
+# Modules are imported on first use, because the command `eciton` does not need NumPy.
 _HOMES = {
     "Graph": "_graph",
     "graph": "_graph",

@@ -1,4 +1,4 @@
-"""The command `eciton`: `python -m eciton` is the same."""
+"""Command `eciton`, also available as `python -m eciton`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from eciton import _eciton
 
 
 def main() -> int:
-    """Does what the command line asks; the exit code."""
-    # The command has its own way with Ctrl-C; Python's would tell of it a second time.
+    """Run the command line and return the exit code."""
+    # The command handles Ctrl-C itself. The handler of Python would report it a second time.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _eciton.main(["eciton", *sys.argv[1:]])
 

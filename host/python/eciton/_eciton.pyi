@@ -1,4 +1,4 @@
-"""The private module, of Rust: arrays and words in, arrays and JSON out."""
+"""Private Rust module: functions take arrays and text, and return arrays and JSON."""
 
 from collections.abc import Sequence
 from os import PathLike

@@ -1,4 +1,4 @@
-"""`eciton.graph`: a data set of what is in memory, or of a name or path."""
+"""Function `eciton.graph`, which creates a data set from objects in memory or from a name or path."""
 
 from __future__ import annotations
 
@@ -15,115 +15,115 @@ from eciton import _eciton, _known, _objects
 
 
 class Graph:
-    """A graph with features, labels, parts and ids, as a run reads it. `eciton.graph` makes one."""
+    """Graph with features, labels, split and ids. `eciton.graph` creates it."""
 
     def __init__(self, data: _eciton.Data) -> None:
         self._data = data
 
     @property
     def name(self) -> str:
-        """A short name."""
+        """Name of the data set."""
         return self._data.name
 
     @property
     def source(self) -> str | None:
-        """The name or path that it was read from; `None`: it was made of objects in memory."""
+        """Name or path of the data set, or `None` if it was created from objects in memory."""
         return self._data.source
 
     @property
     def num_nodes(self) -> int:
-        """Nodes."""
+        """Number of nodes."""
         return self._data.num_nodes
 
     @property
     def num_edges(self) -> int:
-        """Directed edges: an edge that goes both ways counts twice."""
+        """Number of directed edges. An undirected edge counts twice."""
         return self._data.num_edges
 
     @property
     def num_features(self) -> int:
-        """Columns of the nodes' features; without features, a column a node."""
+        """Number of feature columns. Without features, each node has a column of its own."""
         return self._data.num_features
 
     @property
     def num_edge_features(self) -> int:
-        """Columns of the edges' features, or 0."""
+        """Number of edge feature columns, or 0 without edge features."""
         return self._data.num_edge_features
 
     @property
     def num_graphs(self) -> int:
-        """Graphs: 1, but for a data set of many."""
+        """Number of graphs. It is 1 except for a data set of many graphs."""
         return self._data.num_graphs
 
     @property
     def num_classes(self) -> int:
-        """Classes, or columns of labels."""
+        """Number of classes, of binary labels, or of target values."""
         return self._data.num_outputs
 
     @property
     def task(self) -> str:
-        """What its labels are for: `classification`, `multi-label` or `regression`."""
+        """Task that the labels define: `classification`, `multi-label` or `regression`."""
         return self._data.task
 
     @property
     def directed(self) -> bool:
-        """Whether some edge has no reverse."""
+        """True if an edge has no reverse edge."""
         return self._data.directed
 
     @property
     def sparse_features(self) -> bool:
-        """Whether features are kept as the values that are not zero."""
+        """True if only the non-zero features are stored."""
         return self._data.sparse_features
 
     @property
     def classes(self) -> list[str] | None:
-        """Names of the classes, in order; `None` where they are numbers."""
+        """Names of the classes, in order, or `None` if classes have no names."""
         return self._data.classes or None
 
     @property
     def ids(self) -> NDArray[Any]:
-        """What nodes are called (of many graphs: graphs), [rows]."""
+        """Ids of the nodes, or of the graphs of a data set with many graphs."""
         return _ids(self._data.ids(), self.num_graphs if self._data.many_graphs else self.num_nodes)
 
     @property
     def x(self) -> NDArray[np.float32]:
-        """Features [nodes, columns] as they were read, before any scaling. Sparse features become dense."""
+        """Features [nodes, columns] as they were read, before any scaling, as a dense array."""
         return self._data.features()
 
     @property
     def feature_names(self) -> list[str] | None:
-        """Names of the feature columns, in order; `None` if they have no names."""
+        """Names of the feature columns, in order, or `None` if they have no names."""
         return self._data.column_names()[0] or None
 
     @property
     def y(self) -> NDArray[Any]:
-        """Labels: classes [rows], -1 for none, or values [rows, columns], NaN for what is unknown."""
+        """Labels: classes [rows] with -1 for unlabelled rows, or values [rows, columns] with NaN for unknown values."""
         return self._data.labels()
 
     @property
     def split(self) -> dict[str, NDArray[np.int64]]:
-        """Rows that train, choose between models (`val`) and test."""
+        """Rows for training (`train`), validation (`val`) and test (`test`)."""
         return dict(zip(("train", "val", "test"), self._data.split()))
 
     @property
     def edge_features(self) -> NDArray[np.float32] | None:
-        """[edges, columns] in the order of `edge_index`, or `None`."""
+        """Edge features [edges, columns] in the order of `edge_index`, or `None`."""
         return self._data.edge_features()
 
     @property
     def report(self) -> list[tuple[str, str]]:
-        """The reading report: (level, text), of which the level is `fact`, `note` or `warning`."""
+        """Report on how the data was read: pairs of level (`fact`, `note` or `warning`) and text."""
         return self._data.report()
 
     @property
     def edge_index(self) -> NDArray[np.int64]:
-        """[2, edges]: sources and targets, by target."""
+        """Sources and targets of the edges [2, edges], sorted by target."""
         return np.stack(self._data.edges())
 
     def save(self, path: str | os.PathLike[str]) -> Graph:
-        """Writes a store at `path`, where nothing may lie yet, and gives the graph that lies there.
+        """Write the graph as a store to `path`, which must not exist, and return the stored graph.
 
-        A run on that one can be looked at by the command `eciton`, and names its data by the path.
+        A run on the stored graph records the path, so that commands such as `eciton predict` can read the data again.
         """
         self._data.save(path)
         stored = graph(path)
@@ -168,24 +168,27 @@ def graph(
     mask: int = 0,
     name: str | None = None,
 ) -> Graph:
-    """A graph of whatever holds one.
+    """Create a graph from a matrix, edges, a graph of another library, a name or a path.
 
-    `edges` is a sparse matrix of SciPy, an `edge_index` [2, edges], a graph of PyG, DGL, networkx or igraph, a sequence
-    of PyG's `Data` (many graphs), a frame of edges (pandas, polars, pyarrow), an OGB data set (of one graph or many), a
-    name or a path.
+    `edges`: a sparse matrix of SciPy, an `edge_index` [2, edges], a graph of PyG, DGL, networkx or igraph, a sequence
+    of PyG's `Data` (many graphs), a data frame of edges (pandas, polars, pyarrow), an OGB data set, or a name or path.
+    `x`: features [nodes, columns], as an array, a sparse matrix or a data frame. Sparse features stay sparse.
+    `y`: labels. Whole numbers from 0 (-1: unlabelled) or texts are classes, a 0/1 matrix is several labels, and
+    fractions are numbers to predict. If `x` is a data frame, `y` and `ids` may be names of its columns.
+    `train`, `val`, `test`: split, as masks, row numbers or ids. Default: a random split of the labelled rows into 60,
+    20 and 20 % (seed 0). If only `test` is missing, it consists of all other labelled rows.
+    `mask`: column of PyG's masks with several splits [default: 0].
+    `ids`: ids of the nodes. `classes`: names of the classes, in order.
+    `edge_features`: array [edges, columns] in the order of the edges, "data" for the values of a sparse matrix, or
+    names of columns or attributes.
+    `directed`: false to add the reverse of every edge. Default: false for data frames of edges; otherwise the direction
+    that the object defines.
+    `self_loops`: true to keep self-loops. Default: they are dropped (for a store, kept as stored).
 
-    `x`: features [nodes, columns]: an array, a sparse matrix (it stays sparse) or a frame, of which `y` and `ids` may
-    name columns. `y`: classes from 0 on (-1: none) or words, several labels, or fractions to predict numbers.
-    `train`, `val`, `test`: masks, numbers of rows, or ids; without any, 60 / 20 / 20 of the labelled rows by chance
-    (seed 0), and without `test` all other labelled rows. `mask` is the column of PyG's masks of several splits.
-    `ids`: what nodes are called. `classes`: names of the classes, in order. `edge_features`: [edges, columns] in the
-    order of the edges; "data" of a sparse matrix; names of columns or attributes.
-    `directed`: whether an edge goes one way only. Matrices, `edge_index` and Python graphs are taken as they are,
-    frames of edges go both ways. Edges of a node to itself are left out, unless `self_loops` is true (of a store that
-    was read from a path: unless it is false). Edges that repeat are added up, and an edge whose only value is a weight
-    of 0 is no edge: docs/reference/data-formats.md has the rule. `Graph.report` tells what was found.
+    Duplicate edges are merged and their values are added up. An edge whose only value is a weight of 0 is dropped.
+    docs/reference/data-formats.md describes the rules. `Graph.report` lists what was found.
 
-    Raises ValueError and TypeError, in words, for what does not fit together.
+    Raises ValueError or TypeError if the arguments do not fit together.
 
     >>> import numpy as np, eciton
     >>> g = eciton.graph(np.array([[0, 1, 2], [1, 2, 0]]), y=["a", "b", "a"], directed=False)
@@ -199,7 +202,7 @@ def graph(
         others = [key for key, value in given.items() if value is not None]
         if others:
             raise TypeError(
-                f"{', '.join(others)}: a name or path of a data set has its own; give the arrays with a matrix or edges"
+                f"{', '.join(others)}: not allowed with the name or path of a data set, which has its own values"
             )
         data = _eciton.open(os.fspath(edges), name, self_loops, None)
         _warn(data)
@@ -212,7 +215,7 @@ def graph(
         found.weight, found.structure = _objects.one_weight(found.edge_names), False
     for key, value in (("ids", ids), ("y", y)):
         if isinstance(value, str) and not arrays.is_frame(x):
-            raise TypeError(f"{key}: {value!r} names a column, and x is no frame; give the values")
+            raise TypeError(f"{key}: {value!r} names a column, but x is not a data frame; pass the values")
     leave: list[str] = []
     if isinstance(ids, str):
         leave.append(ids)
@@ -241,14 +244,15 @@ def graph(
         found.nodes = num_nodes
     joins = _number(found, x, y)
     if found.nodes is None or found.nodes == 0:
-        raise ValueError("the graph has no nodes; give edges, x or num_nodes")
+        raise ValueError("the graph has no nodes; pass edges, x or num_nodes")
     builder = _eciton.Builder(
         name or found.name, found.nodes, found.directed if directed is None else directed, bool(self_loops)
     )
     for level, text in joins:
         builder.note(level, text)
     if shuffled:
-        builder.note("warning", "x: its index is not 0, 1, 2, ...; rows are taken in their order: give ids=x.index")
+        text = "x: the index is not 0, 1, 2, ..., but rows are used in order; to use the index, pass ids=x.index"
+        builder.note("warning", text)
     builder.names(_known.feature_names(x, leave), found.edge_names, _known.target_names(target))
     _edges(builder, found)
     if x is not None:
@@ -274,40 +278,40 @@ def graph(
 
 
 def _warn(data: _eciton.Data) -> None:
-    """Shows the lines of the reading report that are no plain facts as warnings of the caller of `graph`."""
+    """Issue the notes and warnings of the reading report as Python warnings for the caller of `graph`."""
     for level, text in data.report():
         if level != "fact":
             warnings.warn(text, stacklevel=3)
 
 
 def _as_listed(column: NDArray[Any]) -> list[Any]:
-    """Ids as a list: whole numbers stay numbers, whatever type the column had."""
+    """Return ids as a list. Floats with whole values become integers."""
     if column.dtype.kind == "f" and bool(np.all(column == np.floor(column))):
         column = column.astype(np.int64)
     return list(column.tolist())
 
 
 def _is_shuffled(x: Any) -> bool:
-    """Whether a frame of pandas has an index of numbers that are not the numbers of its rows."""
+    """Return true if a pandas data frame has a numeric index other than 0, 1, 2, ..."""
     found = arrays.index(x)
     return found is not None and found.dtype.kind in "iuf" and not np.array_equal(found, np.arange(found.size))
 
 
 def _table(frame: Any) -> NDArray[Any]:
-    """The columns of a frame of labels, side by side."""
+    """Return the columns of a data frame of labels as one array."""
     found = [arrays.plain(arrays.column(frame, name, "y")) for name in arrays.columns(frame)]
     return found[0] if len(found) == 1 else np.stack(found, axis=1)
 
 
 def _is_choice(thing: Any) -> bool:
-    """Whether it names columns."""
+    """Return true if the argument is a column name or a list of column names."""
     return isinstance(thing, str) or (isinstance(thing, (list, tuple)) and len(thing) > 0 and isinstance(thing[0], str))
 
 
 def _number(found: _objects.Found, x: Any, y: Any) -> list[tuple[str, str]]:
-    """Gives nodes their numbers, where edges name them by ids or do not say how many there are.
+    """Number the nodes, if edges refer to ids or the number of nodes is unknown.
 
-    Returns lines of the reading report about ids that join.
+    Returns lines of the reading report about ids in the edges.
     """
     report: list[tuple[str, str]] = []
     rows = None
@@ -316,12 +320,13 @@ def _number(found: _objects.Found, x: Any, y: Any) -> list[tuple[str, str]]:
             rows = int(thing.shape[0]) if hasattr(thing, "shape") else len(thing)
     if found.edges is not None and found.by_id and (found.ids is not None or rows is None or _are_words(found.edges)):
         if found.ids is None and rows is not None:
-            raise ValueError("ids: edges name nodes by words, and rows of x and y have none; give ids, a word a row")
+            text = "ids: edges refer to nodes by ids, but the rows of x and y have no ids; pass ids with one id per row"
+            raise ValueError(text)
         report = _by_id(found)
     elif found.edges is not None:
         found.edges = (arrays.whole(found.edges[0], "edges"), arrays.whole(found.edges[1], "edges"))
         if found.by_id and found.edges[0].size and min(int(end.min()) for end in found.edges) == 1:
-            text = "edges: ids were taken as row numbers from 0, and none is 0; if they count from 1, give ids"
+            text = "edges: ids were used as row numbers from 0, but no id is 0; if ids start at 1, pass ids"
             report.append(("warning", text))
     if found.nodes is None:
         found.nodes = len(found.ids) if found.ids is not None else rows
@@ -335,12 +340,15 @@ def _are_words(edges: tuple[Any, Any]) -> bool:
 
 
 def _by_id(found: _objects.Found) -> list[tuple[str, str]]:
-    """Edges by ids: all ids of the edges, numbers in order and words as they come first, unless ids are given."""
+    """Convert ids of edges to node numbers.
+
+    Without given ids, numeric ids are sorted, and texts are in order of appearance.
+    """
     assert found.edges is not None
     report: list[tuple[str, str]] = []
     ends = np.stack(found.edges, axis=1).reshape(-1)
     if ends.dtype.kind == "f" and bool(np.all(ends == np.floor(ends))):
-        ends = ends.astype(np.int64)  # pandas writes whole numbers as 1.0 once a column had a NaN
+        ends = ends.astype(np.int64)  # pandas stores whole numbers as floats if a column had a NaN
     whole = ends.dtype.kind in "iu"
     if not whole:
         ends = np.array([str(end) for end in ends.tolist()], object)
@@ -357,20 +365,19 @@ def _by_id(found: _objects.Found) -> list[tuple[str, str]]:
         if missing and joined == 0:
             example = found.ids[0] if found.ids else None
             raise ValueError(
-                f"none of the {len(unique):,} ids of the edges (for instance {missing[0]!r}) is among the "
-                f"{len(found.ids):,} ids of the nodes (for instance {example!r}); write ids the same way in both"
+                f"none of the {len(unique):,} ids of the edges (such as {missing[0]!r}) is among the "
+                f"{len(found.ids):,} ids of the nodes (such as {example!r}); both must use the same ids"
             )
         if missing:
             raise ValueError(
-                f"an edge names node {missing[0]!r}, which is not among the ids ({len(missing):,} of {len(unique):,} "
-                "ids of the edges are not); add the node, or drop the edge"
+                f"an edge refers to node {missing[0]!r}, which is not among the ids ({len(missing):,} of "
+                f"{len(unique):,} ids of the edges are unknown); add the node, or remove the edge"
             )
         alone = len(found.ids) - joined
-        report.append(("fact", f"ids: edges name {joined:,} of {len(found.ids):,} nodes"))
+        report.append(("fact", f"ids: edges refer to {joined:,} of {len(found.ids):,} nodes"))
         if 2 * alone > len(found.ids):
-            report.append(
-                ("warning", f"ids: {alone:,} of {len(found.ids):,} nodes are in no edge; are all ids written alike?")
-            )
+            text = f"ids: {alone:,} of {len(found.ids):,} nodes have no edge; check that both use the same ids"
+            report.append(("warning", text))
         rows = np.array([number[one] for one in unique.tolist()], np.int64)
     numbered = rows[at].reshape(-1, 2)
     found.edges = (numbered[:, 0].copy(), numbered[:, 1].copy())
@@ -378,17 +385,19 @@ def _by_id(found: _objects.Found) -> list[tuple[str, str]]:
 
 
 def _edges(builder: _eciton.Builder, found: _objects.Found) -> None:
-    """Hands the edges over: lists as they lie in memory, where they can be."""
+    """Pass the edges to the builder, compressed lists without a copy if possible."""
     values = None
     if found.edge_features is not None:
         values = arrays.edge_values(found.edge_features, "edge_features")
-        # One number an edge is its weight; a table of one column is what its name says.
+        # A 1-D array has the weights of edges. A table with one column is a weight only if its name is.
         found.weight = found.weight or values.ndim == 1
         values = np.ascontiguousarray(values[:, None] if values.ndim == 1 else values)
         if values.ndim != 2:
             raise ValueError(f"edge_features: expected [edges, columns], found {list(values.shape)}")
         if found.lists is not None:
-            raise ValueError('edge_features: a compressed matrix has no order of edges; give "data", or its COO form')
+            raise ValueError(
+                'edge_features: a compressed matrix defines no order of edges; pass "data", or a matrix in COO format'
+            )
     if found.lists is not None:
         offsets, neighbours, outgoing = found.lists
         narrow = neighbours
@@ -396,18 +405,18 @@ def _edges(builder: _eciton.Builder, found: _objects.Found) -> None:
             wide = arrays.whole(neighbours, "indices")
             if wide.size and (wide.max() > np.iinfo(np.int32).max or wide.min() < 0):
                 raise ValueError(
-                    f"indices: node {int(wide.max())} of {found.nodes}; rows are from 0 and below the matrix's size"
+                    f"indices: found node {int(wide.max())}, expected 0 to {(found.nodes or 0) - 1}"
                 )
             narrow = wide.astype(np.int32)
         builder.lists(arrays.whole(offsets, "indptr"), narrow, outgoing)
         return
     if found.edges is None:
-        raise TypeError("a graph without edges: give an empty edge_index [2, 0]")
+        raise TypeError("the graph has no edges; for a graph without edges, pass an empty edge_index [2, 0]")
     sources, targets = (np.ascontiguousarray(arrays.whole(end, "edges")) for end in found.edges)
     if len(sources) != len(targets):
-        raise ValueError(f"edges: {len(sources):,} sources, but {len(targets):,} targets")
+        raise ValueError(f"edges: found {len(sources):,} sources, but {len(targets):,} targets")
     if values is not None and len(values) != len(sources):
         raise ValueError(
-            f"edge_features: {len(values):,} rows, but there are {len(sources):,} edges; give each edge a row"
+            f"edge_features: found {len(values):,} rows, expected one row for each of the {len(sources):,} edges"
         )
     builder.edges(sources, targets, values, found.weight, not found.structure)

@@ -1,4 +1,4 @@
-"""A kernel of one's own: a WebAssembly component."""
+"""Custom kernels: WebAssembly components."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from eciton import _eciton
 
 
 class Attribute(NamedTuple):
-    """What a kernel may be told. `default` is text, `None` where a value must be given."""
+    """Attribute of a kernel. `default` is the default value as text, or `None` if a value is required."""
 
     name: str
     default: str | None
@@ -17,14 +17,14 @@ class Attribute(NamedTuple):
 
 
 class Kernel:
-    """A component, checked against the contract as a run would.
+    """Kernel component that was checked against the kernel contract.
 
-    `eciton.train(g, kernels={"linear": eciton.Kernel("mine.wasm")})` puts it in a built-in kernel's place.
-    Raises ValueError, with the differences, for what is no kernel.
+    `eciton.train(g, kernels={"linear": eciton.Kernel("mine.wasm")})` replaces a built-in kernel by it.
+    Raises ValueError with the differences if the file does not implement the contract.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        #: Absolute.
+        #: Absolute path of the component.
         self.path = os.path.abspath(os.fspath(path))
         self.digest, self.contract, listed = _eciton.inspect(self.path)
         self.attributes = [Attribute(*one) for one in listed]

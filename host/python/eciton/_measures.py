@@ -1,4 +1,4 @@
-"""Decisions, probabilities and metrics of scores."""
+"""Predictions, probabilities and metrics from scores."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from eciton import _arrays as arrays
 
-KNOWN = "accuracy, balanced-accuracy, f1-macro, f1-micro; of numbers mean-absolute-error, root-mean-squared-error, r2"
+KNOWN = (
+    "accuracy, balanced-accuracy, f1-macro, f1-micro; for regression mean-absolute-error, root-mean-squared-error, r2"
+)
 
 
 def probabilities(scores: NDArray[np.float32], task: str) -> NDArray[np.float64]:
-    """Softmax of classes, sigmoid of several labels."""
+    """Return the softmax of class scores, or the sigmoid of the scores of several labels."""
     wide = scores.astype(np.float64)
     if task != "classification":
         return sigmoid(wide)
@@ -23,25 +25,26 @@ def probabilities(scores: NDArray[np.float32], task: str) -> NDArray[np.float64]
     return found
 
 
-def sigmoid(of: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 / (1 + e^-x), without an overflow."""
-    found: NDArray[np.float64] = 0.5 * (1.0 + np.tanh(0.5 * of))
+def sigmoid(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 1 / (1 + e^-x), without overflow."""
+    found: NDArray[np.float64] = 0.5 * (1.0 + np.tanh(0.5 * scores))
     return found
 
 
-def of_pairs(embedding: NDArray[np.float32], pairs: Any) -> NDArray[np.float64]:
-    """Probabilities of links: the sigmoid of inner products."""
+def pair_probabilities(embedding: NDArray[np.float32], pairs: Any) -> NDArray[np.float64]:
+    """Return the probabilities of links: sigmoid of the inner products of embeddings."""
     ends = arrays.whole(pairs, "pairs")
     if ends.ndim != 2 or ends.shape[1] != 2:
         raise ValueError(f"pairs: expected [pairs, 2], found {list(ends.shape)}")
     if ends.size and (ends.min() < 0 or ends.max() >= len(embedding)):
-        raise ValueError(f"pairs: row {ends.min() if ends.min() < 0 else ends.max()}, but rows are 0..{len(embedding)}")
+        wrong = ends.min() if ends.min() < 0 else ends.max()
+        raise ValueError(f"pairs: found row {wrong}, expected 0 to {len(embedding) - 1}")
     wide = embedding.astype(np.float64)
     return sigmoid(np.einsum("ij,ij->i", wide[ends[:, 0]], wide[ends[:, 1]]))
 
 
 def decided(scores: NDArray[np.float32], task: str) -> NDArray[Any]:
-    """The first highest class, the flags whose score is above 0, or the numbers."""
+    """Return the predictions: the first class of highest score, labels with a score above 0, or numbers."""
     if task == "classification":
         classes: NDArray[np.int64] = np.argmax(scores, axis=1)
         return classes
@@ -52,14 +55,14 @@ def decided(scores: NDArray[np.float32], task: str) -> NDArray[Any]:
 
 
 def confusion(labels: NDArray[Any], found: NDArray[Any], classes: int) -> NDArray[np.int64]:
-    """[classes, classes]: rows are what is true, columns what is predicted."""
+    """Return the confusion matrix [classes, classes]: true classes in rows, predicted classes in columns."""
     counts = np.zeros((classes, classes), np.int64)
     np.add.at(counts, (labels, found), 1)
     return counts
 
 
 def f1(right: Any, wrong: Any, missed: Any) -> NDArray[np.float64]:
-    """2 TP / (2 TP + FP + FN), 0 where there is nothing."""
+    """Return 2 TP / (2 TP + FP + FN), or 0 if the denominator is 0."""
     right, wrong, missed = (np.asarray(one, float) for one in (right, wrong, missed))
     below = 2 * right + wrong + missed
     found: NDArray[np.float64] = np.divide(2 * right, below, out=np.zeros_like(below), where=below > 0)
@@ -67,7 +70,7 @@ def f1(right: Any, wrong: Any, missed: Any) -> NDArray[np.float64]:
 
 
 def measured(metric: str, labels: NDArray[Any], found: NDArray[Any], task: str) -> float:
-    """A metric of decisions."""
+    """Return a metric of predictions."""
     if task == "regression":
         truth = np.asarray(labels, float).reshape(len(labels), -1)
         error = np.asarray(found, float).reshape(truth.shape) - truth
@@ -102,9 +105,9 @@ def measured(metric: str, labels: NDArray[Any], found: NDArray[Any], task: str) 
         if metric == "f1-macro":
             named = (rows > 0) | (counts.sum(axis=0) > 0)
             return float(f1(right, counts.sum(axis=0) - right, rows - right)[named].mean())
-    raise ValueError(f"score: no metric {metric!r} of {task}; known: {KNOWN}, and the run's own")
+    raise ValueError(f"score: unknown metric {metric!r} for {task}; expected the metric of the run, or one of {KNOWN}")
 
 
 def no_part(part: str) -> NoReturn:
-    """Refuses a part that there is not."""
-    raise ValueError(f"part: {part!r}; known: train, val, test")
+    """Raise the error for an unknown part of the split."""
+    raise ValueError(f"part: found {part!r}, expected train, val or test")

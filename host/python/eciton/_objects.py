@@ -1,4 +1,4 @@
-"""What an object is that stands for a graph: found by its attributes, so that no library is imported for it."""
+"""Recognition of graph objects of other libraries by their attributes, without importing those libraries."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from eciton import _arrays as arrays
 
 @dataclass
 class Found:
-    """Edges of a graph, and what else the object knows."""
+    """Edges of a graph, and other data that the object contains."""
 
-    #: The number of nodes; `None`: as many as the edges name.
+    #: Number of nodes. `None`: the number of nodes that the edges refer to.
     nodes: int | None = None
-    #: Compressed lists: offsets, neighbours, and whether they are of targets by source.
+    #: Compressed neighbour lists: offsets, neighbours, and true if each list has the targets of a source.
     lists: tuple[Any, Any, bool] | None = None
-    #: Sources and targets.
+    #: Sources and targets of the edges.
     edges: tuple[Any, Any] | None = None
-    #: A row an edge.
+    #: Edge features, one row per edge.
     edge_features: Any = None
-    #: Names of the columns of `edge_features`, if they have some.
+    #: Column names of `edge_features`, or an empty list.
     edge_names: list[str] = field(default_factory=list)
-    #: Whether the only column of `edge_features` is the edge's weight, so that 0 is no edge.
+    #: True if the only column of `edge_features` is the edge weight. Then edges of weight 0 are dropped.
     weight: bool = False
-    #: Whether `edge_features` only tell which edges there are.
+    #: True if `edge_features` is used only to drop edges of weight 0.
     structure: bool = False
-    #: Whether an edge goes one way only.
+    #: True if edges are directed.
     directed: bool = True
-    #: Ids of nodes, or `None`: 0, 1, 2, ...
+    #: Ids of the nodes. `None`: 0, 1, 2, ...
     ids: list[Any] | None = None
-    #: Whether the edges name nodes by ids that are not known yet.
+    #: True if the edges refer to ids that are not yet converted to node numbers.
     by_id: bool = False
     x: Any = None
     y: Any = None
     masks: dict[str, Any] = field(default_factory=dict)
-    #: The graph of each node, where there are many.
+    #: Graph number of each node, for many graphs.
     graph_of: NDArray[np.uint64] | None = None
     name: str = "graph"
 
 
 def find(thing: Any, edge_columns: Any) -> Found:
-    """What `thing` is. `edge_columns` are those of a frame, or names of edges' attributes, that are kept."""
+    """Recognise a graph object. `edge_columns` are the columns or attributes to use as edge features."""
     if arrays.is_sparse(thing):
         return matrix(thing, edge_columns)
     if hasattr(thing, "edge_types") and hasattr(thing, "node_types"):
         raise TypeError(
-            "a heterogeneous graph: eciton trains on one kind of nodes and edges; call to_homogeneous() first"
+            "found a heterogeneous graph, expected one type of nodes and edges; call to_homogeneous() first"
         )
     if callable(getattr(thing, "get", None)) and callable(getattr(thing, "indices", None)):
-        # A data set of PyG, which answers for its graphs as if they were one.
+        # A data set of PyG has the attributes of its graphs as if they were one graph.
         return pyg(thing[0]) if len(thing) == 1 else graphs(thing)
     if getattr(thing, "edge_index", None) is not None:
         return pyg(thing)
@@ -79,22 +79,23 @@ def find(thing: Any, edge_columns: Any) -> Found:
 
 
 def matrix(thing: Any, weights: Any) -> Found:
-    """A sparse matrix of SciPy: an entry [i, j] is an edge from i to j."""
+    """Read a sparse matrix of SciPy. An entry [i, j] is an edge from i to j."""
     if thing.shape[0] != thing.shape[1]:
         raise ValueError(
-            f"the adjacency is {thing.shape[0]:,} x {thing.shape[1]:,}; give a square matrix, a row a node"
+            f"found an adjacency matrix of {thing.shape[0]:,} x {thing.shape[1]:,}, expected a square matrix with a "
+            "row per node"
         )
     nodes = int(thing.shape[0])
     if weights is not None:
         if not isinstance(weights, str) or weights != "data":
             raise ValueError(
-                'edge_features: of a sparse matrix it is "data", its values; for more columns give an edge_index'
+                'edge_features: expected "data" (the values) for a sparse matrix; for more columns, use an edge_index'
             )
         coo = thing.tocoo()
         return Found(nodes, edges=(coo.row, coo.col), edge_features=coo.data[:, None], weight=True)
     compressed = hasattr(thing, "indptr") and getattr(thing, "format", "") in ("csr", "csc")
     held = thing if compressed else thing.tocoo()
-    # Where no sum can be 0, the values tell nothing.
+    # If all values are positive, no edge has weight 0, so that the values are not needed.
     if held.data.dtype.kind in "biuf" and (held.data.size == 0 or bool(held.data.min() > 0)):
         if compressed:
             return Found(nodes, lists=(thing.indptr, thing.indices, thing.format == "csr"))
@@ -104,16 +105,16 @@ def matrix(thing: Any, weights: Any) -> Found:
 
 
 def edge_index(thing: Any) -> Found:
-    """An array [2, edges], or a list of pairs."""
+    """Read an array [2, edges], or a list of pairs."""
     found = arrays.array(thing, "graph")
     if found.ndim == 2 and found.dtype.kind == "f" and found.shape[0] == found.shape[1] and found.shape[0] > 2:
-        raise TypeError("a dense adjacency: give scipy.sparse.csr_array(A), which keeps its edges alone")
+        raise TypeError("found a dense adjacency matrix; pass scipy.sparse.csr_array(A)")
     if found.ndim == 2 and found.shape[0] != 2 and found.shape[1] == 2:
         found = found.T
     if found.ndim != 2 or found.shape[0] != 2:
         raise TypeError(
-            f"graph: {type(thing).__name__} of {list(found.shape)} is nothing known here; give a sparse matrix, an "
-            "edge_index [2, edges], a graph of PyG, DGL, networkx or igraph, a frame of edges, a path or a name"
+            f"graph: found {type(thing).__name__} of shape {list(found.shape)}, expected a sparse matrix, an "
+            "edge_index [2, edges], a graph of PyG, DGL, networkx or igraph, a data frame of edges, a path or a name"
         )
     if found.dtype.kind in "OUST":
         return Found(edges=(found[0], found[1]), directed=False, by_id=True)
@@ -122,7 +123,7 @@ def edge_index(thing: Any) -> Found:
 
 
 def pyg(thing: Any) -> Found:
-    """A `Data` of PyTorch Geometric."""
+    """Read a `Data` object of PyTorch Geometric."""
     index = arrays.whole(thing.edge_index, "edge_index")
     if index.ndim != 2 or index.shape[0] != 2:
         raise ValueError(f"edge_index: expected [2, edges], found {list(index.shape)}")
@@ -132,7 +133,7 @@ def pyg(thing: Any) -> Found:
     }
     nodes = getattr(thing, "num_nodes", None)
     rows = {name: getattr(thing, name, None) for name in ("edge_attr", "edge_weight")}
-    # Without attributes, weights are the edges' features.
+    # Without edge attributes, edge weights are the edge features.
     named = next((name for name in rows if rows[name] is not None), "edge_attr")
     return Found(
         nodes=None if nodes is None else int(nodes),
@@ -147,10 +148,10 @@ def pyg(thing: Any) -> Found:
 
 
 def dgl(thing: Any) -> Found:
-    """A graph of DGL, with its usual names of node data."""
+    """Read a graph of DGL, with the common names of node data."""
     if len(getattr(thing, "ntypes", "1")) > 1 or len(getattr(thing, "etypes", "1")) > 1:
         raise TypeError(
-            "a heterogeneous graph: eciton trains on one kind of nodes and edges; call dgl.to_homogeneous first"
+            "found a heterogeneous graph, expected one type of nodes and edges; call dgl.to_homogeneous first"
         )
     sources, targets = thing.edges()
     data = thing.ndata
@@ -173,31 +174,32 @@ def dgl(thing: Any) -> Found:
 
 
 def listed(names: Any) -> list[str]:
-    """Names of attributes or columns as a list."""
+    """Return names of attributes or columns as a list."""
     if names is None:
         return []
     return [names] if isinstance(names, str) else [str(name) for name in names]
 
 
 def attributes(rows: Iterator[dict[str, Any]], names: Any) -> NDArray[np.float64] | None:
-    """Attributes of edges, by name, as rows."""
+    """Return the named attributes of edges as rows."""
     if names is None:
         return None
     wanted = listed(names)
     try:
         found = [[float(row[name]) for name in wanted] for row in rows]
     except KeyError as error:
-        raise ValueError(f"edge_features: an edge has no attribute {error.args[0]!r}; give it to every edge") from None
+        text = f"edge_features: an edge lacks the attribute {error.args[0]!r}; every edge must have it"
+        raise ValueError(text) from None
     return np.array(found, np.float64).reshape(len(found), len(wanted))
 
 
 def one_weight(names: list[str]) -> bool:
-    """Whether the only one of `names` is that of an edge's weight."""
+    """Return true if there is a single name, and it marks an edge weight."""
     return len(names) == 1 and arrays.is_weight(names[0])
 
 
 def networkx(thing: Any, names: Any) -> Found:
-    """A graph of networkx. Ids are its nodes."""
+    """Read a graph of networkx, whose nodes become ids."""
     ids = list(thing.nodes)
     at = {node: row for row, node in enumerate(ids)}
     pairs = np.fromiter((at[end] for edge in thing.edges() for end in edge[:2]), np.int64).reshape(-1, 2)
@@ -215,7 +217,7 @@ def networkx(thing: Any, names: Any) -> Found:
 
 
 def igraph(thing: Any, names: Any) -> Found:
-    """A graph of igraph. Ids are the attribute `name`, where it is there."""
+    """Read a graph of igraph. Ids are the vertex attribute `name`, if it exists."""
     pairs = np.array(thing.get_edgelist(), np.int64).reshape(-1, 2)
     rows = attributes((edge.attributes() for edge in thing.es), names)
     ids = list(thing.vs["name"]) if "name" in thing.vs.attributes() else None
@@ -231,10 +233,10 @@ def igraph(thing: Any, names: Any) -> Found:
 
 
 def ogb(thing: Any) -> Found:
-    """A graph of an OGB data set: a dictionary of arrays, and labels."""
+    """Read a graph of an OGB data set: a dictionary of arrays, and labels."""
     graph, labels = thing
     if "edge_index" not in graph:
-        raise TypeError("a graph of several kinds of edges: eciton trains on one kind; keep one kind's edge_index")
+        raise TypeError("found a heterogeneous graph, expected one type of edges; keep the edge_index of one type")
     index = arrays.whole(graph["edge_index"], "edge_index")
     return Found(
         int(graph["num_nodes"]),
@@ -246,7 +248,7 @@ def ogb(thing: Any) -> Found:
 
 
 def ogb_graph(thing: Any) -> Found:
-    """One of many graphs of an OGB data set: its labels are one row."""
+    """Read one of many graphs of an OGB data set, whose labels are one row."""
     found = ogb(thing)
     labels = np.atleast_1d(np.asarray(found.y))
     found.y = labels if labels.size == 1 else labels[None, :]
@@ -254,7 +256,7 @@ def ogb_graph(thing: Any) -> Found:
 
 
 def many(thing: Any) -> bool:
-    """Whether it is a sequence of `Data`."""
+    """Return true for a sequence of `Data` objects."""
     if (
         arrays.is_frame(thing)
         or not hasattr(thing, "__len__")
@@ -266,12 +268,12 @@ def many(thing: Any) -> bool:
 
 
 def graphs(thing: Any, read: Callable[[Any], Found] | None = None) -> Found:
-    """A sequence of `Data`, or of what `read` reads, each a graph with one label, or one row of labels."""
+    """Read a sequence of graphs with `read` [default: PyG's `Data`]. Each graph has one label or one row of labels."""
     parts = [(read or pyg)(thing[at]) for at in range(len(thing))]
     nodes: list[int] = []
     for at, part in enumerate(parts):
         if part.nodes is None or part.nodes == 0:
-            raise ValueError(f"graph {at}: it has no nodes, or does not say how many; set num_nodes")
+            raise ValueError(f"graph {at}: the number of nodes is 0 or unknown; set num_nodes")
         nodes.append(part.nodes)
     first = np.concatenate([[0], np.cumsum(nodes)])
     edges = [part.edges for part in parts if part.edges is not None]
@@ -282,7 +284,7 @@ def graphs(thing: Any, read: Callable[[Any], Found] | None = None) -> Found:
         if all(one is None for one in rows):
             return None
         if any(one is None for one in rows):
-            raise ValueError(f"{what}: some graphs have it and some do not; give it to all")
+            raise ValueError(f"{what}: some graphs have it and some do not; all graphs must have it")
         return np.concatenate([np.atleast_1d(arrays.array(one, what)) for one in rows])
 
     return Found(
@@ -298,11 +300,12 @@ def graphs(thing: Any, read: Callable[[Any], Found] | None = None) -> Found:
 
 
 def frame(thing: Any, keep: Any) -> Found:
-    """A table of edges: the first two columns name their ends, columns of numbers after them are features of edges."""
+    """Read a table of edges. The first two columns are source and target, further numeric columns are edge features."""
     arrays.refuse_index(thing, "edges")
     names = arrays.columns(thing)
     if len(names) < 2:
-        raise ValueError(f"a frame of edges needs two columns, source and target; found {', '.join(map(arrays.clean, names))}")
+        given = ", ".join(map(arrays.clean, names))
+        raise ValueError(f"a data frame of edges must have two columns, source and target; found {given}")
     ends = [arrays.plain(arrays.column(thing, name, "edges")) for name in names[:2]]
     for name, end in zip(names, ends):
         arrays.complete(end, f"edges, column {name!r}")
@@ -326,7 +329,7 @@ def frame(thing: Any, keep: Any) -> Found:
 
 
 def refuse_missing(values: NDArray[Any], what: str) -> None:
-    """Refuses NaN in a column of numbers. Raises ValueError with its row."""
+    """Check that a column of numbers has no NaN. Raises ValueError with the row of the first one."""
     if values.dtype.kind == "f" and bool(np.isnan(values).any()):
         row = int(np.flatnonzero(np.isnan(values))[0])
-        raise ValueError(f"{what}: row {row} has no value; fill it, or leave the column out")
+        raise ValueError(f"{what}: row {row} has no value; add a value, or omit the column")

@@ -1,4 +1,4 @@
-"""What a notebook shows of a run: a table and the curve that its folder has."""
+"""Display of a run in a notebook: a table, and the curve of its run folder."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ STYLE = "font:13px/1.5 system-ui,sans-serif;text-align:left;padding:1px 12px 1px
 
 
 def shown(value: float | None, metric: str) -> str:
-    """A metric's value as people write it."""
+    """Format the value of a metric."""
     if value is None:
         return "none"
     return f"{value:.2%}" if metric in ("accuracy", "balanced-accuracy", "f1-macro", "f1-micro") else f"{value:.4f}"
 
 
 def rows(run: Run) -> list[tuple[str, str]]:
-    """What the table says, line by line."""
+    """Return the rows of the table: label and text."""
     summary, metric = run.summary, str(run.summary["metric"])
     seeds = summary["seeds"]
     found = [("data and model", f"{summary['dataset']}, {summary['model']}")]
@@ -36,12 +36,12 @@ def rows(run: Run) -> list[tuple[str, str]]:
     if summary.get("cost"):
         found.append(("cost", f"${summary['cost'].get('total_usd', 0):.4f}"))
     if summary.get("stopped"):
-        found.append(("stopped", "before its last epoch"))
+        found.append(("stopped", "before the last epoch"))
     return found
 
 
 def picture(run: Run) -> str:
-    """HTML without a script and without a link to anything outside."""
+    """Return self-contained HTML without scripts."""
     lines = "".join(
         f'<tr><th style="{STYLE};font-weight:600">{html.escape(name)}</th>'
         f'<td style="{STYLE}">{html.escape(text)}</td></tr>'

@@ -1,4 +1,4 @@
-"""The listener of a run: callbacks, and progress on the terminal or in the notebook."""
+"""Listener of a run, which calls callbacks and shows progress on the terminal or in the notebook."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 log = logging.getLogger("eciton")
 
-#: Seconds between lines.
+#: Minimum time between progress lines, in seconds.
 EVERY = 5
 
 
 class Epoch(NamedTuple):
-    """One epoch, as callbacks hear of it. Metrics are `None` where the epoch was not evaluated."""
+    """Report of an epoch, which callbacks receive. Metrics are `None` if the epoch was not evaluated."""
 
     seed: int
     epoch: int
@@ -35,13 +35,13 @@ Callback = Callable[[Epoch], object]
 
 
 class Listener:
-    """Hears of a run, tells callbacks and shows how far it is."""
+    """Receives the events of a run, calls the callbacks, and shows the progress."""
 
     def __init__(self, callbacks: Sequence[Callback] | Callback, progress: bool | None) -> None:
         self.callbacks: list[Callback] = [callbacks] if callable(callbacks) else list(callbacks)
         unfit = [one for one in self.callbacks if not callable(one)]
         if unfit:
-            raise TypeError(f"callbacks: {unfit[0]!r} cannot be called; give functions of an Epoch")
+            raise TypeError(f"callbacks: {unfit[0]!r} is not callable; expected functions of an Epoch")
         self.shown = wanted() if progress is None else progress
         self.bar: Any = None
         self.total = 0
@@ -61,7 +61,7 @@ class Listener:
         one = Epoch(**report)
         if self.shown:
             self.show(one)
-        # Every callback hears of every epoch, whatever another one says.
+        # Every callback is called, even if another one has ended the run.
         return any([bool(callback(one)) for callback in self.callbacks])
 
     def show(self, one: Epoch) -> None:
@@ -74,7 +74,7 @@ class Listener:
             self.line(done, one.loss, one.val)
 
     def line(self, done: int, loss: float, val: float | None) -> None:
-        """Prints how far the run is."""
+        """Print a progress line."""
         self.told = time.monotonic()
         left = (self.told - self.begun) / max(done, 1) * (self.total - done)
         found = "" if val is None else f", val {val:.4f}"
@@ -109,16 +109,16 @@ class Listener:
 
 
 def wanted() -> bool:
-    """Whether somebody looks on: a terminal, or a notebook."""
+    """Return true if progress is shown by default: on a terminal or in a notebook."""
     return bool(getattr(sys.stderr, "isatty", bool)()) or "ipykernel" in sys.modules
 
 
-def bar(total: int, said: str) -> Any:
-    """A bar of tqdm, where it is installed; else `None`, and lines are printed."""
+def bar(total: int, title: str) -> Any:
+    """Return a progress bar of tqdm, or `None` if tqdm is not installed. Then lines are printed."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about widgets that a notebook lacks
+            warnings.simplefilter("ignore")  # tqdm warns about missing notebook widgets
             from tqdm.auto import tqdm
     except ImportError:
         return None
-    return tqdm(total=total, desc=said, unit="epoch", leave=False)
+    return tqdm(total=total, desc=title, unit="epoch", leave=False)

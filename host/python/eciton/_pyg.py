@@ -1,6 +1,6 @@
-"""Weights as the layers of PyTorch Geometric name and lay them out.
+"""Conversion of weights to the names and layouts of the layers of PyTorch Geometric (PyG).
 
-| layer | PyG's | names there |
+| layer | PyG layer | names in PyG |
 | --- | --- | --- |
 | `gcn` | `GCNConv` | `lin.weight`, `bias` |
 | `sage` | `SAGEConv` | `lin_l` (neighbours), `lin_r` (the node itself) |
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 Weights = dict[str, NDArray[np.float32]]
 
-#: Heads where nothing is said, but for a last layer, which has one.
+#: Default number of attention heads. The last layer has one head by default.
 HEADS = 8
 
 
@@ -61,7 +61,7 @@ def linear(of: Weights, _: int) -> Weights:
 
 
 def kept(of: Weights, names: Mapping[str, str]) -> Weights:
-    """What is there of `names`, under the other name."""
+    """Return the weights that exist under the keys of `names`, renamed to its values."""
     return {theirs: of[ours] for ours, theirs in names.items() if ours in of}
 
 
@@ -77,14 +77,14 @@ LAYERS: dict[str, Callable[[Weights, int], Weights]] = {
 
 
 def kinds(weights: Weights, model: Mapping[str, Any]) -> set[str]:
-    """The kinds of the layers that have weights."""
+    """Return the kinds of the layers that have weights."""
     listed = model["layers"] if isinstance(model["layers"], list) else None
     numbers = {int(name.split(".", 2)[1]) for name in weights}
     return {kind_of(model, listed, at) for at in numbers}
 
 
 def kind_of(model: Mapping[str, Any], listed: list[Any] | None, at: int) -> str:
-    """The kind of a layer."""
+    """Return the kind of a layer."""
     own: Mapping[str, Any] = listed[at] if listed is not None else {}
     return str(own.get("kernel") or model.get("kind") or "gcn")
 
@@ -92,10 +92,10 @@ def kind_of(model: Mapping[str, Any], listed: list[Any] | None, at: int) -> str:
 def differences(
     of: set[str], weighted: bool, counts: Mapping[str, int] | None, edges: int, kept_loops: int
 ) -> list[str]:
-    """Sentences about what PyG's layers of these kinds compute otherwise, on the edges that were given.
+    """Return warnings about differences between eciton's layers and PyG's layers on the given edges.
 
-    `weighted`: a layer reads edge weights. `counts`: what became of the given edges. `edges`: directed edges of the
-    graph, of which `kept_loops` are self-loops.
+    `weighted`: true if a layer reads edge weights. `counts`: counts of the given edges by treatment. `edges`: number of
+    directed edges of the graph, of which `kept_loops` are self-loops.
     """
     gathers = sorted(of & {"gcn", "sage", "gat", "gatv2", "gin"})
     if not gathers:
@@ -110,30 +110,33 @@ def differences(
         # Without values, entries that repeat an edge and those that list its other direction are counted as one.
         given = known["listed"] - known["dropped_loops"] - known["zeros"] - (known["repeats"] if summed else 0)
         if given != edges:
-            found.append(f"edges were made symmetric, each once in both directions: {remedy}")
+            found.append(f"edges were made symmetric and merged; {remedy}")
     if known.get("repeats") and (summed or not known.get("symmetric")) and not (sums_alike and summed):
         were = "added up" if known.get("summed") else "merged"
-        found.append(f"{known['repeats']:,} repeated edges were {were}, and PyG counts each of them: {remedy}")
+        found.append(f"{known['repeats']:,} duplicate edges were {were}, but PyG counts each of them; {remedy}")
     if known.get("zeros") and not sums_alike:
-        found.append(f"{known['zeros']:,} edges of weight 0 were left out, and PyG keeps them: {remedy}")
-    # GCNConv and GATConv give each node one loop of their own, whether the edges have it or not.
+        found.append(f"{known['zeros']:,} edges of weight 0 were dropped, but PyG keeps them; {remedy}")
+    # GCNConv and GATConv give each node exactly one self-loop, whether or not the edges contain it.
     others = [kind for kind in gathers if kind in ("sage", "gin") or (kind == "gcn" and weighted)]
     if known.get("dropped_loops") and others:
         found.append(
-            f"{known['dropped_loops']:,} self-loops were left out, and PyG's {', '.join(others)} layers follow them: "
+            f"{known['dropped_loops']:,} self-loops were dropped, but PyG's {', '.join(others)} layers use them; "
             f"{remedy}, or train on eciton.graph(..., self_loops=True)"
         )
     doubled = [kind for kind in gathers if kind in ("gcn", "gat", "gatv2")]
     if kept_loops and doubled:
         found.append(
-            f"{kept_loops:,} self-loops were kept, which {', '.join(doubled)} layers have in addition to each node's "
-            "own, and PyG's layers do not: train on eciton.graph(..., self_loops=False)"
+            f"{kept_loops:,} self-loops were kept, which {', '.join(doubled)} layers use in addition to the self-loop "
+            "of each node, but PyG's layers do not; train on eciton.graph(..., self_loops=False)"
         )
-    return [f"state_dict: PyG computes something else on this graph: {text}" for text in found]
+    return [f"state_dict: PyG computes different results on this graph: {text}" for text in found]
 
 
 def state_dict(weights: Weights, model: Mapping[str, Any]) -> Weights:
-    """The state of a model whose layers are the `ModuleList` `convs`. Raises ValueError for a layer that PyG lacks."""
+    """Return the state of a PyG model with the layers `convs`.
+
+    Raises ValueError for a layer without a PyG equivalent.
+    """
     layers: dict[int, Weights] = {}
     for name, values in weights.items():
         _, number, rest = name.split(".", 2)
@@ -145,11 +148,11 @@ def state_dict(weights: Weights, model: Mapping[str, Any]) -> Weights:
         own: Mapping[str, Any] = listed[at] if listed is not None else {}
         kind = kind_of(model, listed, at)
         if kind not in LAYERS:
-            raise ValueError(f'state_dict: layer {at} is a {kind}, which has no counterpart here; take layout="eciton"')
+            raise ValueError(f'state_dict: layer {at} is a {kind}, which has no PyG equivalent; use layout="eciton"')
         more = [name for name in of if name.startswith("norm") or name.startswith("edge")]
         if more:
             raise ValueError(
-                f'state_dict: layer {at} has {more[0]}, which PyG\'s {kind} layer lacks; take layout="eciton"'
+                f'state_dict: layer {at} has {more[0]}, which PyG\'s {kind} layer lacks; use layout="eciton"'
             )
         heads = int(own.get("heads") or (1 if at == last else model.get("heads") or HEADS))
         named = LAYERS[kind](of, heads)

@@ -1,4 +1,4 @@
-"""A run: its folder, and what it tells."""
+"""Finished runs: results, predictions and weights of a run folder."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-#: What the folder of a run is told besides: the names of its classes, and its task where its data were in memory.
+#: File in a run folder with the class names, and with the task if the data set was in memory.
 BESIDES = "python.json"
 
 
 class History(Mapping[str, NDArray[Any]]):
-    """Columns of equal length, by name."""
+    """Table: columns of equal length, by name."""
 
     def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
         self._columns = dict(columns)
@@ -46,7 +46,7 @@ class History(Mapping[str, NDArray[Any]]):
         return f"<eciton.History of {rows:,} rows: {', '.join(self._columns)}>"
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A frame of pandas."""
+        """Convert to a pandas data frame."""
         import pandas
 
         return pandas.DataFrame(
@@ -54,7 +54,7 @@ class History(Mapping[str, NDArray[Any]]):
         )
 
     def to_polars(self) -> polars.DataFrame:
-        """A frame of polars."""
+        """Convert to a polars data frame."""
         import polars
 
         return polars.DataFrame(
@@ -63,17 +63,17 @@ class History(Mapping[str, NDArray[Any]]):
 
 
 class Run:
-    """A training that has ended. `eciton.train`, `eciton.resume` and `eciton.load` give one."""
+    """Finished training run. `eciton.train`, `eciton.resume` and `eciton.load` return it."""
 
     def __init__(self, folder: Path, data: Graph | None = None, temporary: str | None = None) -> None:
         summary, config, versions = _eciton.open_run(folder)
-        #: The run folder.
+        #: Path of the run folder.
         self.folder = Path(folder)
-        #: What `summary.json` says.
+        #: Content of `summary.json`.
         self.summary: dict[str, Any] = json.loads(summary)
-        #: Every setting, by section.
+        #: All settings, by section of a recipe.
         self.config: dict[str, Any] = json.loads(config)
-        #: What made it: versions, digests of kernels, the numeric class.
+        #: Versions, digests of kernels, and numeric class.
         self.versions: dict[str, Any] = json.loads(versions)
         self._data = data
         self._besides = _read_besides(self.folder)
@@ -83,58 +83,61 @@ class Run:
 
     @property
     def graph(self) -> Graph:
-        """The graph that it trained on. Raises ValueError where that was in memory and is not known."""
+        """Graph that the run was trained on.
+
+        Raises ValueError if the graph was in memory and was not passed to `load`.
+        """
         if self._data is None:
             place = self.config["data"]
             if place["source"] == _eciton.IN_MEMORY:
-                raise ValueError("the run's graph was in memory: give it, as in eciton.load(path, graph)")
+                raise ValueError("the graph of the run was in memory; pass it as eciton.load(path, graph)")
             loops = {"keep": True, "drop": False}.get(place.get("self_loops"))
             self._data = graph(place["source"], name=place.get("name"), self_loops=loops)
         return self._data
 
     @property
     def seeds(self) -> list[int]:
-        """The seeds that were trained. What a run tells of one model is of the first."""
+        """Random seeds that were trained. Results of a single model are those of the first seed."""
         return [int(seed["seed"]) for seed in self.summary["seeds"]]
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the weights: equal digests are equal bits."""
+        """SHA-256 of the weights. Equal digests mean bit-identical weights."""
         return str(self.summary["model_digest"])
 
     @property
     def task(self) -> str:
-        """`classification`, `multi-label`, `regression` or `link-prediction`."""
+        """Task: `classification`, `multi-label`, `regression` or `link-prediction`."""
         wanted = self.config["data"].get("task") or self._besides["task"]
         return str(wanted) if wanted else self.graph.task
 
     @property
     def classes(self) -> list[str] | None:
-        """Names of the classes; `None` where they are numbers."""
+        """Names of the classes, or `None` if classes have no names."""
         return self._classes
 
     @property
     def metrics(self) -> dict[str, float | None]:
-        """The metric on `train`, `val` and `test`, of the model that was kept."""
+        """Metric on `train`, `val` and `test` of the stored model."""
         first = self.summary["seeds"][0]
         kept = first["best"] if first.get("kept_epoch") and first["best"] else first["metrics"]
         return {"train": kept["train"], "val": kept["validation"], "test": kept["test"]}
 
     @property
     def quality(self) -> dict[str, Any] | None:
-        """Largest class, macro F1, figures by class and the confusion matrix, as `summary.json` has them; or `None`."""
+        """Majority class, macro F1, metrics by class and confusion matrix, as in `summary.json`, or `None`."""
         found: dict[str, Any] | None = self.summary["seeds"][0].get("quality")
         return found
 
     @property
     def bill(self) -> dict[str, Any] | None:
-        """What it used of what is charged for; `None` where nothing is."""
+        """Use of billed services, or `None` if the run used none."""
         found: dict[str, Any] | None = self.summary.get("bill")
         return found
 
     @property
     def history(self) -> History:
-        """Every epoch of every seed: arrays by name. NaN where an epoch was not evaluated."""
+        """Loss, metrics and times of every epoch of every seed. Metrics are NaN if an epoch was not evaluated."""
         _eciton.check_results(self.folder)
         lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         reports = [json.loads(line) for line in lines if line]
@@ -154,13 +157,13 @@ class Run:
 
     @property
     def ids(self) -> NDArray[Any]:
-        """What the rows of predictions are called."""
+        """Ids of the rows of predictions."""
         return self._scores(None, False)[2]
 
     def _scores(
         self, data: Any, embeddings: bool
     ) -> tuple[NDArray[np.float32], NDArray[np.float32] | None, NDArray[Any]]:
-        """Scores (of links: the embedding), rows before the last layer, and ids."""
+        """Return scores (embeddings for link prediction), the last hidden layer, and ids."""
         if data is None and not embeddings:
             stored = self.folder / "predictions.npz"
             if stored.is_file() and self.config["data"].get("task") != "link-prediction":
@@ -181,20 +184,22 @@ class Run:
         return self.graph if in_memory or self._data is not None else None
 
     def _shown(self, data: Any) -> _eciton.Data | None:
-        """Returns the data set that the model is shown. `None`: the run's own, which is read again."""
+        """Return the data set for prediction, or `None` for the data set of the run, which is read again."""
         known = self._known(data)
         return None if known is None else known._data
 
     def scores(self, data: Any = None) -> NDArray[np.float32]:
-        """What the last layer gives, [rows, columns]: before softmax or sigmoid; numbers are the prediction itself.
+        """Return the output of the last layer [rows, columns], before softmax or sigmoid.
 
-        `data` is another graph with the same features, or the run's own.
+        For regression: the predictions.
+
+        `data` is another graph with the same features [default: the graph of the run].
         """
         self._no_links("scores", "embeddings() and predict_proba(pairs=...)")
         return self._scores(data, False)[0]
 
     def predict_proba(self, data: Any = None, *, pairs: Any = None) -> NDArray[np.float64]:
-        """Probabilities [rows, classes], of several labels [rows, labels]; of links one for each of `pairs` [n, 2].
+        """Return probabilities [rows, classes or labels], or for link prediction one per node pair in `pairs` [n, 2].
 
         >>> import eciton
         >>> run = eciton.train("cora", epochs=5, progress=False)
@@ -204,17 +209,20 @@ class Run:
         if self.task == "link-prediction":
             if pairs is None:
                 raise TypeError(
-                    "predict_proba: a run that predicts links needs pairs=[[source, target], ...], rows of the graph"
+                    "predict_proba: link prediction requires pairs=[[source, target], ...] with row numbers of nodes"
                 )
-            return _measures.of_pairs(self.embeddings(data), pairs)
+            return _measures.pair_probabilities(self.embeddings(data), pairs)
         if pairs is not None:
-            raise TypeError(f"pairs: this run predicts {self.task}, not links; leave pairs out")
+            raise TypeError(f"pairs: the task of this run is {self.task}, not link prediction; omit pairs")
         if self.task == "regression":
-            raise TypeError("predict_proba: numbers have no probabilities; call predict()")
+            raise TypeError("predict_proba: regression has no probabilities; call predict()")
         return _measures.probabilities(self.scores(data), self.task)
 
     def predict(self, data: Any = None) -> NDArray[Any]:
-        """Predictions [rows] in the order of `ids`: names or numbers of classes, flags [rows, labels], or numbers."""
+        """Return predictions in the order of `ids`.
+
+        These are class names or numbers [rows], binary labels [rows, labels], or values.
+        """
         self._no_links("predict", "predict_proba(pairs=...)")
         found = _measures.decided(self.scores(data), self.task)
         if self.task == "classification" and self._classes is not None:
@@ -222,19 +230,19 @@ class Run:
         return found
 
     def embeddings(self, data: Any = None) -> NDArray[np.float32]:
-        """What the last layer reads, [rows, width]; of links the rows whose inner products are scores."""
+        """Return the last hidden layer [rows, width]; for link prediction, the rows whose inner products are scores."""
         if self.task == "link-prediction":
             return self._scores(data, True)[0]
         rows = self._scores(data, True)[1]
         if rows is None:
-            raise ValueError("embeddings: a model of one layer has none before it; give layers=2 or more")
+            raise ValueError("embeddings: a model with one layer has no hidden layer; train with layers=2 or more")
         return rows
 
     def score(self, metric: str | None = None, part: str = "test", data: Any = None) -> float:
-        """How good the model is on a part: `train`, `val` or `test`.
+        """Return a metric of the model on a part of the split: `train`, `val` or `test`.
 
-        `metric`: the run's own, or accuracy, balanced-accuracy, f1-macro, f1-micro, mean-absolute-error,
-        root-mean-squared-error, r2. Raises ValueError where the part is empty.
+        `metric`: accuracy, balanced-accuracy, f1-macro, f1-micro, mean-absolute-error, root-mean-squared-error or r2
+        [default: the metric of the run]. Raises ValueError if the part is empty.
         """
         if metric is None or metric == self.summary["metric"]:
             if data is None:
@@ -243,35 +251,38 @@ class Run:
                 measured = json.loads(_eciton.evaluate(self.folder, self._shown(data)))
                 found = measured[{"val": "validation"}.get(part, part)]
             if found is None:
-                raise ValueError(f"score: there is nothing in the part {part!r}, or the metric has no value there")
+                raise ValueError(f"score: the part {part!r} is empty, or the metric is undefined there")
             return float(found)
         labels, decided = self._part(part, data)
         return _measures.measured(metric, labels, decided, self.task)
 
     def confusion(self, part: str = "test", data: Any = None) -> NDArray[np.int64]:
-        """[classes, classes]: rows are what is true, columns what is predicted."""
+        """Return the confusion matrix [classes, classes]: true classes in rows, predicted classes in columns."""
         if self.task != "classification":
-            raise TypeError(f"confusion: this run predicts {self.task}, and not one class of several")
+            raise TypeError(f"confusion: the task of this run is {self.task}, expected classification")
         labels, decided = self._part(part, data)
         return _measures.confusion(labels, decided, int(self._scores(data, False)[0].shape[1]))
 
     def _part(self, part: str, data: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Labels and decisions of a part's rows."""
+        """Return labels and predictions of the rows of a part."""
         self._no_links("score", "score() with the run's own metric")
         known = self._known(data) or self.graph
         drawn = self.config["data"].get("split")
         if drawn is not None:
             raise ValueError(
-                "score: the parts were drawn by data.split; other metrics need train=, val= and test= of the graph"
+                "score: data.split defined the parts; other metrics require train=, val= and test= of eciton.graph"
             )
         rows = known.split.get(part)
         rows = _measures.no_part(part) if rows is None else rows
         if len(rows) == 0:
-            raise ValueError(f"score: there is nothing in the part {part!r}")
+            raise ValueError(f"score: the part {part!r} is empty")
         return known.y[rows], _measures.decided(self.scores(data), self.task)[rows]
 
     def table(self, data: Any = None) -> History:
-        """One row a node (or graph): `id`, `predicted`, `label`, `part`, and for classes `p(NAME)` of each."""
+        """Return a table with a row per node or graph.
+
+        The columns are `id`, `predicted`, `label`, `part`, and for classification `p(NAME)` of each class.
+        """
         known = self._known(data) or self.graph
         scores, _, ids = self._scores(data, False)
         columns: dict[str, NDArray[Any]] = {"id": ids, "predicted": self.predict(data)}
@@ -291,11 +302,12 @@ class Run:
         return History(columns | {"part": part})
 
     def state_dict(self, layout: str = "eciton", seed: int | None = None) -> dict[str, NDArray[np.float32]]:
-        """The weights: name -> array. `layout`: "eciton", as in the run folder, or "pyg", for models of PyG's layers.
+        """Return the weights as a dictionary of arrays by name.
 
-        Of "pyg" the names are those of `torch.nn.ModuleList` `convs` of GCNConv, SAGEConv, GATConv, GATv2Conv or
-        GINConv; `to_torch` makes tensors of them. Warns if PyG would compute something else on the edges that were
-        given to `eciton.graph`: pass `run.graph.edge_index` (and `run.graph.edge_features`) to PyG's model then.
+        `layout`: "eciton" (as in the run folder), or "pyg" for a model of PyG layers. The names of "pyg" are those of a
+        `torch.nn.ModuleList` `convs` of GCNConv, SAGEConv, GATConv, GATv2Conv or GINConv; `to_torch` returns tensors.
+        A warning is issued if PyG would compute different results on the edges that were passed to `eciton.graph`. Then
+        pass `run.graph.edge_index` (and `run.graph.edge_features`) to PyG's model.
         """
         found = _eciton.weights(self.folder, self.seeds[0] if seed is None else seed)
         if layout == "eciton":
@@ -312,10 +324,10 @@ class Run:
                 for text in _pyg.differences(kinds, weighted, data.edge_counts(), edges, loops):
                     warnings.warn(text, stacklevel=2)
             return state
-        raise ValueError(f"layout: {layout!r}; known: eciton, pyg")
+        raise ValueError(f"layout: found {layout!r}, expected eciton or pyg")
 
     def to_torch(self, layout: str = "pyg") -> dict[str, Any]:
-        """The weights as tensors of PyTorch, for `load_state_dict`."""
+        """Return the weights as PyTorch tensors, for `load_state_dict`."""
         import torch  # pyright: ignore[reportMissingImports]
 
         return {
@@ -323,16 +335,16 @@ class Run:
         }
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Copies the run folder to `path`, where nothing may lie yet."""
+        """Copy the run folder to `path`, which must not exist."""
         target = Path(os.fspath(path))
         if target.exists():
-            raise FileExistsError(f"{arrays.clean(target)}: there is something already; name a free place")
+            raise FileExistsError(f"{arrays.clean(target)} already exists; choose another path")
         shutil.copytree(self.folder, target)
         return target
 
     def _no_links(self, asked: str, instead: str) -> None:
         if self.task == "link-prediction":
-            raise TypeError(f"{asked}: this run predicts links; call {instead}")
+            raise TypeError(f"{asked}: not available for link prediction; call {instead}")
 
     def __repr__(self) -> str:
         return f"<eciton.Run {', '.join(f'{name} {text}' for name, text in _picture.rows(self))}>"
@@ -342,16 +354,16 @@ class Run:
 
 
 def load(path: str | os.PathLike[str], data: Any = None) -> Run:
-    """A run of its folder. `data` is the graph that it trained on, where that was in memory.
+    """Load a finished run from its folder. `data` is the graph of the run, if that was in memory.
 
-    Raises FileNotFoundError where there is no run, ValueError for a damaged one.
+    Raises FileNotFoundError if the folder has no run, and ValueError if the run is damaged.
     """
     known = data if data is None or isinstance(data, Graph) else graph(data)
     return Run(Path(os.fspath(path)), known)
 
 
 def remember(folder: Path, data: Graph) -> None:
-    """Writes what a run's folder cannot tell of its data, if the run has written one."""
+    """Write class names and task of a data set in memory to the run folder, if the run folder exists."""
     if (data.classes is not None or data.source is None) and (folder / "summary.json").is_file():
         besides = {"classes": data.classes, "task": data.task}
         (folder / BESIDES).write_text(json.dumps(besides), encoding="utf-8")
@@ -365,5 +377,7 @@ def _read_besides(folder: Path) -> dict[str, Any]:
     classes = found.get("classes") if isinstance(found, dict) else 0
     named = classes is None or (isinstance(classes, list) and all(isinstance(name, str) for name in classes))
     if not named or found.get("task") not in (None, "classification", "multi-label", "regression"):
-        raise ValueError(f"{arrays.clean(file)}: expected names of classes and a task; delete the file, and classes are numbers")
+        raise ValueError(
+            f"{arrays.clean(file)}: expected class names and a task; to use class numbers, delete the file"
+        )
     return {"classes": classes, "task": found.get("task")}

@@ -1,4 +1,4 @@
-"""Many trainings of one graph, and a table of them."""
+"""Training of one graph with many settings, and a table of the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from eciton._train import train
 
 
 class Sweep:
-    """Runs with the settings that they differ in."""
+    """Runs of a sweep, each with its settings."""
 
     def __init__(self, runs: list[Run], settings: list[dict[str, Any]]) -> None:
         self.runs = runs
@@ -23,7 +23,7 @@ class Sweep:
 
     @property
     def table(self) -> History:
-        """A row a run: its settings, then `val` and `test`, means over seeds, `test_std` and `digest`."""
+        """Table with a row per run: settings, `val` and `test` (means over seeds), `test_std` and `digest`."""
         names = list(self.settings[0]) if self.settings else []
         columns: dict[str, Any] = {
             name: np.array(
@@ -39,12 +39,13 @@ class Sweep:
 
     @property
     def best(self) -> Run:
-        """The run with the best validation metric; of equal ones the first. Test figures choose nothing."""
+        """Run with the best validation metric, the first of equal ones. Test metrics are not used."""
         values = [_validation(run) for run in self.runs]
         if all(np.isnan(value) for value in values):
             known = [run.summary.get("undefined_metrics", {}).get("validation") for run in self.runs]
             reasons = [f"{self.runs[0].summary['metric']} is undefined: {one}" for one in known if one]
-            raise ValueError(f"best: no run has a validation metric; {reasons[0] if reasons else 'give the graph val='}")
+            reason = reasons[0] if reasons else "pass val= to eciton.graph"
+            raise ValueError(f"best: no run has a validation metric; {reason}")
         less = str(self.runs[0].summary["metric"]) in (
             "cross-entropy",
             "mean-absolute-error",
@@ -68,16 +69,16 @@ def sweep(
     out: str | Path | None = None,
     **settings: Any,
 ) -> Sweep:
-    """Trains once for each combination of `grid`: name of an argument of `train`, or key of a recipe -> values.
+    """Train once for each combination of values in `grid`, whose keys are arguments of `train` or recipe keys.
 
-    `settings` are those of all runs. With `out` each run has a folder there, `0`, `1`, ...
+    `settings` apply to all runs. With `out`, run folders are written to `out/0`, `out/1`, ...
 
     >>> tried = eciton.sweep("cora", {"hidden": [8, 16]}, epochs=10, progress=False)
     >>> len(tried.table["test"])
     2
     """
     if not grid or any(len(values) == 0 for values in grid.values()):
-        raise ValueError("grid: give each setting at least one value")
+        raise ValueError("grid: expected at least one value per setting")
     known = data if isinstance(data, Graph) else graph(data)
     chosen = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
     runs = [

@@ -1,4 +1,4 @@
-"""`eciton.train`, `eciton.resume` and `eciton.plan`."""
+"""Functions `eciton.train`, `eciton.resume` and `eciton.plan`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from eciton._run import Run, load, remember
 from eciton._settings import DOCUMENTATION, KEYS
 
 def toml(value: Any) -> str:
-    """A value as TOML writes it."""
+    """Return a value as TOML text."""
     if hasattr(value, "tolist"):
-        value = value.tolist()  # of NumPy: an array, or one number
+        value = value.tolist()  # NumPy array or number
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -37,7 +37,7 @@ def toml(value: Any) -> str:
         return "{" + ", ".join(f"{json.dumps(str(key))} = {toml(one)}" for key, one in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(toml(one) for one in value) + "]"
-    raise TypeError(f"{value!r}: a setting is a number, a text, a truth value, or a list or dictionary of these")
+    raise TypeError(f"{value!r}: expected a number, text, bool, or a list or dictionary of these")
 
 
 def _settings(
@@ -47,7 +47,7 @@ def _settings(
     kernels: Mapping[str, Any] | None,
     settings: Mapping[str, Any],
 ) -> _eciton.Settings:
-    """The settings of a run on `data`. Keys of `settings` are arguments of `train`, or keys of a recipe."""
+    """Return the settings of a run on `data`. Keys of `settings` are arguments of `train`, or recipe keys."""
     source = name = None
     if recipe is not None:
         recipe = os.fspath(recipe)
@@ -65,7 +65,7 @@ def _settings(
         if key not in KEYS and "." not in key:
             near = difflib.get_close_matches(key, [*KEYS, "model", "recipe", "kernels", "out", "seeds", "callbacks"], 1)
             advice = f"; did you mean {near[0]!r}?" if near else ""
-            raise TypeError(f'{key!r} is no argument{advice} Keys of a recipe are given as **{{"section.key": value}}')
+            raise TypeError(f'unknown argument {key!r}{advice} (recipe keys are passed as **{{"section.key": value}})')
         found.append((KEYS.get(key, key), toml(value)))
     start = (source, name, recipe, None if model is None else os.fspath(model))
     return _eciton.Settings(start, list(paths.items()), found, data._data)
@@ -85,21 +85,21 @@ def train(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Run:
-    """Trains a model on a graph.
+    """Train a model on a graph and return the run.
 
     `data` is a `Graph`, or an argument of `eciton.graph`. `model` is gcn (the default), sage, gin, sgc, appnp, gat,
-    gatv2, mlp, or a model file. `recipe` selects the usual settings of a model for a known data set, or names a recipe
-    file. The settings below are arguments. Every other key of a recipe is given as
+    gatv2, mlp, or a model file. `recipe` selects the recommended settings of a model for a known data set, or names a
+    recipe file. The settings below are arguments. Every other recipe key is passed as
     `**{"optimiser.schedule": "cosine"}`, or for type checkers as `settings={"optimiser.schedule": "cosine"}`.
     A setting that is `None` has its default value, which is that of the command `eciton train`.
 
-    `seeds` is the number of trainings, with the random seeds `seed`, `seed + 1`, ... `out` is the run folder, which must
-    not exist or be empty. Without `out` the folder is temporary and is deleted with the run. `callbacks` are called
-    after each epoch. An exception of a callback stops the run after the epoch and is raised here, and so does Ctrl-C.
-    A run folder that has a name is written then, and `eciton.resume` continues the run. `progress` shows a progress
-    bar; by default only in a terminal or notebook.
+    `seeds` is the number of times to train, with the random seeds `seed`, `seed + 1`, ... `out` is the run folder, which
+    must not exist or be empty. Without `out` the folder is temporary and is deleted with the run. `callbacks` are called
+    after each epoch. An exception of a callback, or Ctrl-C, stops the run after the epoch and is raised here. If `out`
+    is given, the run folder is written, and `eciton.resume` continues the run. `progress` shows a progress
+    bar [default: only on a terminal or in a notebook].
 
-    Raises ValueError for settings that do not fit the data. The message is that of the command.
+    Raises ValueError for settings that do not fit the data, with the message of the command `eciton train`.
 
     >>> run = eciton.train("cora", hidden=8, epochs=10, seed=1, progress=False, **{"optimiser.lr": 0.02})
     >>> bool(run.history["loss"][-1] < run.history["loss"][0])
@@ -107,7 +107,7 @@ def train(
     """
     known = data if isinstance(data, Graph) else graph(data)
     if seeds < 1:
-        raise ValueError(f"seeds: {seeds}; train at least once")
+        raise ValueError(f"seeds: found {seeds}, expected 1 or more")
     asked = _settings(known, model, recipe, kernels, {**more, **(settings or {})})
     temporary = tempfile.mkdtemp(prefix="eciton-") if out is None else None
     folder = Path(temporary) / "run" if temporary is not None else Path(os.fspath(out or ""))
@@ -139,12 +139,14 @@ def resume(
     callbacks: Sequence[Callback] | Callback = (),
     progress: bool | None = None,
 ) -> Run:
-    """Goes on with a run that was stopped or killed, from its last checkpoint, to the bits it would have had.
+    """Resume an interrupted run from its last checkpoint.
 
-    `data` is the graph that it trained on, where that was in memory. `force`: go on though data, kernels or processor
-    are not what they were, where that can be. A run that has finished comes back as it is.
+    The final model is bit-identical to that without interruption.
 
-    Raises FileNotFoundError where there is no checkpoint.
+    `data` is the graph of the run, if that was in memory. `force` resumes the run even if data, kernels or processor
+    have changed, as far as possible. A finished run is returned unchanged.
+
+    Raises FileNotFoundError if there is no checkpoint.
     """
     known = data if data is None or isinstance(data, Graph) else graph(data)
     listener = Listener(callbacks, progress)
@@ -167,9 +169,9 @@ def plan(
     settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """What a training would do and hold, without training: layers, stages, tasks, bytes by purpose.
+    """Return the work and memory of a run without training: layers, stages, tasks, bytes by purpose.
 
-    Takes what `train` takes for model and settings.
+    The arguments are those of `train`.
 
     >>> eciton.plan("cora", hidden=8)["memory"]["total_bytes"] > 0
     True
@@ -181,7 +183,7 @@ def plan(
 
 
 def _document(function: Any) -> None:
-    """Adds the arguments that set keys to the signature and the documentation of a function."""
+    """Add the arguments that set recipe keys to the signature and docstring of a function."""
     own = inspect.signature(function)
     *first, last = own.parameters.values()
     named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in KEYS]

@@ -1,6 +1,6 @@
-"""Callbacks of a training: called after each epoch with an `Epoch`. A true answer ends the run.
+"""Callbacks, which are called after each epoch with an `Epoch`. If a callback returns true, the run stops.
 
-The epoch that has begun meanwhile is still done.
+An epoch that is in progress at that time is completed.
 
 >>> import eciton
 >>> seen = {}
@@ -15,32 +15,32 @@ from eciton._progress import Callback, Epoch
 
 __all__ = ["Callback", "Epoch", "early_stopping", "log_evaluation", "record_evaluation"]
 
-#: Metrics of which less is better.
+#: Metrics for which lower is better.
 ERRORS = ("cross-entropy", "mean-absolute-error", "root-mean-squared-error")
 
 
 def early_stopping(patience: int, min_delta: float = 0.0) -> Callback:
-    """Ends a run after `patience` evaluated epochs whose validation metric is no better than the best by `min_delta`.
+    """Stop a run after `patience` evaluated epochs without an improvement of the validation metric by `min_delta`.
 
-    The run itself does that as well, with the weights of the best epoch: `patience=` and `**{"run.keep": "best"}`.
-    A validation metric that has no value in the first evaluated epoch is a `ValueError`: nothing could end the run.
+    The settings `patience=` and `**{"run.keep": "best"}` do the same without a callback, and keep the best weights.
+    Raises ValueError if the validation metric is undefined in the first evaluated epoch.
     """
     best: list[float] = []
     waited = 0
-    of: int | None = None
+    seed: int | None = None
 
     def callback(epoch: Epoch) -> bool:
-        nonlocal waited, of
-        if epoch.seed != of:
+        nonlocal waited, seed
+        if epoch.seed != seed:
             best.clear()
-            waited, of = 0, epoch.seed
+            waited, seed = 0, epoch.seed
         if epoch.metric is None:  # not evaluated
             return False
         missing = epoch.val is None or epoch.val != epoch.val
         if missing and not best:
             raise ValueError(
-                f"early_stopping: {epoch.metric} has no value on the validation rows (epoch {epoch.epoch}); the run's "
-                "warnings name the reason; give other validation rows, choose another metric, or leave the callback out"
+                f"early_stopping: {epoch.metric} is undefined on the validation rows (epoch {epoch.epoch}); the "
+                "warnings of the run name the reason; use other validation rows or metric, or remove the callback"
             )
         if epoch.val is None:
             return False
@@ -56,19 +56,19 @@ def early_stopping(patience: int, min_delta: float = 0.0) -> Callback:
 
 
 def log_evaluation(period: int = 1) -> Callback:
-    """Prints a line after every `period` epochs."""
+    """Print loss and metrics every `period` epochs."""
 
     def callback(epoch: Epoch) -> None:
         if epoch.epoch % period == 0:
             parts = [("train", epoch.train), ("val", epoch.val), ("test", epoch.test)]
-            said = "".join(f"  {name} {value:.4f}" for name, value in parts if value is not None)
-            print(f"[{epoch.epoch}]  loss {epoch.loss:.6f}{said}", flush=True)
+            metrics = "".join(f"  {name} {value:.4f}" for name, value in parts if value is not None)
+            print(f"[{epoch.epoch}]  loss {epoch.loss:.6f}{metrics}", flush=True)
 
     return callback
 
 
 def record_evaluation(into: dict[str, list[float | None]]) -> Callback:
-    """Puts loss and metrics of each epoch into a dictionary of lists."""
+    """Append loss and metrics of each epoch to the lists of the dictionary `into`."""
     into.clear()
 
     def callback(epoch: Epoch) -> None:

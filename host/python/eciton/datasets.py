@@ -1,4 +1,4 @@
-"""Published data sets by name.
+"""Built-in and downloadable data sets by name.
 
 >>> import eciton
 >>> eciton.datasets.cora().num_nodes
@@ -14,32 +14,32 @@ __all__ = ["available", "cora", "digits", "fetch", "load"]
 
 
 def cora() -> Graph:
-    """2,708 papers of machine learning, 7 fields, the public split. It is in the package."""
+    """Load Cora: 2,708 machine learning papers in 7 classes, with the public split. Built in."""
     return graph("cora")
 
 
 def digits() -> Graph:
-    """1,797 handwritten digits of 8 x 8 pixels: rows without edges. It is in the package."""
+    """Load 1,797 handwritten digits of 8 x 8 pixels, as tabular data without edges. Built in."""
     return graph("digits")
 
 
 def available() -> list[str]:
-    """Names: those in the package, then those that `fetch` brings."""
+    """Return the names of the built-in data sets, followed by those that `fetch` downloads."""
     builtin, fetched = _eciton.names()
     return builtin + fetched
 
 
 def load(name: str) -> Graph:
-    """A data set that is in the package, or has been fetched. Raises ValueError for any other."""
+    """Load a data set that is built in or has been downloaded. Raises ValueError for any other name."""
     return graph(name)
 
 
 def fetch(name: str) -> Graph:
-    """Downloads a data set into the user's cache, with checksums, unless it is there; and loads it.
+    """Download a data set into the user's cache, unless it is there, verify its checksums, and load it.
 
-    Raises RuntimeError where it could not be had; the reason is on standard error.
+    Raises RuntimeError if the download fails. The reason is printed on standard error.
     """
     builtin, _ = _eciton.names()
     if name.lower() not in builtin and _eciton.main(["eciton", "data", "fetch", name]) != 0:
-        raise RuntimeError(f"{name}: it could not be fetched; the reason is above")
+        raise RuntimeError(f"{name}: the download failed; see the message on standard error")
     return graph(name)

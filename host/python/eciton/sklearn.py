@@ -1,7 +1,7 @@
-"""Estimators in the manner of scikit-learn, with scikit-network's `fit(adjacency, features, labels)`.
+"""Estimators with the interface of scikit-learn, and `fit(adjacency, features, labels)` as in scikit-network.
 
-Learning is transductive: `fit` sees the whole graph, and rows without a label (-1, NaN) are predicted.
-`cross_val_score` of scikit-learn, which hands out rows, does not fit that; pass masks, or `split="folds:5/0"`.
+Learning is transductive: `fit` reads the whole graph, and unlabelled rows (-1, NaN) are predicted. `cross_val_score` of
+scikit-learn selects rows and cannot be used; pass masks, or `split="folds:5/0"`.
 
 >>> import eciton
 >>> from eciton.sklearn import GraphClassifier
@@ -21,16 +21,16 @@ from numpy.typing import NDArray
 try:
     from sklearn.base import BaseEstimator
 except ImportError as error:  # pragma: no cover
-    raise ImportError("eciton.sklearn needs scikit-learn: pip install scikit-learn") from error
+    raise ImportError("eciton.sklearn requires scikit-learn: pip install scikit-learn") from error
 
 from eciton._graph import Graph, graph
-from eciton._measures import of_pairs
+from eciton._measures import pair_probabilities
 from eciton._run import History, Run
 from eciton._train import train
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
-    """What all estimators have: the arguments of `train`, and a fitted run."""
+    """Base class of all estimators, with the arguments of `train` and a fitted run."""
 
     run_: Run
     graph_: Graph
@@ -101,17 +101,17 @@ class _Estimator(BaseEstimator):  # type: ignore[misc,unused-ignore]
 
     @property
     def history_(self) -> History:
-        """Every epoch."""
+        """Loss and metrics of every epoch."""
         return self._fitted().history
 
     @property
     def embedding_(self) -> NDArray[np.float32]:
-        """What the last layer reads, [nodes, width]."""
+        """Last hidden layer [nodes, width]."""
         return self._fitted().embeddings()
 
 
 class GraphClassifier(_Estimator):
-    """Classes of nodes. `y` has a class or a word a node, -1 for none."""
+    """Classifier of nodes. Labels are class numbers or texts, with -1 for unlabelled nodes."""
 
     _task = "classification"
 
@@ -125,31 +125,31 @@ class GraphClassifier(_Estimator):
         val_mask: Any = None,
         test_mask: Any = None,
     ) -> GraphClassifier:
-        """Trains on the labelled nodes, or on those of `train_mask`."""
+        """Train on the nodes of `train_mask`, or without it on a random part of the labelled nodes."""
         self._fit(adjacency, features, labels, {"train": train_mask, "val": val_mask, "test": test_mask})
         self.classes_ = np.array(self.run_.classes) if self.run_.classes else np.arange(self.graph_.num_classes)
         self.labels_ = self.run_.predict()
         return self
 
     def fit_predict(self, adjacency: Any, features: Any = None, labels: Any = None, **masks: Any) -> NDArray[Any]:
-        """Trains, and gives the class of every node."""
+        """Train, and return the predicted class of every node."""
         return self.fit(adjacency, features, labels, **masks).labels_
 
     def predict(self, adjacency: Any = None, features: Any = None) -> NDArray[Any]:
-        """The class of every node, of the graph of `fit` or of another one."""
+        """Return the predicted class of every node of a graph [default: the graph of `fit`]."""
         return self._fitted().predict(self._other(adjacency, features))
 
     def predict_proba(self, adjacency: Any = None, features: Any = None) -> NDArray[np.float64]:
-        """Probabilities [nodes, classes]."""
+        """Return probabilities [nodes, classes]."""
         return self._fitted().predict_proba(self._other(adjacency, features))
 
     def score(self, part: str = "test") -> float:
-        """Accuracy on a part: train, val or test."""
+        """Return the accuracy on a part of the split: train, val or test."""
         return self._fitted().score("accuracy", part)
 
 
 class GraphRegressor(_Estimator):
-    """Numbers of nodes: one or several columns, NaN for what is unknown."""
+    """Regressor of nodes, with one or several target columns. Unknown values are NaN."""
 
     _task = "regression"
 
@@ -163,37 +163,37 @@ class GraphRegressor(_Estimator):
         val_mask: Any = None,
         test_mask: Any = None,
     ) -> GraphRegressor:
-        """Trains on the nodes whose values are known, or on those of `train_mask`."""
+        """Train on the nodes of `train_mask`, or without it on a random part of the nodes with known values."""
         self._fit(adjacency, features, values, {"train": train_mask, "val": val_mask, "test": test_mask})
         return self
 
     def predict(self, adjacency: Any = None, features: Any = None) -> NDArray[Any]:
-        """The values of every node."""
+        """Return the predicted values of every node."""
         return self._fitted().predict(self._other(adjacency, features))
 
     def score(self, part: str = "test") -> float:
-        """R^2 on a part: train, val or test."""
+        """Return R^2 on a part of the split: train, val or test."""
         return self._fitted().score("r2", part)
 
 
 class LinkPredictor(_Estimator):
-    """Which nodes are linked. A tenth of the links tests and a twentieth chooses, which training does not see."""
+    """Predictor of links. 10 % of the links are held out for test, and 5 % for validation."""
 
     _task = "link-prediction"
 
     def fit(self, adjacency: Any, features: Any = None) -> LinkPredictor:
-        """Trains on the links of a graph."""
+        """Train on the links of a graph."""
         self._fit(adjacency, features, None, {})
         return self
 
     def predict_proba(self, pairs: Any) -> NDArray[np.float64]:
-        """The probability of a link for each of `pairs` [n, 2]."""
-        return of_pairs(self._fitted().embeddings(), pairs)
+        """Return the probability of a link for each pair of nodes [n, 2]."""
+        return pair_probabilities(self._fitted().embeddings(), pairs)
 
     def predict(self, pairs: Any) -> NDArray[np.bool_]:
-        """Whether there is a link."""
+        """Return true for each pair of nodes with a predicted link."""
         return self.predict_proba(pairs) > 0.5
 
     def score(self, part: str = "test") -> float:
-        """ROC-AUC of held-out links against as many pairs without one."""
+        """Return the ROC-AUC of held-out links against an equal number of unlinked pairs."""
         return self._fitted().score(part=part)

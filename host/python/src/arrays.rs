@@ -1,4 +1,4 @@
-//! Arrays of NumPy as memory that a graph lies in, without a copy.
+//! NumPy arrays as memory of a graph, without a copy.
 #![allow(unsafe_code)]
 
 use std::path::PathBuf;
@@ -14,27 +14,30 @@ use pyo3::types::PyDict;
 
 use crate::error;
 
-/// Array of NumPy that a graph reads in place. It is read-only until it is dropped, because neighbours are checked
-/// once and read without a check.
+/// NumPy array that a graph reads in place. The array is read-only while this value lives, because
+/// vertex numbers in it are checked once and then read without a check.
 struct Lent {
     array: Py<PyAny>,
+    /// First byte of the array.
     bytes: *const u8,
+    /// Length of the array, in bytes.
     len: usize,
-    /// True if the array was writeable before.
+    /// True if the array was writeable before, so that it becomes writeable again.
     writeable: bool,
-    /// Mapped file that the array lies in. A run that reads it ends with an error if the file changes.
+    /// Memory-mapped file that contains the array. A run fails with an error if the file changes.
     _watched: Option<Arc<Watched>>,
 }
 
-// SAFETY: the bytes are only read. The array is released by whoever holds Python's lock.
+// SAFETY: the bytes are only read. The array is released only by a thread that holds the lock of
+// the interpreter.
 unsafe impl Send for Lent {}
 // SAFETY: as above.
 unsafe impl Sync for Lent {}
 
 impl SlabOwner for Lent {
     fn bytes(&self) -> &[u8] {
-        // SAFETY: a contiguous array of `len` bytes at `bytes`, which `array` keeps alive, does not move (NumPy
-        // resizes no array that something refers to), and cannot be written through.
+        // SAFETY: a contiguous array of `len` bytes at `bytes`, which `array` keeps alive, does not
+        // move (NumPy resizes no array that something refers to), and cannot be written through.
         unsafe { std::slice::from_raw_parts(self.bytes, self.len) }
     }
 }
@@ -44,18 +47,20 @@ impl Drop for Lent {
         if !self.writeable {
             return;
         }
-        // Where Python has ended, nobody writes to the array any more.
+        // If the interpreter has ended, nothing writes to the array any more.
         let _ = Python::try_attach(|py| set_writeable(self.array.bind(py), true));
     }
 }
 
+/// Sets the flag of an array that permits writes.
 fn set_writeable(array: &Bound<'_, PyAny>, writeable: bool) -> PyResult<()> {
     let named = PyDict::new(array.py());
     named.set_item("write", writeable)?;
     array.call_method("setflags", (), Some(&named)).map(drop)
 }
 
-/// Watches the mapped file that an array lies in. `None` for other arrays, and for a file that cannot be opened.
+/// Watches the memory-mapped file that contains an array for changes. Returns `None` for an array
+/// in memory, and if the file cannot be opened.
 fn watch(array: &Bound<'_, PyAny>, bytes: &[u8]) -> PyResult<Option<Arc<Watched>>> {
     let name = array.py().import("eciton._arrays")?.call_method1("mapped_file", (array,))?;
     let Some(path) = name.extract::<Option<PathBuf>>()? else { return Ok(None) };
@@ -63,16 +68,16 @@ fn watch(array: &Bound<'_, PyAny>, bytes: &[u8]) -> PyResult<Option<Arc<Watched>
     Ok(file.and_then(|file| mapped::watch(file, &path, bytes)).ok())
 }
 
-/// Returns the memory of an array as numbers of the same width. The array is read-only until the last reader is
-/// dropped.
+/// Returns the memory of an array as numbers of the same width. The array is read-only until the
+/// last reader of the returned slab is dropped.
 ///
 /// # Errors
-/// `ValueError` for an array that is not contiguous, row by row.
+/// Raises `ValueError` if the array is not C-contiguous (row-major without gaps).
 pub(crate) fn lend<T: Element, D: Dimension, N: Plain>(
     array: &Bound<'_, PyArray<T, D>>,
 ) -> PyResult<Slab<N>> {
     if !array.is_c_contiguous() {
-        return Err(PyValueError::new_err("an array that is lent must be contiguous"));
+        return Err(PyValueError::new_err("expected a C-contiguous array; use numpy.ascontiguousarray"));
     }
     let len = array.len() * size_of::<T>();
     let writeable = array.getattr("flags")?.getattr("writeable")?.extract()?;
@@ -86,7 +91,7 @@ pub(crate) fn lend<T: Element, D: Dimension, N: Plain>(
     Slab::over(owner, 0..len).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// [`error::graph`], for `map_err`.
+/// Converts an error of a graph by value, for `map_err`. See [`error::graph`].
 pub(crate) fn refused(error: eciton_graph::error::Error) -> PyErr {
     error::graph(&error)
 }

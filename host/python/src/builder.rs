@@ -1,4 +1,4 @@
-//! A data set on its way from arrays: a graph, then what is known of its vertices and edges.
+//! Builder of a data set from arrays: first the graph, then features, labels, split and ids.
 
 use std::mem::take;
 
@@ -25,7 +25,7 @@ use pyo3::prelude::*;
 use crate::arrays::{lend, refused};
 use crate::data::{Counts, Data};
 
-/// The parts of a data set.
+/// Builder of a data set, for the Python module `eciton._graph`.
 #[pyclass(module = "eciton._eciton")]
 pub(crate) struct Builder {
     name: String,
@@ -33,22 +33,22 @@ pub(crate) struct Builder {
     options: Options,
     graph: Option<Graph>,
     features: Option<Features>,
-    /// Differences between the exact features and their f32.
+    /// Differences between the exact features and their f32 values.
     corrections: Option<Collector>,
     edge_features: Option<EdgeFeatures>,
     labels: Option<Labels>,
-    /// Names of classes, in order; empty where they are numbers.
+    /// Names of the classes, in order. Empty if classes have no names.
     classes: Vec<String>,
     split: Option<Split>,
     graphs: Option<Graphs>,
     ids: VertexIds,
-    /// Names of the columns of features, of edge features, and of the labels.
+    /// Column names of the features, of the edge features, and of the labels.
     columns: [Vec<String>; 3],
     counts: Counts,
     report: Vec<Note>,
 }
 
-/// Rows of edges, as wide as they were given.
+/// Edge features [edges, columns], in the precision of the given array.
 #[derive(FromPyObject)]
 enum EdgeValues<'py> {
     Single(PyReadonlyArray2<'py, f32>),
@@ -65,18 +65,18 @@ impl EdgeValues<'_> {
     }
 }
 
-/// Rows of edges as slices, which other threads may read.
+/// Edge features as row-major slices, which other threads may read.
 enum EdgeRows<'a> {
     Single(&'a [f32]),
     Double(&'a [f64]),
 }
 
-/// Threads that build.
+/// Returns the number of threads that build a graph: one per core.
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Edges as two arrays.
+/// Edges as arrays of sources and targets.
 struct Pairs<'a> {
     vertices: u32,
     sources: &'a [i64],
@@ -84,7 +84,10 @@ struct Pairs<'a> {
 }
 
 impl Pairs<'_> {
-    /// The first edge with an end that does not exist.
+    /// Checks that both ends of every edge are vertices.
+    ///
+    /// # Errors
+    /// Returns [`Error::UnknownVertex`] for the first edge with an unknown end.
     fn check(&self) -> Result<(), Error> {
         let known = 0..i64::from(self.vertices);
         let fault =
@@ -97,12 +100,14 @@ impl Pairs<'_> {
         Ok(())
     }
 
+    /// Returns all edges. [`Pairs::check`] must have succeeded before.
     fn all(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         // Checked before.
         self.sources.iter().zip(self.targets).map(|(&source, &target)| (source as u32, target as u32))
     }
 }
 
+/// Returns the error for an unknown vertex.
 fn unknown(place: Place, vertex: i64, vertices: u32) -> Error {
     Error::UnknownVertex { place, vertex: vertex.to_string(), known: format!("vertices are 0..{vertices}") }
 }
@@ -123,16 +128,15 @@ impl EdgeSource for Pairs<'_> {
     }
 }
 
+/// Converts the error for an array that is not contiguous.
 fn contiguous<T>(found: Result<&[T], numpy::AsSliceError>) -> PyResult<&[T]> {
-    found.map_err(|_| {
-        PyRuntimeError::new_err("the package's layer handed over an array that is not contiguous")
-    })
+    found.map_err(|_| PyRuntimeError::new_err("internal error: an array is not contiguous"))
 }
 
-/// Vertices of one part of a split, ascending, each once.
-fn part(of: &PyReadonlyArray1<'_, i64>, vertices: u32, name: &str) -> PyResult<Vec<u32>> {
+/// Returns the vertices of one part of a split in ascending order without duplicates.
+fn part(members: &PyReadonlyArray1<'_, i64>, vertices: u32, name: &str) -> PyResult<Vec<u32>> {
     let mut part = Vec::new();
-    for (row, &vertex) in (0..).zip(contiguous(of.as_slice())?) {
+    for (row, &vertex) in (0..).zip(contiguous(members.as_slice())?) {
         match u32::try_from(vertex) {
             Ok(vertex) if vertex < vertices => part.push(vertex),
             _ => return Err(refused(unknown(Place::row(name, row), vertex, vertices))),
@@ -166,7 +170,7 @@ impl Builder {
         }
     }
 
-    /// Adds a line to the reading report: `fact`, `note` or `warning`.
+    /// Adds a line to the reading report. `level` is `fact`, `note` or `warning`.
     fn note(&mut self, level: &str, text: String) {
         let level = match level {
             "fact" => Level::Fact,
@@ -176,12 +180,14 @@ impl Builder {
         self.report.push(Note { level, text });
     }
 
-    /// Names of the columns of features, of edge features, and of the labels; a list may be empty.
+    /// Sets the column names of the features, of the edge features, and of the labels. A list may
+    /// be empty.
     fn names(&mut self, features: Vec<String>, edge_features: Vec<String>, target: Vec<String>) {
         self.columns = [features, edge_features, target];
     }
 
-    /// The graph of compressed lists, without a copy where they are as a run reads them.
+    /// Builds the graph from compressed neighbour lists. They are not copied if they have the
+    /// layout that a run reads. If `outgoing` is true, each list has the targets of one source.
     fn lists(
         &mut self,
         py: Python<'_>,
@@ -216,8 +222,9 @@ impl Builder {
         Ok(())
     }
 
-    /// The graph of edges in any order; `values` are a row an edge. `weight`: the only column is the edge's
-    /// weight, so that 0 is no edge. Without `kept`, the values only tell which edges there are.
+    /// Builds the graph from edges in any order. `values` has a row per edge. If `weight` is true,
+    /// the only column is the edge weight, and edges of weight 0 are dropped. If `kept` is false,
+    /// the values are used only to find such edges, and are not stored as edge features.
     fn edges(
         &mut self,
         py: Python<'_>,
@@ -261,7 +268,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Dense features, row-major. They become sparse where few values are not zero.
+    /// Sets dense features. They are converted to sparse features if most values are zero.
     fn dense(&mut self, py: Python<'_>, values: &Bound<'_, PyArray2<f32>>) -> PyResult<()> {
         let width = values.shape().get(1).copied().unwrap_or(0);
         let columns = u32::try_from(width).unwrap_or(u32::MAX);
@@ -289,8 +296,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Takes what f32 cannot hold of a block of features that `dense` has taken: exact values less the
-    /// rounded ones, from a row and a column on.
+    /// Adds the rounding errors of a block of dense features: exact values minus their f32 values.
+    /// The block starts at `first_row` and `first_column`.
     fn residuals(
         &mut self,
         first_row: u32,
@@ -298,7 +305,7 @@ impl Builder {
         residuals: PyReadonlyArray2<'_, f64>,
     ) -> PyResult<()> {
         let Some(features) = &self.features else {
-            return Err(PyRuntimeError::new_err("residuals of features that are not there"));
+            return Err(PyRuntimeError::new_err("internal error: residuals without features"));
         };
         let all = residuals.as_array();
         let collector = self.corrections.get_or_insert_with(|| Collector::dense("x"));
@@ -315,8 +322,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Sparse features; they become dense where too few values are zero. `residuals` are the exact values
-    /// less the rounded ones.
+    /// Sets sparse features in compressed rows. They are converted to dense features if too few
+    /// values are zero. `residuals` are the exact values minus their f32 values.
     #[pyo3(signature = (columns, offsets, indices, values, residuals = None))]
     fn sparse(
         &mut self,
@@ -342,7 +349,10 @@ impl Builder {
                 || ends != (Some(0), Some(indices.len() as i64))
                 || indices.len() != values.len()
             {
-                let expected = format!("row offsets from 0 to {}, a value a column", indices.len());
+                let expected = format!(
+                    "ascending row offsets from 0 to {}, and one value per column index",
+                    indices.len()
+                );
                 return Err(wrong(expected, format!("offsets {ends:?}, {} values", values.len())));
             }
             if let Some(column) = indices.iter().find(|column| !(0..i64::from(columns)).contains(column)) {
@@ -361,7 +371,8 @@ impl Builder {
         Ok(())
     }
 
-    /// One class a vertex, -1 for none. `names` are those of the classes, or none.
+    /// Sets one class per vertex or graph. A class of -1 means unlabelled. `names` are the names of
+    /// the classes, or empty.
     fn classes(&mut self, of: PyReadonlyArray1<'_, i64>, count: u32, names: Vec<String>) -> PyResult<()> {
         let class = |(row, &class): (u64, &i64)| match u32::try_from(class) {
             Ok(class) if class < count => Ok(class),
@@ -382,7 +393,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Flags, where all are 0, 1 or NaN, or numbers.
+    /// Sets several labels or numbers per vertex or graph. Columns are binary labels if there are
+    /// several and all values are 0, 1 or NaN, otherwise numbers.
     fn values(&mut self, values: PyReadonlyArray2<'_, f32>) -> PyResult<()> {
         let columns = u32::try_from(values.as_array().ncols()).unwrap_or(u32::MAX);
         let values = Values::new(columns, contiguous(values.as_slice())?.to_vec()).map_err(refused)?;
@@ -393,7 +405,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Sets the vertices for training, validation and test.
+    /// Sets the vertices or graphs for training, validation and test.
     fn split(
         &mut self,
         train: PyReadonlyArray1<'_, i64>,
@@ -407,26 +419,29 @@ impl Builder {
         Ok(())
     }
 
-    /// Sets the graph of each vertex. Graphs may have any numbers.
+    /// Sets the graph number of each vertex, for a data set of many graphs.
     fn graphs(&mut self, of: PyReadonlyArray1<'_, u64>) -> PyResult<()> {
         self.graphs = Some(Graphs::new(contiguous(of.as_slice())?).map_err(refused)?);
         Ok(())
     }
 
-    /// Ids that are numbers.
+    /// Sets numeric vertex ids.
     fn numbers(&mut self, ids: PyReadonlyArray1<'_, u64>) -> PyResult<()> {
         self.ids = VertexIds::Numbers(contiguous(ids.as_slice())?.to_vec());
         Ok(())
     }
 
-    /// Ids that are words.
+    /// Sets text vertex ids.
     fn words(&mut self, ids: Vec<String>) {
         self.ids = VertexIds::Words(ids);
     }
 
-    /// The data set, checked. The builder is empty then.
+    /// Returns the data set after a check of all parts. The builder is empty afterwards.
     fn finish(&mut self, py: Python<'_>) -> PyResult<Data> {
-        let graph = self.graph.take().ok_or_else(|| PyRuntimeError::new_err("a data set without a graph"))?;
+        let graph = self
+            .graph
+            .take()
+            .ok_or_else(|| PyRuntimeError::new_err("internal error: a data set without a graph"))?;
         let vertices = graph.vertices();
         let features = match (self.features.take(), &self.graphs) {
             (Some(features), _) => match self.corrections.take() {
@@ -472,12 +487,12 @@ impl Builder {
             ..Names::default()
         };
         py.detach(|| dataset.validate()).map_err(refused)?;
-        Ok(Data::of_objects(dataset, take(&mut self.report), self.counts))
+        Ok(Data::from_objects(dataset, take(&mut self.report), self.counts))
     }
 }
 
 impl Builder {
-    /// Adds to the report how the edges became those of the graph.
+    /// Adds the numbers of merged, dropped and kept edges to the reading report.
     fn found(&mut self, found: Findings, listed: u64, graph: &Graph) {
         self.counts = Counts {
             listed,
@@ -488,14 +503,14 @@ impl Builder {
             kept_loops: edge_rule::loops(graph),
             ..self.counts
         };
-        // Notes are this thread's; those of others before are not this graph's.
+        // Notes are stored per thread. Earlier notes do not belong to this graph.
         drop(notes::take());
         notes::fact(format!("edges: {listed} entries, {} directed edges", graph.edges()));
         Findings { loops: 0, ..found }.report("edges", false);
         let loops =
             |count: u64| if count == 1 { "1 self-loop".to_owned() } else { format!("{count} self-loops") };
         if found.loops > 0 {
-            notes::add(format!("edges: {} dropped; self_loops=True keeps them", loops(found.loops)));
+            notes::add(format!("edges: {} dropped; to keep them, pass self_loops=True", loops(found.loops)));
         } else if self.counts.kept_loops > 0 {
             notes::fact(format!("edges: {} kept (self_loops=True)", loops(self.counts.kept_loops)));
         }

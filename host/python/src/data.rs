@@ -1,4 +1,4 @@
-//! A data set that Python holds: read or built once, used by any number of runs.
+//! Data set of Python: read or built once, and used by any number of runs.
 
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, VertexIds};
 use eciton_graph::edge_rule;
@@ -13,19 +13,19 @@ use pyo3::types::PyDict;
 use crate::arrays::refused;
 use crate::error;
 
-/// A data set, as published: what a run makes of it is the run's.
+/// Data set, unchanged by runs: a run scales features and adds edges in its own copy.
 #[pyclass(frozen, module = "eciton._eciton")]
 pub(crate) struct Data {
     pub(crate) dataset: Dataset,
-    /// Path or name that the data set was read from.
+    /// Name or path of the data set, or `None` if it was built from objects in memory.
     source: Option<Origin>,
     /// Reading report.
     report: Vec<Note>,
-    /// Counts of edges, if objects in memory were read.
+    /// Counts of given edges, if the data set was built from objects in memory.
     counts: Option<Counts>,
 }
 
-/// Place that a data set was read from, and the decision about self-loops.
+/// Name or path that a data set was read from, and the treatment of self-loops.
 #[derive(Clone)]
 struct Origin {
     source: String,
@@ -33,32 +33,37 @@ struct Origin {
     self_loops: Option<SelfLoops>,
 }
 
-/// Counts of edges of objects in memory: what became of them in the graph.
+/// Counts of the edges that were given in memory, by their treatment in the graph.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
+    /// Number of given edges.
     pub(crate) listed: u64,
+    /// Number of duplicate edges.
     pub(crate) repeats: u64,
-    /// True if values of repeats were added up.
+    /// True if the values of duplicate edges were added up.
     pub(crate) summed: bool,
+    /// Number of edges of weight 0, which were dropped.
     pub(crate) zeros: u64,
+    /// Number of self-loops that were dropped.
     pub(crate) dropped_loops: u64,
+    /// Number of self-loops in the graph.
     pub(crate) kept_loops: u64,
     /// True if the reverse of every edge was added.
     pub(crate) symmetric: bool,
 }
 
 impl Data {
-    /// A data set of objects in memory.
-    pub(crate) fn of_objects(dataset: Dataset, report: Vec<Note>, counts: Counts) -> Self {
+    /// Creates a data set from objects in memory.
+    pub(crate) fn from_objects(dataset: Dataset, report: Vec<Note>, counts: Counts) -> Self {
         Self { dataset, source: None, report, counts: Some(counts) }
     }
 
-    /// Another data set in the place of this one.
+    /// Returns a copy with another data set, and with the source, report and counts of this one.
     fn with(&self, dataset: Dataset) -> Self {
         Self { dataset, source: self.source.clone(), report: self.report.clone(), counts: self.counts }
     }
 
-    /// Sets the keys of a run on this data set that say where the data set is from.
+    /// Sets the keys of a run's configuration that name the source of this data set.
     pub(crate) fn place(&self, data: &mut Source) {
         match &self.source {
             None => {
@@ -73,8 +78,8 @@ impl Data {
     }
 }
 
-/// Reads a data set by name or path. If `run` is a run folder, columns are matched by the names of its training
-/// data, and labels are optional.
+/// Reads a data set by name or path. If `run` is a run folder, table columns are matched by name
+/// with the training data of the run, and labels are optional.
 #[pyfunction]
 pub(crate) fn open(
     py: Python<'_>,
@@ -86,7 +91,7 @@ pub(crate) fn open(
     let self_loops = self_loops.map(|keep| if keep { SelfLoops::Keep } else { SelfLoops::Drop });
     let default = eciton_recipe::Config::default().data;
     let place = Source { source: source.clone(), name: name.clone(), self_loops, ..default };
-    // Notes are this thread's.
+    // Notes are stored per thread.
     let (read, report) = py.detach(|| {
         drop(notes::take());
         let read = match &run {
@@ -96,7 +101,7 @@ pub(crate) fn open(
         (read, notes::take())
     });
     let dataset = read.map_err(|error| error::train(&error))?;
-    // A run folder must find it from wherever it is asked.
+    // The path must be valid from any working directory.
     let absolute = std::path::Path::new(&source).canonicalize().ok();
     let builtin = eciton_formats::builtins().iter().any(|set| set.name.eq_ignore_ascii_case(&source));
     let source = match absolute.as_deref().and_then(std::path::Path::to_str).filter(|_| !builtin) {
@@ -106,7 +111,7 @@ pub(crate) fn open(
     Ok(Data { dataset, source: Some(Origin { source, name, self_loops }), report, counts: None })
 }
 
-/// Names of data sets: those that are built in, and those that can be fetched.
+/// Returns the names of the built-in data sets, and of those that can be downloaded.
 #[pyfunction]
 pub(crate) fn names() -> (Vec<&'static str>, Vec<&'static str>) {
     let builtin = eciton_formats::builtins().iter().map(|set| set.name);
@@ -146,7 +151,7 @@ impl Data {
         self.dataset.graphs.as_ref().map_or(1, Graphs::count)
     }
 
-    /// Columns of a row's scores.
+    /// Number of score columns: classes, labels or target values.
     #[getter]
     fn num_outputs(&self) -> u32 {
         self.dataset.labels.width()
@@ -172,7 +177,7 @@ impl Data {
         matches!(self.dataset.features, Features::Sparse(_))
     }
 
-    /// Names of classes, in order; empty where they are numbers.
+    /// Names of the classes, in order. Empty if classes have no names.
     #[getter]
     fn classes(&self) -> Vec<String> {
         match self.dataset.labels {
@@ -186,7 +191,7 @@ impl Data {
         self.source.as_ref().map(|origin| &origin.source[..])
     }
 
-    /// Lines of the reading report: level (`fact`, `note`, `warning`) and text.
+    /// Returns the lines of the reading report: level (`fact`, `note`, `warning`) and text.
     fn report(&self) -> Vec<(&'static str, &str)> {
         let level = |level| match level {
             Level::Fact => "fact",
@@ -196,7 +201,7 @@ impl Data {
         self.report.iter().map(|note| (level(note.level), &note.text[..])).collect()
     }
 
-    /// Counts of the edges that were given, or `None` if the data set was read from a path.
+    /// Returns counts of the given edges, or `None` if the data set was read from a path.
     fn edge_counts<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let Some(counts) = self.counts else { return Ok(None) };
         let found = PyDict::new(py);
@@ -213,18 +218,19 @@ impl Data {
         Ok(Some(found))
     }
 
-    /// The number of edges from a node to itself.
+    /// Number of self-loops.
     #[getter]
     fn num_self_loops(&self) -> u64 {
         edge_rule::loops(&self.dataset.graph)
     }
 
-    /// [nodes, columns]: features as they were read, before any scaling.
+    /// Returns the features [nodes, columns] as they were read, before any scaling.
     fn features<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let features = &self.dataset.features;
         let (rows, columns) = (features.rows(), features.columns() as usize);
-        let cells =
-            rows.checked_mul(columns).ok_or_else(|| PyValueError::new_err("the features are too large"))?;
+        let cells = rows
+            .checked_mul(columns)
+            .ok_or_else(|| PyValueError::new_err("the feature matrix is too large for the address space"))?;
         let mut all = vec![0.0f32; cells];
         for (row, into) in all.chunks_exact_mut(columns.max(1)).enumerate() {
             features.copy_row(row, into);
@@ -232,20 +238,22 @@ impl Data {
         all.into_pyarray(py).reshape([rows, columns])
     }
 
-    /// [edges, columns]: rows of the edges in the order of `edges`; `None` if there are none.
+    /// Returns the edge features [edges, columns] in the order of `edges`, or `None` without edge
+    /// features.
     fn edge_features<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f32>>>> {
         let Some(rows) = &self.dataset.edge_features else { return Ok(None) };
         let flat = rows.values().to_vec().into_pyarray(py);
         flat.reshape([rows.rows(), rows.columns() as usize]).map(Some)
     }
 
-    /// Names of the columns of features, of edge features, and of the labels.
+    /// Returns the column names of the features, of the edge features, and of the labels.
     fn column_names(&self) -> (Vec<String>, Vec<String>, Vec<String>) {
         let names = &self.dataset.names;
         (names.features.clone(), names.edge_features.clone(), names.target.clone())
     }
 
-    /// Classes [rows] with -1 for none, or values [rows, columns] with NaN for what is unknown; by vertex, or by graph.
+    /// Returns the labels per vertex, or per graph: classes [rows] with -1 for unlabelled rows, or
+    /// values [rows, columns] with NaN for unknown values.
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let standing = self.dataset.graphs.as_ref().map(Graphs::standing);
         let labels = match &standing {
@@ -266,7 +274,7 @@ impl Data {
         }
     }
 
-    /// The parts that train, validate and test.
+    /// Returns the vertices or graphs for training, validation and test.
     #[expect(clippy::type_complexity, reason = "three arrays")]
     fn split<'py>(
         &self,
@@ -290,18 +298,23 @@ impl Data {
         named(py, ids)
     }
 
-    /// All edges by target, as two arrays: sources and targets.
+    /// Returns the sources and the targets of all edges, sorted by target.
     fn edges<'py>(&self, py: Python<'py>) -> (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>) {
         let (sources, targets): (Vec<i64>, Vec<i64>) =
             py.detach(|| self.dataset.graph.edge_list().map(|(s, t)| (i64::from(s), i64::from(t))).unzip());
         (sources.into_pyarray(py), targets.into_pyarray(py))
     }
 
-    /// The same data set with names for its classes.
+    /// Returns a copy of the data set with names for its classes.
+    ///
+    /// # Errors
+    /// Raises `ValueError` if the number of names differs from the number of classes.
     fn with_classes(&self, classes: Vec<String>) -> PyResult<Self> {
         let (named, count) = (classes.len(), self.dataset.labels.width() as usize);
         if named != count || self.dataset.labels.as_classes().is_none() {
-            let text = format!("classes: {named} names for {count} classes; name every class, in order");
+            let text = format!(
+                "classes: found {named} names for {count} classes; expected one name per class, in order"
+            );
             return Err(PyValueError::new_err(text));
         }
         let mut dataset = self.dataset.clone();
@@ -309,13 +322,13 @@ impl Data {
         Ok(self.with(dataset))
     }
 
-    /// Writes a store at `path`, where nothing may lie yet; what comes back is the data set there.
+    /// Writes the data set as a store to `path`, which must not exist.
     fn save(&self, py: Python<'_>, path: std::path::PathBuf) -> PyResult<()> {
         py.detach(|| eciton_graph::store::write(&path, &self.dataset)).map_err(refused)
     }
 }
 
-/// Ids as an array, or a list of words.
+/// Returns vertex ids as an array of numbers or a list of texts, or `None` if they are 0, 1, 2, ...
 pub(crate) fn named<'py>(py: Python<'py>, ids: &VertexIds) -> PyResult<Option<Bound<'py, PyAny>>> {
     Ok(match ids {
         VertexIds::Dense => None,

@@ -1,4 +1,4 @@
-//! Components of the user's own, looked at as a run would open them.
+//! Inspection of kernel components, which are loaded in the same way as in a run.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -12,10 +12,11 @@ use pyo3::prelude::*;
 
 use crate::process;
 
-/// The most bytes of a component.
+/// Maximum size of a component, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Digest, version of the contract, and name, default and meaning of each attribute of a component.
+/// Returns the digest of a component, the version of its kernel contract, and its attributes: name,
+/// default and meaning.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "a list of triples")]
 pub(crate) fn inspect(
@@ -31,7 +32,7 @@ pub(crate) fn inspect(
     file.take(MAX_BYTES + 1).read_to_end(&mut component).map_err(unread)?;
     if component.len() as u64 > MAX_BYTES {
         return Err(PyValueError::new_err(text(format!(
-            "more than {MAX_BYTES} bytes, the most of a component"
+            "larger than {MAX_BYTES} bytes, the maximum size of a component"
         ))));
     }
     let name = path.file_stem().map_or_else(|| "kernel".into(), |name| name.to_string_lossy());
@@ -40,7 +41,9 @@ pub(crate) fn inspect(
         if !differences.is_empty() {
             let listed: Vec<String> = differences.iter().map(ToString::to_string).collect();
             let contract = version(&component);
-            return Err(format!("not a kernel of contract {contract}: {}", listed.join("; ")).into());
+            return Err(
+                format!("does not implement kernel contract {contract}: {}", listed.join("; ")).into()
+            );
         }
         let runtime = Runtime::new(Settings::default())?;
         let _clock = Clock::start(&runtime)?;

@@ -1,8 +1,10 @@
-//! The private module `eciton._eciton` of the Python package: data sets of arrays, training, run folders.
+//! Private module `eciton._eciton` of the Python package: data sets from arrays, training, and run
+//! folders.
 //!
-//! The package's own layer (`host/python/eciton`) is what users import; it finds out what an object is, and hands
-//! arrays and words over. Here they become a [`Dataset`](eciton_graph::dataset::Dataset) and a
-//! [`Config`](eciton_recipe::Config). Python's lock is released while a graph is built and while a run trains.
+//! Users import the Python layer (`host/python/eciton`), which recognises objects of other
+//! libraries and passes arrays and text to this module. This module converts them into a
+//! [`Dataset`](eciton_graph::dataset::Dataset) and a [`Config`](eciton_recipe::Config). The lock of
+//! the Python interpreter is released while a graph is built and while a run trains.
 
 mod arrays;
 mod builder;
@@ -19,19 +21,19 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 
-/// The command `eciton`: its exit code.
+/// Runs the command `eciton`, and returns its exit code.
 #[pyfunction]
 fn main(py: Python<'_>, words: Vec<OsString>) -> u8 {
     py.detach(|| eciton_cli::run(words))
 }
 
-/// Names the folder in which this package carries the functions' programs.
+/// Sets the folder of this package that contains the binaries of functions.
 #[pyfunction]
 fn carried_in(folder: PathBuf) {
     eciton_exec::worker::carried_in(folder);
 }
 
-/// The module.
+/// Adds all classes and functions to the Python module.
 #[pymodule]
 fn _eciton(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

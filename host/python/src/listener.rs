@@ -1,4 +1,4 @@
-//! The listener of a run: hands what it hears to Python, and Python's signals and errors to the run.
+//! Observer of a run that calls a Python listener, and stops the run at a signal or exception.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,18 +9,20 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::to_string;
 
-/// Interval between two calls of Python's listener and two checks for signals, unless the listener
-/// gets every epoch.
+/// Minimum time between two calls of the Python listener, which also checks for signals. It does
+/// not apply if the listener receives every epoch.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Tells an object of Python's, whose methods are `started`, `epoch`, `seed`, `resumed`, `warning` and `log`.
+/// Observer that calls a Python object with the methods `started`, `epoch`, `seed`, `resumed`,
+/// `warning` and `log`.
 pub(crate) struct Listener {
     object: Py<PyAny>,
-    /// True if the listener gets every epoch.
+    /// True if the Python object receives every epoch.
     each: bool,
+    /// Time of the last call with an epoch.
     told: Option<Instant>,
     stop: Arc<Stop>,
-    /// The first exception that the listener raised.
+    /// First exception that the Python object raised.
     raised: Option<PyErr>,
 }
 
@@ -29,23 +31,24 @@ impl Listener {
         Self { object, each, told: None, stop, raised: None }
     }
 
-    /// Returns the exception that the listener raised, if it raised one.
+    /// Returns the first exception that the Python object raised, if any.
     pub(crate) fn raised(self) -> Option<PyErr> {
         self.raised
     }
 
-    /// Calls Python, unless it has raised something; then the run ends after this epoch.
+    /// Calls the Python object, unless an earlier call raised an exception. If `call` returns true
+    /// or raises an exception, the run stops after the current epoch.
     fn tell(&mut self, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<bool>) {
         if self.raised.is_some() {
             return;
         }
-        let told = Python::attach(|py| {
+        let answer = Python::attach(|py| {
             py.check_signals()?;
             let stop = call(self.object.bind(py))?;
             py.check_signals()?;
             Ok(stop)
         });
-        match told {
+        match answer {
             Ok(false) => {}
             Ok(true) => self.stop.ask(Ask::Finish),
             Err(raised) => {
@@ -55,6 +58,7 @@ impl Listener {
         }
     }
 
+    /// Calls a method of the Python object with JSON text.
     fn tell_text(&mut self, method: &str, text: Result<String, serde_json::Error>) {
         self.tell(|object| {
             let text = text.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
@@ -63,6 +67,7 @@ impl Listener {
     }
 }
 
+/// Returns the report of an epoch as a Python dictionary.
 fn epoch<'py>(py: Python<'py>, report: &EpochReport) -> PyResult<Bound<'py, PyDict>> {
     let metrics = report.metrics;
     let found = PyDict::new(py);

@@ -1,22 +1,26 @@
-//! The process that the library works in: one that was forked off it has the memory, and not the threads.
+//! Check against forks: a forked process has a copy of the memory, but none of the threads.
 
 use std::sync::OnceLock;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// The process that loaded the first kernel.
-static OF: OnceLock<u32> = OnceLock::new();
+/// Id of the process that first used the library.
+static FIRST: OnceLock<u32> = OnceLock::new();
 
-/// Refuses work in a process that was forked off one that has trained.
+/// Checks that this process is the one that first used the library.
+///
+/// # Errors
+/// Raises `RuntimeError` in a process that was forked after the library was used.
 pub(crate) fn check() -> PyResult<()> {
     let here = std::process::id();
-    let of = *OF.get_or_init(|| here);
-    if of == here {
+    let first = *FIRST.get_or_init(|| here);
+    if first == here {
         return Ok(());
     }
     Err(PyRuntimeError::new_err(format!(
-        "process {here} was forked off process {of}, which had used eciton: a fork has no threads, and would wait \
-         for ever; start processes with multiprocessing.get_context(\"spawn\"), or use eciton in the child alone"
+        "process {here} was forked from process {first} after it had used eciton, and a forked process lacks the \
+         threads of eciton; start processes with multiprocessing.get_context(\"spawn\"), or use eciton only in the \
+         child process"
     )))
 }

@@ -1,4 +1,4 @@
-//! Runs: training, going on, and what a run folder tells.
+//! Runs: training, resuming, and reading of run folders.
 
 use std::ffi::CString;
 use std::path::PathBuf;
@@ -18,11 +18,13 @@ use crate::listener::Listener;
 use crate::process;
 use crate::settings::Settings;
 
+/// Returns a value as JSON text.
 fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
-/// Does `work` without the interpreter's lock, and gives its notes and warnings to Python's `warnings`.
+/// Calls `work` without the lock of the interpreter. Notes and warnings about the data are passed
+/// to the Python module `warnings`.
 fn noted<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     let (done, report) = py.detach(|| {
         drop(notes::take());
@@ -35,7 +37,10 @@ fn noted<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T
     Ok(done)
 }
 
-/// Returns the result of a run as JSON, or the exception that the listener raised.
+/// Returns the summary of a run as JSON.
+///
+/// # Errors
+/// Raises the exception that the listener raised, or the error of the run.
 fn ended(done: eciton_train::Result<Summary>, listener: Listener) -> PyResult<String> {
     if let Some(raised) = listener.raised() {
         return Err(raised);
@@ -43,8 +48,10 @@ fn ended(done: eciton_train::Result<Summary>, listener: Listener) -> PyResult<St
     json(&done.map_err(|error| error::train(&error))?)
 }
 
-/// Trains on `data` and writes the run folder `out`: the summary as JSON. `listener` hears of `each` epoch, or of one
-/// now and then. `what`: the folder, how many seeds, and whether rows before the last layer are written.
+/// Trains on `data`, writes a run folder, and returns the summary as JSON.
+///
+/// `what` is the run folder, the number of seeds, and true if the last hidden layer is written.
+/// `listener` receives every epoch if `each` is true, otherwise at most one in 100 ms.
 #[pyfunction]
 pub(crate) fn train(
     py: Python<'_>,
@@ -66,7 +73,8 @@ pub(crate) fn train(
     ended(done, listener)
 }
 
-/// Goes on with the run `run`, on its own data or on `data`.
+/// Resumes the run in folder `run`, and returns the summary as JSON. Without `data`, the data set
+/// of the run is read again.
 #[pyfunction]
 pub(crate) fn resume(
     py: Python<'_>,
@@ -89,13 +97,14 @@ pub(crate) fn resume(
     ended(done, listener)
 }
 
-/// Returns whether a run can be resumed from a checkpoint.
+/// Returns true if a run can be resumed from a checkpoint.
 #[pyfunction]
 pub(crate) fn is_resumable(run: PathBuf) -> bool {
     checkpoint::is_resumable(&run)
 }
 
-/// Summary, configuration and versions, as JSON, of a finished run, whose weights are checked.
+/// Returns the summary, configuration and versions of a finished run as JSON. The weights are
+/// checked against their digests.
 #[pyfunction]
 pub(crate) fn open_run(py: Python<'_>, run: PathBuf) -> PyResult<(String, String, String)> {
     let opened = py.detach(|| Run::open(&run)).map_err(|error| error::train(&error.into()))?;
@@ -108,7 +117,8 @@ pub(crate) fn check_results(py: Python<'_>, run: PathBuf) -> PyResult<()> {
     py.detach(|| run_folder::check_results(&run)).map_err(|error| error::train(&error.into()))
 }
 
-/// The weights of a seed of a run: name -> array, in the program's order.
+/// Returns the weights of one seed of a run as a dictionary of arrays by name, in the order of the
+/// layers.
 #[pyfunction]
 pub(crate) fn weights<'py>(py: Python<'py>, run: PathBuf, seed: u64) -> PyResult<Bound<'py, PyDict>> {
     let model = py.detach(|| Run::open(&run)?.model(seed)).map_err(|error| error::train(&error.into()))?;
@@ -119,11 +129,13 @@ pub(crate) fn weights<'py>(py: Python<'py>, run: PathBuf, seed: u64) -> PyResult
     Ok(found)
 }
 
+/// Result of [`predict`]: scores, last hidden layer, ids and task.
 type Scores<'py> =
     (Bound<'py, PyArray2<f32>>, Option<Bound<'py, PyArray2<f32>>>, Option<Bound<'py, PyAny>>, &'static str);
 
-/// Scores [rows, columns], rows before the last layer if asked for, ids and the task, of a run's model on its own data
-/// or on `data`.
+/// Predicts with the model of a run on `data`, or without it on the data set of the run. Returns
+/// scores [rows, columns], the last hidden layer if `embeddings` is true, the ids of the rows, and
+/// the task.
 #[pyfunction]
 pub(crate) fn predict<'py>(
     py: Python<'py>,
@@ -142,7 +154,8 @@ pub(crate) fn predict<'py>(
     Ok((found.scores.into_pyarray(py), embeddings, named(py, &found.ids)?, found.task.name()))
 }
 
-/// Metrics of a run's model on its own data or on `data`, as JSON.
+/// Evaluates the model of a run on `data`, or without it on the data set of the run. Returns the
+/// metrics as JSON.
 #[pyfunction]
 pub(crate) fn evaluate(py: Python<'_>, run: PathBuf, data: Option<&Data>) -> PyResult<String> {
     process::check()?;
@@ -154,7 +167,7 @@ pub(crate) fn evaluate(py: Python<'_>, run: PathBuf, data: Option<&Data>) -> PyR
     json(&found.map_err(|error| error::train(&error))?.metrics)
 }
 
-/// Returns the plan of a run and its memory, as JSON.
+/// Returns the planned work and memory of a run as JSON, without training.
 #[pyfunction]
 pub(crate) fn plan(py: Python<'_>, data: &Data, settings: &Settings) -> PyResult<String> {
     process::check()?;

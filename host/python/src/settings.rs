@@ -1,4 +1,4 @@
-//! Settings of a run, from the arguments of `eciton.train`.
+//! Settings of a run from the arguments of `eciton.train`.
 
 use eciton_cli::{Request, Setting};
 use eciton_input::text::message;
@@ -8,17 +8,20 @@ use pyo3::prelude::*;
 
 use crate::data::Data;
 
-/// A configuration.
+/// Configuration of a run.
 #[pyclass(frozen, module = "eciton._eciton")]
 pub(crate) struct Settings(pub(crate) Config);
 
-/// Data set or recipe file, the data set's name, the recipe's model, and the model.
+/// Data set or recipe file, name of the data set, model of a recommended recipe, and model.
 type Start = (Option<String>, Option<String>, Option<String>, Option<String>);
 
 #[pymethods]
 impl Settings {
-    /// Makes the settings of a training on `data`. `settings` are keys with TOML values, and
-    /// `kernels` names of built-in kernels with paths of components.
+    /// Creates the settings of a run on `data`. `settings` are pairs of recipe key and TOML value.
+    /// `kernels` are pairs of built-in kernel name and component path.
+    ///
+    /// # Errors
+    /// Raises `ValueError` if a setting is invalid or has no effect.
     #[new]
     fn new(
         start: Start,
@@ -39,19 +42,19 @@ impl Settings {
         data.place(&mut config.data);
         if asked.is_some_and(|asked| Some(asked) != config.data.self_loops) {
             return Err(PyValueError::new_err(
-                "data.self_loops: the graph has been read already; give self_loops to eciton.graph",
+                "data.self_loops: the graph has already been read; pass self_loops to eciton.graph instead",
             ));
         }
         eciton_cli::usual_model(&mut config);
         Ok(Self(config))
     }
 
-    /// Returns the configuration as a recipe, defaults included.
+    /// Returns the configuration as the TOML text of a recipe, including defaults.
     fn to_toml(&self) -> PyResult<String> {
         self.0.to_toml().map_err(|error| PyValueError::new_err(message(&error.to_string()).into_owned()))
     }
 
-    /// Returns true if the run predicts links.
+    /// True if the task is link prediction.
     #[getter]
     fn predicts_links(&self) -> bool {
         self.0.predicts_links()

@@ -27,8 +27,8 @@ pub(crate) struct Pair {
     pub(crate) unit: String,
     pub(crate) predicted: f64,
     pub(crate) counted: f64,
-    /// Relative error: predicted divided by recorded value, minus 1. `None` if the recorded value is 0 and
-    /// the predicted value is not.
+    /// Relative error: predicted divided by recorded value, minus 1. `None` if the recorded value
+    /// is 0 and the predicted value is not.
     pub(crate) error: Option<f64>,
 }
 

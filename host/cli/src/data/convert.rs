@@ -33,8 +33,8 @@ pub(crate) struct Arguments {
     /// Name of the data set within a folder that holds several
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Memory limit for building the graph of an edge list or a MatrixMarket file, which may be larger
-    /// than memory. Other formats are read into memory entirely
+    /// Memory limit for building the graph of an edge list or a MatrixMarket file, which may be
+    /// larger than memory. Other formats are read into memory entirely
     #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = size)]
     memory: u64,
     /// Treatment of self-loops: drop or keep [default: drop; for a store, as converted]
@@ -65,8 +65,8 @@ struct Line<'a> {
     seconds: f64,
 }
 
-/// Converts a data set into a store, and prints a description of the store. An edge file that may be
-/// larger than memory is built on disk.
+/// Converts a data set into a store, and prints a description of the store. An edge file that may
+/// be larger than memory is built on disk.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if arguments.memory < build::MIN_MEMORY_BYTES {
         let least = text::limit(build::MIN_MEMORY_BYTES);

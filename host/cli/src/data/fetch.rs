@@ -51,7 +51,8 @@ struct Listed<'a> {
 struct Fetched<'a> {
     event: &'static str,
     name: &'a str,
-    /// Path for `eciton train`. `member` is the name of the data set within that path, for `--name`.
+    /// Path for `eciton train`. `member` is the name of the data set within that path, for
+    /// `--name`.
     path: String,
     member: Option<&'a str>,
     files: usize,

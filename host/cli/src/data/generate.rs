@@ -1,5 +1,5 @@
-//! `eciton data generate`: generates data sets of any size from a random seed, with labels that a model
-//! can learn.
+//! `eciton data generate`: generates data sets of any size from a random seed, with labels that a
+//! model can learn.
 
 mod lines;
 mod many;
@@ -40,10 +40,11 @@ const BYTES_PER_VERTEX: u64 = 24;
 /// Subcommands of `eciton data generate`. The comment of a variant is its help text.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Generate a graph with classes and power-law degrees (degree-corrected block model, Karrer and
-    /// Newman 2011)
+    /// Generate a graph with classes and power-law degrees (degree-corrected block model, Karrer
+    /// and Newman 2011)
     BlockModel(BlockModelArguments),
-    /// Generate a graph with classes and skewed degrees (R-MAT, Chakrabarti, Zhan and Faloutsos 2004)
+    /// Generate a graph with classes and skewed degrees (R-MAT, Chakrabarti, Zhan and Faloutsos
+    /// 2004)
     Rmat(RmatArguments),
     /// Generate many small graphs with a class each: random, preferential attachment, small world,
     /// cliques
@@ -269,8 +270,8 @@ fn name(asked: Option<&String>, out: &Path) -> String {
     asked.cloned().unwrap_or_else(last)
 }
 
-/// Returns the division into training, validation and test rows: that of `--per-class` if it is given,
-/// otherwise that of `--split`.
+/// Returns the division into training, validation and test rows: that of `--per-class` if it is
+/// given, otherwise that of `--split`.
 ///
 /// # Errors
 /// Returns [`Failure::Usage`] if a count is no whole number, or if shares are not within 0 to 1.
@@ -318,7 +319,8 @@ struct Line<'a> {
     /// Accuracy of the best classifier that reads only the features of the vertex itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     accuracy_features: Option<f64>,
-    /// Lower bound on the root mean squared error, reached by a model that knows the planted classes.
+    /// Lower bound on the root mean squared error, reached by a model that knows the planted
+    /// classes.
     #[serde(skip_serializing_if = "Option::is_none")]
     rmse_floor: Option<f64>,
     seed: u64,

@@ -12,8 +12,8 @@ pub(super) struct Line {
     text: String,
 }
 
-/// Takes all lines of the reading report: warnings first, then notes, then facts. The report is empty
-/// afterwards.
+/// Takes all lines of the reading report: warnings first, then notes, then facts. The report is
+/// empty afterwards.
 pub(super) fn take() -> Vec<Line> {
     let mut all = notes::take();
     all.sort_by_key(|note| std::cmp::Reverse(note.level));

@@ -30,8 +30,8 @@ struct OrderLine {
     bits_per_gap: f64,
     /// Median time of a gather in seconds, for each width.
     gather_seconds: [f64; 2],
-    /// Median over rounds of the natural order's time divided by this order's time, for each width. A
-    /// value above 1 is a gain.
+    /// Median over rounds of the natural order's time divided by this order's time, for each width.
+    /// A value above 1 is a gain.
     speedup: [f64; 2],
 }
 

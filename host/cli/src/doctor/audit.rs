@@ -1,5 +1,5 @@
-//! `eciton doctor --audit`: repeats a training and memory tests on all processors. Every repetition must
-//! give bit-identical results.
+//! `eciton doctor --audit`: repeats a training and memory tests on all processors. Every repetition
+//! must give bit-identical results.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -59,8 +59,8 @@ fn fill(memory: &mut [u64], turn: u64) -> u64 {
     (0..).zip(std::hint::black_box(&*memory)).map(differs).sum()
 }
 
-/// Tests with `threads` threads for the given number of seconds. Each thread uses at most a quarter of
-/// its share of `memory`, which is in bytes.
+/// Tests with `threads` threads for the given number of seconds. Each thread uses at most a quarter
+/// of its share of `memory`, which is in bytes.
 ///
 /// # Errors
 /// Returns the failure of the first training that fails.

@@ -1,4 +1,5 @@
-//! Arguments `FILE --inputs --set` of `inspect`, `check` and `bench`: a component opened as a layer.
+//! Arguments `FILE --inputs --set` of `inspect`, `check` and `bench`: a component opened as a
+//! layer.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -41,8 +42,8 @@ impl Arguments {
     /// Loads the component and, with `--inputs`, opens it as a layer.
     ///
     /// # Errors
-    /// Returns a failure if the component cannot be read or violates the contract, or if it refuses the
-    /// inputs or attributes.
+    /// Returns a failure if the component cannot be read or violates the contract, or if it refuses
+    /// the inputs or attributes.
     pub(super) fn open(&self) -> Result<Opened, Failure> {
         let component = component(&self.file)?;
         check_contract(&self.file, &component)?;

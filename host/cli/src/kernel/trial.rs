@@ -46,14 +46,14 @@ pub(crate) struct BenchArguments {
 
 /// Number of rows, and of edges per vertex, of each trial of a check.
 const SHAPES: [(u32, u32); 4] = [(1, 1), (2, 1), (37, 3), (300, 9)];
-/// Number of rows, and of edges per vertex, of the trial that is compared with the limits. An interval
-/// (a run of vertices that is scheduled as one unit) typically has this number of rows.
+/// Number of rows, and of edges per vertex, of the trial that is compared with the limits. An
+/// interval (a run of vertices that is scheduled as one unit) typically has this number of rows.
 const LARGE: (u32, u32) = (16_384, 4);
 /// Time budget for the repeated calls of the trial that is compared with the limits.
 const LARGE_TIME: Duration = Duration::from_secs(20);
 
-/// Checks a component against the contract. With `--inputs`, it also compares computed with expected
-/// values, gradients with finite differences, and resource use with the limits.
+/// Checks a component against the contract. With `--inputs`, it also compares computed with
+/// expected values, gradients with finite differences, and resource use with the limits.
 pub(super) fn check(arguments: &CheckArguments, output: &mut Output) -> Result<(), Failure> {
     let opened = arguments.layer.open()?;
     let file = arguments.layer.file.display();

@@ -1,5 +1,5 @@
-//! Generated files of the Python package: `_settings.py` with the arguments of `eciton.train` that set
-//! recipe keys, and the stub `_train.pyi`.
+//! Generated files of the Python package: `_settings.py` with the arguments of `eciton.train` that
+//! set recipe keys, and the stub `_train.pyi`.
 
 use std::fmt::Write as _;
 
@@ -64,7 +64,8 @@ pub(crate) fn settings() -> String {
     text
 }
 
-/// Appends text in lines of at most [`WIDTH`] columns. Further lines are indented by 4 more columns.
+/// Appends text in lines of at most [`WIDTH`] columns. Further lines are indented by 4 more
+/// columns.
 fn wrap(text: &mut String, line: &str, indent: usize) {
     let mut at = 0;
     for word in line.split(' ') {

@@ -1,8 +1,9 @@
 //! Drawing of a model's layers: DOT (Graphviz) or SVG, top to bottom.
 //!
-//! In the SVG, a layer is below all layers that it reads: its rank is the length of the longest path
-//! from the features. An edge that crosses ranks has a point in each of them. Within a rank, boxes and
-//! points are ordered by the mean position of their neighbours (Sugiyama, Tagawa and Toda 1981).
+//! In the SVG, a layer is below all layers that it reads: its rank is the length of the longest
+//! path from the features. An edge that crosses ranks has a point in each of them. Within a rank,
+//! boxes and points are ordered by the mean position of their neighbours (Sugiyama, Tagawa and Toda
+//! 1981).
 
 use std::fmt::Write as _;
 
@@ -60,8 +61,8 @@ pub(super) fn title(at: usize, layer: &LayerPlan) -> String {
     format!("{at} {}{name}{loss}", layer.kind)
 }
 
-/// Returns the input and output width of a layer, for instance `64 to 32`, and for images the shape of
-/// the output.
+/// Returns the input and output width of a layer, for instance `64 to 32`, and for images the shape
+/// of the output.
 pub(super) fn shape(layer: &LayerPlan) -> String {
     let (before, after) = layer.widths;
     match layer.image {
@@ -91,8 +92,8 @@ pub(super) fn dot(layers: &[LayerPlan]) -> String {
 
 /// Positions of the boxes, and of the points of edges that cross ranks.
 struct Layout {
-    /// Rank of each point, and its horizontal position, which is 0 in the middle. The first points are
-    /// the boxes of the nodes.
+    /// Rank of each point, and its horizontal position, which is 0 in the middle. The first points
+    /// are the boxes of the nodes.
     points: Vec<(usize, f64)>,
     /// Points of each edge, from the upper to the lower box.
     paths: Vec<Vec<usize>>,

@@ -36,7 +36,8 @@ struct FileLine<'a> {
     path: &'a str,
 }
 
-/// Computes the scores of the pairs in `file`, and prints them or writes them to the file of `--out`.
+/// Computes the scores of the pairs in `file`, and prints them or writes them to the file of
+/// `--out`.
 pub(super) fn run(
     arguments: &Arguments,
     file: &Path,

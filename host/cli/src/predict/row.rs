@@ -1,7 +1,7 @@
 //! Row of predictions, as CSV or as a JSON object.
 //!
-//! NAME is the name of a class, label or target, or its index if it has no name. Columns with NAME are
-//! repeated for each of them.
+//! NAME is the name of a class, label or target, or its index if it has no name. Columns with NAME
+//! are repeated for each of them.
 //!
 //! | task | columns |
 //! | --- | --- |

@@ -53,8 +53,8 @@ impl<'a> Bar<'a> {
         Self { output, bar, metrics: None, seeds: 1, epochs: 0, pace, undrawn: None, loss: None, drawn: None }
     }
 
-    /// Returns the fields of a finished epoch in display order, each with a rank. On a narrow terminal,
-    /// fields of the largest rank are omitted first.
+    /// Returns the fields of a finished epoch in display order, each with a rank. On a narrow
+    /// terminal, fields of the largest rank are omitted first.
     fn fields(&self, report: &EpochReport) -> Vec<(u8, String)> {
         let part = |select: fn(&Metrics) -> Option<f64>| part(self.metrics.as_ref(), select);
         let unit = self.metrics.map_or("", |metrics| unit(metrics.metric));

@@ -11,8 +11,8 @@ use crate::text::grouped;
 /// Minimum time between two progress lines on standard error.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Returns the number of finished batches, their total number and their name. With one batch per epoch,
-/// steps are counted instead.
+/// Returns the number of finished batches, their total number and their name. With one batch per
+/// epoch, steps are counted instead.
 fn units(progress: &Progress) -> (u64, u64, &'static str) {
     match progress.batches {
         (done, all) if all > 1 => (done.into(), all.into(), "batch"),
@@ -20,8 +20,8 @@ fn units(progress: &Progress) -> (u64, u64, &'static str) {
     }
 }
 
-/// Formats the rate in batches or steps per second. A rate below 1 is formatted as seconds per batch
-/// or step.
+/// Formats the rate in batches or steps per second. A rate below 1 is formatted as seconds per
+/// batch or step.
 fn rate(progress: &Progress) -> String {
     let (_, all, name) = units(progress);
     let share = progress.steps_here as f64 / progress.steps.1.max(1) as f64;
@@ -69,8 +69,8 @@ impl ProgressLines {
         Self { last: Instant::now() }
     }
 
-    /// Restarts the interval between progress lines, because the line of a finished epoch shows progress
-    /// too.
+    /// Restarts the interval between progress lines, because the line of a finished epoch shows
+    /// progress too.
     pub(super) fn epoch(&mut self) {
         self.last = Instant::now();
     }

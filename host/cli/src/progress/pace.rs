@@ -26,8 +26,8 @@ impl Pace {
     }
 
     /// Returns the remaining time in seconds, estimated from the mean epoch time since this process
-    /// started (`gone`), with evaluations. Returns `None` after the last epoch, and while fewer than two
-    /// epochs are finished and no progress within an epoch is known.
+    /// started (`gone`), with evaluations. Returns `None` after the last epoch, and while fewer
+    /// than two epochs are finished and no progress within an epoch is known.
     fn left(&self, gone: Duration) -> Option<f64> {
         let here = self.done.saturating_sub(self.before);
         let left = self.all.saturating_sub(self.done);

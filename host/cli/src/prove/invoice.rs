@@ -68,8 +68,8 @@ fn without_region(usage: &str) -> &str {
 /// Returns the resource of the stack to which a line item belongs, or `None` if it belongs to none.
 fn owner(proof: &Proof, item: &Item) -> Option<String> {
     let resource = &item.resource[..];
-    // An ARN of a function ends with the name, or with the name and a version. An ARN of a log group
-    // ends with the name.
+    // An ARN of a function ends with the name, or with the name and a version. An ARN of a log
+    // group ends with the name.
     let has = |name: &str| resource.split([':', '/']).any(|part| part == name);
     let stack = &proof.stack;
     let worker = format!("{}-worker-", stack.name);
@@ -91,7 +91,8 @@ fn owner(proof: &Proof, item: &Item) -> Option<String> {
         .then(|| if last.is_empty() { "stack".to_owned() } else { last.to_owned() })
 }
 
-/// Returns true if the time interval of a line item overlaps the proof, or if the item has no interval.
+/// Returns true if the time interval of a line item overlaps the proof, or if the item has no
+/// interval.
 fn overlaps(proof: &Proof, item: &Item) -> bool {
     let cut = |text: &str| text.chars().take(19).collect::<String>();
     let [start, end] = &item.interval;

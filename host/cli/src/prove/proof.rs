@@ -1,4 +1,5 @@
-//! File of a proof (`proof.json`): predicted and billed invoice lines, and measurements of assumptions.
+//! File of a proof (`proof.json`): predicted and billed invoice lines, and measurements of
+//! assumptions.
 
 use std::path::{Path, PathBuf};
 
@@ -62,8 +63,8 @@ pub(super) struct Proof {
 pub(super) struct CloudFile {
     pub(super) path: String,
     pub(super) sha256: String,
-    /// Date and region of the prices. If the file has no prices for the region of the stack, the region
-    /// is that of the default prices.
+    /// Date and region of the prices. If the file has no prices for the region of the stack, the
+    /// region is that of the default prices.
     pub(super) prices: String,
     pub(super) preset: String,
 }
@@ -187,8 +188,8 @@ pub(super) fn ratio(predicted: f64, billed: Option<f64>) -> Option<f64> {
     if predicted == billed { Some(1.0) } else { Some(predicted / billed).filter(|ratio| ratio.is_finite()) }
 }
 
-/// Returns the invoice lines of a run. The billed time of functions is known only if every call has a
-/// report.
+/// Returns the invoice lines of a run. The billed time of functions is known only if every call has
+/// a report.
 pub(super) fn lines(predicted: &[Line], counted: &[Line], unreported: u64) -> Vec<Billed> {
     let both = predicted.iter().zip(counted);
     let compare = |(own, other): (&Line, &Line)| {
@@ -211,8 +212,8 @@ pub(super) fn lines(predicted: &[Line], counted: &[Line], unreported: u64) -> Ve
     both.map(compare).collect()
 }
 
-/// Returns the recorded quantities of a run. Times of functions are included only if every call has a
-/// report.
+/// Returns the recorded quantities of a run. Times of functions are included only if every call has
+/// a report.
 pub(super) fn quantities(predicted: &Usage, counted: &Usage, unreported: u64) -> Vec<Pair> {
     const REPORTED: [&str; 5] = ["cold starts", "initialisation", "charged", "charged, no init", "GB-s"];
     let mut all = crate::cost::compare::quantities(predicted, counted);

@@ -10,14 +10,16 @@ use crate::output::tell;
 /// during the first attempt.
 const ATTEMPTS: u32 = 2;
 
-/// Stack that is removed when this value is dropped, unless [`Temporary::remove`] was called before.
+/// Stack that is removed when this value is dropped, unless [`Temporary::remove`] was called
+/// before.
 pub(super) struct Temporary {
     target: Target,
     removed: bool,
 }
 
 impl Temporary {
-    /// Creates the guard of a stack that is not deployed yet. From now on, the stack will be removed.
+    /// Creates the guard of a stack that is not deployed yet. From now on, the stack will be
+    /// removed.
     pub(super) fn new(target: Target) -> Self {
         Self { target, removed: false }
     }

@@ -69,8 +69,8 @@ fn name(row: &Row) -> String {
     format!("{kind} {}", row.published.graph)
 }
 
-/// Prints the epoch times, and the value V = 1 / (time x cost) of functions relative to CPUs only and to
-/// GPUs only, published and simulated.
+/// Prints the epoch times, and the value V = 1 / (time x cost) of functions relative to CPUs only
+/// and to GPUs only, published and simulated.
 fn values(rows: &[Row], output: &mut Output) {
     output.line(format_args!(
         "{:<18} {:>23} {:>31} {:>31}",

@@ -1,5 +1,5 @@
-//! Figure of DPFP (Li et al. 2022): inference of VGG-16 on four workers, each with a strip of image rows
-//! and fused blocks of layers.
+//! Figure of DPFP (Li et al. 2022): inference of VGG-16 on four workers, each with a strip of image
+//! rows and fused blocks of layers.
 
 use eciton_exec::Prices;
 use eciton_program::receptive::{self, Workers};
@@ -9,7 +9,8 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 const SOURCE: &str = "Li, Iosifidis and Zhang 2022 (ICC)";
-/// Published maximum reduction of the inference time by four workers, as a share of one worker's time.
+/// Published maximum reduction of the inference time by four workers, as a share of one worker's
+/// time.
 const PUBLISHED: f64 = 0.73;
 /// Number of workers.
 const WORKERS: usize = 4;

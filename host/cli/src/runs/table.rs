@@ -18,8 +18,8 @@ pub(super) struct Column {
     pub(super) name: &'static str,
     /// True if cells are aligned right.
     pub(super) is_right: bool,
-    /// Minimum number of characters to which texts of this column are shortened. If `None`, texts are
-    /// never shortened.
+    /// Minimum number of characters to which texts of this column are shortened. If `None`, texts
+    /// are never shortened.
     pub(super) least: Option<usize>,
     /// Rank by which columns are omitted, the largest first. A column of rank 0 is never omitted.
     pub(super) rank: u8,
@@ -38,8 +38,8 @@ pub(super) fn print<const N: usize>(columns: &[Column; N], rows: &[[String; N]],
     lines(columns, rows, terminal_columns()).iter().for_each(|line| output.line(line));
 }
 
-/// Returns the lines of a table, the head first. Lines have at most `most` characters, unless columns
-/// of rank 0 need more.
+/// Returns the lines of a table, the head first. Lines have at most `most` characters, unless
+/// columns of rank 0 need more.
 fn lines<const N: usize>(columns: &[Column; N], rows: &[[String; N]], most: usize) -> Vec<String> {
     let longest = |at: usize, column: &Column| {
         let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());

@@ -1,4 +1,5 @@
-//! `eciton simulate --pipeline`: plans a pipeline, and simulates it on workers that may be preempted.
+//! `eciton simulate --pipeline`: plans a pipeline, and simulates it on workers that may be
+//! preempted.
 //!
 //! A lane is the share of a pipeline that one worker executes.
 
@@ -68,8 +69,8 @@ pub(super) struct Arguments {
     /// Bandwidth of a worker's link, in Gbit/s
     #[arg(long, value_name = "GBIT", default_value_t = 100.0)]
     link: f64,
-    /// Bandwidth of a host that relays activations and weights, in Gbit/s [default: workers exchange
-    /// them directly]
+    /// Bandwidth of a host that relays activations and weights, in Gbit/s [default: workers
+    /// exchange them directly]
     #[arg(long, value_name = "GBIT")]
     host_link: Option<f64>,
     /// Location of stashed activations

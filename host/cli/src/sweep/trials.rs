@@ -28,10 +28,12 @@ impl Known {
     }
 }
 
-/// Returns the trials and the configuration of each trial. Open settings are chosen to suit the data.
+/// Returns the trials and the configuration of each trial. Open settings are chosen to suit the
+/// data.
 ///
-/// If the model of a trial does not have a key of the grid, the key is removed from the trial, and a
-/// note is printed. Duplicate trials that result are removed. `shown` is the sweep file, for messages.
+/// If the model of a trial does not have a key of the grid, the key is removed from the trial, and
+/// a note is printed. Duplicate trials that result are removed. `shown` is the sweep file, for
+/// messages.
 ///
 /// # Errors
 /// Returns the first setting that is refused, with the number of the trial.

@@ -1,5 +1,5 @@
-//! `eciton data generate lines`: generates images of proposed lines. The task is to find the lines that
-//! belong to closed outlines.
+//! `eciton data generate lines`: generates images of proposed lines. The task is to find the lines
+//! that belong to closed outlines.
 
 use std::path::{Path, PathBuf};
 

@@ -35,8 +35,8 @@ pub(crate) struct Arguments {
     /// cliques
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = "Task")]
     classes: u32,
-    /// Minimum and maximum share of links per graph that are replaced by random ones; a higher share
-    /// makes the task harder
+    /// Minimum and maximum share of links per graph that are replaced by random ones; a higher
+    /// share makes the task harder
     #[arg(long, value_name = "LEAST,MOST", default_value = "0.2,0.6", value_parser = list::<2>,
         allow_hyphen_values = true, help_heading = "Task")]
     rewire: [f64; 2],

@@ -17,8 +17,8 @@ use crate::text::grouped;
 /// Arguments of `eciton data generate programs`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Folder to write, which must not exist. It gets the stores train and length-N for each length of
-    /// --test
+    /// Folder to write, which must not exist. It gets the stores train and length-N for each length
+    /// of --test
     #[arg(value_name = "OUT")]
     out: PathBuf,
     /// Number of lines of 9 in 10 training programs; the others are shorter
