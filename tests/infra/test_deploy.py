@@ -79,7 +79,7 @@ class Deploy(unittest.TestCase):
             (["deploy"], {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, 1, "no credentials: `aws configure`"),
             (["deploy", "--reserve", "5000"], {}, 1, "cannot be reserved.*Service Quotas"),
             (["deploy", "--kernel", "k=/bin/true"], {}, 1, "k"),
-            (["destroy"], {}, 2, "give --yes"),
+            (["destroy"], {}, 2, "add --yes"),
             (["clean", "run"], {}, 1, "there is no deployment `eciton`"),
         ]
         for line, environment, code, words in refusals:

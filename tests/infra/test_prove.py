@@ -44,12 +44,12 @@ class Prove(unittest.TestCase):
         refusals = [
             (["--yes"], 2, "--max-usd"),
             (["--max-usd", "1"], 2, "no terminal.*--yes"),
-            (["--max-usd", "0.000001", "--yes"], 1, "the prediction is USD .* nothing was deployed"),
-            (["--max-usd", "0.003", "--yes", "--memory-mb", "3008"], 1, "one call of 3008 MB that reaches its time limit of 120 s"),
+            (["--max-usd", "0.000001", "--yes"], 1, "the predicted cost of USD .* nothing was deployed"),
+            (["--max-usd", "0.003", "--yes", "--memory-mb", "3008"], 1, "a call with 3008 MB and the full time limit of 120 s"),
             (["--max-usd", "1", "--yes", "--memory-mb", "600"], 2, "600 cannot be"),
             (["--max-usd", "1", "--yes", "--memory-mb", "512,1024,1769,3008"], 2, "expected 1 to 3 sizes"),
-            (["--max-usd", "1", "--yes", "--out", "store"], 1, "exists already; name a new folder"),
-            (["--max-usd", "1", "--yes", "--recipe", "cora"], 2, "write DATASET/MODEL"),
+            (["--max-usd", "1", "--yes", "--out", "store"], 1, "already exists; choose a new folder"),
+            (["--max-usd", "1", "--yes", "--recipe", "cora"], 2, "expected DATASET/MODEL"),
         ]
         for line, code, words in refusals:
             with self.subTest(line):
@@ -61,7 +61,7 @@ class Prove(unittest.TestCase):
 
     def test_2_a_dry_run_tells_what_it_would_do(self):
         _, out, _ = self.cloud.eciton("prove", "aws", "--max-usd", "1", "--dry-run", *TINY)
-        for words in ("eciton-proof in us-east-1", "eciton-proof-worker-runs-3, 3008 MB", "W2          1769 MB: 8 calls", "of the USD 1 that --max-usd allows"):
+        for words in ("eciton-proof in us-east-1", "eciton-proof-worker-runs-3, 3008 MB", "W2          1769 MB: 8 calls", "limit --max-usd: USD 1"):
             self.assertIn(words, out)
         self.assertFalse(any(self.cloud.everything("eciton").values()), "a dry run made something")
 
@@ -106,7 +106,7 @@ class Prove(unittest.TestCase):
         text = (folder / "proof.md").read_text()
         for size in SIZES:
             self.assertIn(f"### W2, {size} MB", text)
-        self.assertIn("equal at all memory sizes", text)
+        self.assertIn("identical at all memory sizes", text)
         self.reported(proof, folder)
 
     @CAMPAIGN
@@ -189,13 +189,13 @@ class Prove(unittest.TestCase):
         self.cloud.eciton("deploy", "--stack", "eciton-proof", "--memory", "512", "--trainer", "512", "--no-alarms", "--json")
         line = ["prove", "aws", "--max-usd", "1", "--yes", *TINY]
         _, _, said = self.cloud.eciton(*line, code=1)
-        self.assertRegex(said, "stack `eciton-proof` exists already .*its deployment is")
+        self.assertRegex(said, "stack `eciton-proof` already exists .*deployment file")
         # Somebody else has deployed it.
         file = self.cloud.home / ".config/eciton/deployments/eciton-proof.json"
         text = file.read_text()
         file.unlink()
         _, _, said = self.cloud.eciton(*line, code=1)
-        self.assertRegex(said, "stack `eciton-proof` exists already .CloudFormation has it")
+        self.assertRegex(said, "stack `eciton-proof` already exists .reported by CloudFormation")
         self.assertEqual(self.cloud.everything("eciton-proof")["stacks"], ["eciton-proof"])
         file.write_text(text)
         self.cloud.eciton("destroy", "--stack", "eciton-proof", "--yes", "--json")
@@ -219,7 +219,7 @@ class Prove(unittest.TestCase):
         self.assertEqual(process.wait(), 130, "".join(said))
         clock.cancel()
         process.stderr.close()
-        self.assertIn("stopping: the stack is removed before this program ends", "".join(said))
+        self.assertIn("stopping; removing the stack", "".join(said))
         self.is_gone()
         proof = json.loads((self.cloud.folder / "stopped/proof.json").read_text())
         self.assertEqual((proof["runs"], proof["stack"]["removed"]), ([], True))
@@ -236,7 +236,7 @@ class Prove(unittest.TestCase):
         line = ["prove", "aws", "--max-usd", "1", "--yes", "--out", "left", "--memory-mb", "512", *TINY]
         _, _, said = self.cloud.eciton(*line, code=1, ECITON_TRAINER="/bin/true")
         command = "eciton destroy --stack eciton-proof --region us-east-1 --yes"
-        self.assertRegex(said, f"(?s)error: W1 with 512 MB.*stack `eciton-proof` could not be removed, and may cost money.*worker-7076.*remove it with: {command}")
+        self.assertRegex(said, f"(?s)error: W1 with 512 MB.*stack `eciton-proof` could not be removed and may cause costs.*worker-7076.*to remove it, run: {command}")
         proof = json.loads((self.cloud.folder / "left/proof.json").read_text())
         self.assertFalse(proof["stack"]["removed"])
         self.assertIn(command, proof["stack"]["left"])

@@ -72,7 +72,7 @@ def search(binary: Path, data: Path, out: Path, trials: int) -> list[str]:
     """Searches with `eciton tune`, and returns the settings of the command that it names at its end."""
     command = [str(binary), "tune", str(data), "--trials", str(trials), "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True)
-    again = [line for line in done.stdout.splitlines() if line.startswith("to train the first choice:")]
+    again = [line for line in done.stdout.splitlines() if line.startswith("train the best choice again:")]
     if done.returncode != 0 or not again:
         raise SystemExit(f"{' '.join(command)}\n{done.stdout[-2000:]}{done.stderr}")
     words = shlex.split(again[0])

@@ -160,7 +160,7 @@ def losses():
             found, took, kills = of()
             digests.add(found["model_digest"])
             print(f"seed {seed}, {name}: {kills} workers lost, {took:.1f} s, lost {took - base:.1f} s, "
-                  f"{found['workers']['retries']} steps begun anew, {found['workers']['again']} done once more", flush=True)
+                  f"{found['workers']['retries']} steps restarted, {found['workers']['again']} repeated", flush=True)
         found, took, kills = restarted(gaps)
         digests.add(found["model_digest"])
         print(f"seed {seed}, checkpoint and restart: {kills} times, {took:.1f} s, lost {took - one:.1f} s", flush=True)

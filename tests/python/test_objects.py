@@ -151,7 +151,7 @@ class Objects(Case):
         weighted.add_edge("y", "z", weight=0.5)
         made = eciton.graph(weighted, edge_features="weight")
         self.assertEqual((made.num_edge_features, made.directed, made.ids.tolist()), (1, True, ["x", "y", "z"]))
-        with self.assertRaisesRegex(ValueError, "no attribute 'cost'"):
+        with self.assertRaisesRegex(ValueError, "lacks the attribute 'cost'"):
             eciton.graph(weighted, edge_features=["weight", "cost"])
 
     def test_igraph(self) -> None:
@@ -283,7 +283,7 @@ class Objects(Case):
         matrix = sp.csr_matrix((weights, pairs.T), shape=(60, 60))
         same = eciton.graph(matrix, directed=False, edge_features="data", **known())
         self.assertEqual(train(same, **{"model.edge_weights": 0}).digest, run.digest)
-        with self.assertRaisesRegex(ValueError, "3 rows, but there are"):
+        with self.assertRaisesRegex(ValueError, "found 3 rows, expected one row"):
             eciton.graph(pairs.T.copy(), edge_features=np.ones(3))
 
 
@@ -402,24 +402,24 @@ class Mistakes(Case):
             (ValueError, "row 3: an edge names vertex 60", lambda: eciton.graph(beyond, x=x)),
             (ValueError, "row 5: an edge names vertex -1", lambda: eciton.graph(negative, x=x)),
             (ValueError, "vertex -7", lambda: eciton.graph(lists)),
-            (ValueError, "x: 59 rows, but the graph has 60 nodes", lambda: eciton.graph(edges, x=x[:59], num_nodes=60)),
-            (ValueError, "y: 61 rows, but there are 60 nodes", lambda: eciton.graph(edges, x=x, y=np.zeros(61, int))),
-            (ValueError, "60 x 61; give a square matrix", lambda: eciton.graph(wide)),
-            (ValueError, "a mask of .59.", lambda: eciton.graph(edges, x=x, y=group, train=mask[:59])),
-            (ValueError, "row 60, but rows are 0..60", lambda: eciton.graph(edges, x=x, y=group, train=[60])),
-            (ValueError, "in train and in val", lambda: eciton.graph(edges, x=x, y=group, train=[1, 2], val=[2])),
+            (ValueError, "x: found 59 rows, expected one row for each of the 60 nodes", lambda: eciton.graph(edges, x=x[:59], num_nodes=60)),
+            (ValueError, "y: found 61 rows, expected one for each of the 60 nodes", lambda: eciton.graph(edges, x=x, y=np.zeros(61, int))),
+            (ValueError, "60 x 61, expected a square matrix", lambda: eciton.graph(wide)),
+            (ValueError, "a mask of shape .59.", lambda: eciton.graph(edges, x=x, y=group, train=mask[:59])),
+            (ValueError, "found row 60, expected 0 to 59", lambda: eciton.graph(edges, x=x, y=group, train=[60])),
+            (ValueError, "in both train and val", lambda: eciton.graph(edges, x=x, y=group, train=[1, 2], val=[2])),
             (ValueError, "row 3 has no label", lambda: eciton.graph(edges, x=x, y=unlabelled, train=[3])),
             (ValueError, "train: missing", lambda: eciton.graph(edges, x=x, y=group, val=[3])),
-            (ValueError, "'n00' is there twice", lambda: eciton.graph(edges, x=x, ids=["n00"] * 60)),
-            (ValueError, "no node is called 'z'", lambda: eciton.graph(edges, x=x, y=group, ids=ids, train=["z"])),
+            (ValueError, "'n00' occurs more than once", lambda: eciton.graph(edges, x=x, ids=["n00"] * 60)),
+            (ValueError, "no node has the id 'z'", lambda: eciton.graph(edges, x=x, y=group, ids=ids, train=["z"])),
             (ValueError, "2 names, but y has class 2", lambda: eciton.graph(edges, x=x, y=group, classes=["a", "b"])),
             (ValueError, "class 5,000,002", lambda: eciton.graph(edges, x=x, y=group + 5_000_000)),
             (TypeError, "a dense adjacency", lambda: eciton.graph(np.eye(60))),
-            (TypeError, "nothing known here", lambda: eciton.graph(3)),
-            (TypeError, "nothing known here", lambda: eciton.graph(object())),
-            (TypeError, "expected numbers, found words", lambda: eciton.graph(edges, x=np.full((60, 1), "a"))),
+            (TypeError, "expected a sparse matrix", lambda: eciton.graph(3)),
+            (TypeError, "expected a sparse matrix", lambda: eciton.graph(object())),
+            (TypeError, "expected numbers, found text", lambda: eciton.graph(edges, x=np.full((60, 1), "a"))),
             (TypeError, "'kind' names a column", lambda: eciton.graph(edges, x=x, y="kind")),
-            (TypeError, "has its own", lambda: eciton.graph("cora", x=x)),
+            (TypeError, "which has its own", lambda: eciton.graph("cora", x=x)),
             (ValueError, "did you mean `cora`", lambda: eciton.graph("corra")),
             (ValueError, "no nodes", lambda: eciton.graph(np.zeros((2, 0), int))),
         ]

@@ -82,7 +82,7 @@ fn a_table_is_a_data_set() {
     }
     std::fs::write(folder.join("waves.csv"), text).unwrap();
     let stat = works(folder, &["data", "stat", "waves.csv"]);
-    assert!(stat.contains("none: rows without edges"), "{stat}");
+    assert!(stat.contains("none (tabular data"), "{stat}");
     let found = summary(folder, &["waves.csv", "--out", "run"]);
     assert_eq!(found["model"], "linear 2-64-2");
     works(folder, &["predict", "run", "--out", "scores.csv"]);

@@ -237,19 +237,19 @@ fn a_plan_says_what_a_run_would_hold_and_refuses_what_does_not_fit() {
     let text = works(dir.path(), &["plan", "--hidden", "64"]);
     says(
         &text,
-        &["cora, gcn 1433-64-7", "10,556 directed edges", "5 tasks, 4 gathers", "\nweights", "\nin all"],
+        &["cora, gcn 1433-64-7", "10,556 directed edges", "5 tasks, 4 gathers", "\nweights", "\ntotal"],
     );
     says(
         &text,
-        &["\nlayers             0 gcn 1433 to 64: the product first", "1 gcn 64 to 7: the product first"],
+        &["\nlayers             0 gcn 1433 to 64: product first", "1 gcn 64 to 7: product first"],
     );
     let text = works(dir.path(), &["plan", "--model", "sage", "--hidden", "2"]);
-    says(&text, &["cora, sage 1433-2-7", "1 sage 2 to 7: the gather first"]);
+    says(&text, &["cora, sage 1433-2-7", "1 sage 2 to 7: gather first"]);
     let max = ["plan", "--model", "sage", "--set", "model.aggregator=max"];
-    says(&works(dir.path(), &max), &["0 sage 1433 to 16: the gather first", "maximum 0 forward"]);
+    says(&works(dir.path(), &max), &["0 sage 1433 to 16: gather first", "maximum 0 forward"]);
     let text = works(dir.path(), &["plan", "--hidden", "64"]);
-    // What is to be had is the machine's, and changes from one moment to the next.
-    let planned = |text: &str| text.split("\nto be had").next().unwrap().to_owned();
+    // The available memory is that of the machine, and changes over time.
+    let planned = |text: &str| text.split("\navailable").next().unwrap().to_owned();
     assert_eq!(planned(&works(dir.path(), &["train", "--hidden", "64", "--dry-run"])), planned(&text));
     let text = works(dir.path(), &["plan", "--dropout", "0", "--set", "run.gather_features=once", "--json"]);
     let plan = &objects(&text)[0];
@@ -308,8 +308,8 @@ fn a_plan_says_what_a_run_would_hold_and_refuses_what_does_not_fit() {
     // The report comes first, then the refusal.
     let Ran { code, out: text, err: error } = run(dir.path(), &["plan", "--set", "run.memory_bytes=1000"]);
     assert_eq!(code, Some(1), "{text}");
-    says(&text, &["\nin all", "1.0 kB"]);
-    says(&error, &["needs", "1.0 kB are to be had"]);
+    says(&text, &["\ntotal", "1.0 kB"]);
+    says(&error, &["needs", "only 1.0 kB are available"]);
     for line in [
         &["train", "--no-out", "--set", "run.memory_bytes=1000"][..],
         &["train", "--set", "run.memory_bytes=1000"],
@@ -609,7 +609,7 @@ fn data_kernels_and_doctor() {
     says(&fails(dir.path(), &["kernel", "check", "not.wasm"], 1), &["not.wasm: not a kernel"]);
     says(&fails(dir.path(), &["kernel", "check", "absent.wasm"], 1), &["absent.wasm"]);
     says(&fails(dir.path(), &["kernel", "build", "absent"], 1), &["absent"]);
-    says(&fails(dir.path(), &["kernel", "build", "--builtin"], 1), &["not in Eciton's repository"]);
+    says(&fails(dir.path(), &["kernel", "build", "--builtin"], 1), &["not within Eciton's repository"]);
 
     let report = objects(&works(dir.path(), &["doctor", "--json"])).pop().unwrap();
     assert_eq!(report["cache"]["writable"], true);

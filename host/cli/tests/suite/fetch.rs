@@ -147,5 +147,5 @@ fn what_was_fetched_is_found_by_name() {
     let summary = place.works(&["train", "citeseer", "--epochs", "2", "--json", "--no-out"]).pop().unwrap();
     assert_eq!(summary["model"], "gcn 3703-16-6");
     let ran = place.run(&["data", "fetch", "citeseer", "--from", "."], None);
-    assert!(ran.out.contains("all here before") && ran.out.contains("Yang"), "{}", ran.out);
+    assert!(ran.out.contains("all in the cache already") && ran.out.contains("Yang"), "{}", ran.out);
 }

@@ -85,7 +85,7 @@ fn a_kernel_says_what_it_is() {
     let (code, text, _) = inspect(folder.path(), &["linear.wasm"]);
     assert_eq!(code, Some(0));
     let contract = format!("eciton:kernel@{}", eciton_author::VERSION);
-    for word in [&*contract, "linalg: ", "layer.open", "out-features", "to be given", "--inputs"] {
+    for word in [&*contract, "linalg: ", "layer.open", "out-features", "required", "--inputs"] {
         assert!(text.contains(word), "no {word} in:\n{text}");
     }
 }
@@ -139,7 +139,7 @@ fn what_cannot_be_inspected_is_said() {
             "it has no attribute `outfeatures`",
         ),
         (&["linear.wasm", "--inputs", "16", "--set", "dropout=much"], 2, "`dropout` takes a number"),
-        (&["linear.wasm", "--inputs", "16,b"], 2, "write extents as 16, or as 4x8"),
+        (&["linear.wasm", "--inputs", "16,b"], 2, "expected extents such as 16 or 4x8"),
     ];
     for (line, code, words) in cases {
         let (found, out, err) = inspect(folder.path(), line);
@@ -196,7 +196,7 @@ fn what_is_pinned_trains_and_nothing_else() {
     let digest = eciton_author::component_digest(&first);
     says(&works(folder, &ADD), &["linear.wasm  ", &digest, "  new"]);
     works(folder, &TRAIN);
-    says(&works(folder, &ADD), &[&digest, "as it was"]);
+    says(&works(folder, &ADD), &[&digest, "unchanged"]);
 
     // Another kernel, and the same with a section that means nothing.
     let section = [&[0, 5, 4][..], b"test"].concat();

@@ -54,8 +54,8 @@ fn a_plan_of_lanes_says_what_the_host_keeps() {
     let line = ["plan", "digits", "--layers", "6", "--batch", "512", "--micro", "4", "--lanes", "3"];
     let (code, out, err) = eciton(dir.path(), &[&line[..], &["--host-memory", "1MiB"]].concat());
     assert_eq!(code, Some(1), "{out}");
-    says(&out, &["\nhost               holds", "(1 version)", "rows between lanes"]);
-    says(&err, &["needs", "1.0 MB are to be had"]);
+    says(&out, &["\nhost  ", "(1 version)", "of activations between lanes"]);
+    says(&err, &["needs", "only 1.0 MB are available"]);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_pipeline_is_simulated_from_the_command_line() {
     let of = |more: &[&str]| works(dir.path(), &[&line[..], more].concat());
     let text = of(&["--draw", "grid.svg"]);
     says(&text, &["layers-8x256: 1f1b, 1 wide, 4 deep, 8 micro-batches", "\nplanned", "\nsimulated"]);
-    says(&text, &["0 places; 0 steps done once more", "\nschedule     lane 0 |", "$3.06 a place an hour"]);
+    says(&text, &["0 worker failures; 0 steps repeated", "\nschedule     lane 0 |", "$3.06 per worker and hour"]);
     let picture = std::fs::read_to_string(dir.path().join("grid.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.contains("lane 3"));
     assert_eq!(of(&["--json"]), of(&["--json"]), "the same seed is the same run");
@@ -111,7 +111,7 @@ fn a_pipeline_is_simulated_from_the_command_line() {
         err
     };
     says(&refused(&["gpt-9"]), &["gpt-9", "gpt-1.3b", "layers-LxW"]);
-    says(&refused(&["layers-4x8", "--schedule", "naive"]), &["gpipe, 1f1b, 2bw and interleaved"]);
+    says(&refused(&["layers-4x8", "--schedule", "naive"]), &["expected gpipe, 1f1b, 2bw or interleaved"]);
     let many = ["layers-4x8", "--schedule", "interleaved", "--chunks", "64"];
     says(&refused(&many), &["lanes.chunks is 64", "or use more layers"]);
     says(&refused(&["layers-4x8", "--lanes", "2", "--micro", "3", "--width", "2"]), &["widths [2] and [3]"]);

@@ -183,7 +183,7 @@ fn pairs_are_scored_by_inner_products() {
         folder,
         &["predict", "run", "--embeddings", "--out", "s.npz"],
         2,
-        &["--embeddings", "leave it out"],
+        &["--embeddings", "omit the flag"],
     );
     assert!(!folder.join("s.npz").exists());
 }
@@ -207,7 +207,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     let line = ["--patience", "5", "--set", "links.validation=0"];
     refused(folder, &links(&line), 1, &["run.patience", "links.validation"]);
     let line = [&TRAIN[..5], &["1", "--out", "run", "--embeddings"]].concat();
-    refused(folder, &line, 2, &["--embeddings", "leave it out"]);
+    refused(folder, &line, 2, &["--embeddings", "omit the flag"]);
     refused(folder, &["train", ".", "--no-out"], 1, &["no labels", "link-prediction"]);
 
     works(folder, &["train", "cora", "--epochs", "1", "--out", "classes"]);

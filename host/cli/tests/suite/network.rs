@@ -230,7 +230,7 @@ fn idle_connections_of_strangers_keep_no_worker_out() {
     for worker in &mut workers {
         let mut line = String::new();
         BufReader::new(worker.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("serving run "), "{line}");
+        assert!(line.contains("connected to run "), "{line}");
     }
     let admitted = begun.elapsed();
     let (code, out, err) = cluster.end();

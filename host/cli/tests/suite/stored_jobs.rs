@@ -184,10 +184,10 @@ fn jobs_of_a_manifest_and_in_an_empty_root_have_the_digests_of_runs_here() {
     let words: Vec<&str> = command.iter().map(|word| &word[..]).collect();
     assert_eq!(words[0], "eciton");
     let ran = place.eciton(&words[1..]).env("JOB_COMPLETION_INDEX", "0").output().unwrap();
-    assert!(ran.status.success() && text(&ran.stdout).contains("done in"), "{}", text(&ran.stderr));
+    assert!(ran.status.success() && text(&ran.stdout).contains("completed in"), "{}", text(&ran.stderr));
     // Done before.
     let ran = place.eciton(&words[1..]).env("JOB_COMPLETION_INDEX", "0").output().unwrap();
-    assert!(ran.status.success() && text(&ran.stdout).contains("done before"), "{}", text(&ran.stderr));
+    assert!(ran.status.success() && text(&ran.stdout).contains("already answered"), "{}", text(&ran.stderr));
 
     let chroot = ["/usr/sbin/chroot", "/usr/bin/chroot", "/sbin/chroot"].map(Path::new);
     let chroot = chroot.into_iter().find(|path| path.exists());
@@ -295,11 +295,11 @@ fn exit_codes_say_whether_another_attempt_is_worth_it() {
     };
     // The command line.
     is(ended(place.job(&[&list])), 2, "AWS_BATCH_JOB_ARRAY_INDEX");
-    is(ended(place.job(&["jobs/a.json", "--index", "1"])), 2, "is no list");
+    is(ended(place.job(&["jobs/a.json", "--index", "1"])), 2, "not a job list");
     is(ended(place.eciton(&["job", "--store", "mine", "jobs/a.json"])), 2, "s3://BUCKET/PREFIX");
     let sweep = ["sweep", "tries.toml"];
     is(ended(place.eciton(&[&sweep[..], &["--executor", "jobs"]].concat())), 2, "add --store");
-    is(ended(place.eciton(&[&sweep[..], &["--store", STORE]].concat())), 2, "add --executor jobs");
+    is(ended(place.eciton(&[&sweep[..], &["--store", STORE]].concat())), 2, "requires --executor jobs");
     // The same at another attempt.
     is(ended(place.job(&["jobs/a.json"])), 1, "there is no such object");
     is(ended(place.job(&[&list, "--index", "2"])), 1, "has 2 lines, and the index is 2");

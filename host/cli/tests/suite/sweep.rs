@@ -53,7 +53,7 @@ fn a_trial_has_the_weights_of_a_run_of_its_own() {
     assert!(page.contains(ranking) && page.contains("<svg class=\"panel\""), "{page}");
     let (code, _, errors) = eciton(folder, &["report", "sweeps/tries"]);
     assert!(
-        code == Some(1) && errors.contains("the folder of a sweep, whose page the sweep wrote"),
+        code == Some(1) && errors.contains("is the folder of a sweep, whose report is"),
         "{errors}"
     );
     let again = works(folder, &["sweep", "tries.toml", "--set", "run.epochs=10"]);
@@ -174,7 +174,7 @@ fn a_halved_sweep_killed_ten_times_ends_with_the_same_table() {
     assert_eq!(rungs(&again), rungs(&whole));
     write(folder, &HALVED.replace("eta = 3", "eta = 2"));
     let (code, _, errors) = eciton(folder, &line);
-    assert!(code == Some(1) && errors.contains("the sweep of other trials is there"), "{errors}");
+    assert!(code == Some(1) && errors.contains("contains a sweep with other trials"), "{errors}");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn what_cannot_be_tried_is_told_before_the_first_trial() {
         ("recipe = \"cora/gcn\"\n[grid]\n\"model.hiden\" = [16]\n", "did you mean `model.hidden`"),
         ("recipe = \"cora/gcn\"\n[grid]\n\"optimiser.lr\" = [0.1, -1]\n", "tries.toml, trial 1"),
         ("recipe = \"cora/nosuch\"\n", "no recipe `nosuch`"),
-        ("recipe = \"cora\"\n", "write DATASET/MODEL"),
+        ("recipe = \"cora\"\n", "expected DATASET/MODEL"),
         ("recipe = \"absent.toml\"\n", "absent.toml"),
         ("recipe = \"cora/gcn\"\nseeds = 0\n", "0 trials"),
         ("recipe = \"cora/gcn\"\n[halving]\nepochs = 200\n", "halving.epochs = 200"),
@@ -214,5 +214,5 @@ fn what_cannot_be_tried_is_told_before_the_first_trial() {
     write(folder, "recipe = \"cora/gcn\"\n");
     works(folder, &["sweep", "tries.toml", "--set", "run.epochs=2"]);
     let (code, _, errors) = eciton(folder, &["sweep", "tries.toml", "--set", "run.epochs=3"]);
-    assert!(code == Some(1) && errors.contains("the sweep of other trials is there"), "{errors}");
+    assert!(code == Some(1) && errors.contains("contains a sweep with other trials"), "{errors}");
 }

@@ -47,7 +47,7 @@ fn runs_are_listed_shown_and_compared() {
     let compared = works(dir.path(), &["runs", "compare", "a", "runs/b", "c"]);
     says(
         &compared,
-        &["[1] runs/a", "[3] runs/c", "model.hidden", "run.seed", "settings are the same in all"],
+        &["[1] runs/a", "[3] runs/c", "model.hidden", "run.seed", "settings are equal in all runs"],
     );
     assert!(!compared.contains("run.epochs"), "{compared}");
     let first = works(dir.path(), &["runs", "compare", "a", "c", "--json"]);
@@ -173,12 +173,12 @@ fn a_damaged_run_hides_no_other_and_a_folder_without_runs_says_so() {
     std::fs::write(dir.path().join("runs/b/summary.json"), "{").unwrap();
     let (code, out, err) = eciton(dir.path(), &["runs", "list"]);
     assert_eq!((code, out.lines().count()), (Some(0), 3), "{err}");
-    says(&err, &["not listed: ", "summary.json"]);
+    says(&err, &["skipped: ", "summary.json"]);
     std::fs::create_dir(dir.path().join("empty")).unwrap();
     says(&works(dir.path(), &["runs", "list", "empty"]), &["empty: no runs; `eciton train` writes one"]);
     let (code, _, err) = eciton(dir.path(), &["runs", "list", "absent"]);
     assert_eq!(code, Some(1));
-    says(&err, &["error: absent: ", "give a folder of runs"]);
+    says(&err, &["error: absent: ", "expected a folder that contains run folders"]);
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn a_new_kernel_says_how_to_train_with_it() {
     let dir = tempfile::tempdir().unwrap();
     let cases: [(&[&str], &[&str]); 4] = [
         (&["one"], &["eciton train --model one/model.toml", "eciton train --kernel linear=one/one.wasm"]),
-        (&["two", "--derived"], &["its gradients are derived", "eciton train --model two/model.toml"]),
+        (&["two", "--derived"], &["derived gradients", "eciton train --model two/model.toml"]),
         (&["three", "--edge"], &["--inputs 16,16", "eciton train --model three/model.toml"]),
         (&["four", "--c"], &["in C", "eciton train --model four/model.toml"]),
     ];
