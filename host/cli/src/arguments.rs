@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
     name = "eciton",
     version = version(),
     about = "Train graph neural networks with WebAssembly kernels, locally or on cloud functions",
-    after_help = "First steps:  eciton train        Train a graph network on Cora with all defaults\n\
+    after_help = "First steps:  eciton train        Train a graph network on Cora with defaults\n\
                   \x20             eciton data list    List the data sets\n\
                   \x20             eciton recipes      List recommended settings by data set\n\
                   \x20             eciton doctor       Report the capabilities of this machine",

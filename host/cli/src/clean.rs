@@ -11,7 +11,7 @@ use crate::text::counted;
 /// Arguments of `eciton clean`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A run removes its objects when it ends. The bucket deletes the objects of a killed\nrun after one day."
+    after_help = "A run removes its objects when it ends. The bucket deletes the objects of a\nkilled run after one day."
 )]
 pub(crate) struct Arguments {
     /// Identifier of the run, as printed in its summary

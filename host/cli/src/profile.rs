@@ -13,7 +13,7 @@ use crate::{recipe, train};
 const AFTER_HELP: &str = "\
 The command trains once per number of micro-batches (--parts), as far as the\n\
 batch has enough rows. It fits the time of each stage as seconds per call plus\n\
-seconds per row. `eciton plan --measured FILE` divides a pipeline by these times.\n\
+seconds per row. `eciton plan --measured FILE` plans a pipeline by them.\n\
 The file is a task profile (docs/explanation/simulation.md).\n\n\
 Examples:\n\
 \x20 eciton profile digits --layers 6 --batch 512 --epochs 3 --file digits.json\n\

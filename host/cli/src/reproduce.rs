@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         let known = SYSTEMS.iter().map(|(name, _)| *name);
         let all = known.clone().collect::<Vec<_>>().join(", ");
         let near = nearest(wanted, known).map_or_else(String::new, |near| format!("; did you mean {near}?"));
-        return Err(Failure::Usage(format!("unknown system {wanted}{near}; expected one of {all}")));
+        return Err(Failure::Usage(format!("unknown system {wanted}; expected one of {all}{near}")));
     };
     reproduce(&eciton_exec::prices()?, arguments.json, output)
 }

@@ -250,7 +250,7 @@ fn show(arguments: &ShowArguments, output: &mut Output) -> Result<(), Failure> {
     output.line(format_args!("{:<14} {}", "files", files.join(", ")));
     if let Some(provenance) = &run.summary.provenance {
         let (data, machine) = (&provenance.data, &provenance.machine);
-        output.line(format_args!("{:<14} {} ({})", "data", of.source, data.all));
+        output.line(format_args!("{:<14} {} ({})", "data", provenance.source, data.all));
         let parts = [
             ("graph", &data.graph),
             ("features", &data.features),

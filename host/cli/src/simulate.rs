@@ -259,7 +259,7 @@ impl Arguments {
             let all = known.clone().collect::<Vec<_>>().join(", ");
             let near =
                 nearest(name, known).map_or_else(String::new, |near| format!("; did you mean {near}?"));
-            Failure::Usage(format!("--shape {name}: unknown shape{near}; expected one of {all}"))
+            Failure::Usage(format!("--shape {name}: unknown shape; expected one of {all}{near}"))
         })
     }
 

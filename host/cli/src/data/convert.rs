@@ -170,14 +170,14 @@ fn stream<'a>(streamed: Streamed, arguments: &'a Arguments, output: &Output) -> 
 
 /// Prints the description as rows of text.
 fn print(line: &Line<'_>, output: &mut Output) {
-    let mut row = |name: &str, text: String| output.line(format_args!("{name:<12} {text}"));
+    let mut row = |name: &str, text: String| output.line(format_args!("{name:<11} {text}"));
     row("data set", line.dataset.clone());
     row("written", format!("{} ({})", line.out.display(), text::bytes(line.bytes)));
     row("vertices", grouped(line.vertices));
     row("edges", format!("{} directed", grouped(line.edges)));
     row("features", grouped(line.features.into()));
     if line.edge_features > 0 {
-        row("edge columns", grouped(line.edge_features.into()));
+        row("edge values", grouped(line.edge_features.into()));
     }
     row(line.task.columns(), grouped(line.classes.into()));
     row("time", format!("{}, built {}", seconds(line.seconds), line.built));
