@@ -81,7 +81,7 @@ pub fn for_dataset(dataset: &Dataset) -> Vec<Checksum> {
         sections.values(Part::Graph, graphs.standing_of_vertices());
     }
     let scaled = dataset.unscaled.as_deref();
-    let held = if scaled.is_some() { Vec::new() } else { of_features(&dataset.features) };
+    let held = if scaled.is_some() { Vec::new() } else { for_features(&dataset.features) };
     if let Some(rows) = &dataset.edge_features {
         sections.slab(Part::EdgeFeatures, rows.slab());
     }
@@ -211,17 +211,17 @@ mod tests {
         let path = folder.path().join("s");
         let data = made(40);
         store::write(&path, &data).unwrap();
-        assert_eq!(of(&store::open(&path).unwrap()), of(&data));
+        assert_eq!(for_dataset(&store::open(&path).unwrap()), for_dataset(&data));
     }
 
     #[test]
     fn each_part_has_checksums_of_its_own() {
         let data = made(30);
-        let before = of(&data);
+        let before = for_dataset(&data);
         let changed = |change: &dyn Fn(&mut Dataset)| {
             let mut other = data.clone();
             change(&mut other);
-            let after = of(&other);
+            let after = for_dataset(&other);
             let pairs = before.iter().zip(&after).filter(|(before, after)| before != after);
             let mut parts: Vec<Part> = pairs.map(|(before, _)| before.part).collect();
             parts.dedup();
