@@ -315,7 +315,7 @@ fn write_file(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use eciton_train::decided::Known;
+    use eciton_train::decisions::Known;
     use ndarray::array;
 
     fn two(ids: VertexIds) -> Predictions {

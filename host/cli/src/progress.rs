@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use eciton_recipe::{Mode, TaskType};
 use eciton_train::{
-    Ask, Chosen, EpochReport, Helpers, Metrics, Observer, PipelineTrial, Progress, Resumed, Said, SeedReport,
-    Started, Stop, Tried,
+    Ask, Chosen, EpochReport, Helpers, Metrics, Observer, PipelineTrial, Progress, ResolvedSetting, Resumed,
+    SeedReport, StalenessTrial, Started, Stop,
 };
 use serde::Serialize;
 
@@ -76,7 +76,7 @@ fn resolved_settings(started: &Started) -> impl Iterator<Item = String> + '_ {
 
 /// Formats a resolved setting with its value and origin. A setting without a display name is
 /// formatted with its recipe key.
-pub(crate) fn setting(resolved: &Said) -> String {
+pub(crate) fn setting(resolved: &ResolvedSetting) -> String {
     match resolved.name == resolved.key {
         true => format!("{} = {}: {}", resolved.key, resolved.value, resolved.from),
         false => format!("{:<14} {} ({})", resolved.name, resolved.value, resolved.from),
@@ -101,7 +101,7 @@ fn chosen(chosen: &Chosen) -> String {
 /// Returns a line for each pipeline setting that was tried at the start of a run, and a line about
 /// the choice.
 fn tried(trial: &PipelineTrial) -> Vec<String> {
-    let one = |tried: &Tried| {
+    let one = |tried: &StalenessTrial| {
         let name = match tried.mode {
             Mode::Async => format!("staleness {}", tried.staleness),
             mode => mode.name().to_owned(),

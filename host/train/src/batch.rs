@@ -6,6 +6,7 @@
 //! round.
 
 mod part;
+mod round_rows;
 mod rows;
 mod source;
 
@@ -18,27 +19,10 @@ use eciton_graph::sample::Room;
 use eciton_types::{IntervalId, Round};
 
 pub(crate) use self::part::{Part, PartLists};
+pub(crate) use self::round_rows::RoundRows;
 pub(crate) use self::rows::RowBatches;
 pub(crate) use self::source::{Chooser, Source};
 use crate::error::{Error, Result};
-
-/// Rows that a round's loss is a weighted mean of. Multi-label and regression tasks count known
-/// values instead of rows.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct RoundRows {
-    /// Factor that turns the round's loss into the sum of its rows' losses, each multiplied by the
-    /// weight of the row.
-    pub divisor: f64,
-    /// Sum of the row weights.
-    pub weights: f64,
-}
-
-impl Default for RoundRows {
-    /// Rows of the only round of an epoch.
-    fn default() -> Self {
-        Self { divisor: 1.0, weights: 1.0 }
-    }
-}
 
 /// Micro-batches of a round.
 #[derive(Debug)]

@@ -19,9 +19,9 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::job::{Carried, Done, Files, Job, MAX_INLINE_BYTES, Part, Performed, Place, perform};
 use crate::kernels::CachePolicy;
+use crate::options::Options;
 use crate::plan::{Plan, plan_on};
 use crate::published::Published;
-use crate::session::Options;
 use crate::sweep::{budget, class};
 
 /// Assumed operations per second of one core.

@@ -20,34 +20,22 @@ use crate::labelled::LabelledLists;
 use crate::predicted::{self, PredictedLinks};
 use crate::relation::{Lists, Readout};
 use crate::schema::{Columns, Schema};
+use crate::task_type::task;
 use crate::vertices::Vertices;
 
+mod interval;
 mod source;
 
+pub(crate) use interval::Interval;
 pub use source::{IN_MEMORY, load, open, prepare};
 pub(crate) use source::{
-    fitted, is_text, load_fitted, load_to_train, located, open_as, read_to_train, scaled, to_train,
-    vocabulary, with_labels,
+    checked, fitted, is_text, load_fitted, load_to_train, located, open_as, read_to_train, vocabulary,
+    with_labels,
 };
 
 /// Approximate default number of rows in an interval of a data set without edges, if it has enough
 /// atoms.
 const ROWS_WITHOUT_EDGES: u32 = 4096;
-
-/// One interval: its rows, the grid of its sums, and the targets of the loss.
-#[derive(Debug, Clone)]
-pub(crate) struct Interval {
-    pub rows: Range<usize>,
-    /// Numbers by which the rows' random numbers are addressed.
-    pub numbers: RowNumbers,
-    pub grid: Arc<Grid>,
-    pub nodes: Vec<Node>,
-    pub targets: Targets,
-    /// Local rows of training vertices.
-    pub training: Arc<[u32]>,
-    /// Weight of each row in the loss. If `None`, all weights are equal.
-    pub row_weights: Option<Arc<[f32]>>,
-}
 
 /// Inputs of a run from a data set, by row: domains with their intervals, relations' lists,
 /// constants, targets. They are built once, in three steps that each take and return them. Nothing
@@ -364,16 +352,6 @@ impl Inputs {
             _ if Some(slot) == program.gathered => self.gathered.as_ref(),
             _ => None,
         }
-    }
-}
-
-/// Returns the type of task that the labels define.
-#[must_use]
-pub fn task(labels: &Labels) -> TaskType {
-    match labels {
-        Labels::Classes { .. } => TaskType::Classification,
-        Labels::Flags(_) => TaskType::MultiLabel,
-        Labels::Numbers(_) => TaskType::Regression,
     }
 }
 

@@ -1,16 +1,20 @@
 //! The driver: carries out the engine's actions on real executors and reports the completions as
 //! events.
 
+mod counts;
 mod epochs;
+mod finite_check;
 mod fold;
 mod judge;
 mod meter;
 mod op;
+mod operator;
 mod owning;
 mod pass;
 mod rows;
 mod span;
 mod stages;
+mod trained;
 mod tuning;
 mod watch;
 
@@ -23,16 +27,19 @@ use eciton_recipe::{Config, Metric};
 use eciton_tensor::{Matrix, View};
 use eciton_types::Round;
 
+pub(crate) use self::counts::Counts;
 pub(crate) use self::epochs::Epochs;
 use self::epochs::Sum;
 pub(crate) use self::fold::Fold;
 use self::judge::Judge;
+pub(crate) use self::op::open_stages;
 use self::owning::Returns;
 pub(crate) use self::owning::{MOST_RETURNS, give, restore};
 use self::pass::Pass;
 pub(crate) use self::pass::State;
 pub(crate) use self::rows::RowStore;
 pub(crate) use self::stages::{Stages, stage_bytes};
+pub(crate) use self::trained::{Best, Trained};
 pub(crate) use self::tuning::{Money, Tuning};
 pub(crate) use self::watch::Watch;
 use crate::budget::Budget;
@@ -41,22 +48,6 @@ use crate::report::{EpochReport, Metrics, Quality};
 use crate::stop::Stop;
 use crate::undefined;
 use crate::weights::Refused;
-
-/// Counts of one run.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Counts {
-    /// Number of tasks submitted, including repeated attempts.
-    pub tasks: u64,
-    /// Floating-point operations of training steps since the last epoch report.
-    flops: u64,
-    /// Number of passes started. It numbers the passes, so that answers of one pass do not count in
-    /// the next.
-    passes: u32,
-    /// Number of answers that arrived after their pass was over.
-    pub late: u64,
-    /// Number of tasks in flight that a stop cancelled.
-    pub cancelled: u64,
-}
 
 /// Stages, settings and limits for the training of one seed.
 pub(crate) struct Training<'a> {
@@ -70,47 +61,6 @@ pub(crate) struct Training<'a> {
     pub pause_after: Option<u32>,
     /// Time of the invocation that trains, if it has a limit.
     pub budget: Option<&'a Budget>,
-}
-
-/// Result of [`Training::run`].
-#[derive(Debug, Default)]
-pub(crate) struct Trained {
-    pub epochs: Vec<EpochReport>,
-    /// Quality of the last evaluation, if its scores were folded into the metric and are not
-    /// stored.
-    pub quality: Option<Quality>,
-    pub stopped: bool,
-    /// Number of epochs without a better validation metric, if early stopping ended the training.
-    pub stopped_early: Option<u32>,
-    /// Epoch that reached `run.until`.
-    pub reached: Option<u32>,
-    /// Model of the best epoch, if `run.keep` selects models by validation.
-    pub best: Option<Best>,
-    /// Epoch whose validation metric reached `pipeline.synchronous_at`. Later epochs are
-    /// synchronous.
-    pub synchronised_after: Option<u32>,
-    /// True if the row store still holds the scores of the last epoch's model.
-    pub scored: bool,
-}
-
-impl Trained {
-    /// Returns true if early stopping or the stop target ended the seed.
-    pub(crate) fn is_over(&self) -> bool {
-        self.stopped_early.is_some() || self.reached.is_some()
-    }
-
-    /// Returns true if the reports already contain an epoch.
-    fn tells(&self, epoch: u32) -> bool {
-        self.epochs.last().is_some_and(|last| epoch <= last.epoch)
-    }
-}
-
-/// Best model so far.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Best {
-    pub epoch: u32,
-    /// Values of each parameter, row-major without padding.
-    pub values: Vec<Vec<f32>>,
 }
 
 impl Training<'_> {

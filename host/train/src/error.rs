@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::culprit::{self, Culprit};
+use crate::nan_trace::{self, NanTrace};
 
 /// The result of working with runs.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -211,8 +211,8 @@ pub enum Error {
     /// The loss or a gradient is not finite.
     #[error(
         "epoch {epoch}: {what}{}; {}",
-        culprit::told(first.as_deref()),
-        culprit::remedy(first.as_deref())
+        nan_trace::told(first.as_deref()),
+        nan_trace::remedy(first.as_deref())
     )]
     NotFinite {
         /// Epoch, from 1.
@@ -222,7 +222,7 @@ pub enum Error {
         /// Sentence that names the value that is not finite.
         what: String,
         /// Location of the first value that is not finite, if it has been found.
-        first: Option<Box<Culprit>>,
+        first: Option<Box<NanTrace>>,
     },
     /// No validation vertices to compare models by.
     #[error(

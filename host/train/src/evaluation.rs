@@ -19,9 +19,9 @@ use eciton_tensor::{Buffer, Grid};
 use eciton_types::Round;
 
 use crate::data::{Inputs, Interval};
-use crate::driver::{Fold, RowStore, Stages};
+use crate::driver::{Fold, RowStore, Stages, open_stages};
 use crate::error::{Error, Result};
-use crate::session::Options;
+use crate::options::Options;
 
 /// Maximum number of rows in a piece, in whole sequences. It is large enough to make a matrix
 /// product efficient.
@@ -175,7 +175,7 @@ impl EvaluationPlan {
         layers: &'a [Option<Arc<Layer>>],
     ) -> Result<Stages<'a>> {
         let fold = self.folded.map(|metric| Fold::new(metric, inputs)).transpose()?;
-        let stages = Stages::new(&self.program, inputs, rows, layers, None)?;
+        let stages = open_stages(&self.program, inputs, rows, layers, None)?;
         let stages = stages.with_spans(&self.spans, &self.schedule).with_places(self.placed);
         Ok(stages.with_pieces(self.pieces.as_deref()).with_fold(fold))
     }

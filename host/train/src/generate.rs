@@ -18,10 +18,11 @@ use eciton_tensor::{Buffer, Matrix};
 
 use crate::error::{Error, Result, at};
 use crate::evaluation::Asked;
+use crate::options::Options;
 use crate::predict::set_weights;
 use crate::report::Silent;
 use crate::run_folder::Run;
-use crate::session::{Options, Session};
+use crate::session::Session;
 
 /// Parameters of drawing a token.
 #[derive(Debug, Clone, Copy, PartialEq)]

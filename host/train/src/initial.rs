@@ -6,9 +6,9 @@ use eciton_program::Program;
 use eciton_recipe::Config;
 
 use crate::error::{Error, Result};
+use crate::parameter_shapes::parameter_shapes;
 use crate::run_folder::{self, MAX_MODEL_BYTES, MAX_RECORD_BYTES, NamedTensor};
 use crate::schema::Schema;
-use crate::train::parameters;
 
 /// Parameters that one message names at most.
 const MOST_NAMED: usize = 20;
@@ -107,7 +107,7 @@ fn layer_of(name: &str) -> Option<u32> {
 /// left out.
 fn misfits(program: &Program, tensors: &[NamedTensor], fresh: &[u32]) -> Vec<String> {
     let stays = |layer: Option<u32>| layer.is_some_and(|layer| fresh.contains(&layer));
-    let expected = parameters(program);
+    let expected = parameter_shapes(program);
     let mut found = Vec::new();
     for ((name, shape), parameter) in expected.iter().zip(&program.parameters) {
         if stays(Some(parameter.layer.0.into())) {

@@ -4,9 +4,9 @@ use eciton_graph::dataset::Dataset;
 use eciton_recipe::Config;
 
 use crate::error::Result;
+use crate::options::Options;
 use crate::report::Silent;
 use crate::run_folder::NamedTensor;
-use crate::session::Options;
 use crate::trainer::Trainer;
 
 /// Internal values of the trained epochs.

@@ -35,11 +35,11 @@ use crate::checkpoint;
 use crate::data;
 use crate::error::{Error, Result};
 use crate::kernels::{SignedCode, builtin};
+use crate::options::Options;
 use crate::published::Published;
 use crate::report::Silent;
 use crate::resume::resume_on;
 use crate::run_folder::{self, json};
-use crate::session::Options;
 use crate::train::train_on;
 
 pub use bundle::{pack, unpack};

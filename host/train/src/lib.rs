@@ -20,9 +20,8 @@ pub mod checkpoint;
 mod class_weights;
 #[cfg(feature = "compiler")]
 pub mod cost;
-mod culprit;
 mod data;
-pub mod decided;
+pub mod decisions;
 pub mod defaults;
 mod doubt;
 mod driver;
@@ -37,11 +36,15 @@ mod initial;
 pub mod inspect;
 pub mod job;
 pub mod kernels;
+mod known_labels;
 mod labelled;
 mod logs;
 mod memory;
+mod nan_trace;
 mod npz_write;
+mod options;
 mod owned;
+mod parameter_shapes;
 mod picture;
 mod plan;
 mod predict;
@@ -52,20 +55,22 @@ mod published;
 mod recorder;
 mod relation;
 mod report;
+mod resolved_settings;
 mod resume;
 pub mod run_folder;
-mod said;
 pub mod schema;
 mod session;
 mod signs;
 mod split;
+mod staleness_trials;
 mod stop;
 mod strips;
 pub mod sweep;
+mod task_type;
 mod tensorboard;
 mod train;
 mod trainer;
-mod trial;
+mod training_checks;
 mod undefined;
 mod vertices;
 pub mod web;
@@ -73,35 +78,35 @@ mod weights;
 mod worker;
 
 pub use budget::{Budget, Clock};
-pub use culprit::{Culprit, Written};
-pub use data::{IN_MEMORY, load, open, prepare, task};
+pub use data::{IN_MEMORY, load, open, prepare};
 pub use doubt::{AuditReport, Excluded};
 pub use eciton_exec::{Bill, Cost, TimeOrigin};
 pub use eciton_workers::{Leave, Served, Traffic};
 pub use error::{Error, Result};
 pub use generate::{Drawing, Writer};
 pub use kernels::{CachePolicy, SignedCode};
-pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording};
+pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording, read_profile};
 pub use memory::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
+pub use nan_trace::{NanTrace, Written};
+pub use options::Options;
 pub use plan::{
     FunctionsPlan, HostPlan, LanePlan, LanesPlan, LayerFirst, LayerPlan, PipelinePlan, Plan, PlannedPipeline,
     SpanPlan, StagePlan, plan, plan_on,
 };
 pub use predict::{Evaluation, Predictions, evaluate, evaluate_on, open_for, predict, predict_on};
-pub use profile::{profile, read as read_profile};
+pub use profile::profile;
 pub use provenance::{DataDigest, Machine, Provenance};
 pub use published::Published;
 pub use report::{
     Activity, Attempts, BestEpoch, Chosen, ClassQuality, EpochReport, Helpers, HelpersUsed, Majority,
-    Metrics, Mistake, Observer, Ordered, Progress, Quality, Resumed, RowsByAge, SeedReport, Silent, Started,
-    Summary, Target, WorkersUsed,
+    Metrics, Mistake, Observer, Ordered, PipelineTrial, Progress, Quality, ResolvedSetting, Resumed,
+    RowsByAge, SeedReport, Silent, StalenessTrial, Started, Summary, Target, WorkersUsed,
 };
 pub use resume::{is_finished, resume, resume_on};
-pub use said::Said;
-pub use session::Options;
+pub use staleness_trials::settle_pipeline;
 pub use stop::{Ask, Stop};
 pub use strips::Split;
+pub use task_type::task;
 pub use train::{train, train_on};
 pub use trainer::Trainer;
-pub use trial::{PipelineTrial, Tried, settle_pipeline};
 pub use worker::{Worker, work};

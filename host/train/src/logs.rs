@@ -11,12 +11,13 @@ use std::path::PathBuf;
 
 use eciton_engine::Engine;
 use eciton_recipe::Config;
-use eciton_types::{Step, TaskKey};
+use eciton_types::Step;
 
 pub use events::MAX_EVENTS_BYTES;
 pub(crate) use events::{Arrived, Events};
 pub(crate) use header::Header;
 use printed::Printed;
+pub use profile::read_profile;
 pub(crate) use profile::{Profiled, Profiler};
 pub use trace::MAX_SPANS;
 pub(crate) use trace::{Span, Trace};
@@ -103,9 +104,4 @@ impl Logs {
         self.events.as_mut().map_or(Ok(()), Events::finish)?;
         self.trace.as_mut().map_or(Ok(()), Trace::finish)
     }
-}
-
-/// Returns the step of an attempt, as records name it.
-fn words(key: &TaskKey) -> String {
-    format!("{} {} {} {}", key.round, key.stage, key.interval, key.attempt)
 }

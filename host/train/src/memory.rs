@@ -1,5 +1,6 @@
 //! The memory plan: estimated memory of a run, by purpose, before it is allocated.
 
+mod sizes;
 mod spans;
 
 use std::collections::BTreeSet;
@@ -12,12 +13,12 @@ use eciton_kernel::BLOCK_EDGES;
 use eciton_planner::policy;
 use eciton_program::{Buffers, Domain, FusedStages, Hops, Parameter, Program, Residents, Stage};
 use eciton_recipe::{Config, Lanes, Pipeline, RowFormat, VertexOrder, WeightVersions};
-use eciton_tensor::half::HalfBuffer;
+use eciton_tensor::Matrix;
 use eciton_tensor::pages::Pages;
-use eciton_tensor::{Buffer, Matrix};
 use eciton_types::{BufferId, SlotId};
 use serde::Serialize;
 
+use self::sizes::{padded, pages, row_bytes};
 use self::spans::span_bytes;
 use crate::batch::RowBatches;
 use crate::data::Inputs;
@@ -454,11 +455,6 @@ fn parameter_bytes(parameter: &Parameter) -> u64 {
     rows * padded(columns)
 }
 
-/// Rounds `bytes` up to the page size of its buffer.
-fn pages(bytes: u64) -> u64 {
-    if bytes < Pages::LARGE as u64 { bytes } else { bytes.next_multiple_of(Pages::LARGE as u64 / 2) }
-}
-
 fn storage(features: &Matrix) -> &'static str {
     match features {
         Matrix::Dense(_) => "",
@@ -480,19 +476,6 @@ fn gathered_bytes(inputs: &Inputs, program: &Program) -> u64 {
             inputs.workload(program.model.constant_gather()).stored_gathered * 8
                 + (u64::from(inputs.shape.rows) + 1) * 8
         }
-    }
-}
-
-/// Returns the bytes of a row of `width` values as f32.
-fn padded(width: u32) -> u64 {
-    Buffer::row_bytes(width as usize) as u64
-}
-
-/// Returns the bytes of a row of `width` values stored as `format`.
-fn row_bytes(width: u32, format: RowFormat) -> u64 {
-    match format {
-        RowFormat::F32 | RowFormat::Bits => padded(width),
-        RowFormat::Bf16 => HalfBuffer::row_bytes(width as usize) as u64,
     }
 }
 
@@ -611,7 +594,7 @@ mod tests {
         );
         let config = Config::parse(&text, "a test").unwrap();
         let options =
-            crate::session::Options { cache: crate::kernels::CachePolicy::Off, ..Default::default() };
+            crate::options::Options { cache: crate::kernels::CachePolicy::Off, ..Default::default() };
         let memory = crate::plan::plan(&config, &options).unwrap().memory;
         (memory.items.iter().map(|item| (item.purpose, item.bytes)).collect(), memory.total_bytes)
     }

@@ -52,7 +52,7 @@ pub(crate) use self::ledger::Ledger;
 use self::log::Log;
 pub(crate) use self::updating::{COLLECTED_BYTES, Collected};
 use crate::error::{Error, Result};
-use crate::run_folder::model::{Entry, Pieces, Values};
+use crate::run_folder::tensor::{Entry, Pieces, Values};
 use crate::weights::{self, Parameter};
 
 /// Pass number of instructions, which belong to no pass.

@@ -1,6 +1,7 @@
 //! Plan of a run: its work and memory, computed without running it.
 
 mod bytes;
+mod lane_needs;
 mod lanes;
 mod pipeline;
 
@@ -11,19 +12,21 @@ use eciton_recipe::{Aggregator, Config, FusionChoice, Image, LayerKind, Mode, Pi
 use eciton_types::StageId;
 use serde::Serialize;
 
+pub(crate) use self::lane_needs::{needs, owning_lanes};
 pub use self::lanes::{HostPlan, LanePlan, LanesPlan};
-pub(crate) use self::lanes::{needs, owning_lanes};
 pub(crate) use self::pipeline::Planning;
 pub use self::pipeline::{PipelinePlan, PlannedPipeline};
+use crate::data::checked;
 use crate::defaults;
 use crate::driver::stage_bytes;
 use crate::error::Result;
 use crate::evaluation::Asked;
 use crate::memory::MemoryPlan;
+use crate::options::Options;
 use crate::report::Ordered;
-use crate::said::{self, Said};
-use crate::session::{Draft, Options, check_settings};
-use crate::train::checked;
+use crate::report::ResolvedSetting;
+use crate::resolved_settings;
+use crate::session::{Draft, check_settings};
 
 /// Report of `eciton plan` and `eciton train --dry-run`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,7 +37,7 @@ pub struct Plan {
     pub model: String,
     /// Settings that were derived from the data, with their reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub chosen: Vec<Said>,
+    pub chosen: Vec<ResolvedSetting>,
     /// Number of vertices.
     pub vertices: u32,
     /// Number of directed edges.
@@ -261,7 +264,7 @@ fn planned(draft: &Draft, config: &Config) -> Result<Option<PipelinePlan>> {
     let Some(path) = config.lanes.profile.as_ref().filter(|_| config.lanes.lanes.count > 0) else {
         return Ok(None);
     };
-    let profile = crate::profile::read(std::path::Path::new(path))?;
+    let profile = crate::logs::read_profile(std::path::Path::new(path))?;
     let (program, inputs) = (&draft.planned.lowered, &draft.inputs);
     let (rows, parts) = crate::session::parts(config, inputs, program);
     let (stored, threads) = (inputs.stored(), draft.threads);
@@ -347,8 +350,8 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
     };
     Ok(Plan {
         dataset: inputs.dataset.name.clone(),
-        model: crate::train::model_name(program),
-        chosen: said::chosen(config),
+        model: program.model.name(),
+        chosen: resolved_settings::chosen(config),
         vertices: inputs.shape.rows,
         edges: inputs.dataset.graph.edges(),
         intervals,

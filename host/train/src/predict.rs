@@ -8,16 +8,18 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use crate::data;
-use crate::decided::Known;
+use crate::decisions::Known;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
+use crate::known_labels::known_labels;
+use crate::options::Options;
+use crate::parameter_shapes::parameter_shapes;
 use crate::provenance::warn_of_other_data;
 use crate::report::{Metrics, Quality, SeedReport, Silent, WorkersUsed};
 use crate::run_folder::{NamedTensor, Run};
 use crate::schema::Purpose;
-use crate::session::{Options, Session};
+use crate::session::Session;
 use crate::strips::Split;
-use crate::train::parameters;
 
 /// Result that `eciton eval` prints.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -173,7 +175,7 @@ pub(crate) fn set_weights(session: &mut Session, weights: &[NamedTensor]) -> Res
             format!("{} features and {} {columns}, and {model} {needs}", shape.features, shape.classes);
         Err(Error::Fit { dataset: inputs.dataset.name.clone(), wanted, found })
     };
-    let parameters = parameters(&session.program);
+    let parameters = parameter_shapes(&session.program);
     let known = |tensor: &&NamedTensor| !parameters.iter().any(|(name, _)| *name == tensor.name);
     if let Some(tensor) = weights.iter().find(known) {
         return refused(session, tensor.name.clone(), "has no such parameter");
@@ -222,7 +224,7 @@ fn evaluate_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Evalu
     let recorded = opened.summary.seeds.first().map(SeedReport::written).filter(|_| own);
     Ok(Evaluation {
         dataset: session.inputs.dataset.name.clone(),
-        model: crate::train::model_name(&session.program),
+        model: session.program.model.name(),
         metrics,
         recorded,
         model_digest: opened.metadata.get("digest").cloned().unwrap_or_default(),
@@ -265,6 +267,6 @@ fn predict_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Predic
     };
     let (task, graphs) = (session.inputs.task, session.inputs.dataset.graphs.is_some());
     let split = session.stripped.as_ref().map(|stripped| stripped.split().clone());
-    let known = Known::of(&session.inputs)?;
+    let known = known_labels(&session.inputs)?;
     Ok(Predictions { ids, graphs, task, scores, embeddings, known, split, workers: session.workers() })
 }

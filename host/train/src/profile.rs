@@ -11,9 +11,9 @@ use eciton_program::Profile;
 use eciton_recipe::Config;
 
 use crate::error::{Error, Result};
-use crate::logs::Recording;
+use crate::logs::{Recording, read_profile};
+use crate::options::Options;
 use crate::report::Observer;
-use crate::session::Options;
 
 /// Runs a configuration with its batches, or all rows, in so many parts in turn, and fits each stage's
 /// seconds. `path` holds the profile of each run, and in the end the fitted one.
@@ -58,7 +58,7 @@ pub fn profile(
         crate::train(&config, &options, observer)?;
         let rows = f64::from(config.batch.rows.unwrap_or(draft.vertices).min(draft.vertices));
         let parts = f64::from(draft.intervals.max(1));
-        measured.push((parts / rows.max(1.0), parts, read(path)?));
+        measured.push((parts / rows.max(1.0), parts, read_profile(path)?));
     }
     sizes.truncate(measured.len());
     let Some((.., last)) = measured.last() else { return Err(Error::Internal("no profile".to_owned())) };
@@ -110,28 +110,6 @@ fn fit(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     // Through the origin.
     let (above, below) = points.iter().fold((0.0, 0.0), |(a, b), p| (a + p.0 * p.1, b + p.0 * p.0));
     Some((above / below, 0.0))
-}
-
-/// Reads a task profile.
-///
-/// # Errors
-/// [`Error::Record`] for a file that cannot be read, [`Error::Plan`] for one that is no profile.
-pub fn read(path: &Path) -> Result<Profile> {
-    let failed = |source| Error::Record { path: path.to_owned(), source };
-    let limit = u64::try_from(eciton_program::profile::MAX_PROFILE_BYTES).unwrap_or(u64::MAX);
-    let refuse = |reason: String| {
-        Error::from(eciton_recipe::Error::Content {
-            what: "a task profile",
-            reason: format!("{}: {reason}", path.display()),
-        })
-    };
-    let text = eciton_input::file::read(path, limit).map_err(|error| match error.kind() {
-        std::io::ErrorKind::FileTooLarge => refuse(error.to_string()),
-        _ => failed(error),
-    })?;
-    let profile: Profile = serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
-    profile.check()?;
-    Ok(profile)
 }
 
 fn write(path: &Path, profile: &Profile) -> Result<()> {

@@ -6,9 +6,9 @@ use eciton_graph::dataset::Dataset;
 use eciton_recipe::{Config, Data};
 
 use crate::data;
+use crate::data::checked;
 use crate::error::Result;
 use crate::provenance::DataDigest;
-use crate::train::checked;
 
 /// The data set that was read last. Graph and features are shared with the runs that get it; what a run makes of
 /// them (normalised features, a split, an order) is its own.

@@ -1,25 +1,30 @@
 //! Reports of a run, during the run and at its end.
 
 mod epoch;
+mod metrics;
 mod progress;
 mod quality;
+mod setting;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use eciton_exec::functions::Outlook;
-use eciton_exec::{Bill, Cost, Cut, Traffic};
-use eciton_recipe::{Metric, Part, TaskType, Until};
+use eciton_exec::Traffic;
+use eciton_exec::{Bill, Cost, Cut};
+use eciton_recipe::{Metric, TaskType, Until};
 use serde::{Deserialize, Serialize};
 
 pub use epoch::{BestEpoch, EpochReport};
+pub use metrics::Metrics;
 pub use progress::{Activity, Progress};
 pub use quality::{ClassQuality, Majority, Mistake, Quality};
+pub use setting::ResolvedSetting;
+pub use trial::{PipelineTrial, StalenessTrial};
 
 use crate::doubt::AuditReport;
 use crate::provenance::Provenance;
-use crate::said::Said;
-use crate::trial::PipelineTrial;
 
 /// Facts of a run that are known before the first epoch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -63,7 +68,7 @@ pub struct Started {
     pub setup_seconds: f64,
     /// Settings that follow from data and model.
     #[serde(default)]
-    pub settings: Vec<Said>,
+    pub settings: Vec<ResolvedSetting>,
     /// Location of the functions' host, and the limit that reduced the number of functions. `None`
     /// if nothing is charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,47 +88,6 @@ pub struct Resumed {
     pub damaged: Vec<String>,
     /// Differences from the original run that do not prevent it from resuming.
     pub differences: Vec<String>,
-}
-
-/// Quality of a model by one metric. Shares are between 0 and 1.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Metrics {
-    /// Metric of the values below.
-    #[serde(default)]
-    pub metric: Metric,
-    /// Value on the training vertices. `None` if there are none, or if the metric is undefined on
-    /// them.
-    pub train: Option<f64>,
-    /// Value on the validation vertices, or `None` as for `train`.
-    pub validation: Option<f64>,
-    /// Value on the test vertices, or `None` as for `train`.
-    pub test: Option<f64>,
-}
-
-impl Metrics {
-    /// Returns the value on a part of the data.
-    #[must_use]
-    pub fn of(&self, part: Part) -> Option<f64> {
-        match part {
-            Part::Train => self.train,
-            Part::Validation => self.validation,
-            Part::Test => self.test,
-        }
-    }
-
-    /// Returns the validation metric, negated if smaller is better. `None` if it has no value or is
-    /// NaN.
-    #[must_use]
-    pub fn goodness(&self) -> Option<f64> {
-        self.goodness_on(Part::Validation)
-    }
-
-    /// Returns the metric of a part of the data, negated if smaller is better. `None` if it has no
-    /// value or is NaN.
-    #[must_use]
-    pub fn goodness_on(&self, part: Part) -> Option<f64> {
-        self.of(part).filter(|found| !found.is_nan()).map(|found| self.metric.goodness(found))
-    }
 }
 
 /// Progress of a seed towards `run.until`.
@@ -335,7 +299,7 @@ pub struct Summary {
     pub peak_memory_bytes: u64,
     /// Settings that follow from data and model, with the origin of each.
     #[serde(default)]
-    pub settings: Vec<Said>,
+    pub settings: Vec<ResolvedSetting>,
     /// SHA-256 of the first seed's weights, hexadecimal.
     pub model_digest: String,
     /// Numeric class of the processors, which determines the bits of the results. If functions of

@@ -7,16 +7,18 @@ use eciton_graph::dataset::Dataset;
 
 use crate::checkpoint::{self, Found, Place};
 use crate::data;
+use crate::data::checked;
 use crate::driver::Trained;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
+use crate::options::Options;
 use crate::recorder::Recorder;
 use crate::report::{EpochReport, Observer, Resumed, Summary};
 use crate::run_folder::{self, RunFolder, Versions};
 use crate::schema::Purpose;
-use crate::session::{Earlier, Options, Position, Session};
+use crate::session::{Earlier, Position, Session};
 use crate::tensorboard::Events;
-use crate::train::{Run, checked};
+use crate::train::Run;
 
 /// Goes on with the run whose folder `run` is to be, and finishes it. `options` are about this
 /// process; seeds, embeddings and the folder are the run's own. In the end the run is bit for bit

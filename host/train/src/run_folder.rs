@@ -30,11 +30,13 @@
 //! ```
 
 mod error;
+mod layout;
 pub(crate) mod model;
 mod packed;
 mod predictions;
 mod record;
 mod run;
+pub(crate) mod tensor;
 #[cfg(test)]
 mod tests;
 
@@ -51,45 +53,26 @@ use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 pub use error::{Error, Result};
-pub use model::{MAX_HEADER_BYTES, MAX_MODEL_BYTES, MAX_TENSORS, Model, NamedTensor, model_digest};
+pub use layout::{CONTRACT, ECITON_VERSION, FORMAT};
+pub use model::{MAX_HEADER_BYTES, MAX_TENSORS, Model, model_digest};
 pub use predictions::{Arrays, MAX_MATRIX_BYTES, MAX_NAMED_BYTES, MAX_WORDS_BYTES, save_predictions};
 pub use record::{MAX_RECORD_BYTES, Versions};
 pub use run::{MAX_METRICS_BYTES, Run, check_results, epochs, recipe, summary};
+pub use tensor::{MAX_MODEL_BYTES, NamedTensor};
 
+pub(crate) use layout::{MODEL, PREDICTIONS, SCHEMA};
 pub(crate) use model::decode_any;
 pub(crate) use run::{parse_schema, read as read_file};
 
 use crate::checkpoint::sync_folder;
 use crate::provenance::hex;
-use crate::report::{EpochReport, Summary};
-use crate::said::Said;
+use crate::report::{EpochReport, ResolvedSetting, Summary};
 use crate::schema::Schema;
-pub(crate) use error::{reading, writing};
-pub(crate) use record::{json, malformed, parse};
+pub(crate) use error::{limit, malformed, reading, writing};
+use layout::{CONFIG, CURVE, METRICS, RECORDS, SUMMARY, VERSIONS, file_digest, seed_folder};
+pub(crate) use record::{json, parse};
 pub(crate) use run::read;
 
-/// The version that writes runs.
-pub const ECITON_VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The newest contract that kernels of this version keep.
-pub const CONTRACT: &str = eciton_kernel::CONTRACT;
-/// Format number of the run folders that this version writes. It reads format 1 as well, which has
-/// no `schema.json`: columns and classes are then matched by position.
-pub const FORMAT: u64 = 2;
-/// Format number of the run folders of Eciton 0.1.0.
-const OLDER_FORMAT: u64 = 1;
-
-const CONFIG: &str = "config.toml";
-pub(crate) const SCHEMA: &str = "schema.json";
-/// Means and deviations of the feature columns, in run folders of format 1.
-const OLDER_MOMENTS: &str = "moments.json";
-/// Tokens of a text, in run folders of format 1.
-const OLDER_VOCABULARY: &str = "vocabulary.json";
-const VERSIONS: &str = "versions.json";
-const METRICS: &str = "metrics.jsonl";
-const CURVE: &str = "curve.svg";
-const SUMMARY: &str = "summary.json";
-pub(crate) const MODEL: &str = "model.safetensors";
-pub(crate) const PREDICTIONS: &str = "predictions.npz";
 /// Name of the model file until it is complete.
 const MODEL_PARTIAL: &str = "model.safetensors.partial";
 /// File that reserves disk space for a model and the records next to it.
@@ -114,11 +97,6 @@ static MAKING: Mutex<()> = Mutex::new(());
 /// make a folder behind it.
 pub fn hold_folders() -> MutexGuard<'static, ()> {
     MAKING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns the name of the folder of a further seed.
-fn seed_folder(seed: u64) -> String {
-    format!("seed-{seed}")
 }
 
 /// A run folder that is being written.
@@ -176,7 +154,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// A seed above 2^63 - 1, which TOML cannot hold; what the operating system refuses.
-    pub fn write_config(&mut self, config: &Config, said: &[Said]) -> Result<String> {
+    pub fn write_config(&mut self, config: &Config, said: &[ResolvedSetting]) -> Result<String> {
         let path = self.path.join(CONFIG);
         let from = |key: &str| said.iter().find(|said| said.key == key).map(|said| said.from.clone());
         let text =
@@ -520,7 +498,7 @@ impl SeedFolder<'_> {
     /// Writes what a model's file holds, whose weights have a digest.
     pub(crate) fn write_entries(
         &mut self,
-        entries: &[model::Entry<'_>],
+        entries: &[tensor::Entry<'_>],
         mut metadata: BTreeMap<String, String>,
         digest: String,
     ) -> Result<String> {
@@ -655,21 +633,10 @@ pub(crate) fn readdress(folder: &Path, target: &Path, config: &Config, summary: 
     fs::write(&path, bytes).map_err(writing(&path))
 }
 
-/// Records of a run folder that every command reads, whose SHA-256 the summary holds.
-const RECORDS: [&str; 3] = [CONFIG, SCHEMA, VERSIONS];
-
-/// Returns the names of the metrics and predictions of a run folder with these seeds. They may be
-/// large, so only commands that read them compare them with the SHA-256 that the summary holds.
-fn results(summary: &Summary) -> impl Iterator<Item = String> {
-    let further = summary.seeds.iter().skip(1);
-    let further = further.map(|seed| format!("{}/{PREDICTIONS}", seed_folder(seed.seed)));
-    [METRICS, PREDICTIONS].into_iter().map(str::to_owned).chain(further)
-}
-
 /// Returns the SHA-256 of each of a folder's [`RECORDS`] and [`results`], hexadecimal.
 fn digests(folder: &Path, summary: &Summary) -> std::io::Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
-    for name in RECORDS.into_iter().map(str::to_owned).chain(results(summary)) {
+    for name in RECORDS.into_iter().map(str::to_owned).chain(record::results(summary)) {
         match file_digest(&folder.join(&name)) {
             Ok(digest) => drop(found.insert(name, digest)),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -677,19 +644,4 @@ fn digests(folder: &Path, summary: &Summary) -> std::io::Result<BTreeMap<String,
         }
     }
     Ok(found)
-}
-
-/// Number of bytes of a file that are read at once for its digest.
-const DIGEST_BYTES: usize = 1 << 16;
-
-/// Computes the SHA-256 of a file, hexadecimal.
-fn file_digest(path: &Path) -> std::io::Result<String> {
-    let (mut file, mut hasher) = (eciton_input::file::open(path)?, Sha256::new());
-    let mut piece = vec![0; DIGEST_BYTES];
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok(hex(&hasher.finalize())),
-            count => hasher.update(piece.get(..count).unwrap_or_default()),
-        }
-    }
 }

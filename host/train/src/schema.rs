@@ -13,7 +13,7 @@ use eciton_formats::sequence::{Unit, Vocabulary};
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Moments, Scaling};
 use eciton_graph::encoding::{Encoder, Kind};
 use eciton_graph::expected::Expected;
-use eciton_recipe::{Loss, NormaliseFeatures, TaskType};
+use eciton_recipe::{NormaliseFeatures, TaskType};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -264,7 +264,7 @@ impl Schema {
         if let Some(encoded) = &dataset.encoded {
             features.inputs = encoded.encoders.iter().map(Input::of).collect();
         }
-        features.scaling = Some(crate::data::scaled(dataset));
+        features.scaling = Some(scaled(dataset));
         if let Scaling::Columns(moments) = &dataset.scaling {
             for ((column, &mean), &deviation) in
                 features.all().iter_mut().zip(&moments.mean).zip(&moments.deviation)
@@ -333,6 +333,15 @@ impl Schema {
     }
 }
 
+/// The scale that a prepared data set has.
+pub(crate) fn scaled(dataset: &Dataset) -> NormaliseFeatures {
+    match dataset.scaling {
+        Scaling::None => NormaliseFeatures::None,
+        Scaling::Rows => NormaliseFeatures::Rows,
+        Scaling::Columns(_) => NormaliseFeatures::Columns,
+    }
+}
+
 /// Returns whether each vertex has a column of its own with the value 1, as readers make it where a data
 /// set has no features.
 fn is_identity(features: &Features) -> bool {
@@ -352,13 +361,4 @@ fn vertex_digest(dataset: &Dataset) -> String {
         hasher.update([0]);
     }
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Returns the task that a loss is for.
-pub(crate) fn task_of_loss(loss: Loss) -> TaskType {
-    match loss {
-        Loss::CrossEntropy => TaskType::Classification,
-        Loss::BinaryCrossEntropy => TaskType::MultiLabel,
-        Loss::SquaredError | Loss::AbsoluteError => TaskType::Regression,
-    }
 }

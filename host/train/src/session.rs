@@ -1,8 +1,8 @@
 //! Everything that a run needs before its first epoch: data, kernels, programs, buffers, threads.
 
-mod culprit;
 mod draft;
 mod machine;
+mod nan_search;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -16,7 +16,6 @@ use eciton_kernel::Layer;
 use eciton_program::{Domain, FusedStages, Program};
 use eciton_recipe::{
     Config, LEAKY_SLOPE, Lanes, Layers, Mode, ModelSettings, NormaliseFeatures, Readout, WeightVersions,
-    Workers,
 };
 use eciton_types::{Round, SlotId};
 
@@ -28,87 +27,23 @@ use crate::budget::Budget;
 use crate::checkpoint::{Fingerprint, Point};
 use crate::data::{Inputs, Interval};
 use crate::doubt::{AuditReport, Doubts};
-use crate::driver::{self, Counts, Epochs, RowStore, Stages, State, Trained, Training, Tuning};
+use crate::driver::{self, Counts, Epochs, RowStore, State, Trained, Training, Tuning, open_stages};
 use crate::error::{Error, Result, at};
 use crate::evaluation::{Asked, Evaluation, EvaluationPlan, Keeps};
 use crate::initial::Initial;
-use crate::kernels::{CachePolicy, Kernels, SignedCode};
-use crate::logs::{Header, Logs, Profiled, Recording};
+use crate::kernels::Kernels;
+use crate::logs::{Header, Logs, Profiled};
+use crate::options::Options;
 use crate::owned::{Owners, Wanted};
 use crate::plan::{needs, owning_lanes};
 use crate::recorder::Recorder;
-use crate::report::{Attempts, HelpersUsed, Metrics, Observer, Quality, WorkersUsed};
-use crate::said::{self, Said};
+use crate::report::{
+    Attempts, HelpersUsed, Metrics, Observer, PipelineTrial, Quality, ResolvedSetting, WorkersUsed,
+};
+use crate::resolved_settings::resolved_settings;
 use crate::stop::Stop;
 use crate::strips::Stripped;
-use crate::trial::PipelineTrial;
 use crate::weights::{WeightState, Weights};
-
-/// Options of a call that do not change its results.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Number of seeds: `run.seed` and the numbers after it.
-    pub seeds: u32,
-    /// Run folder. If `None`, nothing is written.
-    pub out: Option<PathBuf>,
-    /// Folder from which built-in kernels are read, as `NAME.wasm` (`ECITON_KERNEL_DIR`). CI runs
-    /// the test suites on kernels that it has just built.
-    pub kernel_folder: Option<PathBuf>,
-    /// Cache of compiled kernels.
-    pub cache: CachePolicy,
-    /// Native code of kernels that was compiled elsewhere. If `None`, kernels are compiled here.
-    pub code: Option<Arc<dyn SignedCode>>,
-    /// Creates a fresh instance for every task. The result is the same.
-    pub fresh_instances: bool,
-    /// Also writes the rows before the last layer into `predictions.npz`. Ignored for links, whose
-    /// predictions are embeddings anyway.
-    pub embeddings: bool,
-    /// Also writes the scores of tokens into `predictions.npz`. A token has a score for every token
-    /// of the vocabulary. Other scores are always written. `embeddings` writes those of tokens as
-    /// well.
-    pub scores: bool,
-    /// Number of strips, side by side, into which predictions cut each image. If `None`, images are
-    /// whole.
-    pub strips: Option<u32>,
-    /// Workers that share the tasks of a prediction. If `None`, threads of this machine run the
-    /// tasks.
-    pub workers: Option<Workers>,
-    /// Events, traces and profiles to record or to replay.
-    pub recording: Recording,
-    /// Makes the threads of a pool take the newest task first, so that intervals run as far apart
-    /// as they may. Tests use it to check asynchronous training.
-    pub newest_first: bool,
-    /// Request to end the run after its epoch, which other threads can set.
-    pub stop: Arc<Stop>,
-    /// Time limit of a function's invocation. Before it is over, the run pauses with a checkpoint
-    /// and fails with [`Error::Paused`]. `None` for a run without a time limit.
-    pub budget: Option<Budget>,
-    /// Epoch after which a run ends like a stopped one, with its results and a checkpoint. A run
-    /// past this epoch trains nothing. If `None`, or the run's last epoch, the run ends by itself.
-    pub pause_after: Option<u32>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            seeds: 1,
-            out: None,
-            kernel_folder: std::env::var_os("ECITON_KERNEL_DIR").filter(|v| !v.is_empty()).map(PathBuf::from),
-            cache: CachePolicy::default(),
-            code: None,
-            fresh_instances: false,
-            embeddings: false,
-            scores: false,
-            strips: None,
-            workers: None,
-            recording: Recording::default(),
-            newest_first: false,
-            stop: Arc::default(),
-            pause_after: None,
-            budget: None,
-        }
-    }
-}
 
 /// Weights from which the training of a seed resumes.
 #[derive(Debug)]
@@ -373,8 +308,8 @@ impl Session {
     }
 
     /// Returns the settings that follow from data and model, with the origin of each.
-    pub(crate) fn said(&self, config: &Config) -> Vec<Said> {
-        let mut all = said::said(config, &self.program.model, &self.inputs, self.scaled);
+    pub(crate) fn said(&self, config: &Config) -> Vec<ResolvedSetting> {
+        let mut all = resolved_settings(config, &self.program.model, &self.inputs, self.scaled);
         for said in &mut all {
             if let Some(from) = self.origins.get(&said.key) {
                 said.from.clone_from(from);
@@ -432,7 +367,7 @@ impl Session {
             self.engine.go_on();
         }
         let batches = self.source.as_ref().map(|source| Batches::new(source.clone(), seed, last));
-        let stages = Stages::new(&self.program, &self.inputs, &self.rows, &self.layers, Some(seed))?;
+        let stages = open_stages(&self.program, &self.inputs, &self.rows, &self.layers, Some(seed))?;
         let Evaluation { plan, rows, engine: evaluator } = &mut self.evaluation;
         let mut training = Training {
             stages: stages

@@ -7,8 +7,8 @@ use eciton_program::receptive::{self, Splittable, Strips, Workers};
 use eciton_recipe::{Model, ModelSettings};
 
 use crate::error::Result;
+use crate::parameter_shapes::parameter_shapes;
 use crate::run_folder::NamedTensor;
-use crate::train::parameters;
 
 /// Operations per second of a product on one thread, from `docs/research/deep-network-speed.md`.
 const THREAD_FLOPS_PER_S: f64 = 7e10;
@@ -80,7 +80,7 @@ impl Stripped {
     pub(crate) fn weights(&self, program: &Program, whole: &[NamedTensor]) -> Vec<NamedTensor> {
         let mut taken = vec![false; whole.len()];
         let mut found = Vec::new();
-        for (name, _) in parameters(program) {
+        for (name, _) in parameter_shapes(program) {
             let original = self.strips.original(&name);
             for (at, tensor) in whole.iter().enumerate().filter(|(_, t)| Some(&t.name) == original.as_ref()) {
                 taken[at] = true;

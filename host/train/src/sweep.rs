@@ -20,12 +20,12 @@ use eciton_recipe::Config;
 
 use crate::checkpoint;
 use crate::error::{Error, Result};
+use crate::options::Options;
 use crate::provenance;
 use crate::published::Published;
 use crate::report::{Silent, Summary};
 use crate::resume::{is_finished, resume, resume_on};
 use crate::run_folder;
-use crate::session::Options;
 use crate::stop::{Ask, Stop};
 use crate::train::train_on;
 

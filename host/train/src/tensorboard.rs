@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
+use crate::options::Options;
 use crate::report::EpochReport;
-use crate::session::Options;
 
 /// The text of a file's first record.
 const FILE_VERSION: &str = "brain.Event:2";

@@ -7,27 +7,28 @@ use std::time::Instant;
 use eciton_graph::dataset::Dataset;
 use eciton_graph::graphs::Graphs;
 use eciton_graph::mapping;
-use eciton_program::Program;
-use eciton_recipe::{Config, Part};
+use eciton_recipe::Config;
 
 use crate::checkpoint::{self, Beginning, Place, RunRecord, Saver};
 use crate::data;
-use crate::decided::Known;
 use crate::defaults;
 use crate::driver::Trained;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
-use crate::initial;
+use crate::known_labels::known_labels;
 use crate::logs;
+use crate::options::Options;
+use crate::parameter_shapes::parameter_shapes;
 use crate::picture;
 use crate::provenance::{Provenance, recipe_digest};
 use crate::recorder::Recorder;
 use crate::report::{BestEpoch, EpochReport, Observer, SeedReport, Silent, Started, Summary, Target};
 use crate::run_folder::model::digest_of;
 use crate::run_folder::{Arrays, Error as FileError, NamedTensor, RunFolder, Versions, json, model_digest};
-use crate::session::{Earlier, Options, Position, Predicted, Session};
+use crate::session::{Earlier, Position, Predicted, Session};
+use crate::staleness_trials::settle_pipeline;
 use crate::tensorboard::Events;
-use crate::trial::settle_pipeline;
+use crate::training_checks::check_training;
 use crate::undefined;
 
 /// Trains as the configuration says, for each seed, and writes the run folder.
@@ -89,7 +90,7 @@ fn train_data(
         }
         _ => None,
     };
-    let dataset = dataset.map(|dataset| checked(&config, dataset)).transpose()?;
+    let dataset = dataset.map(|dataset| data::checked(&config, dataset)).transpose()?;
     let mut trial = None;
     if config.pipeline.auto {
         (config, trial) = settle_pipeline(&config, options, dataset.as_ref())?;
@@ -109,12 +110,6 @@ fn train_data(
     }
     run.started(observer);
     run.go(0, None, Vec::new(), observer)
-}
-
-/// A data set in memory as a run reads it.
-pub(crate) fn checked(config: &Config, dataset: Dataset) -> Result<Dataset> {
-    dataset.validate()?;
-    data::to_train(config, dataset, initial::schema(config)?.as_ref())
 }
 
 /// A run on its way: what is set up, and what is written.
@@ -158,7 +153,7 @@ impl Run<'_> {
         Ok(Some(Beginning {
             settings: config.checkpoint.clone(),
             records: [config_text.into_bytes(), versions, record],
-            parameters: parameters(&session.program),
+            parameters: parameter_shapes(&session.program),
             first_seed: config.run.seed,
             begun: self.begun,
         }))
@@ -187,7 +182,7 @@ impl Run<'_> {
             classes: u64::from(shape.classes),
             links,
             graphs: dataset.graphs.as_ref().map(Graphs::count),
-            model: model_name(&session.program),
+            model: session.program.model.name(),
             parameters: session.program.parameters.iter().map(|p| p.len() as u64).sum(),
             intervals: session.inputs.intervals.len() as u32,
             threads: session.threads,
@@ -364,7 +359,7 @@ impl Run<'_> {
         }
         let (tensors, digest) = match session.weights.owning_workers() {
             Some(owners) => {
-                let named = parameters(&session.program);
+                let named = parameter_shapes(&session.program);
                 let digest = digest_of(&owners.entries(&named));
                 (None, digest.map_err(|source| owners.unread(source))?)
             }
@@ -390,7 +385,7 @@ impl Run<'_> {
         let epoch = kept.map_or(last.epoch, |kept| kept.epoch);
         let metadata = BTreeMap::from([
             ("eciton".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-            ("model".to_owned(), model_name(&session.program)),
+            ("model".to_owned(), session.program.model.name()),
             ("dataset".to_owned(), session.inputs.dataset.name.clone()),
             ("seed".to_owned(), seed.to_string()),
             ("epochs".to_owned(), format!("{epoch} of {}", self.config.run.epochs)),
@@ -422,14 +417,14 @@ impl Run<'_> {
         match (tensors, session.weights.owning_workers()) {
             (Some(tensors), _) => place.write_model(tensors, metadata, &session.signs())?,
             (None, Some(owners)) => {
-                let named = parameters(&session.program);
+                let named = parameter_shapes(&session.program);
                 let digest = metadata.get("digest").cloned().unwrap_or_default();
                 place.write_entries(&owners.entries(&named), metadata.clone(), digest)?
             }
             (None, None) => return Err(Error::Internal("a seed without a model".to_owned())),
         };
         let (ids, rows) = session.inputs.vertices.named();
-        let known = Known::of(&session.inputs)?;
+        let known = known_labels(&session.inputs)?;
         let write = |Predicted { scores, embeddings }: Predicted| {
             let embeddings = embeddings.as_ref().map(|(width, values)| (*width, values.as_slice()));
             let (scores, embeddings) = match &session.inputs.links {
@@ -448,7 +443,7 @@ impl Run<'_> {
             written => written.map(|_| None)?,
         };
         if n == 0 {
-            let model = model_name(&session.program);
+            let model = session.program.model.name();
             let caption = picture::Caption {
                 dataset: &dataset.name,
                 model: &model,
@@ -466,73 +461,12 @@ impl Run<'_> {
     }
 }
 
-/// Refuses a data set that cannot be trained on: without training vertices, or without validation
-/// vertices, or with an undefined metric of them, where the configuration goes by them.
-///
-/// # Errors
-/// [`Error::NoTraining`], [`Error::NoValidation`], [`Error::NoValidationLinks`], [`Error::Undefined`], [`Error::Until`].
-pub(crate) fn check_training(config: &Config, session: &Session) -> Result<()> {
-    let (dataset, links) = (&session.inputs.dataset, &session.inputs.links);
-    check_until(config, session)?;
-    if dataset.split.train.is_empty() && links.is_none() {
-        return Err(Error::NoTraining { dataset: dataset.name.clone() });
-    }
-    let judges = match links {
-        Some(links) => links.held_out()[0],
-        None => dataset.split.validation.len(),
-    };
-    for (key, part) in undefined::deciding(config).filter(|(_, part)| *part == Part::Validation) {
-        let Some(reason) = undefined::reason(&session.inputs, part) else { continue };
-        let dataset = dataset.name.clone();
-        return Err(match links {
-            Some(_) if judges == 0 => Error::NoValidationLinks { dataset, key },
-            None if judges == 0 => Error::NoValidation { dataset, key },
-            _ => undefined::undefined(&dataset, key, (session.inputs.metric, part), reason),
-        });
-    }
-    Ok(())
-}
-
-/// Refuses a target that no epoch could reach: another measure, or a part of the data with nothing in it.
-fn check_until(config: &Config, session: &Session) -> Result<()> {
-    let Some(until) = config.run.until else { return Ok(()) };
-    let (dataset, links) = (&session.inputs.dataset, &session.inputs.links);
-    let refuse = |reason| Err(Error::Until { until, dataset: dataset.name.clone(), reason });
-    if let Some(reason) = until.unfit(session.inputs.metric) {
-        return refuse(reason);
-    }
-    let members = match (links, until.part) {
-        (Some(_), Part::Train) => return refuse("links that train are not measured".to_owned()),
-        (Some(links), Part::Validation) => links.held_out()[0],
-        (Some(links), Part::Test) => links.held_out()[1],
-        (None, Part::Train) => dataset.split.train.len(),
-        (None, Part::Validation) => dataset.split.validation.len(),
-        (None, Part::Test) => dataset.split.test.len(),
-    };
-    match undefined::reason(&session.inputs, until.part) {
-        _ if members == 0 => refuse(format!("there is no {} part to measure", until.part.name())),
-        Some(reason) => refuse(format!("{} is undefined: {reason}", session.inputs.metric.name())),
-        None => Ok(()),
-    }
-}
-
-/// Name and extents of each parameter.
-pub(crate) fn parameters(program: &Program) -> Vec<(String, Vec<usize>)> {
-    let shape = |p: &eciton_program::Parameter| p.shape.iter().map(|&e| e as usize).collect();
-    program.parameters.iter().map(|p| (p.name.clone(), shape(p))).collect()
-}
-
 /// The parameters under their names.
 pub(crate) fn tensors(session: &Session) -> Result<Vec<NamedTensor>> {
     let named = |(at, (name, shape)): (usize, (String, Vec<usize>))| -> Result<NamedTensor> {
         Ok(NamedTensor { name, shape, values: session.weights.values(at)? })
     };
-    parameters(&session.program).into_iter().enumerate().map(named).collect()
-}
-
-/// For instance `gcn 1433-16-7`.
-pub(crate) fn model_name(program: &Program) -> String {
-    program.model.name()
+    parameter_shapes(&session.program).into_iter().enumerate().map(named).collect()
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
@@ -564,7 +498,7 @@ fn summarise(
     };
     Summary {
         dataset: session.inputs.dataset.name.clone(),
-        model: model_name(&session.program),
+        model: session.program.model.name(),
         metric: session.inputs.metric,
         test_metric: spread.map(|(mean, _)| mean),
         test_metric_std: spread.map(|(_, deviation)| deviation),

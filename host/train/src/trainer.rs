@@ -43,18 +43,20 @@ use eciton_graph::dataset::Dataset;
 use eciton_recipe::{Config, TaskType};
 use ndarray::Array2;
 
-use crate::data;
-use crate::decided::Known;
+use crate::decisions::Known;
 use crate::driver::{Best, Trained};
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
+use crate::known_labels::known_labels;
+use crate::options::Options;
 use crate::predict::set_weights;
 use crate::report::{EpochReport, Metrics, Observer, Silent, Target};
 use crate::run_folder::{NamedTensor, model_digest};
-use crate::session::{Earlier, Options, Position, Session};
+use crate::session::{Earlier, Position, Session};
 use crate::split;
 use crate::stop::Stop;
-use crate::train::{check_training, tensors};
+use crate::train::tensors;
+use crate::training_checks::check_training;
 use crate::weights::WeightState;
 
 /// A model, its data set in memory, and the state of its training.
@@ -114,7 +116,7 @@ impl Trainer {
             let instead = "call `settle_pipeline`, which gives the settings to make it with";
             return Err(Error::NotInMemory { option: "pipeline.staleness = \"auto\"", instead });
         }
-        let found = data::task(&dataset.labels);
+        let found = crate::task_type::task(&dataset.labels);
         let wanted = config.data.task.filter(|&wanted| !config.predicts_links() && wanted != found);
         if let Some(wanted) = wanted.filter(|_| dataset.labels.width() > 0) {
             let (wanted, found) = (wanted.name(), found.name());
@@ -251,7 +253,7 @@ impl Trainer {
     /// # Errors
     /// [`Error::Data`] if parts of the data set do not fit together.
     pub fn known(&self) -> Result<Known> {
-        Known::of(&self.session.inputs)
+        known_labels(&self.session.inputs)
     }
 
     /// Returns the task, which determines the columns of [`Trainer::predict`].

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use eciton_graph::dataset::{Dataset, Labels, NO_LABEL, Names, Split};
 use eciton_recipe::{Config, Keep, Metric, Part};
 
-use crate::data::{self, Inputs};
+use crate::data::Inputs;
 use crate::error::{Error, Result};
 use crate::predicted;
 use crate::report::Metrics;
@@ -94,7 +94,7 @@ pub(crate) fn check_ranked(
             let counts = [held.validation.links.len(), held.test.links.len()];
             of_links(counts, part).map(|reason| (metric, reason))
         } else {
-            let (task, columns) = (data::task(&dataset.labels), dataset.labels.width());
+            let (task, columns) = (crate::task_type::task(&dataset.labels), dataset.labels.width());
             let Ok(metric) = Metric::choose(config.run.metric, task, columns) else { continue };
             of_labels(metric, &dataset.labels, (&dataset.split, part), &dataset.names)
                 .map(|reason| (metric, reason))

@@ -6,6 +6,7 @@
 
 mod chart;
 mod confusion;
+mod html;
 mod part;
 mod sweep;
 mod table;
@@ -17,15 +18,16 @@ use std::path::Path;
 use eciton_graph::metrics::MAX_MATRIX_CLASSES;
 use eciton_recipe::Keep;
 
+use self::html::{Section, document, escaped};
 pub use self::sweep::{ranking, sweep};
 use self::table::Table;
 pub use self::timeline::MAX_TRACE_BYTES;
 use self::timeline::Timeline;
 use crate::error::Result;
+use crate::options::Options;
 use crate::plan;
 use crate::report::{EpochReport, Summary};
 use crate::run_folder::{self, Run};
-use crate::session::Options;
 
 /// Most seeds of which each has a row.
 const MAX_SEEDS: usize = 100;
@@ -86,62 +88,6 @@ pub fn page(path: &Path, trace: Option<&Path>, data: bool, options: &Options) ->
     Ok(Page { html, left_out })
 }
 
-/// A part of the page.
-struct Section {
-    title: String,
-    /// HTML.
-    body: String,
-    /// True if it takes all columns.
-    wide: bool,
-}
-
-impl Section {
-    fn new(title: &str, body: String) -> Self {
-        Self { title: title.to_owned(), body, wide: false }
-    }
-
-    fn wide(title: &str, body: String) -> Self {
-        Self { wide: true, ..Self::new(title, body) }
-    }
-}
-
-/// A whole page. `facts` is HTML, the other texts are text.
-fn document(title: &str, facts: &str, sections: &[Section], left_out: &[String], foot: &str) -> String {
-    let mut out = String::with_capacity(1 << 17);
-    let _ = write!(
-        out,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n\
-         <style>\n{}</style>\n</head>\n<body>\n<h1>{}</h1>\n",
-        escaped(title),
-        include_str!("web/style.css"),
-        escaped(title)
-    );
-    out.push_str(facts);
-    out.push_str("<main class=\"grid\">\n");
-    for section in sections {
-        let class = if section.wide { " class=\"wide\"" } else { "" };
-        let _ = writeln!(
-            out,
-            "<section{class}>\n<h2>{}</h2>\n{}</section>",
-            escaped(&section.title),
-            section.body
-        );
-    }
-    out.push_str("</main>\n");
-    for text in left_out {
-        let _ = writeln!(out, "<p class=\"quiet\">Not shown: {}</p>", escaped(text));
-    }
-    let _ = writeln!(
-        out,
-        "<p class=\"quiet\">{}eciton {}</p>\n</body>\n</html>",
-        escaped(foot),
-        run_folder::ECITON_VERSION
-    );
-    out
-}
-
 /// The seeds, a row each.
 fn seeds(summary: &Summary, keep: Keep) -> Section {
     let metric = summary.metric;
@@ -194,23 +140,6 @@ fn seeds(summary: &Summary, keep: Keep) -> Section {
 fn curves(run: &Run, epochs: &[EpochReport]) -> Section {
     let body = chart::pair(run.config.model.loss, run.summary.metric, epochs, &run.summary.seeds);
     Section::wide("Curves", body)
-}
-
-/// Text as HTML has it.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' | '\t' => out.push(c),
-            c if c.is_control() => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

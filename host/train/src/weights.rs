@@ -2,11 +2,13 @@
 //! The [`Pipeline`] sets the number of versions.
 
 mod first;
+mod from_program;
 mod gradients;
 mod parameters;
 mod rule;
 mod state;
 mod summing;
+mod sums;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,25 +16,17 @@ use std::collections::BTreeMap;
 use eciton_program::Program;
 use eciton_recipe::{Algorithm, Lanes, Optimiser, Pipeline, WeightVersions};
 use eciton_tensor::{Buffer, Matrix};
-use eciton_types::{Combine, IntervalId, Node, ParameterId, Round, Tree, Version};
+use eciton_types::{Combine, IntervalId, Node, ParameterId, Round, Version};
 
-use crate::data::Interval;
 use crate::error::{Error, Result, at};
 use crate::owned::{Collected, Owners};
-use gradients::{Gradients, use_number};
-pub(crate) use parameters::{Parameter, Parameters, Step, clip_factor};
-use rule::Rule;
+pub(crate) use from_program::{extent, parameters};
+use gradients::Gradients;
+pub(crate) use parameters::{Parameter, Parameters, Refused, Step, clip_factor};
+use parameters::{packed, use_number};
 pub(crate) use state::WeightState;
 pub(crate) use summing::GradientSums;
-
-/// The reason why a step was not taken.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Refused {
-    /// The norm of all gradients, which clipping needs, is not finite.
-    Norm(f64),
-    /// Values of the gradient of this parameter are not finite.
-    Gradient(usize),
-}
+pub(crate) use sums::Sums;
 
 /// Partial sums of a loss in one round: for each interval, one buffer for each node.
 type Partials = Vec<Vec<Buffer>>;
@@ -68,109 +62,10 @@ pub(crate) struct Weights {
     owners: Owners,
 }
 
-/// Returns (rows, columns) of a parameter's buffer. A vector has one value per row.
-pub(crate) fn extent(shape: &[u32]) -> (usize, usize) {
-    let rows = shape.first().map_or(1, |&r| r as usize);
-    (rows, shape.iter().skip(1).map(|&e| e as usize).product())
-}
-
 fn partials(rounds: u32, sums: &Sums) -> Result<Vec<Partials>> {
     let part = |_| Buffer::zeroed(1, 1).map_err(at("losses"));
     let all = |_| sums.nodes.iter().map(|nodes| nodes.iter().map(part).collect()).collect();
     (0..rounds).map(all).collect()
-}
-
-/// Partial sums of a round, and the tree that adds them up.
-#[derive(Debug)]
-pub(crate) struct Sums {
-    /// Nodes of the tree that each interval covers.
-    nodes: Vec<Vec<Node>>,
-    tree: Tree,
-}
-
-impl Sums {
-    /// Returns the number of nodes of each interval.
-    pub(crate) fn counts(&self) -> impl Iterator<Item = u64> + '_ {
-        self.nodes.iter().map(|nodes| nodes.len() as u64)
-    }
-
-    /// Returns how many buffers of each use of a parameter a round holds at most, and how many more
-    /// of the use with the most values. `steps` is the maximum number of steps in flight. If
-    /// `None`, all intervals are in flight at once.
-    pub(crate) fn buffers(&self, steps: Option<u64>) -> [u64; 2] {
-        let parts: u64 = self.counts().sum();
-        if parts <= 1 {
-            return [parts, 0];
-        }
-        let levels = self.levels_above();
-        match steps {
-            // A late step delays the sums of later steps.
-            Some(steps) => {
-                let nodes = self.counts().max().unwrap_or(0);
-                let waiting = (steps.saturating_sub(1) * nodes).min(parts - 1);
-                [levels + waiting, (steps * nodes).min(parts)]
-            }
-            None => [levels + parts, 0],
-        }
-    }
-
-    /// Creates the sums of the intervals that all rows are cut into.
-    pub(crate) fn of_intervals(intervals: &[Interval], tree: Tree) -> Self {
-        Self { nodes: intervals.iter().map(|interval| interval.nodes.clone()).collect(), tree }
-    }
-
-    /// Creates the sums of the micro-batches of a batch, in the tree over the atoms of the batch.
-    pub(crate) fn of_runs((nodes, tree): (Vec<Vec<Node>>, Tree)) -> Self {
-        Self { nodes, tree }
-    }
-
-    /// Returns the nodes that each replica of a pipeline sums: the largest ones that its intervals
-    /// cover.
-    pub(crate) fn tops(&self, lanes: &Lanes) -> Vec<Vec<Node>> {
-        // At most as many as there may be intervals.
-        let intervals = self.nodes.len() as u32;
-        let of = |replica| {
-            let run = lanes.run(replica, intervals);
-            let nodes = self.nodes.get(run.start as usize..run.end as usize).unwrap_or_default();
-            let spans = nodes.iter().flatten().map(|node| self.tree.span(*node));
-            let atoms = spans.reduce(|all, span| all.start.min(span.start)..all.end.max(span.end));
-            self.tree.nodes(atoms.unwrap_or(0..0))
-        };
-        (0..lanes.width.max(1)).map(of).collect()
-    }
-
-    /// Returns the number of partial sums that a location with all parts holds at once, if parts
-    /// arrive in order.
-    pub(crate) fn levels(&self) -> u64 {
-        self.levels_above().max(1)
-    }
-
-    /// Returns the number of sums that a product over an interval has at once: one for each level
-    /// of its highest node, and one for the atom.
-    pub(crate) fn in_products(&self) -> u64 {
-        1 + self.nodes.iter().flatten().map(|node| u64::from(node.level)).max().unwrap_or(0)
-    }
-
-    /// Returns the number of tree levels above the lowest part.
-    fn levels_above(&self) -> u64 {
-        let lowest = self.nodes.iter().flatten().map(|node| node.level).min().unwrap_or(0);
-        u64::from(self.tree.root().level.saturating_sub(lowest))
-    }
-
-    /// Returns the sums of replicas, as parts of the whole.
-    pub(crate) fn of_replicas(&self, lanes: &Lanes) -> Self {
-        Self { nodes: self.tops(lanes), tree: self.tree }
-    }
-
-    /// Returns the number of leaves of the tree and the nodes of the intervals.
-    pub(crate) fn nodes(&self) -> (u32, &[Vec<Node>]) {
-        (self.tree.atoms(), &self.nodes)
-    }
-
-    /// Creates sums with one node for each micro-batch of a batch.
-    pub(crate) fn of_parts(parts: u32) -> Self {
-        Self { nodes: (0..parts).map(|part| vec![Node::atom(part)]).collect(), tree: Tree::new(parts) }
-    }
 }
 
 fn internal(reason: String) -> Error {
@@ -480,24 +375,9 @@ impl Weights {
         let gradients = self.gradients_of(Round(round)).borrow();
         let Ok(parameter) = self.parameters.get(use_number(parameter)) else { return Ok(Vec::new()) };
         let columns = parameter.shape().1;
-        let packed = |gradient: &[f32]| state::packed(columns, gradient);
+        let packed = |gradient: &[f32]| packed(columns, gradient);
         gradients.sums().whole(round, parameter.uses(), packed).map_err(internal)
     }
-}
-
-/// Returns the parameters of a program without values, by number.
-pub(crate) fn parameters<'a>(
-    program: &'a Program,
-    optimiser: &'a Optimiser,
-) -> impl Iterator<Item = (u32, Parameter)> + 'a {
-    let count = program.parameters.len();
-    program.parameters.iter().enumerate().map(move |(number, p)| {
-        let further = (count..).zip(&program.uses).filter(move |(_, of)| of.index() == number);
-        let uses = std::iter::once(number).chain(further.map(|(number, _)| number)).map(use_number).collect();
-        let decay = (!optimiser.freezes(p.layer)).then(|| optimiser.weight_decay.for_layer(p.layer) as f32);
-        let extents = p.shape.get(1..).unwrap_or_default().to_vec();
-        (use_number(number), Parameter::new(extent(&p.shape), extents, uses, decay))
-    })
 }
 
 /// Writes values into a buffer, row-major without padding.

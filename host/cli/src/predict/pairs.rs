@@ -141,7 +141,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use eciton_recipe::TaskType;
-    use eciton_train::decided::Known;
+    use eciton_train::decisions::Known;
     use ndarray::array;
 
     #[test]

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 use eciton_recipe::TaskType;
 use eciton_train::Predictions;
-use eciton_train::decided;
+use eciton_train::decisions;
 use serde_json::{Map, Value};
 
 use super::{VertexLine, field};
@@ -61,7 +61,7 @@ impl<'a> Row<'a> {
         self.id = self.found.ids.name(row as u32);
         self.scores.clear();
         self.scores.extend(self.found.scores.row(row));
-        decided::probabilities(self.found.task, &self.scores, &mut self.probabilities);
+        decisions::probabilities(self.found.task, &self.scores, &mut self.probabilities);
     }
 
     /// Returns the known target values of the row, one per score column. An unknown value is NaN.
@@ -87,12 +87,12 @@ impl<'a> Row<'a> {
         let part = self.found.known.part(self.row);
         match self.found.task {
             TaskType::Classification => {
-                let (predicted, label) = (decided::class(&self.scores), self.found.known.class(self.row));
+                let (predicted, label) = (decisions::class(&self.scores), self.found.known.class(self.row));
                 let _ = write!(text, ",{},{},{part}", class(predicted), class(label));
             }
             TaskType::MultiLabel => {
                 let _ = write!(text, ",{part}");
-                let flag = |&score: &f32| if decided::holds(score) { ",1" } else { ",0" };
+                let flag = |&score: &f32| if decisions::holds(score) { ",1" } else { ",0" };
                 self.scores.iter().for_each(|score| text.push_str(flag(score)));
                 known(&mut text);
             }
@@ -123,10 +123,10 @@ impl<'a> Row<'a> {
         };
         let numbers = |values: &[f32]| -> Value { values.iter().map(|&value| Value::from(value)).collect() };
         let (predicted, label) = match task {
-            TaskType::Classification => (class(decided::class(&self.scores)), class(known.class(self.row))),
+            TaskType::Classification => (class(decisions::class(&self.scores)), class(known.class(self.row))),
             TaskType::MultiLabel => {
                 let holding = (0..self.scores.len())
-                    .filter(|&at| self.scores.get(at).is_some_and(|&s| decided::holds(s)));
+                    .filter(|&at| self.scores.get(at).is_some_and(|&s| decisions::holds(s)));
                 (holding.map(|at| class(Some(at))).collect(), numbers(&self.labels()))
             }
             TaskType::Regression => (numbers(&self.scores), numbers(&self.labels())),
@@ -164,7 +164,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use eciton_graph::dataset::VertexIds;
-    use eciton_train::decided::Known;
+    use eciton_train::decisions::Known;
     use ndarray::array;
 
     fn found(task: TaskType, names: &[&str], labels: &[f32]) -> Predictions {

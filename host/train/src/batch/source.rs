@@ -15,8 +15,8 @@ use eciton_recipe::{Batch as Settings, FeatureGather};
 use eciton_tensor::{Buffer, Grid, Matrix};
 use eciton_types::{Atoms, IntervalId, Node, Round};
 
-use super::RoundRows;
 use super::part::{Level, Part, PartLists};
+use super::round_rows::RoundRows;
 use super::rows::{RowBatches, RowCut};
 use crate::data::{Inputs, Interval, grid, known, matrix};
 use crate::edge_data::{EdgeData, EdgeWeights};

@@ -16,8 +16,10 @@ use crate::error::{Error, Result};
 use crate::kernels::same_results;
 use crate::provenance::DataDigest;
 use crate::report::{EpochReport, SeedReport};
-use crate::run_folder::model::{self, MAX_MODEL_BYTES, Model};
-use crate::run_folder::{Error as FileError, MAX_RECORD_BYTES, Versions, malformed, parse, read};
+use crate::run_folder::model::{self, Model};
+use crate::run_folder::{
+    Error as FileError, MAX_MODEL_BYTES, MAX_RECORD_BYTES, Versions, malformed, parse, read,
+};
 
 /// Maximum number of seeds in a resumed run, equal to the limit of `eciton train`.
 const MAX_SEEDS: u32 = 10_000;

@@ -27,12 +27,13 @@ use super::{CONFIG, FORMAT, Place};
 use crate::driver::Best;
 use crate::error::Result;
 use crate::owned::Owners;
-use crate::run_folder::model::{self, Entry, Values};
-use crate::run_folder::{Error as FileError, MAX_RECORD_BYTES, malformed, read, writing};
+use crate::run_folder::model;
+use crate::run_folder::tensor::{Entry, MAX_MODEL_BYTES, Values};
+use crate::run_folder::{Error as FileError, MAX_RECORD_BYTES, limit, malformed, read, writing};
 use crate::weights::{WeightState, Weights};
 
 /// Maximum size of a checkpoint in bytes: five times that of a model.
-pub(super) const MAX_BYTES: u64 = 5 * model::MAX_MODEL_BYTES;
+pub(super) const MAX_BYTES: u64 = 5 * MAX_MODEL_BYTES;
 
 /// Progress of a run: all content of a checkpoint except the tensors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -158,7 +159,7 @@ impl Point {
     pub(super) fn decode(file: Arc<dyn SlabOwner>, path: &Path) -> std::result::Result<Self, FileError> {
         let wrong = |expected: &str, found: &str| malformed(path, expected, found);
         let bytes = file.bytes();
-        model::limit(path, "size of a checkpoint", "bytes", MAX_BYTES, bytes.len() as u64)?;
+        limit(path, "size of a checkpoint", "bytes", MAX_BYTES, bytes.len() as u64)?;
         let (tensors, metadata) = model::cells(bytes, path)?;
         let of = |key: &str| metadata.get(key).map_or("", String::as_str);
         let found = sha256(format!("{}\n{}", of("digest"), of("mark")).as_bytes());

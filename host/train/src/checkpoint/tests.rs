@@ -19,9 +19,9 @@ use super::point::{self, Mark, Point};
 use super::*;
 use crate::driver::Best;
 use crate::error::{Error, Result};
+use crate::options::Options;
 use crate::report::{EpochReport, Observer, Resumed, Silent, Summary};
 use crate::run_folder::Error as FileError;
-use crate::session::Options;
 use crate::weights::WeightState;
 
 /// A small data set, and a run on it that left its checkpoints after epochs 4 and 6 of 6, of two seeds.

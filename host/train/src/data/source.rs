@@ -14,10 +14,10 @@ use eciton_graph::scaling::Rounded;
 use eciton_input::notes;
 use eciton_recipe::{Config, Data, NormaliseFeatures, SelfLoops, TaskType, Tokens};
 
-use super::task;
 use crate::error::{Error, Result};
 use crate::initial;
 use crate::schema::{Purpose, Schema};
+use crate::task_type::task;
 
 /// `data.source` of a run whose data set was in memory: no name or path of one.
 pub const IN_MEMORY: &str = "(in memory)";
@@ -69,6 +69,12 @@ pub(crate) fn to_train(config: &Config, mut dataset: Dataset, known: Option<&Sch
         known.fit_columns(&mut dataset)?;
     }
     prepare(&config.data, dataset)
+}
+
+/// Checks a data set in memory, and prepares it as [`to_train`] does.
+pub(crate) fn checked(config: &Config, dataset: Dataset) -> Result<Dataset> {
+    dataset.validate()?;
+    to_train(config, dataset, initial::schema(config)?.as_ref())
 }
 
 /// Reads a data set for a trained model, and prepares it as [`fitted`] does.
@@ -359,15 +365,6 @@ fn scale(data: &Data, dataset: &Dataset, features: &Features) -> NormaliseFeatur
         false if counts() => NormaliseFeatures::Rows,
         false => NormaliseFeatures::None,
     })
-}
-
-/// The scale that a prepared data set has.
-pub(crate) fn scaled(dataset: &Dataset) -> NormaliseFeatures {
-    match dataset.scaling {
-        Scaling::None => NormaliseFeatures::None,
-        Scaling::Rows => NormaliseFeatures::Rows,
-        Scaling::Columns(_) => NormaliseFeatures::Columns,
-    }
 }
 
 /// Returns the place of a published set in the user's cache.

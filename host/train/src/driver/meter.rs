@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use eciton_types::Round;
 
-use super::Epochs;
+use super::epochs::Epochs;
 use crate::report::{Activity, Progress};
 
 /// Time from the start of an epoch to its first report.

@@ -9,10 +9,11 @@ use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
 use eciton_types::{Location, Round, StageId, Task, TaskKey};
 
+use super::counts::Counts;
+use super::epochs::Epochs;
 use super::meter::Meter;
 use super::stages::Stages;
 use super::tuning::Tuning;
-use super::{Counts, Epochs};
 use crate::batch::Batches;
 use crate::doubt::Doubts;
 use crate::error::{Error, Result};

@@ -10,7 +10,7 @@ use eciton_recipe::RowFormat;
 use eciton_tensor::Matrix;
 use eciton_types::{Location, OperationId, ParameterId, SlotId, StageId, Task, TensorKey, Via};
 
-use super::op::{self, On, Operator};
+use super::operator::{self, On, Operator};
 use super::stages::Stages;
 use crate::error::{Error, Result, at};
 use crate::owned::Owners;
@@ -259,12 +259,12 @@ impl<'a> Thick<'a> {
         let (owners, round) = (weights.owners(), self.task.round);
         let holds = if owners.have_sums(round) { self.holds()? } else { Vec::new() };
         if again && stay.is_empty() && holds.is_empty() {
-            return op::nothing(Vec::new());
+            return operator::nothing(Vec::new());
         }
         let empty = self.each.iter().map(|on| Ok(on.rows()?.is_empty())).collect::<Result<Vec<_>>>()?;
         if empty.iter().all(|&empty| empty) {
             weights.owners().note_empty(self.task.round, self.task.interval);
-            return op::nothing(self.sums()?);
+            return operator::nothing(self.sums()?);
         }
         if empty.contains(&true) {
             return Err(Error::Internal(format!("some stages of {} have no row", self.task.step())));
@@ -319,7 +319,7 @@ impl<'a> Thick<'a> {
 
     /// Writes an answer from a message to its rows and sums.
     pub(super) fn commit(&self, answer: Answer) -> Result<Finished> {
-        op::put(answer, self.task, self.targets()?, self.sums()?)
+        operator::put(answer, self.task, self.targets()?, self.sums()?)
     }
 }
 

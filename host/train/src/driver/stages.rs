@@ -19,7 +19,7 @@ use eciton_tensor::Matrix;
 use eciton_types::{DomainId, IntervalId, OperationId, ParameterId, SlotId, StageId, Step, Task, TaskKey};
 
 use super::fold::Fold;
-use super::op::{self, On, Operator};
+use super::operator::{self, On, Operator};
 use super::rows::RowStore;
 use super::span::Thick;
 use super::watch::Watch;
@@ -56,21 +56,20 @@ pub(crate) struct Stages<'a> {
 }
 
 impl<'a> Stages<'a> {
-    /// Creates the stages of a program, to train with the seed `trains_with`, or to evaluate if it
-    /// is `None`.
-    pub(crate) fn new(
+    /// Creates the stages of a program from its kernels and operators, to train with the seed
+    /// `trains_with`, or to evaluate if it is `None`.
+    pub(super) fn new(
         program: &'a Program,
         inputs: &'a Inputs,
         rows: &'a RowStore,
-        layers: &'a [Option<Arc<Layer>>],
+        (layers, operators): (&'a [Option<Arc<Layer>>], Vec<Box<dyn Operator>>),
         trains_with: Option<u64>,
-    ) -> Result<Self> {
-        let operators = op::open(program, layers)?;
+    ) -> Self {
         let (training, seed) = (trains_with.is_some(), trains_with.unwrap_or(0));
         let hops = Hops::from_program(program);
         let (schedule, spans, batches) = (program, None, None);
         let (pieces, fold) = (None, None);
-        Ok(Self {
+        Self {
             program,
             schedule,
             spans,
@@ -86,7 +85,7 @@ impl<'a> Stages<'a> {
             fold,
             residents: None,
             watch: None,
-        })
+        }
     }
 
     /// Sets the row ranges of steps on vertices, in place of the intervals.
@@ -313,7 +312,7 @@ impl<'a> Stages<'a> {
                 let each = self.on((pass, task), None, weights)?;
                 Thick::new(self, span, each, task).work(weights, true)?
             }
-            None => op::nothing(Vec::new())?,
+            None => operator::nothing(Vec::new())?,
         };
         Ok(Job { pass, task, work, deadline: None, affinity: Affinity::Any })
     }

@@ -9,11 +9,11 @@ use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use super::{Files, Job, Part, Work, bundle};
-use crate::decided::Known;
+use crate::decisions::Known;
 use crate::error::{Error, Result};
+use crate::options::Options;
 use crate::predict::{Evaluation, Predictions, evaluate, predict};
 use crate::run_folder::{self, Run, json, parse};
-use crate::session::Options;
 
 /// Predictions or metrics that a job computes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

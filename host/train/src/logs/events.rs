@@ -14,7 +14,6 @@ use eciton_engine::Event;
 use eciton_types::TaskKey;
 
 use super::header::Header;
-use super::words;
 use crate::error::{Error, Result};
 
 /// Maximum size of an event log that is read, bytes. A log is held in memory.
@@ -160,6 +159,11 @@ fn read(path: &Path, header: &Header) -> Result<Repeated> {
     // The header.
     repeated.pass();
     Ok(repeated)
+}
+
+/// Returns the step of an attempt, as records name it.
+fn words(key: &TaskKey) -> String {
+    format!("{} {} {} {}", key.round, key.stage, key.interval, key.attempt)
 }
 
 #[cfg(test)]

@@ -172,6 +172,28 @@ impl Profiler {
     }
 }
 
+/// Reads a task profile.
+///
+/// # Errors
+/// [`Error::Record`] for a file that cannot be read, [`Error::Plan`] for one that is no profile.
+pub fn read_profile(path: &Path) -> Result<Profile> {
+    let failed = |source| Error::Record { path: path.to_owned(), source };
+    let limit = u64::try_from(eciton_program::profile::MAX_PROFILE_BYTES).unwrap_or(u64::MAX);
+    let refuse = |reason: String| {
+        Error::from(eciton_recipe::Error::Content {
+            what: "a task profile",
+            reason: format!("{}: {reason}", path.display()),
+        })
+    };
+    let text = eciton_input::file::read(path, limit).map_err(|error| match error.kind() {
+        std::io::ErrorKind::FileTooLarge => refuse(error.to_string()),
+        _ => failed(error),
+    })?;
+    let profile: Profile = serde_json::from_slice(&text).map_err(|error| refuse(error.to_string()))?;
+    profile.check()?;
+    Ok(profile)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use eciton_program::{Buffers, FusedStages, Program};
 use eciton_recipe::RowFormat;
 use eciton_types::SlotId;
 
-use super::{pages, row_bytes};
+use super::sizes::{pages, row_bytes};
 
 /// Returns the maximum number of bytes that a task of a fused stage holds at once for `rows` rows.
 /// A slot is held from the stage that writes it to the last one that reads it.

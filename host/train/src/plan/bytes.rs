@@ -8,7 +8,7 @@ use eciton_recipe::{Config, RowFormat};
 use eciton_types::{ParameterId, SlotId, StageId};
 use serde::Serialize;
 
-use super::lanes::Cut;
+use super::lane_needs::{Cut, owning_lanes};
 use crate::owned::OwningLanes;
 use crate::session::Draft;
 
@@ -125,7 +125,7 @@ fn of_lane(
 /// of the lane that owns it in each replica of the pipeline, and those with replicas of it.
 fn shared(cut: Cut<'_>, config: &Config, lane: u16, gradients: u64) -> u64 {
     let (program, lanes) = (cut.0, config.lanes.lanes);
-    let OwningLanes { readers, makers } = super::lanes::owning_lanes(cut);
+    let OwningLanes { readers, makers } = owning_lanes(cut);
     let of_use = |(number, maker): (usize, &Option<usize>)| {
         maker.filter(|maker| *maker == usize::from(lane))?;
         // A program has at most 2^16 uses.

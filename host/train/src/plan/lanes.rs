@@ -4,22 +4,19 @@ use std::collections::BTreeSet;
 
 use eciton_planner::policy::{self, caps};
 use eciton_planner::schedule::{Grid, Shape};
-use eciton_program::program::Parameter;
-use eciton_program::{Buffers, FusedStages, Place, Program, Residents, SlotSpec, Stage};
+use eciton_program::{Buffers, Place, Program, Residents, SlotSpec, Stage};
 use eciton_recipe::{Config, Order, WeightVersions};
 use eciton_tensor::frame::padded_bytes;
 use eciton_types::{SlotId, StageId};
 use serde::Serialize;
 
 use super::bytes::UpdateBytes;
+use super::lane_needs::{Cut, needs, parameters};
 use crate::memory::MemoryPlan;
-use crate::owned::OwningLanes;
 use crate::session::Draft;
 
 /// Number of rounds in the schedule grid if rounds overlap. Otherwise the grid shows one.
 const ROUNDS: u32 = 3;
-/// Maximum number of sums of a gradient in the memory of a worker that owns weights.
-const OWNED_SUMS: u64 = 4;
 
 /// Lanes and their schedule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -138,108 +135,6 @@ fn passes(schedule: &Program, slot: SlotId) -> bool {
     let writers = lanes(&|stage| stage.writes().any(|written| written == slot));
     let readers = lanes(&|stage| stage.reads().any(|(read, _)| read == slot));
     writers.iter().any(|writer| readers.iter().any(|reader| reader != writer))
-}
-
-/// Program, its fused stages, and the schedule whose stages are these fused stages on lanes.
-pub(super) type Cut<'a> = (&'a Program, &'a FusedStages, &'a Program);
-
-/// Returns the parameters that a lane's stages read.
-fn parameters<'a>((program, spans, schedule): Cut<'a>, lane: u16) -> impl Iterator<Item = &'a Parameter> {
-    let all = (0u16..).map(StageId).zip(&schedule.stages);
-    let mut read: Vec<_> = all
-        .filter(|(_, stage)| stage.place == Place::Lane(lane))
-        .filter_map(|(id, _)| spans.get(id))
-        .flat_map(|span| span.ids())
-        .filter_map(|id| program.operation(id))
-        .flat_map(|operation| operation.parameters.iter().map(|&id| program.owner(id)))
-        .collect();
-    read.sort_unstable();
-    read.dedup();
-    read.into_iter().filter_map(|id| program.parameter(id))
-}
-
-/// Returns the lanes that read each parameter, and the lane that computes the gradient of each use.
-pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
-    let mut readers = vec![BTreeSet::new(); program.parameters.len()];
-    let mut makers = vec![None; program.parameters.len() + program.uses.len()];
-    for (id, stage) in (0u16..).map(StageId).zip(&schedule.stages) {
-        let Place::Lane(lane) = stage.place else { continue };
-        let lane = usize::from(lane);
-        for id in spans.get(id).into_iter().flat_map(|span| span.ids()) {
-            let read = program.operation(id).into_iter().flat_map(|operation| &operation.parameters);
-            for &parameter in read {
-                let of = readers.get_mut(program.owner(parameter).index());
-                if let Some(of) = of {
-                    of.insert(lane);
-                }
-            }
-            for sum in program.stage(id).into_iter().flat_map(|stage| &stage.sums) {
-                makers.get_mut(sum.index()).into_iter().for_each(|maker| *maker = Some(lane));
-            }
-        }
-    }
-    OwningLanes { readers: readers.into_iter().map(|lanes| lanes.into_iter().collect()).collect(), makers }
-}
-
-/// Returns, for each lane of all replicas, the maximum bytes of weights and sums, and of rows, that
-/// a worker stores. There are `parts` micro-batches of at most `rows` rows, and a sum takes
-/// `levels` buffers.
-pub(crate) fn needs(
-    config: &Config,
-    cut: Cut<'_>,
-    (rows, parts, levels): (usize, u32, u64),
-) -> Vec<(u64, u64)> {
-    let (program, spans, schedule) = cut;
-    let lanes = config.lanes.lanes;
-    let of_replica = parts.div_ceil(lanes.width.max(1));
-    let caps = caps(schedule, &lanes, of_replica);
-    let caps: Vec<u32> =
-        caps.into_iter().map(|cap| policy::intervals_at_once(&lanes, cap, of_replica)).collect();
-    let residents = match config.workers.own() {
-        true => Residents::passing(program, spans, schedule),
-        false => Residents::from_program(program, spans, schedule),
-    };
-    let padded = |rows: u64, columns: u64| padded_bytes(rows, columns).unwrap_or(u64::MAX);
-    let versions = u64::from(config.pipeline.weight_versions());
-    // At most `MAX_LANES`.
-    let depth = lanes.depth().max(1) as u16;
-    let held = |lane: u16| {
-        let weights = parameters(cut, lane).map(|one| {
-            let (first, rest) = one.shape.split_first().map_or((1, 1), |(first, rest)| {
-                (u64::from(*first), rest.iter().map(|extent| u64::from(*extent)).product())
-            });
-            padded(first, rest)
-        });
-        weights.sum::<u64>()
-    };
-    let one = |lane: u16| {
-        let kept = residents.widths(schedule, lane).chain(residents.again_widths(schedule, lane));
-        let kept: u64 = kept.map(|width| padded(rows as u64, width.into())).sum();
-        let cap_of = |lane: u16| caps.get(usize::from(lane)).copied().unwrap_or(1);
-        let cap = cap_of(lane);
-        // Rows that other lanes send to the worker: the number of micro-batches that either lane
-        // has at once.
-        let passed = residents.passed_widths(schedule, lane);
-        let passed =
-            passed.map(|(width, from)| padded(rows as u64, width.into()) * u64::from(cap.max(cap_of(from))));
-        // For weights that the worker owns, moments also count, and one sum per level of the tree
-        // and for the incoming micro-batch.
-        let copies = match config.workers.own() {
-            true => {
-                let others = u64::from(lanes.width.max(1)) - 1;
-                versions + config.optimiser.algorithm.moments() as u64 + (OWNED_SUMS + others) * versions
-            }
-            false if config.pipeline.gradient_versions() == 1 => versions + levels,
-            false => versions,
-        };
-        // At most as many as there are other lanes.
-        let next = (1..depth).map(|by| (by, (lane + by) % depth));
-        let next = next.filter(|(by, of)| config.workers.replicas_of((*of).into()) >= u32::from(*by));
-        let next = next.map(|(_, of)| held(of));
-        let replicas = next.sum::<u64>() * (versions + config.optimiser.algorithm.moments() as u64 + 1);
-        (held(lane) * copies + replicas, kept * u64::from(cap) + passed.sum::<u64>())
-    };
-    (0..lanes.count).map(|lane| one((lane % u32::from(depth)) as u16)).collect()
 }
 
 impl LanesPlan {

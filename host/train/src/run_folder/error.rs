@@ -106,7 +106,7 @@ pub enum Error {
     /// A summary written by a later or unknown version.
     #[error(
         "{}: format {found} (written by eciton {eciton}), but this is eciton {}, which reads format {known}; \
-         use the version that wrote it, or train again", path.display(), super::ECITON_VERSION
+         use the version that wrote it, or train again", path.display(), super::layout::ECITON_VERSION
     )]
     Version {
         /// File.
@@ -162,6 +162,28 @@ pub(crate) fn writing(path: &Path) -> impl Fn(std::io::Error) -> Error {
 /// Returns a function that adds the path of a file to a read error.
 pub(crate) fn reading(path: &Path) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::Read { path: path.to_owned(), source }
+}
+
+/// Returns the error of a file whose content is not valid.
+pub(crate) fn malformed(path: &Path, expected: &str, found: &str) -> Error {
+    Error::Malformed { path: path.to_owned(), expected: expected.to_owned(), found: shown(found) }
+}
+
+/// Checks that a size or number is not above a limit.
+///
+/// # Errors
+/// [`Error::Limit`].
+pub(crate) fn limit(
+    path: &Path,
+    what: &'static str,
+    unit: &'static str,
+    allowed: u64,
+    found: u64,
+) -> Result<()> {
+    if found <= allowed {
+        return Ok(());
+    }
+    Err(Error::Limit { path: path.to_owned(), what, unit, allowed, found })
 }
 
 /// Returns a value as an error shows it: at most 80 characters, control characters escaped.

@@ -6,7 +6,6 @@
 //! random order); read by crate safetensors. The header's `__metadata__` says with which version, on
 //! what and from which seed the weights were made, and their digest.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 use std::ops::Range;
@@ -18,12 +17,10 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::error::{Error, Result, shown};
+use super::error::{Error, Result, limit, malformed, shown};
 use super::packed::{Signs, UNPACKED};
-use super::record::malformed;
+use super::tensor::{Entry, NamedTensor};
 
-/// Maximum size of a model file, bytes.
-pub const MAX_MODEL_BYTES: u64 = 4 << 30;
 /// Maximum size of its header, bytes.
 pub const MAX_HEADER_BYTES: u64 = 1 << 20;
 /// Maximum number of tensors in a model.
@@ -35,19 +32,6 @@ pub(super) const DIGEST: &str = "digest";
 const VERSION: &str = "eciton";
 /// Header key of the metadata. No tensor may have this name.
 const METADATA: &str = "__metadata__";
-/// Number of values that are written at once.
-const PIECE_VALUES: usize = 1 << 14;
-
-/// A parameter under its name.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NamedTensor {
-    /// For instance `layer0.weight`; unique, not empty.
-    pub name: String,
-    /// Extents, rows first.
-    pub shape: Vec<usize>,
-    /// Row-major, as many as the extents' product, at least one.
-    pub values: Vec<f32>,
-}
 
 /// SHA-256 of weights, hexadecimal.
 ///
@@ -78,10 +62,6 @@ pub(crate) fn digest_of(tensors: &[Entry<'_>]) -> io::Result<String> {
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn bytes_of(values: &[f32]) -> Vec<u8> {
-    values.iter().flat_map(|v| v.to_le_bytes()).collect()
-}
-
 /// A model file's content: what is written, and what was read and checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
@@ -100,75 +80,6 @@ impl Model {
     /// Returns whether another program wrote the file, so that no digest of it was checked.
     pub(crate) fn is_foreign(&self) -> bool {
         !self.metadata.contains_key(VERSION)
-    }
-}
-
-/// Values that come piece by piece.
-pub(crate) trait Pieces: std::fmt::Debug {
-    /// Hands the values of a tensor to `take`.
-    fn pieces(&self, tensor: usize, take: &mut dyn FnMut(&[f32]) -> io::Result<()>) -> io::Result<()>;
-}
-
-/// Values of a tensor in a file.
-#[derive(Debug)]
-pub(crate) enum Values<'a> {
-    F32(Cow<'a, [f32]>),
-    U8(Vec<u8>),
-    /// F32 as a file has them.
-    Bytes(&'a [u8]),
-    /// F32: of whom, and of which of its tensors.
-    Pieces(&'a dyn Pieces, usize),
-}
-
-/// A tensor of a file.
-#[derive(Debug)]
-pub(crate) struct Entry<'a> {
-    pub(super) name: Cow<'a, str>,
-    pub(super) shape: Cow<'a, [usize]>,
-    pub(super) values: Values<'a>,
-}
-
-impl<'a> From<&'a NamedTensor> for Entry<'a> {
-    fn from(tensor: &'a NamedTensor) -> Self {
-        let (name, shape) = (Cow::Borrowed(&tensor.name[..]), Cow::Borrowed(&tensor.shape[..]));
-        Self { name, shape, values: Values::F32(Cow::Borrowed(&tensor.values)) }
-    }
-}
-
-impl<'a> Entry<'a> {
-    /// A tensor of a name and extents.
-    pub(crate) fn new(name: impl Into<Cow<'a, str>>, shape: &'a [usize], values: Values<'a>) -> Self {
-        Self { name: name.into(), shape: shape.into(), values }
-    }
-}
-
-impl Values<'_> {
-    /// Their number; `None`: as many as the extents say.
-    fn len(&self) -> Option<usize> {
-        match self {
-            Self::F32(values) => Some(values.len()),
-            Self::U8(values) => Some(values.len()),
-            Self::Bytes(values) => Some(values.len() / 4),
-            Self::Pieces(..) => None,
-        }
-    }
-
-    /// Hands their bytes to `take`.
-    fn pieces(&self, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        match self {
-            Self::F32(values) => values.chunks(PIECE_VALUES).try_for_each(|piece| take(&bytes_of(piece))),
-            Self::U8(values) => take(values),
-            Self::Bytes(values) => take(values),
-            Self::Pieces(of, tensor) => of.pieces(*tensor, &mut |piece| take(&bytes_of(piece))),
-        }
-    }
-
-    /// The name of their kind in a header, and bytes of each.
-    fn kind(&self) -> (&'static str, u64) {
-        match self {
-            Self::F32(_) | Self::Bytes(_) | Self::Pieces(..) => ("F32", 4),
-            Self::U8(_) => ("U8", 1),
-        }
     }
 }
 
@@ -344,18 +255,4 @@ fn check_digest(tensors: &[NamedTensor], expected: &str, place: &'static str, pa
         return Ok(());
     }
     Err(Error::Digest { path: path.to_owned(), place, expected: shown(expected), found })
-}
-
-/// Refuses what is above a limit.
-pub(crate) fn limit(
-    path: &Path,
-    what: &'static str,
-    unit: &'static str,
-    allowed: u64,
-    found: u64,
-) -> Result<()> {
-    if found <= allowed {
-        return Ok(());
-    }
-    Err(Error::Limit { path: path.to_owned(), what, unit, allowed, found })
 }

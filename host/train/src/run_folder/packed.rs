@@ -12,9 +12,8 @@ use std::path::Path;
 
 use eciton_tensor::signs::{Columns, plane};
 
-use super::error::{Result, shown};
-use super::model::{Entry, MAX_MODEL_BYTES, NamedTensor, Values, limit};
-use super::record::malformed;
+use super::error::{Result, limit, malformed, shown};
+use super::tensor::{Entry, MAX_MODEL_BYTES, NamedTensor, Values};
 
 /// The metadata that says that there are packed weights: the digest of what they are unpacked to.
 pub(super) const UNPACKED: &str = "unpacked_digest";

@@ -20,9 +20,8 @@ use std::path::Path;
 use eciton_graph::dataset::VertexIds;
 use eciton_recipe::TaskType;
 
-use super::error::{Error, Result, writing};
-use super::model::limit;
-use crate::decided::{self, Known};
+use super::error::{Error, Result, limit, writing};
+use crate::decisions::{self, Known};
 use crate::npz_write::{NpzWriter, word_chars};
 
 /// Maximum size of `scores`, and of `embeddings`, bytes.
@@ -132,11 +131,13 @@ impl Arrays<'_> {
         let number = |class: Option<usize>| class.map_or(-1, |class| class as i64);
         match task {
             TaskType::Classification if named => {
-                npz.words("predicted", (rows, width), |at| name(decided::class(row(at))))?;
+                npz.words("predicted", (rows, width), |at| name(decisions::class(row(at))))?;
             }
-            TaskType::Classification => npz.whole("predicted", rows, |at| number(decided::class(row(at))))?,
+            TaskType::Classification => {
+                npz.whole("predicted", rows, |at| number(decisions::class(row(at))))?
+            }
             TaskType::MultiLabel => {
-                let holds = |at: usize| scores.get(at).is_some_and(|&score| decided::holds(score));
+                let holds = |at: usize| scores.get(at).is_some_and(|&score| decisions::holds(score));
                 npz.flags("predicted", extents, holds)?;
             }
             // Scores are the numbers themselves.
@@ -144,7 +145,7 @@ impl Arrays<'_> {
             TaskType::LinkPrediction => return Ok(()),
         }
         if task != TaskType::Regression {
-            npz.made("probabilities", extents, |at, into| decided::probabilities(task, row(at), into))?;
+            npz.made("probabilities", extents, |at, into| decisions::probabilities(task, row(at), into))?;
         }
         if !known.labels.is_empty() {
             match task {

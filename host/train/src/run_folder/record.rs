@@ -7,9 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::error::{Error, Result, shown};
-use super::model::limit;
-use super::{ECITON_VERSION, FORMAT, OLDER_FORMAT};
+use super::error::{Error, Result, limit, malformed, shown};
+use super::layout::{CONTRACT, ECITON_VERSION, FORMAT, METRICS, OLDER_FORMAT, PREDICTIONS, seed_folder};
 use crate::provenance::hex;
 use crate::report::Summary;
 
@@ -37,7 +36,7 @@ impl Versions {
     pub(crate) fn of(kernels: &BTreeMap<String, String>, numeric_class: &str) -> Self {
         Self {
             eciton: ECITON_VERSION.to_owned(),
-            contract: super::CONTRACT.to_owned(),
+            contract: CONTRACT.to_owned(),
             numeric_class: numeric_class.to_owned(),
             kernels: kernels.clone(),
         }
@@ -105,6 +104,14 @@ pub(super) fn recorded_files(bytes: &[u8], path: &Path) -> Result<BTreeMap<Strin
     Ok(parse::<Files>(bytes, path)?.files)
 }
 
+/// Returns the names of the metrics and predictions of a run folder with these seeds. They may be
+/// large, so only commands that read them compare them with the SHA-256 that the summary holds.
+pub(super) fn results(summary: &Summary) -> impl Iterator<Item = String> {
+    let further = summary.seeds.iter().skip(1);
+    let further = further.map(|seed| format!("{}/{PREDICTIONS}", seed_folder(seed.seed)));
+    [METRICS, PREDICTIONS].into_iter().map(str::to_owned).chain(further)
+}
+
 /// Reads `summary.json`; `run_dir` is where it was found.
 ///
 /// A loss that was not finite is null in JSON, and NaN again here.
@@ -154,8 +161,4 @@ pub(crate) fn json(value: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
 /// JSON as a value. Nesting is limited by crate serde_json, to 128.
 pub(crate) fn parse<T: for<'a> Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|e| malformed(path, "JSON", &e.to_string()))
-}
-
-pub(crate) fn malformed(path: &Path, expected: &str, found: &str) -> Error {
-    Error::Malformed { path: path.to_owned(), expected: expected.to_owned(), found: shown(found) }
 }

@@ -9,13 +9,14 @@ use eciton_recipe::{Config, NormaliseFeatures, TaskType};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use super::error::{Error, Result, reading, shown};
-use super::model::{self, MAX_MODEL_BYTES, Model, NamedTensor, limit};
-use super::record::{self, MAX_RECORD_BYTES, Versions, malformed};
-use super::{
+use super::error::{Error, Result, limit, malformed, reading, shown};
+use super::layout::{
     CONFIG, METRICS, MODEL, OLDER_MOMENTS, OLDER_VOCABULARY, RECORDS, SCHEMA, SUMMARY, VERSIONS, file_digest,
-    results, seed_folder,
+    seed_folder,
 };
+use super::model::{self, Model};
+use super::record::{self, MAX_RECORD_BYTES, Versions};
+use super::tensor::{MAX_MODEL_BYTES, NamedTensor};
 use crate::provenance::hex;
 use crate::report::{EpochReport, Summary};
 use crate::schema::{self, Column, Schema, Tokens};
@@ -146,7 +147,7 @@ pub fn check_results(path: &Path) -> Result<()> {
     let bytes = read(&file, MAX_RECORD_BYTES)?;
     let summary = record::summary(&bytes, path, &file)?;
     let recorded = record::recorded_files(&bytes, &file)?;
-    for name in results(&summary) {
+    for name in record::results(&summary) {
         let (Some(expected), file) = (recorded.get(&name), path.join(&name)) else { continue };
         let found = match file_digest(&file) {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
@@ -169,7 +170,7 @@ fn read_schema(path: &Path, config: &Config, summary: &Summary) -> Result<Schema
     let task = match (config.predicts_links(), config.data.task) {
         (true, _) => TaskType::LinkPrediction,
         (false, Some(task)) => task,
-        (false, None) => config.model.loss.map_or(TaskType::Classification, schema::task_of_loss),
+        (false, None) => config.model.loss.map_or(TaskType::Classification, crate::task_type::task_of_loss),
     };
     let mut schema = Schema::of_older(&summary.model, task);
     if config.data.normalise_features == Some(NormaliseFeatures::Columns) {

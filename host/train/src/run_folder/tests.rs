@@ -6,7 +6,7 @@ mod damage;
 mod numpy;
 
 use super::*;
-use crate::decided::Known;
+use crate::decisions::Known;
 use crate::report::{BestEpoch, Metrics, Ordered, SeedReport};
 use eciton_recipe::{Metric, TaskType};
 use tempfile::TempDir;

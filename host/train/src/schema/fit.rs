@@ -143,7 +143,7 @@ impl Schema {
         refuse: &Refusal,
     ) -> Result<Labels> {
         let place = format!("{} labels", refuse.dataset);
-        let is = crate::data::task(&found);
+        let is = crate::task_type::task(&found);
         if is != self.task && !convertible(&found, self.task) {
             return refuse.with(
                 format!(

@@ -62,7 +62,7 @@ impl Draft {
             }
             .and_then(|dataset| {
                 memory::check_ordering(&dataset, config.run.order, config.run.memory_bytes)?;
-                let scaled = data::scaled(&dataset);
+                let scaled = crate::schema::scaled(&dataset);
                 let links = config.predicts_links().then(|| (&config.links, config.pipeline.row_versions()));
                 Ok((Inputs::new(dataset, (&config.run, config.data.group()), links)?, scaled))
             });
@@ -317,7 +317,7 @@ pub(super) fn sums(config: &Config, inputs: &Inputs, chooser: Option<&Chooser>, 
 fn placed(config: &Config, inputs: &Inputs, program: &Program, threads: u32) -> Result<Placement> {
     let placed = Placement::from_program(program, &config.lanes)?;
     let Some(path) = &config.lanes.profile else { return Ok(placed) };
-    let profile = crate::profile::read(std::path::Path::new(path))?;
+    let profile = crate::logs::read_profile(std::path::Path::new(path))?;
     let (rows, parts) = parts(config, inputs, program);
     let planning = Planning { program, profile: &profile, stored: inputs.stored(), rows, parts, threads };
     Ok(Placement::planned(program, &planning.own(config)?.plan))

@@ -13,10 +13,11 @@ use eciton_recipe::{Config, Part};
 use serde::{Deserialize, Serialize};
 
 use super::{Lot, Outcome, reached, trial_folder};
+use crate::data::checked;
 use crate::error::Result;
 use crate::published::Published;
 use crate::run_folder::{MAX_RECORD_BYTES, json, parse, read, writing};
-use crate::train::{checked, spread};
+use crate::train::spread;
 use crate::undefined::{check_ranked, undefined};
 
 /// Name of the file of decided rungs.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use eciton_recipe::{Loss, Metric};
 
-use super::escaped;
+use super::html::escaped;
 use crate::picture::MAX_POINTS;
 use crate::picture::scale::{Scale, epoch_ticks, label};
 use crate::report::{EpochReport, Metrics, SeedReport};

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
+use super::html::{Section, escaped};
 use super::table::Table;
-use super::{Section, escaped};
 use crate::figures::{grouped, shortened_apart};
 use crate::report::Quality;
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use eciton_recipe::Metric;
 
-use super::{Section, escaped};
+use super::html::{Section, escaped};
 use crate::figures::{bytes, grouped, seconds};
 use crate::memory::MemoryPlan;
 use crate::report::Summary;

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use eciton_recipe::{Metric, Part};
 
+use super::html::{Section, document, escaped};
+use super::part;
 use super::table::Table;
-use super::{Section, document, escaped, part};
 use crate::sweep::{Group, Row, groups, panel_size, panels, unranked};
 
 /// Maximum number of choices that are shown.

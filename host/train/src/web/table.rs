@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::escaped;
+use super::html::escaped;
 
 /// Number of columns from which a narrow window shows a row as a block.
 const MANY: usize = 6;

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::html::{Section, escaped};
 use super::table::Table;
-use super::{Section, escaped};
 use crate::error::Result;
 use crate::figures::seconds;
 use crate::run_folder;

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use eciton_tensor::Buffer;
 use eciton_types::{IntervalId, Round};
 
-use super::{GradientSums, Sums};
+use super::parameters::use_number;
+use super::summing::GradientSums;
+use super::sums::Sums;
 use crate::error::{Error, Result, at};
 
 /// Gradients of the rounds in flight.
@@ -116,9 +118,4 @@ impl Gradients {
             self.free.entry((buffer.rows(), buffer.columns())).or_default().push(buffer);
         }
     }
-}
-
-/// Returns the number of a use as a key of sums. A program has fewer than 2^32 uses.
-pub(super) fn use_number(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }

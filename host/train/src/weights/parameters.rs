@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use eciton_recipe::{Algorithm, Optimiser};
 use eciton_tensor::{Buffer, Matrix, bytes_of, stride_for};
 
-use super::{GradientSums, Rule};
+use super::rule::Rule;
+use super::summing::GradientSums;
 
 /// Number of values that a rule updates at a time. With their moments and gradients they fit into
 /// the first-level cache.
@@ -22,6 +23,15 @@ type Result<T> = std::result::Result<T, String>;
 
 fn said(error: impl std::fmt::Display) -> String {
     error.to_string()
+}
+
+/// The reason why a step was not taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Refused {
+    /// The norm of all gradients, which clipping needs, is not finite.
+    Norm(f64),
+    /// Values of the gradient of this parameter are not finite.
+    Gradient(usize),
 }
 
 /// One update of all parameters: from version `to - 1` to version `to`.
@@ -408,6 +418,16 @@ fn squares(sum: f64, gradient: &[f32], columns: usize) -> f64 {
 pub(crate) fn clip_factor(optimiser: &Optimiser, norm: Option<f64>) -> Option<f32> {
     let factor = optimiser.clip_norm? / (norm? + EPSILON);
     (factor < 1.0).then_some(factor as f32)
+}
+
+/// Returns rows without their padding.
+pub(super) fn packed(columns: usize, padded: &[f32]) -> Vec<f32> {
+    padded.chunks(stride_for(columns).max(1)).flat_map(|row| row.iter().take(columns).copied()).collect()
+}
+
+/// Returns the number of a use as a key of sums. A program has fewer than 2^32 uses.
+pub(super) fn use_number(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The state of the weights between two epochs, on which the next step depends in addition to
 //! gradients.
 
-use eciton_tensor::{Buffer, stride_for};
+use eciton_tensor::Buffer;
 use eciton_types::Version;
 
 use super::{Parameter, Weights, internal};
@@ -79,9 +79,4 @@ impl Weights {
         }
         Ok(())
     }
-}
-
-/// Returns rows without their padding.
-pub(super) fn packed(columns: usize, padded: &[f32]) -> Vec<f32> {
-    padded.chunks(stride_for(columns).max(1)).flat_map(|row| row.iter().take(columns).copied()).collect()
 }

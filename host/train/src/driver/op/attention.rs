@@ -7,7 +7,7 @@ use eciton_recipe::Attention as Settings;
 use eciton_tensor::random::{Dropout, Key, Purpose};
 use eciton_types::Layer;
 
-use super::{Numbers, On, Operator, host, unknown, with_sources};
+use crate::driver::operator::{Numbers, On, Operator, host, unknown, with_sources};
 use crate::error::Result;
 use crate::relation::Lists;
 

@@ -9,8 +9,9 @@ use eciton_kernel::{CallStep, EdgeCall, EdgeKind, EdgeLists, Operand, OtherRows}
 use eciton_program::{Along, Operation, Over, Phase};
 use eciton_tensor::Buffer;
 
-use super::{Building, Numbers, On, Operator};
+use crate::driver::operator::{Numbers, On, Operator};
 use crate::driver::rows::Lease;
+use crate::driver::span::Building;
 use crate::edge_data::KnownEdges;
 use crate::error::{Error, Result, at};
 use crate::relation;

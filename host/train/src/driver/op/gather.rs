@@ -9,8 +9,9 @@ use eciton_program::{Operation, Scope, op};
 use eciton_tensor::Buffer;
 use eciton_types::Normalisation;
 
-use super::{Building, On, Operator, host, unknown, with_sources};
+use crate::driver::operator::{On, Operator, host, unknown, with_sources};
 use crate::driver::rows::WriteLease;
+use crate::driver::span::Building;
 use crate::error::{Error, Result};
 
 #[derive(Debug)]

@@ -4,7 +4,8 @@ use eciton_exec::Work;
 use eciton_kernel::{CallStep, Kind, Labelled, VertexCall};
 use eciton_program::{Phase, Port};
 
-use super::{Building, On, Operator};
+use crate::driver::operator::{On, Operator};
+use crate::driver::span::Building;
 use crate::error::Result;
 
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use eciton_program::Operation;
 use eciton_tensor::ops::rows::sum_rows;
 use eciton_tensor::{View, ViewMut, WriteRows};
 
-use super::{On, Operator, host, whole, with_sources};
+use crate::driver::operator::{On, Operator, host, whole, with_sources};
 use crate::error::{Error, Result};
 
 #[derive(Debug)]

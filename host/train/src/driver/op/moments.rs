@@ -14,7 +14,7 @@ use eciton_program::Phase;
 use eciton_tensor::{View, ViewMut};
 use eciton_types::{IntervalId, Round, Task};
 
-use super::{On, Operator, host};
+use crate::driver::operator::{On, Operator, host};
 use crate::driver::rows::Lease;
 use crate::error::{Error, Result};
 

@@ -3,8 +3,8 @@
 use eciton_program::Operation;
 use eciton_tensor::{View, ViewMut, ops};
 
-use super::Operator;
 use super::moments::{self, Arithmetic};
+use crate::driver::operator::Operator;
 use crate::error::Result;
 
 /// Defines the operator `$open` of a norm, whose arithmetic is the module of the same name.

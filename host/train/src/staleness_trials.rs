@@ -10,15 +10,15 @@
 
 use eciton_graph::dataset::Dataset;
 use eciton_recipe::{Config, Mode, Pipeline};
-use serde::{Deserialize, Serialize};
 
 use crate::driver::Trained;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
 use crate::logs::Recording;
-use crate::report::Silent;
-use crate::session::{Options, Position, Session};
-use crate::train::check_training;
+use crate::options::Options;
+use crate::report::{PipelineTrial, Silent, StalenessTrial};
+use crate::session::{Position, Session};
+use crate::training_checks::check_training;
 
 /// Limits of the number of epochs in a trial, which is a twentieth of the run's.
 const EPOCHS: std::ops::RangeInclusive<u32> = 4..=10;
@@ -29,36 +29,6 @@ const GAIN: f64 = 0.02;
 /// Divisor of the run's number of epochs. The quotient is the number of synchronous epochs at the
 /// end of an asynchronous run.
 const LAST: u32 = 10;
-
-/// A setting that was tried.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Tried {
-    /// Pipeline mode of the trial.
-    pub mode: Mode,
-    /// Staleness bound S.
-    pub staleness: u32,
-    /// Mean seconds of the timed epochs.
-    pub epoch_seconds: f64,
-    /// Loss of the last epoch.
-    pub loss: f64,
-    /// True if the loss has kept up with the synchronous one.
-    pub kept_up: bool,
-}
-
-/// Results of the pipeline trials.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PipelineTrial {
-    /// Number of epochs in each trial.
-    pub epochs: u32,
-    /// Trials in their order, the synchronous one first.
-    pub tried: Vec<Tried>,
-    /// Selected setting.
-    pub chosen: Tried,
-    /// Number of synchronous epochs at the end of the run, if the selected mode is asynchronous.
-    pub synchronous_last: u32,
-    /// Reason for the selection, as text.
-    pub why: String,
-}
 
 /// Replaces `pipeline.staleness = "auto"` by the result of trials. Returns the new configuration,
 /// and the results. Other configurations are returned unchanged. `dataset` is the training data. If
@@ -86,18 +56,21 @@ pub fn settle_pipeline(
     };
     let stale = |staleness| Pipeline { mode: Mode::Async, staleness, synchronous_last: 0, ..base };
     let epochs = (config.run.epochs / 20).clamp(*EPOCHS.start(), *EPOCHS.end()).min(config.run.epochs);
-    let mut found: Vec<(Pipeline, Tried)> = Vec::new();
+    let mut found: Vec<(Pipeline, StalenessTrial)> = Vec::new();
     let mut reference = None;
     for pipeline in [synchronous, stale(0), stale(1)] {
         let ran = try_one(config, options, dataset, (pipeline, epochs))?;
         let (first, best) = *reference.get_or_insert((ran.first, ran.loss));
         let kept_up = ran.loss - best <= SLACK * (first - best).max(0.0);
         let Pipeline { mode, staleness, .. } = pipeline;
-        found
-            .push((pipeline, Tried { mode, staleness, epoch_seconds: ran.seconds, loss: ran.loss, kept_up }));
+        found.push((
+            pipeline,
+            StalenessTrial { mode, staleness, epoch_seconds: ran.seconds, loss: ran.loss, kept_up },
+        ));
     }
     let Some(&(_, first)) = found.first() else { return Err(Error::Internal("no trial".to_owned())) };
-    let quicker = |tried: &Tried| tried.kept_up && tried.epoch_seconds <= first.epoch_seconds * (1.0 - GAIN);
+    let quicker =
+        |tried: &StalenessTrial| tried.kept_up && tried.epoch_seconds <= first.epoch_seconds * (1.0 - GAIN);
     let stale = found.iter().skip(1).filter(|(_, tried)| quicker(tried));
     let best = stale.min_by(|a, b| a.1.epoch_seconds.total_cmp(&b.1.epoch_seconds));
     let (mut pipeline, chosen) = *best.or(found.first()).unwrap_or(&(synchronous, first));
@@ -112,7 +85,7 @@ pub fn settle_pipeline(
     Ok((Config { pipeline, ..config.clone() }, Some(trial)))
 }
 
-fn why(chosen: &Tried, synchronous: &Tried) -> String {
+fn why(chosen: &StalenessTrial, synchronous: &StalenessTrial) -> String {
     match chosen.mode {
         Mode::Async => {
             let saved =

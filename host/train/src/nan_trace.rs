@@ -7,7 +7,7 @@ const LARGE: f32 = 1e15;
 
 /// The place of the first value that is not finite.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Culprit {
+pub struct NanTrace {
     /// The layer, from 0.
     pub layer: u32,
     /// The kernel: its name, or of the user's own the path of its component; of the host's own work its name.
@@ -43,7 +43,7 @@ pub enum Written {
     Loss,
 }
 
-impl fmt::Display for Culprit {
+impl fmt::Display for NanTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { layer, kernel, own, function, written, value, largest } = self;
         write!(f, "; the first such value is {value} in layer {layer} (from 0), kernel `")?;
@@ -66,9 +66,9 @@ impl fmt::Display for Culprit {
 }
 
 /// The remedy for a value that is not finite.
-pub(crate) fn remedy(first: Option<&Culprit>) -> String {
+pub(crate) fn remedy(first: Option<&NanTrace>) -> String {
     match first {
-        Some(Culprit { own: Some(path), largest, .. }) if largest.is_none_or(|size| size < LARGE) => {
+        Some(NanTrace { own: Some(path), largest, .. }) if largest.is_none_or(|size| size < LARGE) => {
             format!(
                 "look at the kernel: `eciton kernel check {path} --inputs ...` tries rows of zeros and large values"
             )
@@ -79,7 +79,7 @@ pub(crate) fn remedy(first: Option<&Culprit>) -> String {
 }
 
 /// A culprit's words, or none.
-pub(crate) fn told(first: Option<&Culprit>) -> String {
+pub(crate) fn told(first: Option<&NanTrace>) -> String {
     first.map_or_else(String::new, ToString::to_string)
 }
 
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_culprit_is_told_with_what_to_do() {
-        let mut found = Culprit {
+        let mut found = NanTrace {
             layer: 1,
             kernel: "agnn.wasm".to_owned(),
             own: Some("agnn.wasm".to_owned()),

@@ -4,12 +4,8 @@
 //! score. Of several labels it is the sigmoid of each score, and a label is told to hold where the
 //! score is above 0. Numbers are their own decision.
 
-use eciton_graph::dataset::{Labels, NO_LABEL};
 use eciton_graph::metrics::best;
 use eciton_recipe::TaskType;
-
-use crate::data::Inputs;
-use crate::error::Result;
 
 /// Parts of a data set, by the number that [`Known::parts`] has; 0 is none.
 const PARTS: [&str; 4] = ["", "train", "val", "test"];
@@ -27,36 +23,6 @@ pub struct Known {
 }
 
 impl Known {
-    /// Labels and parts of a run's rows.
-    pub(crate) fn of(inputs: &Inputs) -> Result<Self> {
-        if inputs.links.is_some() {
-            return Ok(Self::default());
-        }
-        let (labels, split) = inputs.learnt();
-        let rows = labels.rows();
-        let (width, values) = match labels {
-            Labels::Classes { of, .. } => {
-                let class = |&class: &u32| if class == NO_LABEL { f32::NAN } else { class as f32 };
-                (1, of.iter().map(class).collect::<Vec<f32>>())
-            }
-            Labels::Flags(values) | Labels::Numbers(values) => {
-                (values.columns() as usize, values.as_slice().to_vec())
-            }
-        };
-        let mut parts = vec![0.0; rows];
-        for (number, part) in [(1.0, &split.train), (2.0, &split.validation), (3.0, &split.test)] {
-            for slot in part.iter() {
-                if let Some(slot) = parts.get_mut(*slot as usize) {
-                    *slot = number;
-                }
-            }
-        }
-        // Every way out of a run goes through the data set's order.
-        let labels = inputs.vertices.rows_back(values, width)?;
-        let parts = inputs.vertices.rows_back(parts, 1)?.into_iter().map(|part| part as u8).collect();
-        Ok(Self { names: inputs.dataset.names.labels.clone(), labels, parts })
-    }
-
     /// Name of a class or of a column.
     #[must_use]
     pub fn name(&self, at: usize) -> String {

@@ -8,10 +8,10 @@ use eciton_types::Round;
 
 use super::Session;
 use crate::batch::Batches;
-use crate::culprit::Culprit;
-use crate::driver::{self, Counts, RowStore, Stages, State, Watch};
+use crate::driver::{self, Counts, RowStore, State, Watch, open_stages};
 use crate::error::{Error, Result};
 use crate::logs::Logs;
+use crate::nan_trace::NanTrace;
 use crate::report::Silent;
 
 impl Session {
@@ -34,7 +34,7 @@ impl Session {
     /// Repeats a round on this machine, stage after stage, with the current weights. The random
     /// numbers are those of the round, so the results are the same as long as the round read these
     /// weights.
-    fn first_not_finite(&mut self, seed: u64, round: Round) -> Result<Option<Culprit>> {
+    fn first_not_finite(&mut self, seed: u64, round: Round) -> Result<Option<NanTrace>> {
         // The failed round has left gradients.
         self.weights.forget_gradients();
         let program = &self.program;
@@ -51,7 +51,7 @@ impl Session {
         )?;
         let batches = self.source.as_ref().map(|source| Batches::new(source.clone(), seed, round));
         let watch = Watch::default();
-        let stages = Stages::new(program, &self.inputs, &rows, &self.layers, Some(seed))?;
+        let stages = open_stages(program, &self.inputs, &rows, &self.layers, Some(seed))?;
         let stages = stages.with_batches(batches).with_watch(&watch);
         let pool = eciton_exec::Settings {
             threads: self.threads,
@@ -76,7 +76,7 @@ impl Session {
 }
 
 /// Adds the component of the kernel, if it is the user's own.
-fn owned(config: &Config, mut culprit: Culprit) -> Culprit {
+fn owned(config: &Config, mut culprit: NanTrace) -> NanTrace {
     let replaced = config.kernels.get(&culprit.kernel).cloned();
     let is_path = || culprit.kernel.contains(['/', '.']).then(|| culprit.kernel.clone());
     culprit.own = replaced.or_else(is_path);

@@ -1,26 +1,19 @@
-//! The settings of a run that follow from its data or from the model, said in words: what each is and where it is from.
+//! Settings of a run that follow from its data or from its model, as text: the value of each, and
+//! the origin of the value.
 
 use eciton_graph::names::Names;
 use eciton_recipe::{Activation, Choice, Config, Layers, Model, Norm, NormaliseFeatures};
-use serde::{Deserialize, Serialize};
 
 use crate::data::Inputs;
+use crate::report::ResolvedSetting;
 
-/// A setting.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
-    /// The key that changes it, with its section.
-    pub key: String,
-    /// The setting's name for people: `activation`.
-    pub name: String,
-    /// Its value, for people.
-    pub value: String,
-    /// Its origin: `set`, or the default and its reason.
-    pub from: String,
-}
-
-/// All of them, in the order in which they act.
-pub(crate) fn said(config: &Config, model: &Model, inputs: &Inputs, scaled: NormaliseFeatures) -> Vec<Said> {
+/// Returns all resolved settings, in the order in which they act.
+pub(crate) fn resolved_settings(
+    config: &Config,
+    model: &Model,
+    inputs: &Inputs,
+    scaled: NormaliseFeatures,
+) -> Vec<ResolvedSetting> {
     let names = &inputs.dataset.names;
     let mut all = vec![split(config, inputs), features(config, scaled)];
     all.extend(edges(model, inputs.shape.edge_features, names));
@@ -42,7 +35,7 @@ pub(crate) fn said(config: &Config, model: &Model, inputs: &Inputs, scaled: Norm
 }
 
 /// Settings that followed from the data. Their names are their keys.
-pub(crate) fn chosen(config: &Config) -> Vec<Said> {
+pub(crate) fn chosen(config: &Config) -> Vec<ResolvedSetting> {
     let said = |made: &Choice| {
         let value = kernels(&made.value).unwrap_or_else(|| made.value.clone());
         one(&made.key, &made.key, &value, &made.origin())
@@ -57,13 +50,13 @@ fn kernels(value: &str) -> Option<String> {
     Some(layers.split('}').filter_map(kernel).collect::<Vec<_>>().join(", "))
 }
 
-fn one(key: &str, name: &str, value: &str, from: &str) -> Said {
+fn one(key: &str, name: &str, value: &str, from: &str) -> ResolvedSetting {
     let [key, name, value, from] = [key, name, value, from].map(str::to_owned);
-    Said { key, name, value, from }
+    ResolvedSetting { key, name, value, from }
 }
 
 /// The rows that train, validate and test.
-fn split(config: &Config, inputs: &Inputs) -> Said {
+fn split(config: &Config, inputs: &Inputs) -> ResolvedSetting {
     let (_, split) = inputs.learnt();
     let names = &inputs.dataset.names;
     if let Some(links) = &inputs.links {
@@ -87,7 +80,7 @@ fn split(config: &Config, inputs: &Inputs) -> Said {
 }
 
 /// The scale of the features.
-fn features(config: &Config, scaled: NormaliseFeatures) -> Said {
+fn features(config: &Config, scaled: NormaliseFeatures) -> ResolvedSetting {
     let (value, why) = match scaled {
         NormaliseFeatures::None => ("as they are", "auto: no counts of a graph's vertices"),
         NormaliseFeatures::Rows => ("each row divided by its sum", "auto: counts, as bags of words are"),
@@ -100,7 +93,7 @@ fn features(config: &Config, scaled: NormaliseFeatures) -> Said {
 }
 
 /// The use of the features of edges, where there are any.
-fn edges(model: &Model, columns: u32, names: &Names) -> Option<Said> {
+fn edges(model: &Model, columns: u32, names: &Names) -> Option<ResolvedSetting> {
     if columns == 0 {
         return None;
     }
@@ -121,7 +114,7 @@ fn edges(model: &Model, columns: u32, names: &Names) -> Option<Said> {
 }
 
 /// The activation of layers that make no scores.
-fn activation(config: &Config, model: &Model) -> Said {
+fn activation(config: &Config, model: &Model) -> ResolvedSetting {
     let mut all: Vec<&str> = Vec::new();
     let hidden = model.layers.iter().map(|layer| layer.activation).filter(|of| *of != Activation::Identity);
     for activation in hidden {
@@ -143,7 +136,7 @@ fn activation(config: &Config, model: &Model) -> Said {
 }
 
 /// The normalisation between layers.
-fn norm(config: &Config, model: &Model) -> Said {
+fn norm(config: &Config, model: &Model) -> ResolvedSetting {
     let mut all: Vec<&str> = Vec::new();
     for norm in model.layers.iter().map(|layer| layer.norm).filter(|norm| *norm != Norm::None) {
         let name = Norm::ALL.iter().find_map(|(name, of)| (*of == norm).then_some(*name)).unwrap_or_default();

@@ -1,0 +1,19 @@
+//! Rows of a round that its loss is a mean of.
+
+/// Rows that a round's loss is a weighted mean of. Multi-label and regression tasks count known
+/// values instead of rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RoundRows {
+    /// Factor that turns the round's loss into the sum of its rows' losses, each multiplied by the
+    /// weight of the row.
+    pub divisor: f64,
+    /// Sum of the row weights.
+    pub weights: f64,
+}
+
+impl Default for RoundRows {
+    /// Rows of the only round of an epoch.
+    fn default() -> Self {
+        Self { divisor: 1.0, weights: 1.0 }
+    }
+}

@@ -1,0 +1,365 @@
+//! Operators as the driver uses them: the trait, and the step that an operator makes work of.
+//!
+//! An operator takes leases of the rows that its step reads and writes. It returns work for a thread
+//! or a function.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use eciton_exec::Work;
+use eciton_gather::{Rows, Sources};
+use eciton_graph::order::Permutation;
+use eciton_kernel::wire::Answer;
+use eciton_kernel::{Finished, Target};
+use eciton_program::{Operation, Over, Scope, Stage};
+use eciton_tensor::{Matrix, ReadRows, WriteRows};
+use eciton_types::{IntervalId, Normalisation, Round, SlotId, StageId, Step, Task};
+
+use super::rows::{Lease, WriteLease};
+use super::span::Building;
+use super::stages::Stages;
+use crate::batch::{Part, PartLists};
+use crate::data::Interval;
+use crate::error::{Error, Result, at};
+use crate::relation::Lists;
+use crate::weights::Weights;
+
+/// An operation, opened for a program.
+pub(crate) trait Operator: std::fmt::Debug {
+    /// Creates the work of one step. The work holds its leases until it ends.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if rows are missing, or if another step has leased them.
+    fn work(&self, on: &On<'_>) -> Result<Work>;
+
+    /// Adds one step to a call. Kernels support this, and gathers that may be inside a fused stage.
+    ///
+    /// # Errors
+    /// The errors of [`Operator::work`], and [`Error::Internal`] if the operator cannot be inside a
+    /// call.
+    fn inside(&self, on: &On<'_>, _call: &mut Building) -> Result<()> {
+        Err(Error::Internal(format!("{} is within a call", on.stage.name)))
+    }
+}
+
+pub(super) fn unknown(operation: &Operation) -> Error {
+    Error::Internal(format!("operator `{}` of layer {} is not known", operation.kernel, operation.layer))
+}
+
+/// A step, with the data that its work is made from.
+pub(crate) struct On<'a> {
+    pub stages: &'a Stages<'a>,
+    pub stage: &'a Stage,
+    /// Number of the stage in the program. A task has the same number only without fused stages.
+    pub id: StageId,
+    pub pass: u32,
+    pub task: Task,
+    /// For each interval, the age in rounds of the rows that the step reads of it. If `None`, no
+    /// rows are older than the step.
+    pub ages: Option<&'a [u8]>,
+    pub weights: &'a Weights,
+    /// Micro-batch of the step, with the weight of its training rows. If `None`, the rows are those
+    /// of the data set.
+    pub part: Option<(Arc<Part>, f32)>,
+}
+
+/// Vertices of rows.
+#[derive(Debug, Clone)]
+pub(super) enum Numbers {
+    /// Vertices of all rows of the data set.
+    Order(Arc<Permutation>),
+    /// Vertices of the rows of a micro-batch.
+    List(Arc<[u32]>),
+}
+
+impl Numbers {
+    pub(super) fn of_rows(&self) -> &[u32] {
+        match self {
+            Self::Order(order) => order.old_of_new(),
+            Self::List(list) => list,
+        }
+    }
+}
+
+/// Rows of all intervals, with a lease for each piece.
+pub(super) type Pieces = Vec<(Range<usize>, Lease)>;
+
+impl On<'_> {
+    pub(super) fn step(&self) -> Step {
+        self.task.step()
+    }
+
+    pub(super) fn at(&self) -> (Round, IntervalId) {
+        (self.task.round, self.task.interval)
+    }
+
+    /// Returns the round, counted from 0 as for random numbers.
+    pub(super) fn round(&self) -> u32 {
+        self.task.round.0.saturating_sub(1)
+    }
+
+    /// Returns the number of gathers between the rows of the stage and the loss.
+    pub(super) fn hops(&self) -> usize {
+        self.stages.hops().stage(self.id)
+    }
+
+    pub(super) fn interval(&self) -> Result<&Interval> {
+        match &self.part {
+            None => self.stages.interval(self.stage.domain, self.task.interval),
+            Some((part, _)) => {
+                let level = part.level(self.hops()).map(|level| &level.interval);
+                level.ok_or_else(|| Error::Internal(format!("the part of {} has no rows", self.step())))
+            }
+        }
+    }
+
+    /// Returns the weight of each training row of the interval in the loss.
+    pub(super) fn weight(&self) -> f32 {
+        let of_rows = self.part.as_ref().map_or(self.stages.inputs.weight, |(_, weight)| *weight);
+        let program = self.stages.program;
+        let loss = program.loss_of(self.id).and_then(|loss| program.losses.get(loss));
+        loss.map_or(of_rows, |loss| loss.weight * of_rows)
+    }
+
+    pub(super) fn rows(&self) -> Result<Range<usize>> {
+        Ok(self.interval()?.rows.clone())
+    }
+
+    /// Returns the rows of a slot that no stage writes, or `None` for other slots.
+    pub(super) fn constant(&self, slot: SlotId) -> Option<&Matrix> {
+        match &self.part {
+            None => self.stages.inputs.constant(self.stages.program, slot),
+            Some((part, _)) => part.constant(self.stages.program, slot),
+        }
+    }
+
+    /// Returns the vertex of each row, in the order of the data set. If `None`, row v is vertex v.
+    pub(super) fn vertices(&self) -> Option<Numbers> {
+        match &self.part {
+            None => self.stages.inputs.vertices.permutation().map(Numbers::Order),
+            Some((part, _)) => Some(Numbers::List(part.vertices.clone())),
+        }
+    }
+
+    /// Returns the neighbour lists of a micro-batch that the stage reads. The gradient of a gather
+    /// reads the lists of the gather.
+    pub(super) fn part_lists(&self, part: &Part) -> Result<Arc<PartLists>> {
+        let reversed = self.stages.program.relation(self.id).is_some_and(|lists| lists.reversed);
+        let level = part.level(self.hops().saturating_sub(usize::from(reversed)));
+        let lists = level.map(|level| level.lists.clone());
+        lists.ok_or_else(|| Error::Internal(format!("the part of {} has no lists", self.step())))
+    }
+
+    /// Returns the neighbour lists that the stage reads.
+    pub(super) fn lists(&self) -> Result<Lists> {
+        let relation = self.stages.program.relation(self.id);
+        let relation =
+            relation.ok_or_else(|| Error::Internal(format!("{} follows no lists", self.step())))?;
+        let Some((part, _)) = &self.part else { return self.stages.inputs.lists(*relation) };
+        let lists = Lists::of_part(*relation, self.part_lists(part)?);
+        lists.ok_or_else(|| Error::Internal(format!("a part has no lists of {relation:?}")))
+    }
+
+    /// Returns the factor of each vertex in a normalisation. A normalisation without factors
+    /// ignores them.
+    pub(super) fn factors(&self, normalisation: Normalisation, over: Over) -> Result<Arc<Vec<f32>>> {
+        let Some((part, _)) = &self.part else { return self.stages.inputs.factors(normalisation, over) };
+        let lists = self.part_lists(part)?;
+        Ok(if normalisation == Normalisation::Mean { lists.inverse.clone() } else { lists.scale.clone() })
+    }
+
+    /// Writes zeros to rows that others read and that the stage does not write.
+    pub(super) fn clear(&self) -> Result<()> {
+        let Some((part, _)) = &self.part else { return Ok(()) };
+        let (own, (round, interval)) = (part.rows(self.hops()), self.at());
+        for slot in self.stage.writes() {
+            let rows = part.rows(self.stages.hops().slot(slot));
+            if rows > own {
+                self.stages.rows.clear(slot, round, interval, own..rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the slot that the stage reads at index `at` of a scope.
+    pub(super) fn slot(&self, scope: Scope, at: usize) -> Result<SlotId> {
+        let mut slots = self.stage.reads.iter().filter(|read| read.scope == scope);
+        let found = slots.nth(at).map(|read| read.slot);
+        found.ok_or_else(|| Error::Internal(format!("{} reads no slot {at}, {scope:?}", self.step())))
+    }
+
+    /// Leases the rows of all intervals of the first slot that the stage reads all rows of. For a
+    /// micro-batch these are its own rows.
+    pub(super) fn all(&self) -> Result<Pieces> {
+        let slot = self.slot(Scope::All, 0)?;
+        if self.part.is_none() {
+            return self.stages.rows.read_all(slot, self.task.round, self.ages);
+        }
+        let count = self.count()?;
+        let (round, interval) = self.at();
+        if let Some(constant) = self.constant(slot) {
+            return Err(Error::Internal(format!("{constant:?} is gathered in {}", self.step())));
+        }
+        Ok(vec![(0..count, self.stages.rows.lease(slot, round, interval, Some(count))?)])
+    }
+
+    /// Returns the total number of rows of the first slot that the stage reads all rows of.
+    pub(super) fn count(&self) -> Result<usize> {
+        let program = self.stages.program;
+        let Some((part, _)) = &self.part else {
+            return Ok(program.rows(program.domain_of(self.slot(Scope::All, 0)?)) as usize);
+        };
+        match self.stage.via {
+            // The lists have one row for each of their vertices.
+            Some(_) => Ok(self.part_lists(part)?.graph.vertices() as usize),
+            None => Ok(part.rows(self.hops())),
+        }
+    }
+
+    /// Leases the rows of the interval, as f32, of the slot at index `at` of the own scope.
+    pub(super) fn own(&self, at: usize) -> Result<ReadRows> {
+        let (round, interval) = self.at();
+        let slot = self.slot(Scope::Own, at)?;
+        match self.stages.rows.lease(slot, round, interval, self.first()?)? {
+            Lease::F32(lease) => Ok(lease),
+            Lease::Bf16(_) => Err(Error::Internal(format!("slot {slot} is not stored as f32"))),
+        }
+    }
+
+    /// Returns the number of rows of the stage if it is on a micro-batch. They are the first rows
+    /// of every slot.
+    pub(super) fn first(&self) -> Result<Option<usize>> {
+        match &self.part {
+            None => Ok(None),
+            Some(_) => Ok(Some(self.rows()?.len())),
+        }
+    }
+
+    /// Reads the rows of the interval of a slot.
+    pub(super) fn read(&self, slot: SlotId) -> Result<Matrix> {
+        let extents = self.stages.extents(slot);
+        let (round, interval) = self.at();
+        let matrix = match self.constant(slot) {
+            Some(all) => {
+                let rows = self.rows()?;
+                all.slice_rows(rows.start, rows.len()).map_err(at("rows to read"))?
+            }
+            None => self.stages.rows.lease(slot, round, interval, self.first()?)?.into(),
+        };
+        matrix.with_extents(&extents).map_err(at("rows to read"))
+    }
+
+    /// Returns the slot that the stage writes at index `at`, or `None` if no stage reads it.
+    pub(super) fn written(&self, at: usize) -> Option<SlotId> {
+        self.stage.writes.get(at).copied().flatten()
+    }
+
+    /// Leases the rows of the interval for writing, of the slot that the stage writes at index
+    /// `at`.
+    pub(super) fn write(&self, at: usize) -> Result<WriteLease> {
+        let slot = self.written(at);
+        let slot = slot.ok_or_else(|| Error::Internal(format!("{} writes no slot {at}", self.step())))?;
+        self.write_slot(slot)
+    }
+
+    pub(super) fn write_slot(&self, slot: SlotId) -> Result<WriteLease> {
+        let (round, interval) = self.at();
+        self.stages.rows.write(slot, round, interval, self.first()?)
+    }
+
+    /// Leases rows like [`On::write`], of a slot that is stored as f32.
+    pub(super) fn write_f32(&self, at: usize) -> Result<WriteRows> {
+        match self.write(at)? {
+            WriteLease::F32(lease) => Ok(lease),
+            WriteLease::Bf16(_) => {
+                Err(Error::Internal(format!("slot {at} of {} is not stored as f32", self.step())))
+            }
+        }
+    }
+
+    /// Returns the targets of a kernel's rows, by slot.
+    pub(super) fn targets(&self) -> Result<Vec<(SlotId, Target)>> {
+        let target = |slot| Ok((slot, self.write_slot(slot)?.target(self.stages.extents(slot))));
+        self.stage.writes().map(target).collect()
+    }
+
+    /// Returns the targets of a kernel's sums: gradients of parameters, then the loss.
+    pub(super) fn sums(&self) -> Result<Vec<Target>> {
+        let (round, interval) = self.at();
+        let program = self.stages.program;
+        let mut sums = Vec::with_capacity(self.stage.sums.len() + 1);
+        for id in &self.stage.sums {
+            // The list of buffers is empty if a worker adds up the gradient.
+            let parts = self.weights.gradient(id.index(), round, interval)?;
+            let shape = program.parameter(*id).map_or_else(Vec::new, |p| p.shape.clone());
+            sums.push(Target::Sums { parts, shape });
+        }
+        if let Some(loss) = program.loss_of(self.id) {
+            let parts = self.weights.loss_parts(loss, round, interval);
+            sums.push(Target::Sums { parts, shape: vec![1] });
+        }
+        Ok(sums)
+    }
+
+    /// Creates the work of a step without rows, whose sums are zero.
+    pub(super) fn nothing(&self) -> Result<Work> {
+        nothing(self.sums()?)
+    }
+
+    /// Writes an answer from a message to the targets of the kernel.
+    pub(super) fn commit(&self, answer: Answer) -> Result<Finished> {
+        put(answer, self.task, self.targets()?, self.sums()?)
+    }
+}
+
+/// Creates work that writes zeros to sums.
+pub(super) fn nothing(sums: Vec<Target>) -> Result<Work> {
+    let mut parts = Vec::new();
+    for sum in sums {
+        if let Target::Sums { parts: of, .. } = sum {
+            parts.extend(whole(&of)?);
+        }
+    }
+    host(move || {
+        for part in &mut parts {
+            let mut part = part.view_mut();
+            (0..part.rows()).for_each(|row| part.row_mut(row).fill(0.0));
+        }
+        Ok(())
+    })
+}
+
+/// Writes an answer from a message to the rows and sums of a task.
+pub(super) fn put(
+    answer: Answer,
+    task: Task,
+    rows: Vec<(SlotId, Target)>,
+    mut sums: Vec<Target>,
+) -> Result<Finished> {
+    // Sums without buffers here stayed on the worker.
+    sums.retain(|sum| !matches!(sum, Target::Sums { parts, .. } if parts.is_empty()));
+    let put = answer.into_targets(rows.into_iter().map(|(_, target)| target).collect(), sums);
+    put.map_err(|source| Error::Step { step: task.key().to_string(), source: Box::new(source) })
+}
+
+/// Creates work of the host without a kernel.
+pub(super) fn host(work: impl FnOnce() -> std::result::Result<(), String> + Send + 'static) -> Result<Work> {
+    Ok(Work::Host(Box::new(work)))
+}
+
+/// Calls `f` with the rows of all intervals, `count` rows in total.
+pub(super) fn with_sources<T>(
+    pieces: &Pieces,
+    count: usize,
+    f: impl FnOnce(Sources<'_>) -> T,
+) -> std::result::Result<T, String> {
+    let parts: Vec<(Range<usize>, Rows<'_>)> =
+        pieces.iter().map(|(rows, lease)| (rows.clone(), lease.rows())).collect();
+    Ok(f(Sources::pieces(count, &parts).map_err(|error| error.to_string())?))
+}
+
+/// Leases the partial sums of a sum for writing.
+pub(super) fn whole(parts: &[eciton_tensor::Buffer]) -> Result<Vec<WriteRows>> {
+    let whole = |part: &eciton_tensor::Buffer| part.write(0..part.rows());
+    parts.iter().map(whole).collect::<std::result::Result<_, _>>().map_err(at("sums"))
+}

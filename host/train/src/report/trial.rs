@@ -1,0 +1,34 @@
+//! Results of the trials that select the staleness of a pipeline (`pipeline.staleness = "auto"`).
+
+use eciton_recipe::Mode;
+use serde::{Deserialize, Serialize};
+
+/// Result of a trial with one staleness bound.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StalenessTrial {
+    /// Pipeline mode of the trial.
+    pub mode: Mode,
+    /// Staleness bound S.
+    pub staleness: u32,
+    /// Mean seconds of the timed epochs.
+    pub epoch_seconds: f64,
+    /// Loss of the last epoch.
+    pub loss: f64,
+    /// True if the loss has kept up with the synchronous one.
+    pub kept_up: bool,
+}
+
+/// Results of the pipeline trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PipelineTrial {
+    /// Number of epochs in each trial.
+    pub epochs: u32,
+    /// Trials in their order, the synchronous one first.
+    pub tried: Vec<StalenessTrial>,
+    /// Selected setting.
+    pub chosen: StalenessTrial,
+    /// Number of synchronous epochs at the end of the run, if the selected mode is asynchronous.
+    pub synchronous_last: u32,
+    /// Reason for the selection, as text.
+    pub why: String,
+}

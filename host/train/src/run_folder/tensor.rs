@@ -1,0 +1,93 @@
+//! Tensors of a model file: names, extents, and values that are in memory or are read in pieces.
+
+use std::borrow::Cow;
+use std::io;
+
+/// Maximum size of a model file, bytes.
+pub const MAX_MODEL_BYTES: u64 = 4 << 30;
+/// Number of values that are written at once.
+const PIECE_VALUES: usize = 1 << 14;
+
+/// A parameter under its name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedTensor {
+    /// For instance `layer0.weight`; unique, not empty.
+    pub name: String,
+    /// Extents, rows first.
+    pub shape: Vec<usize>,
+    /// Row-major, as many as the extents' product, at least one.
+    pub values: Vec<f32>,
+}
+
+/// Values that come piece by piece.
+pub(crate) trait Pieces: std::fmt::Debug {
+    /// Hands the values of a tensor to `take`.
+    fn pieces(&self, tensor: usize, take: &mut dyn FnMut(&[f32]) -> io::Result<()>) -> io::Result<()>;
+}
+
+/// Values of a tensor in a file.
+#[derive(Debug)]
+pub(crate) enum Values<'a> {
+    F32(Cow<'a, [f32]>),
+    U8(Vec<u8>),
+    /// F32 as a file has them.
+    Bytes(&'a [u8]),
+    /// F32: of whom, and of which of its tensors.
+    Pieces(&'a dyn Pieces, usize),
+}
+
+/// A tensor of a file.
+#[derive(Debug)]
+pub(crate) struct Entry<'a> {
+    pub(super) name: Cow<'a, str>,
+    pub(super) shape: Cow<'a, [usize]>,
+    pub(super) values: Values<'a>,
+}
+
+impl<'a> From<&'a NamedTensor> for Entry<'a> {
+    fn from(tensor: &'a NamedTensor) -> Self {
+        let (name, shape) = (Cow::Borrowed(&tensor.name[..]), Cow::Borrowed(&tensor.shape[..]));
+        Self { name, shape, values: Values::F32(Cow::Borrowed(&tensor.values)) }
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// A tensor of a name and extents.
+    pub(crate) fn new(name: impl Into<Cow<'a, str>>, shape: &'a [usize], values: Values<'a>) -> Self {
+        Self { name: name.into(), shape: shape.into(), values }
+    }
+}
+
+impl Values<'_> {
+    /// Their number; `None`: as many as the extents say.
+    pub(super) fn len(&self) -> Option<usize> {
+        match self {
+            Self::F32(values) => Some(values.len()),
+            Self::U8(values) => Some(values.len()),
+            Self::Bytes(values) => Some(values.len() / 4),
+            Self::Pieces(..) => None,
+        }
+    }
+
+    /// Hands their bytes to `take`.
+    pub(super) fn pieces(&self, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        match self {
+            Self::F32(values) => values.chunks(PIECE_VALUES).try_for_each(|piece| take(&bytes_of(piece))),
+            Self::U8(values) => take(values),
+            Self::Bytes(values) => take(values),
+            Self::Pieces(of, tensor) => of.pieces(*tensor, &mut |piece| take(&bytes_of(piece))),
+        }
+    }
+
+    /// The name of their kind in a header, and bytes of each.
+    pub(super) fn kind(&self) -> (&'static str, u64) {
+        match self {
+            Self::F32(_) | Self::Bytes(_) | Self::Pieces(..) => ("F32", 4),
+            Self::U8(_) => ("U8", 1),
+        }
+    }
+}
+
+fn bytes_of(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}

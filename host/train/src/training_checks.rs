@@ -1,0 +1,57 @@
+//! Checks before the first epoch: a data set that a configuration cannot train on is refused.
+
+use eciton_recipe::{Config, Part};
+
+use crate::error::{Error, Result};
+use crate::session::Session;
+use crate::undefined;
+
+/// Refuses a data set that cannot be trained on: without training vertices, or without validation
+/// vertices, or with an undefined metric of them, where the configuration goes by them.
+///
+/// # Errors
+/// [`Error::NoTraining`], [`Error::NoValidation`], [`Error::NoValidationLinks`], [`Error::Undefined`], [`Error::Until`].
+pub(crate) fn check_training(config: &Config, session: &Session) -> Result<()> {
+    let (dataset, links) = (&session.inputs.dataset, &session.inputs.links);
+    check_until(config, session)?;
+    if dataset.split.train.is_empty() && links.is_none() {
+        return Err(Error::NoTraining { dataset: dataset.name.clone() });
+    }
+    let judges = match links {
+        Some(links) => links.held_out()[0],
+        None => dataset.split.validation.len(),
+    };
+    for (key, part) in undefined::deciding(config).filter(|(_, part)| *part == Part::Validation) {
+        let Some(reason) = undefined::reason(&session.inputs, part) else { continue };
+        let dataset = dataset.name.clone();
+        return Err(match links {
+            Some(_) if judges == 0 => Error::NoValidationLinks { dataset, key },
+            None if judges == 0 => Error::NoValidation { dataset, key },
+            _ => undefined::undefined(&dataset, key, (session.inputs.metric, part), reason),
+        });
+    }
+    Ok(())
+}
+
+/// Refuses a target that no epoch could reach: another measure, or a part of the data with nothing in it.
+fn check_until(config: &Config, session: &Session) -> Result<()> {
+    let Some(until) = config.run.until else { return Ok(()) };
+    let (dataset, links) = (&session.inputs.dataset, &session.inputs.links);
+    let refuse = |reason| Err(Error::Until { until, dataset: dataset.name.clone(), reason });
+    if let Some(reason) = until.unfit(session.inputs.metric) {
+        return refuse(reason);
+    }
+    let members = match (links, until.part) {
+        (Some(_), Part::Train) => return refuse("links that train are not measured".to_owned()),
+        (Some(links), Part::Validation) => links.held_out()[0],
+        (Some(links), Part::Test) => links.held_out()[1],
+        (None, Part::Train) => dataset.split.train.len(),
+        (None, Part::Validation) => dataset.split.validation.len(),
+        (None, Part::Test) => dataset.split.test.len(),
+    };
+    match undefined::reason(&session.inputs, until.part) {
+        _ if members == 0 => refuse(format!("there is no {} part to measure", until.part.name())),
+        Some(reason) => refuse(format!("{} is undefined: {reason}", session.inputs.metric.name())),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,27 @@
+//! Parameters of a program, with the settings of an optimiser.
+
+use eciton_program::Program;
+use eciton_recipe::Optimiser;
+
+use super::parameters::{Parameter, use_number};
+
+/// Returns (rows, columns) of a parameter's buffer. A vector has one value per row.
+pub(crate) fn extent(shape: &[u32]) -> (usize, usize) {
+    let rows = shape.first().map_or(1, |&r| r as usize);
+    (rows, shape.iter().skip(1).map(|&e| e as usize).product())
+}
+
+/// Returns the parameters of a program without values, by number.
+pub(crate) fn parameters<'a>(
+    program: &'a Program,
+    optimiser: &'a Optimiser,
+) -> impl Iterator<Item = (u32, Parameter)> + 'a {
+    let count = program.parameters.len();
+    program.parameters.iter().enumerate().map(move |(number, p)| {
+        let further = (count..).zip(&program.uses).filter(move |(_, of)| of.index() == number);
+        let uses = std::iter::once(number).chain(further.map(|(number, _)| number)).map(use_number).collect();
+        let decay = (!optimiser.freezes(p.layer)).then(|| optimiser.weight_decay.for_layer(p.layer) as f32);
+        let extents = p.shape.get(1..).unwrap_or_default().to_vec();
+        (use_number(number), Parameter::new(extent(&p.shape), extents, uses, decay))
+    })
+}
