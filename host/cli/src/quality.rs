@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use eciton_train::Quality;
-use eciton_train::figures::shortened_apart;
+use eciton_train::metrics_format::shortened_apart;
 
 use crate::text::{counted, grouped, percent};
 

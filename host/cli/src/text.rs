@@ -1,7 +1,7 @@
 //! Formatting of numbers for printed output: counts, bytes, percentages and metrics.
 
 use eciton_recipe::Metric;
-pub(crate) use eciton_train::figures::{bytes, grouped, seconds};
+pub(crate) use eciton_train::metrics_format::{bytes, grouped, seconds};
 
 /// Returns a count and its noun, such as `1 epoch` or `2 epochs`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {

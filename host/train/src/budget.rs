@@ -196,8 +196,8 @@ mod tests {
         config: &eciton_recipe::Config,
         (seeds, pause_after, limit_ms): (u32, Option<u32>, u64),
         out: &std::path::Path,
-    ) -> (crate::report::Summary, Vec<(u64, u32)>) {
-        use crate::report::Silent;
+    ) -> (eciton_runs::report::Summary, Vec<(u64, u32)>) {
+        use eciton_runs::report::Silent;
         let mut links = Vec::new();
         for _ in 0..100 {
             let reads = AtomicU64::new(0);

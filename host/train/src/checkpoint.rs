@@ -22,7 +22,6 @@
 //! stream, row, column). A run that goes on is therefore bit for bit the unbroken one.
 
 mod changes;
-mod durable;
 mod fingerprint;
 mod found;
 mod place;
@@ -32,7 +31,6 @@ mod saver;
 mod tests;
 
 pub(crate) use changes::{CHANGES, crossed};
-pub(crate) use durable::sync_folder;
 pub(crate) use fingerprint::Fingerprint;
 pub(crate) use found::{Found, epochs};
 pub(crate) use place::{Place, keep_one, numeric_class, settings};
@@ -42,7 +40,7 @@ pub(crate) use saver::{Beginning, Now, Saver};
 
 use serde::{Deserialize, Serialize};
 
-use crate::schema::Schema;
+use eciton_runs::schema::Schema;
 
 /// The format of checkpoints that this version writes and reads.
 pub(crate) const FORMAT: u64 = 1;

@@ -16,12 +16,12 @@ use eciton_recipe::{Config, Data};
 use eciton_transport::{Counts, put_requests};
 use serde::Serialize;
 
+use crate::dataset_cache::Published;
 use crate::error::{Error, Result};
 use crate::job::{Carried, Done, Files, Job, MAX_INLINE_BYTES, Part, Performed, Place, perform};
 use crate::kernels::CachePolicy;
 use crate::options::Options;
 use crate::plan::{Plan, plan_on};
-use crate::published::Published;
 use crate::sweep::{budget, class};
 
 /// Assumed operations per second of one core.

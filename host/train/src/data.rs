@@ -10,17 +10,17 @@ use eciton_graph::graphs::Graphs;
 use eciton_kernel::{RowNumbers, Targets};
 use eciton_program::{DataShape, Domain, Over, Program, Relation, Workload};
 use eciton_recipe::{Config, FeatureGather, Links, Metric, Model, Run, TaskType};
+use eciton_runs::schema::{Columns, Schema};
+use eciton_runs::task_type::task;
 use eciton_tensor::{Atom, Buffer, Grid, Matrix, Part, SparseRows};
 use eciton_types::{Atoms, DomainId, FAN_OUT, IntervalId, Intervals, Node, Normalisation, SlotId};
 
 use crate::edge_data::EdgeData;
 use crate::error::{Error, Result, at};
-use crate::gathered::{Sums, gather_features, stored_at_most};
-use crate::labelled::LabelledLists;
-use crate::predicted::{self, PredictedLinks};
+use crate::held_out_links::{self, PredictedLinks};
+use crate::loss_reachable::LabelledLists;
+use crate::precomputed::{Sums, gather_features, stored_at_most};
 use crate::relation::{Lists, Readout};
-use crate::schema::{Columns, Schema};
-use crate::task_type::task;
 use crate::vertices::Vertices;
 
 mod interval;
@@ -107,7 +107,8 @@ impl Inputs {
         let schema = Schema::of(&dataset, task);
         // The schema has the encoders, and the run reads only the features.
         dataset.encoded = None;
-        let held = links.map(|(links, _)| predicted::hold_out(&mut dataset, links, metric)).transpose()?;
+        let held =
+            links.map(|(links, _)| held_out_links::hold_out(&mut dataset, links, metric)).transpose()?;
         let (mut dataset, vertices) = Vertices::order(dataset, run.order)?;
         let rows = dataset.vertices();
         let columns = dataset.features.columns();

@@ -21,10 +21,10 @@ use std::path::Path;
 use eciton_fetch::catalogue;
 use eciton_graph::dataset::Dataset;
 use eciton_recipe::{Choice, Config, Layers, Model, ModelKind, TaskType};
+use eciton_runs::run_folder;
 
 use crate::data;
 use crate::error::Result;
-use crate::run_folder;
 
 pub use causes::causes;
 pub use space::space;

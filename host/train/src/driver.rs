@@ -1,6 +1,7 @@
 //! The driver: carries out the engine's actions on real executors and reports the completions as
 //! events.
 
+mod checkpointer;
 mod counts;
 mod epochs;
 mod finite_check;
@@ -24,9 +25,11 @@ use eciton_engine::{Action, Engine, Event, Reason};
 use eciton_exec::{Bill, Executor};
 use eciton_graph::{mapping, metrics};
 use eciton_recipe::{Config, Metric};
+use eciton_runs::report::{EpochReport, Metrics, Quality};
 use eciton_tensor::{Matrix, View};
 use eciton_types::Round;
 
+pub(crate) use self::checkpointer::Checkpointer;
 pub(crate) use self::counts::Counts;
 pub(crate) use self::epochs::Epochs;
 use self::epochs::Sum;
@@ -44,7 +47,6 @@ pub(crate) use self::tuning::{Money, Tuning};
 pub(crate) use self::watch::Watch;
 use crate::budget::Budget;
 use crate::error::{Error, Result, at};
-use crate::report::{EpochReport, Metrics, Quality};
 use crate::stop::Stop;
 use crate::undefined;
 use crate::weights::Refused;

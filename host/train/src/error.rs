@@ -144,7 +144,7 @@ pub enum Error {
     Pins(#[from] eciton_author::Error),
     /// The run folder.
     #[error(transparent)]
-    RunFolder(#[from] crate::run_folder::Error),
+    RunFolder(#[from] eciton_runs::run_folder::Error),
     /// No kernel has this name.
     #[error("there is no kernel `{name}`; built in: {known}. `[kernels] {name} = \"path.wasm\"` adds one")]
     UnknownKernel {
@@ -600,6 +600,16 @@ pub enum Error {
     Internal(String),
 }
 
+impl From<eciton_runs::schema::FitError> for Error {
+    fn from(error: eciton_runs::schema::FitError) -> Self {
+        use eciton_runs::schema::FitError;
+        match error {
+            FitError::Schema { dataset, problem, remedy } => Self::Schema { dataset, problem, remedy },
+            FitError::Data(error) => Self::Data(error),
+        }
+    }
+}
+
 impl From<eciton_recipe::Error> for Error {
     fn from(error: eciton_recipe::Error) -> Self {
         Self::Plan(error.into())
@@ -634,7 +644,7 @@ impl Error {
     /// Returns true if a file of a run folder or of its checkpoints is not what was written. A
     /// retry would fail with the same error.
     pub fn is_damage(&self) -> bool {
-        use crate::run_folder::Error as Folder;
+        use eciton_runs::run_folder::Error as Folder;
         matches!(
             self,
             Self::RunFolder(

@@ -14,14 +14,14 @@ use eciton_graph::dataset::{Dataset, Features, Labels, Split};
 use eciton_graph::metrics::best;
 use eciton_graph::random::SplitMix64;
 use eciton_recipe::{Batch, Config};
+use eciton_runs::report::Silent;
+use eciton_runs::run_folder::Run;
 use eciton_tensor::{Buffer, Matrix};
 
 use crate::error::{Error, Result, at};
 use crate::evaluation::Asked;
 use crate::options::Options;
 use crate::predict::set_weights;
-use crate::report::Silent;
-use crate::run_folder::Run;
 use crate::session::Session;
 
 /// Parameters of drawing a token.

@@ -2,11 +2,11 @@
 
 use eciton_graph::dataset::Dataset;
 use eciton_recipe::Config;
+use eciton_runs::report::Silent;
+use eciton_runs::run_folder::NamedTensor;
 
 use crate::error::Result;
 use crate::options::Options;
-use crate::report::Silent;
-use crate::run_folder::NamedTensor;
 use crate::trainer::Trainer;
 
 /// Internal values of the trained epochs.

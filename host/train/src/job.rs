@@ -26,6 +26,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eciton_recipe::Config;
+use eciton_runs::report::Silent;
+use eciton_runs::run_folder::{self, json};
 use eciton_transport::Counts;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -33,13 +35,11 @@ use sha2::{Digest as _, Sha256};
 use crate::budget::Budget;
 use crate::checkpoint;
 use crate::data;
+use crate::dataset_cache::Published;
 use crate::error::{Error, Result};
 use crate::kernels::{SignedCode, builtin};
 use crate::options::Options;
-use crate::published::Published;
-use crate::report::Silent;
 use crate::resume::resume_on;
-use crate::run_folder::{self, json};
 use crate::train::train_on;
 
 pub use bundle::{pack, unpack};

@@ -1,9 +1,9 @@
 //! Known labels of a run's rows, in the order of the data set.
 
 use eciton_graph::dataset::{Labels, NO_LABEL};
+use eciton_runs::decisions::Known;
 
 use crate::data::Inputs;
-use crate::decisions::Known;
 use crate::error::Result;
 
 /// Returns the known labels and the parts of a run's rows.

@@ -15,58 +15,49 @@
 //! ```
 
 mod batch;
+mod binary_layers;
 mod budget;
 pub mod checkpoint;
 mod class_weights;
 #[cfg(feature = "compiler")]
 pub mod cost;
 mod data;
-pub mod decisions;
+mod dataset_cache;
 pub mod defaults;
 mod doubt;
 mod driver;
 mod edge_data;
 mod error;
 mod evaluation;
-pub mod figures;
-mod gathered;
 mod generate;
-mod initial;
+mod held_out_links;
+mod image_strips;
+mod initial_weights;
 #[doc(hidden)]
 pub mod inspect;
 pub mod job;
 pub mod kernels;
 mod known_labels;
-mod labelled;
 mod logs;
+mod loss_reachable;
 mod memory;
 mod nan_trace;
-mod npz_write;
 mod options;
 mod owned;
 mod parameter_shapes;
-mod picture;
 mod plan;
+mod precomputed;
 mod predict;
-mod predicted;
 mod profile;
-mod provenance;
-mod published;
 mod recorder;
 mod relation;
-mod report;
 mod resolved_settings;
 mod resume;
-pub mod run_folder;
-pub mod schema;
 mod session;
-mod signs;
 mod split;
 mod staleness_trials;
 mod stop;
-mod strips;
 pub mod sweep;
-mod task_type;
 mod tensorboard;
 mod train;
 mod trainer;
@@ -79,14 +70,23 @@ mod worker;
 
 pub use budget::{Budget, Clock};
 pub use data::{IN_MEMORY, load, open, prepare};
-pub use doubt::{AuditReport, Excluded};
-pub use eciton_exec::{Bill, Cost, TimeOrigin};
+pub use dataset_cache::Published;
 pub use eciton_workers::{Leave, Served, Traffic};
+pub use eciton_exec::{Bill, Cost, TimeOrigin};
+pub use eciton_runs::provenance::{DataDigest, Machine, Provenance};
+pub use eciton_runs::report::{
+    Activity, Attempts, AuditReport, BestEpoch, Chosen, ClassQuality, EpochReport, Excluded, Helpers,
+    HelpersUsed, Majority, MemoryItem, MemoryPlan, Metrics, Mistake, Observer, Ordered, Phase, PhaseBytes,
+    PipelineTrial, Progress, Quality, ResolvedSetting, Resumed, RowsByAge, SeedReport, Silent,
+    StalenessTrial, Started, Summary, Target, WorkersUsed,
+};
+pub use eciton_runs::task_type::task;
+pub use eciton_runs::{decisions, metrics_format, run_folder, schema};
 pub use error::{Error, Result};
 pub use generate::{Drawing, Writer};
+pub use image_strips::Split;
 pub use kernels::{CachePolicy, SignedCode};
 pub use logs::{MAX_EVENTS_BYTES, MAX_SPANS, Recording, read_profile};
-pub use memory::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
 pub use nan_trace::{NanTrace, Written};
 pub use options::Options;
 pub use plan::{
@@ -95,18 +95,9 @@ pub use plan::{
 };
 pub use predict::{Evaluation, Predictions, evaluate, evaluate_on, open_for, predict, predict_on};
 pub use profile::profile;
-pub use provenance::{DataDigest, Machine, Provenance};
-pub use published::Published;
-pub use report::{
-    Activity, Attempts, BestEpoch, Chosen, ClassQuality, EpochReport, Helpers, HelpersUsed, Majority,
-    Metrics, Mistake, Observer, Ordered, PipelineTrial, Progress, Quality, ResolvedSetting, Resumed,
-    RowsByAge, SeedReport, Silent, StalenessTrial, Started, Summary, Target, WorkersUsed,
-};
 pub use resume::{is_finished, resume, resume_on};
 pub use staleness_trials::settle_pipeline;
 pub use stop::{Ask, Stop};
-pub use strips::Split;
-pub use task_type::task;
 pub use train::{train, train_on};
 pub use trainer::Trainer;
 pub use worker::{Worker, work};

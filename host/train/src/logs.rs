@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use eciton_engine::Engine;
 use eciton_recipe::Config;
+use eciton_runs::report::RowsByAge;
 use eciton_types::Step;
 
 pub use events::MAX_EVENTS_BYTES;
@@ -23,7 +24,6 @@ pub use trace::MAX_SPANS;
 pub(crate) use trace::{Span, Trace};
 
 use crate::error::Result;
-use crate::report::RowsByAge;
 
 /// Files in which a run is recorded, and the event log that it replays.
 #[derive(Debug, Clone, Default)]

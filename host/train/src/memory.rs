@@ -13,10 +13,10 @@ use eciton_kernel::BLOCK_EDGES;
 use eciton_planner::policy;
 use eciton_program::{Buffers, Domain, FusedStages, Hops, Parameter, Program, Residents, Stage};
 use eciton_recipe::{Config, Lanes, Pipeline, RowFormat, VertexOrder, WeightVersions};
+use eciton_runs::report::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
 use eciton_tensor::Matrix;
 use eciton_tensor::pages::Pages;
 use eciton_types::{BufferId, SlotId};
-use serde::Serialize;
 
 use self::sizes::{padded, pages, row_bytes};
 use self::spans::span_bytes;
@@ -25,7 +25,7 @@ use crate::data::Inputs;
 use crate::edge_data::{EdgeWeights, KnownEdges};
 use crate::error::{Error, Result};
 use crate::evaluation::EvaluationPlan;
-use crate::labelled::LabelledPlan;
+use crate::loss_reachable::LabelledPlan;
 use crate::owned::COLLECTED_BYTES;
 use crate::weights::Sums;
 
@@ -38,74 +38,6 @@ const THREAD_BYTES: u64 = 4 << 20;
 /// Number of copies of the largest parameter in a thread that computes gradients of intervals: a
 /// sum for each level of the tree.
 const THREAD_SUMS: u64 = 4;
-
-/// A phase of a run. Phases follow each other, so the peak of the run is that of the largest phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Phase {
-    /// The run puts vertices into an order.
-    Ordering,
-    /// The run gathers features. It releases them at the end, and allocates rows afterwards.
-    Gathering,
-    /// Epochs and evaluations.
-    Training,
-}
-
-impl Phase {
-    /// All phases, in order.
-    const ALL: [Self; 3] = [Self::Ordering, Self::Gathering, Self::Training];
-
-    /// Returns the name of the phase, for instance `training`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ordering => "ordering",
-            Self::Gathering => "gathering",
-            Self::Training => "training",
-        }
-    }
-}
-
-/// Memory of one purpose.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct MemoryItem {
-    /// Name of the purpose, for instance `graph`.
-    pub purpose: &'static str,
-    /// Description of the data, with its shape.
-    pub detail: String,
-    /// Number of bytes.
-    pub bytes: u64,
-    /// Phases in which the memory is held.
-    pub during: Vec<Phase>,
-}
-
-/// Memory of one phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct PhaseBytes {
-    /// The phase.
-    pub phase: Phase,
-    /// Sum of the items that are held in the phase, in bytes.
-    pub bytes: u64,
-}
-
-/// Estimate of the peak memory of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct MemoryPlan {
-    /// Memory by purpose, in the order of allocation.
-    pub items: Vec<MemoryItem>,
-    /// Memory by phase, in order, without phases that this run does not have.
-    pub phases: Vec<PhaseBytes>,
-    /// Bytes of the largest phase. This is the peak, unless reading the data set took more.
-    pub total_bytes: u64,
-    /// Peak memory of this process when the plan was made, after it had read the data set, in
-    /// bytes. It is never a reason to refuse the run. `None` if the system does not report it.
-    pub read_bytes: Option<u64>,
-    /// Bytes that rows as bfloat16 (`run.row_storage`) would save during training. `None` if they
-    /// are bfloat16.
-    pub bf16_saves_bytes: Option<u64>,
-    /// Bytes that this process may use: those that the machine and its control group have left, and
-    /// those that it holds already. `None` if the system does not report them.
-    pub available_bytes: Option<u64>,
-}
 
 /// Inputs of a memory plan.
 pub(crate) struct Wanted<'a> {
@@ -132,119 +64,109 @@ impl Wanted<'_> {
     }
 }
 
-impl MemoryPlan {
-    pub(crate) fn of(wanted: &Wanted<'_>) -> Self {
-        let Wanted { inputs, program, config, threads, .. } = *wanted;
-        let ordered = inputs.vertices.ordered.is_some();
-        let gathered = program.rewrites.gathered_features;
-        let happens = |phase: &Phase| match phase {
-            Phase::Ordering => ordered,
-            Phase::Gathering => gathered,
-            Phase::Training => true,
-        };
-        let phases: Vec<Phase> = Phase::ALL.into_iter().filter(happens).collect();
-        let from = |first: Phase| phases.iter().copied().filter(|&p| p as u8 >= first as u8).collect();
-        let always: Vec<Phase> = phases.clone();
-        let mut items = Vec::new();
-        let mut item = |purpose, detail: String, bytes: u64, during: Vec<Phase>| {
-            if bytes > 0 && !during.is_empty() {
-                items.push(MemoryItem { purpose, detail, bytes, during });
-            }
-        };
-        let (graph, rows) = (&inputs.dataset.graph, u64::from(inputs.shape.rows));
-        let edges = graph_bytes(graph);
-        let transpose = if graph.symmetric() { "" } else { ", and their transpose" };
-        item("graph", format!("{} edges{transpose}", graph.edges()), edges, always.clone());
-        let graphs = inputs.dataset.graphs.as_ref();
-        let detail = format!("{} graphs, and which one each vertex is in", graphs.map_or(0, Graphs::count));
-        item("graphs", detail, graphs.map_or(0, Graphs::bytes), always.clone());
-        let known = &inputs.edges;
-        let weights = known.weights.as_ref().map_or(0, EdgeWeights::bytes);
-        item("edge weights", "one an edge".to_owned(), weights, always.clone());
-        let columns = inputs.shape.edge_features;
-        let detail = format!("[{}, {columns}], and each edge's place from its source", graph.edges());
-        item("edge features", detail, known.features.as_ref().map_or(0, KnownEdges::bytes), always.clone());
-        let detail = "labels, splits, factors of the normalisation".to_owned();
-        let labels = match inputs.dataset.labels.as_values() {
-            None => 2 * 4,
-            // Twice: as they came, and in rows as tasks read them.
-            Some(values) => 4 * u64::from(values.columns()) + padded(values.columns()),
-        };
-        item("vertices", detail, rows * (labels + 4 + 4 + 1), always.clone());
-        let detail = "where each vertex lies, and the way back".to_owned();
-        item("permutation", detail, inputs.vertices.bytes(), always.clone());
-        let features = features_bytes(&inputs.features);
-        let shape = format!("[{rows}, {}]{}", inputs.shape.features, storage(&inputs.features));
-        let stays = !gathered || program.gathered.is_some();
-        let before = |phase: &Phase| stays || *phase as u8 <= Phase::Gathering as u8;
-        item("features", shape.clone(), features, phases.iter().copied().filter(before).collect());
-        if ordered {
-            item("ordering", ORDERING.to_owned(), edges.max(features), vec![Phase::Ordering]);
+/// Estimates the memory of a run.
+pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
+    let Wanted { inputs, program, config, threads, .. } = *wanted;
+    let ordered = inputs.vertices.ordered.is_some();
+    let gathered = program.rewrites.gathered_features;
+    let happens = |phase: &Phase| match phase {
+        Phase::Ordering => ordered,
+        Phase::Gathering => gathered,
+        Phase::Training => true,
+    };
+    let phases: Vec<Phase> = Phase::ALL.into_iter().filter(happens).collect();
+    let from = |first: Phase| phases.iter().copied().filter(|&p| p as u8 >= first as u8).collect();
+    let always: Vec<Phase> = phases.clone();
+    let mut items = Vec::new();
+    let mut item = |purpose, detail: String, bytes: u64, during: Vec<Phase>| {
+        if bytes > 0 && !during.is_empty() {
+            items.push(MemoryItem { purpose, detail, bytes, during });
         }
-        if gathered {
-            let bytes = match &inputs.features {
-                Matrix::Dense(_) => features,
-                Matrix::Sparse(_) => gathered_bytes(inputs, program),
-            };
-            item("gathered features", shape, bytes, from(Phase::Gathering));
-        }
-        training_items(wanted, &mut |purpose, detail, bytes| {
-            item(purpose, detail, bytes, vec![Phase::Training]);
-        });
-        item("program", "kernels and their instances".to_owned(), PROGRAM_BYTES, always);
-        let held = |phase: Phase| {
-            let during = items.iter().filter(|item| item.during.contains(&phase));
-            PhaseBytes { phase, bytes: during.map(|item| item.bytes).sum() }
+    };
+    let (graph, rows) = (&inputs.dataset.graph, u64::from(inputs.shape.rows));
+    let edges = graph_bytes(graph);
+    let transpose = if graph.symmetric() { "" } else { ", and their transpose" };
+    item("graph", format!("{} edges{transpose}", graph.edges()), edges, always.clone());
+    let graphs = inputs.dataset.graphs.as_ref();
+    let detail = format!("{} graphs, and which one each vertex is in", graphs.map_or(0, Graphs::count));
+    item("graphs", detail, graphs.map_or(0, Graphs::bytes), always.clone());
+    let known = &inputs.edges;
+    let weights = known.weights.as_ref().map_or(0, EdgeWeights::bytes);
+    item("edge weights", "one an edge".to_owned(), weights, always.clone());
+    let columns = inputs.shape.edge_features;
+    let detail = format!("[{}, {columns}], and each edge's place from its source", graph.edges());
+    item("edge features", detail, known.features.as_ref().map_or(0, KnownEdges::bytes), always.clone());
+    let detail = "labels, splits, factors of the normalisation".to_owned();
+    let labels = match inputs.dataset.labels.as_values() {
+        None => 2 * 4,
+        // Twice: as they came, and in rows as tasks read them.
+        Some(values) => 4 * u64::from(values.columns()) + padded(values.columns()),
+    };
+    item("vertices", detail, rows * (labels + 4 + 4 + 1), always.clone());
+    let detail = "where each vertex lies, and the way back".to_owned();
+    item("permutation", detail, inputs.vertices.bytes(), always.clone());
+    let features = features_bytes(&inputs.features);
+    let shape = format!("[{rows}, {}]{}", inputs.shape.features, storage(&inputs.features));
+    let stays = !gathered || program.gathered.is_some();
+    let before = |phase: &Phase| stays || *phase as u8 <= Phase::Gathering as u8;
+    item("features", shape.clone(), features, phases.iter().copied().filter(before).collect());
+    if ordered {
+        item("ordering", ORDERING.to_owned(), edges.max(features), vec![Phase::Ordering]);
+    }
+    if gathered {
+        let bytes = match &inputs.features {
+            Matrix::Dense(_) => features,
+            Matrix::Sparse(_) => gathered_bytes(inputs, program),
         };
-        let phases: Vec<PhaseBytes> = phases.into_iter().map(held).collect();
-        let total_bytes = phases.iter().map(|held| held.bytes).max().unwrap_or(0);
-        let bf16_saves_bytes = (config.run.row_storage == RowFormat::F32).then(|| {
-            // Where edge kernels keep rows f32, slots of two formats may share less than those of one.
-            let saved =
-                rows_bytes(wanted, RowFormat::F32).saturating_sub(rows_bytes(wanted, RowFormat::Bf16));
-            saved.saturating_sub(u64::from(threads) * widened_bytes(wanted))
-        });
-        let (read_bytes, available_bytes) = (peak_bytes(), available());
-        Self { items, phases, total_bytes, read_bytes, bf16_saves_bytes, available_bytes }
+        item("gathered features", shape, bytes, from(Phase::Gathering));
     }
-
-    /// Returns the peak in bytes, including the reading of the data set.
-    #[must_use]
-    pub fn peak_bytes(&self) -> u64 {
-        self.total_bytes.max(self.read_bytes.unwrap_or(0))
-    }
-
-    /// Refuses a run whose peak does not fit into `allowed` bytes, or into the available memory if
-    /// it is `None`.
-    ///
-    /// # Errors
-    /// [`Error::Memory`] with the figures and the change that would save most.
-    pub(crate) fn check(&self, allowed: Option<u64>) -> Result<()> {
-        let Some(available) = allowed.or(self.available_bytes) else { return Ok(()) };
-        if self.total_bytes <= available {
-            return Ok(());
-        }
-        let too_much = |phase| self.phases.iter().any(|p| p.phase == phase && p.bytes > available);
-        let fullest = self.phases.iter().max_by_key(|held| held.bytes).map(|held| held.phase);
-        let items = self.items.iter().filter(|item| fullest.is_some_and(|p| item.during.contains(&p)));
-        let largest = items.max_by_key(|i| i.bytes);
-        let remedy = if too_much(Phase::Training) {
-            "a smaller model.hidden, fewer layers, or a data set converted to a store (its features stay in the file)"
-        } else if too_much(Phase::Gathering) {
-            "run.gather_features = \"each-epoch\" holds the features once"
-        } else {
-            MOVES_NOTHING
-        };
-        Err(Error::Memory {
-            needed: self.total_bytes,
-            available,
-            largest: largest
-                .map_or_else(String::new, |i| format!("{} {} ({})", i.purpose, i.bytes, i.detail)),
-            remedy,
-        })
-    }
+    training_items(wanted, &mut |purpose, detail, bytes| {
+        item(purpose, detail, bytes, vec![Phase::Training]);
+    });
+    item("program", "kernels and their instances".to_owned(), PROGRAM_BYTES, always);
+    let held = |phase: Phase| {
+        let during = items.iter().filter(|item| item.during.contains(&phase));
+        PhaseBytes { phase, bytes: during.map(|item| item.bytes).sum() }
+    };
+    let phases: Vec<PhaseBytes> = phases.into_iter().map(held).collect();
+    let total_bytes = phases.iter().map(|held| held.bytes).max().unwrap_or(0);
+    let bf16_saves_bytes = (config.run.row_storage == RowFormat::F32).then(|| {
+        // Where edge kernels keep rows f32, slots of two formats may share less than those of one.
+        let saved = rows_bytes(wanted, RowFormat::F32).saturating_sub(rows_bytes(wanted, RowFormat::Bf16));
+        saved.saturating_sub(u64::from(threads) * widened_bytes(wanted))
+    });
+    let (read_bytes, available_bytes) = (peak_bytes(), available());
+    MemoryPlan { items, phases, total_bytes, read_bytes, bf16_saves_bytes, available_bytes }
 }
 
+/// Refuses a run whose peak does not fit into `allowed` bytes, or into the available memory if
+/// it is `None`.
+///
+/// # Errors
+/// [`Error::Memory`] with the figures and the change that would save most.
+pub(crate) fn check(plan: &MemoryPlan, allowed: Option<u64>) -> Result<()> {
+    let Some(available) = allowed.or(plan.available_bytes) else { return Ok(()) };
+    if plan.total_bytes <= available {
+        return Ok(());
+    }
+    let too_much = |phase| plan.phases.iter().any(|p| p.phase == phase && p.bytes > available);
+    let fullest = plan.phases.iter().max_by_key(|held| held.bytes).map(|held| held.phase);
+    let items = plan.items.iter().filter(|item| fullest.is_some_and(|p| item.during.contains(&p)));
+    let largest = items.max_by_key(|i| i.bytes);
+    let remedy = if too_much(Phase::Training) {
+        "a smaller model.hidden, fewer layers, or a data set converted to a store (its features stay in the file)"
+    } else if too_much(Phase::Gathering) {
+        "run.gather_features = \"each-epoch\" holds the features once"
+    } else {
+        MOVES_NOTHING
+    };
+    Err(Error::Memory {
+        needed: plan.total_bytes,
+        available,
+        largest: largest.map_or_else(String::new, |i| format!("{} {} ({})", i.purpose, i.bytes, i.detail)),
+        remedy,
+    })
+}
 /// Description of the memory that an order needs in addition to the data set.
 const ORDERING: &str = "graph and features twice, one after the other";
 /// Advice to the user if an order does not fit into memory.
@@ -575,9 +497,9 @@ mod tests {
 
     #[test]
     fn the_fullest_phase_is_what_must_fit() {
-        assert!(planned(100, 60).check(Some(100)).is_ok(), "not their sum; and what was read is past");
-        assert!(planned(100, 60).check(None).is_ok(), "nobody knows what there is");
-        let refused = |plan: MemoryPlan, allowed| plan.check(Some(allowed)).unwrap_err().to_string();
+        assert!(check(&planned(100, 60), Some(100)).is_ok(), "not their sum; and what was read is past");
+        assert!(check(&planned(100, 60), None).is_ok(), "nobody knows what there is");
+        let refused = |plan: MemoryPlan, allowed| check(&plan, Some(allowed)).unwrap_err().to_string();
         let gathering = refused(planned(100, 60), 99);
         assert!(gathering.contains("features 100") && gathering.contains("each-epoch"), "{gathering}");
         let training = refused(planned(100, 120), 110);

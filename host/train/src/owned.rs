@@ -41,6 +41,7 @@ use eciton_exec::{self as exec, Affinity, Cancel, Completion, Draw, Executor, Jo
 use eciton_kernel::Kept;
 use eciton_program::Program;
 use eciton_recipe::{Lanes, Optimiser};
+use eciton_runs::run_folder::tensor::{Entry, Pieces, Values};
 use eciton_tensor::Matrix;
 use eciton_tensor::frame::Frame;
 use eciton_types::{
@@ -52,7 +53,6 @@ pub(crate) use self::ledger::Ledger;
 use self::log::Log;
 pub(crate) use self::updating::{COLLECTED_BYTES, Collected};
 use crate::error::{Error, Result};
-use crate::run_folder::tensor::{Entry, Pieces, Values};
 use crate::weights::{self, Parameter};
 
 /// Pass number of instructions, which belong to no pass.

@@ -8,7 +8,10 @@ mod pipeline;
 use eciton_exec::functions::Outlook;
 use eciton_graph::dataset::Dataset;
 use eciton_program::{Domain, Program, Stage};
-use eciton_recipe::{Aggregator, Config, FusionChoice, Image, LayerKind, Mode, Pipeline, Source};
+use eciton_recipe::{Aggregator, Config, Image, LayerKind, Mode, Pipeline, Source, SpanChoice};
+use eciton_runs::report::MemoryPlan;
+use eciton_runs::report::Ordered;
+use eciton_runs::report::ResolvedSetting;
 use eciton_types::StageId;
 use serde::Serialize;
 
@@ -21,10 +24,8 @@ use crate::defaults;
 use crate::driver::stage_bytes;
 use crate::error::Result;
 use crate::evaluation::Asked;
-use crate::memory::MemoryPlan;
+use crate::memory;
 use crate::options::Options;
-use crate::report::Ordered;
-use crate::report::ResolvedSetting;
 use crate::resolved_settings;
 use crate::session::{Draft, check_settings};
 
@@ -372,7 +373,7 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
         lanes: LanesPlan::of(&draft, config, &rows),
         planned: planned(&draft, config)?,
         functions: FunctionsPlan::of(config, intervals)?,
-        fits: draft.planned.memory.check(config.run.memory_bytes).is_ok(),
+        fits: memory::check(&draft.planned.memory, config.run.memory_bytes).is_ok(),
         memory: draft.planned.memory,
     })
 }

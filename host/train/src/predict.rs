@@ -4,22 +4,22 @@ use std::path::Path;
 
 use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_recipe::{Config, Data, LaneSettings, TaskType};
+use eciton_runs::decisions::Known;
+use eciton_runs::provenance::warn_of_other_data;
+use eciton_runs::report::{Metrics, Quality, SeedReport, Silent, WorkersUsed};
+use eciton_runs::run_folder::{NamedTensor, Run};
+use eciton_runs::schema::Purpose;
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use crate::data;
-use crate::decisions::Known;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
+use crate::image_strips::Split;
 use crate::known_labels::known_labels;
 use crate::options::Options;
 use crate::parameter_shapes::parameter_shapes;
-use crate::provenance::warn_of_other_data;
-use crate::report::{Metrics, Quality, SeedReport, Silent, WorkersUsed};
-use crate::run_folder::{NamedTensor, Run};
-use crate::schema::Purpose;
 use crate::session::Session;
-use crate::strips::Split;
 
 /// Result that `eciton eval` prints.
 #[derive(Debug, Clone, Serialize, Deserialize)]

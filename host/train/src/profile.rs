@@ -9,11 +9,11 @@ use std::path::Path;
 
 use eciton_program::Profile;
 use eciton_recipe::Config;
+use eciton_runs::report::Observer;
 
 use crate::error::{Error, Result};
 use crate::logs::{Recording, read_profile};
 use crate::options::Options;
-use crate::report::Observer;
 
 /// Runs a configuration with its batches, or all rows, in so many parts in turn, and fits each stage's
 /// seconds. `path` holds the profile of each run, and in the end the fitted one.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use eciton_runs::report::{EpochReport, SeedReport};
+use eciton_runs::run_folder::{self, Error as FileError, RunFolder};
+
 use crate::checkpoint::{self, Now, Place, Point, Saver};
-use crate::driver::{Counts, Epochs, Trained};
+use crate::driver::{Checkpointer, Counts, Epochs, Trained};
 use crate::error::{Error, Result};
-use crate::report::{EpochReport, SeedReport};
-use crate::run_folder::{self, Error as FileError, RunFolder};
 use crate::tensorboard::Events;
 use crate::weights::Weights;
 
@@ -28,38 +29,6 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Records the last epoch of `trained`.
-    pub(crate) fn epoch(&mut self, trained: &Trained) -> Result<()> {
-        if let (Some(events), Some(report)) = (&mut self.events, trained.epochs.last()) {
-            events.epoch(report)?;
-        }
-        if let (Some(folder), Some(report)) = (&mut self.folder, trained.epochs.last()) {
-            folder.append_metrics(report)?;
-        }
-        self.saver.iter_mut().for_each(Saver::count);
-        Ok(())
-    }
-
-    /// Returns true if a checkpoint is due.
-    pub(crate) fn is_due(&self) -> bool {
-        self.folder.is_some() && self.saver.as_ref().is_some_and(Saver::is_due)
-    }
-
-    /// Writes a checkpoint of the last epoch of `trained`; if training was `stopped`, unless there
-    /// is one. A checkpoint that cannot be written does not end the run. The first time a warning
-    /// is returned.
-    pub(crate) fn save(
-        &mut self,
-        (trained, stopped): (&Trained, bool),
-        (weights, epochs): (&Weights, Epochs),
-        counts: &Counts,
-        bill: Option<eciton_exec::Bill>,
-    ) -> Result<Option<String>> {
-        let (Some(folder), Some(saver)) = (&mut self.folder, &mut self.saver) else { return Ok(None) };
-        let now = Now { trained, weights, finished: &self.finished, tasks: counts.tasks, bill, epochs };
-        if stopped { saver.stopped(folder, &now) } else { saver.save(folder, &now) }
-    }
-
     /// Forgets everything that is of an epoch of a seed or later; `n` is the index of the seed.
     /// Returns the newest checkpoint of the seed from before that epoch, if there is one, with the
     /// reports of the epochs until then.
@@ -130,5 +99,34 @@ impl Recorder {
             }
             (_, path) => Ok(path),
         }
+    }
+}
+
+impl Checkpointer for Recorder {
+    fn epoch(&mut self, trained: &Trained) -> Result<()> {
+        if let (Some(events), Some(report)) = (&mut self.events, trained.epochs.last()) {
+            events.epoch(report)?;
+        }
+        if let (Some(folder), Some(report)) = (&mut self.folder, trained.epochs.last()) {
+            folder.append_metrics(report)?;
+        }
+        self.saver.iter_mut().for_each(Saver::count);
+        Ok(())
+    }
+
+    fn is_due(&self) -> bool {
+        self.folder.is_some() && self.saver.as_ref().is_some_and(Saver::is_due)
+    }
+
+    fn save(
+        &mut self,
+        (trained, stopped): (&Trained, bool),
+        (weights, epochs): (&Weights, Epochs),
+        counts: &Counts,
+        bill: Option<eciton_exec::Bill>,
+    ) -> Result<Option<String>> {
+        let (Some(folder), Some(saver)) = (&mut self.folder, &mut self.saver) else { return Ok(None) };
+        let now = Now { trained, weights, finished: &self.finished, tasks: counts.tasks, bill, epochs };
+        if stopped { saver.stopped(folder, &now) } else { saver.save(folder, &now) }
     }
 }

@@ -10,7 +10,7 @@ use eciton_program::{Over, Relation};
 use crate::batch::PartLists;
 use crate::edge_data::EdgeData;
 use crate::error::Result;
-use crate::labelled::LabelledLists;
+use crate::loss_reachable::LabelledLists;
 
 /// Graphs of a data set of many graphs, as rows.
 #[derive(Debug)]

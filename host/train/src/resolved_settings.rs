@@ -3,9 +3,9 @@
 
 use eciton_graph::names::Names;
 use eciton_recipe::{Activation, Choice, Config, Layers, Model, Norm, NormaliseFeatures};
+use eciton_runs::report::ResolvedSetting;
 
 use crate::data::Inputs;
-use crate::report::ResolvedSetting;
 
 /// Returns all resolved settings, in the order in which they act.
 pub(crate) fn resolved_settings(

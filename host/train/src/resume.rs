@@ -4,6 +4,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use eciton_graph::dataset::Dataset;
+use eciton_runs::report::{EpochReport, Observer, Resumed, Summary};
+use eciton_runs::run_folder::{self, RunFolder, Versions};
+use eciton_runs::schema::Purpose;
 
 use crate::checkpoint::{self, Found, Place};
 use crate::data;
@@ -13,9 +16,6 @@ use crate::error::{Error, Result};
 use crate::evaluation::Asked;
 use crate::options::Options;
 use crate::recorder::Recorder;
-use crate::report::{EpochReport, Observer, Resumed, Summary};
-use crate::run_folder::{self, RunFolder, Versions};
-use crate::schema::Purpose;
 use crate::session::{Earlier, Position, Session};
 use crate::tensorboard::Events;
 use crate::train::Run;

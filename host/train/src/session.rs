@@ -17,6 +17,10 @@ use eciton_program::{Domain, FusedStages, Program};
 use eciton_recipe::{
     Config, LEAKY_SLOPE, Lanes, Layers, Mode, ModelSettings, NormaliseFeatures, Readout, WeightVersions,
 };
+use eciton_runs::report::AuditReport;
+use eciton_runs::report::{
+    Attempts, HelpersUsed, Metrics, Observer, PipelineTrial, Quality, ResolvedSetting, WorkersUsed,
+};
 use eciton_types::{Round, SlotId};
 
 use self::draft::sums;
@@ -26,23 +30,23 @@ use crate::batch::{Batches, RowBatches, Source};
 use crate::budget::Budget;
 use crate::checkpoint::{Fingerprint, Point};
 use crate::data::{Inputs, Interval};
-use crate::doubt::{AuditReport, Doubts};
-use crate::driver::{self, Counts, Epochs, RowStore, State, Trained, Training, Tuning, open_stages};
+use crate::doubt::Doubts;
+use crate::driver::{
+    self, Checkpointer, Counts, Epochs, RowStore, State, Trained, Training, Tuning, open_stages,
+};
 use crate::error::{Error, Result, at};
 use crate::evaluation::{Asked, Evaluation, EvaluationPlan, Keeps};
-use crate::initial::Initial;
+use crate::image_strips::Stripped;
+use crate::initial_weights::Initial;
 use crate::kernels::Kernels;
 use crate::logs::{Header, Logs, Profiled};
+use crate::memory;
 use crate::options::Options;
 use crate::owned::{Owners, Wanted};
 use crate::plan::{needs, owning_lanes};
 use crate::recorder::Recorder;
-use crate::report::{
-    Attempts, HelpersUsed, Metrics, Observer, PipelineTrial, Quality, ResolvedSetting, WorkersUsed,
-};
 use crate::resolved_settings::resolved_settings;
 use crate::stop::Stop;
-use crate::strips::Stripped;
 use crate::weights::{WeightState, Weights};
 
 /// Weights from which the training of a seed resumes.
@@ -108,7 +112,7 @@ pub(crate) struct Session {
 impl Session {
     /// Returns the names of the parameters that the run folder stores as signs and scales.
     pub(crate) fn signs(&self) -> BTreeSet<String> {
-        crate::signs::parameters(&self.program, &self.layers)
+        crate::binary_layers::parameters(&self.program, &self.layers)
     }
 
     pub(crate) fn new(
@@ -119,7 +123,7 @@ impl Session {
     ) -> Result<Self> {
         functions::check(config.executor.kind)?;
         let draft = Draft::new(config, options, dataset, asked)?;
-        draft.planned.memory.check(config.run.memory_bytes)?;
+        memory::check(&draft.planned.memory, config.run.memory_bytes)?;
         let Draft { inputs, settings: model, scaled, kernels, threads, stripped, planned } = draft;
         let Planned { program, spans, schedule, evaluation, layers, chooser, .. } = planned;
         let watched = options.out.is_some() && config.checkpoint.is_on();
@@ -384,6 +388,7 @@ impl Session {
             budget: self.budget.as_ref(),
         };
         let (weights, counts) = (&mut self.weights, (&mut self.counts, &mut self.doubts));
+        let recorder = recorder.map(|recorder| recorder as &mut dyn Checkpointer);
         let mut state = State::new(weights, counts, observer, &mut self.logs, self.tuning.as_mut(), recorder);
         let trained = training.run(&mut *self.machine, &mut self.engine, &mut state, from.trained);
         trained.map_err(|error| self.explained(config, seed, error))

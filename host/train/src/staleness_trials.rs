@@ -10,13 +10,13 @@
 
 use eciton_graph::dataset::Dataset;
 use eciton_recipe::{Config, Mode, Pipeline};
+use eciton_runs::report::{PipelineTrial, Silent, StalenessTrial};
 
 use crate::driver::Trained;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
 use crate::logs::Recording;
 use crate::options::Options;
-use crate::report::{PipelineTrial, Silent, StalenessTrial};
 use crate::session::{Position, Session};
 use crate::training_checks::check_training;
 

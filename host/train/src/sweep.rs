@@ -1,6 +1,6 @@
 //! Trains many trials on this machine in parallel. Each leaves a run folder.
 //!
-//! A trial is done once: its folder appears only when it is complete ([`crate::run_folder`]), and
+//! A trial is done once: its folder appears only when it is complete ([`eciton_runs::run_folder`]), and
 //! an existing folder is not trained again. Therefore a killed sweep continues when it is started
 //! again. A trial in progress is resumed from its newest checkpoint, if it has one. Trials of a
 //! rung of successive halving pause after its last epoch. Their folders have results and
@@ -9,58 +9,30 @@
 mod functions;
 mod halving;
 mod jobs;
-mod picture;
-mod table;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
 use eciton_recipe::Config;
+use eciton_runs::provenance;
+use eciton_runs::report::{Silent, Summary};
+use eciton_runs::run_folder;
 
 use crate::checkpoint;
+use crate::dataset_cache::Published;
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::provenance;
-use crate::published::Published;
-use crate::report::{Silent, Summary};
 use crate::resume::{is_finished, resume, resume_on};
-use crate::run_folder;
 use crate::stop::{Ask, Stop};
 use crate::train::train_on;
 
+pub use eciton_runs::sweep::{Group, Outcome, Row, csv, groups, picture, unranked};
 pub use functions::{Functions, Spent, evaluate_on_function, predict_on_function};
 #[cfg(feature = "compiler")]
 pub(crate) use functions::{budget, class};
 pub use halving::{Halved, Training, choices, halve};
 pub use jobs::{Jobs, Missing};
-pub use picture::picture;
-pub(crate) use picture::{panel_size, panels};
-pub use table::{Group, Row, csv, groups, unranked};
-
-/// Outcome of a trial.
-#[derive(Debug)]
-pub enum Outcome {
-    /// The trial was trained now.
-    Trained(Box<Summary>),
-    /// The run folder of the trial existed.
-    Found(Box<Summary>),
-    /// The trial failed. The text has the causes. Other trials continue.
-    Failed(String),
-    /// The sweep was asked to stop before its end.
-    Left,
-}
-
-impl Outcome {
-    /// Returns the summary of the run, if it has one.
-    #[must_use]
-    pub fn summary(&self) -> Option<&Summary> {
-        match self {
-            Self::Trained(summary) | Self::Found(summary) => Some(summary),
-            Self::Failed(_) | Self::Left => None,
-        }
-    }
-}
 
 /// Returns the run folder of a trial in a sweep's folder.
 #[must_use]

@@ -16,9 +16,10 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use eciton_runs::report::EpochReport;
+
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::report::EpochReport;
 
 /// The text of a file's first record.
 const FILE_VERSION: &str = "brain.Event:2";
@@ -197,8 +198,8 @@ fn crc32c(bytes: &[u8]) -> u32 {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::Metrics;
     use eciton_recipe::Metric;
+    use eciton_runs::report::Metrics;
 
     fn report(seed: u64, epoch: u32) -> EpochReport {
         let metrics =

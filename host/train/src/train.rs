@@ -8,6 +8,15 @@ use eciton_graph::dataset::Dataset;
 use eciton_graph::graphs::Graphs;
 use eciton_graph::mapping;
 use eciton_recipe::Config;
+use eciton_runs::picture;
+use eciton_runs::provenance::{Provenance, recipe_digest};
+use eciton_runs::report::{
+    BestEpoch, EpochReport, Observer, SeedReport, Silent, Started, Summary, Target, mean, spread,
+};
+use eciton_runs::run_folder::model::digest_of;
+use eciton_runs::run_folder::{
+    Arrays, Error as FileError, NamedTensor, RunFolder, Versions, json, model_digest,
+};
 
 use crate::checkpoint::{self, Beginning, Place, RunRecord, Saver};
 use crate::data;
@@ -19,12 +28,7 @@ use crate::known_labels::known_labels;
 use crate::logs;
 use crate::options::Options;
 use crate::parameter_shapes::parameter_shapes;
-use crate::picture;
-use crate::provenance::{Provenance, recipe_digest};
 use crate::recorder::Recorder;
-use crate::report::{BestEpoch, EpochReport, Observer, SeedReport, Silent, Started, Summary, Target};
-use crate::run_folder::model::digest_of;
-use crate::run_folder::{Arrays, Error as FileError, NamedTensor, RunFolder, Versions, json, model_digest};
 use crate::session::{Earlier, Position, Predicted, Session};
 use crate::staleness_trials::settle_pipeline;
 use crate::tensorboard::Events;
@@ -467,17 +471,6 @@ pub(crate) fn tensors(session: &Session) -> Result<Vec<NamedTensor>> {
         Ok(NamedTensor { name, shape, values: session.weights.values(at)? })
     };
     parameter_shapes(&session.program).into_iter().enumerate().map(named).collect()
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-/// Mean and standard deviation (n - 1; 0 for one value).
-pub(crate) fn spread(values: &[f64]) -> Option<(f64, f64)> {
-    let mean = mean(values)?;
-    let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
-    Some((mean, if values.len() < 2 { 0.0 } else { (squares / (values.len() - 1) as f64).sqrt() }))
 }
 
 fn summarise(

@@ -41,17 +41,17 @@ use std::sync::Arc;
 use eciton_exec::Bill;
 use eciton_graph::dataset::Dataset;
 use eciton_recipe::{Config, TaskType};
+use eciton_runs::decisions::Known;
+use eciton_runs::report::{EpochReport, Metrics, Observer, Silent, Target};
+use eciton_runs::run_folder::{NamedTensor, model_digest};
 use ndarray::Array2;
 
-use crate::decisions::Known;
 use crate::driver::{Best, Trained};
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;
 use crate::known_labels::known_labels;
 use crate::options::Options;
 use crate::predict::set_weights;
-use crate::report::{EpochReport, Metrics, Observer, Silent, Target};
-use crate::run_folder::{NamedTensor, model_digest};
 use crate::session::{Earlier, Position, Session};
 use crate::split;
 use crate::stop::Stop;
@@ -116,7 +116,7 @@ impl Trainer {
             let instead = "call `settle_pipeline`, which gives the settings to make it with";
             return Err(Error::NotInMemory { option: "pipeline.staleness = \"auto\"", instead });
         }
-        let found = crate::task_type::task(&dataset.labels);
+        let found = eciton_runs::task_type::task(&dataset.labels);
         let wanted = config.data.task.filter(|&wanted| !config.predicts_links() && wanted != found);
         if let Some(wanted) = wanted.filter(|_| dataset.labels.width() > 0) {
             let (wanted, found) = (wanted.name(), found.name());

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use eciton_graph::dataset::{Dataset, Labels, NO_LABEL, Names, Split};
 use eciton_recipe::{Config, Keep, Metric, Part};
+use eciton_runs::report::Metrics;
 
 use crate::data::Inputs;
 use crate::error::{Error, Result};
-use crate::predicted;
-use crate::report::Metrics;
+use crate::held_out_links;
 
 /// The settings that go by a metric: their keys, and the parts of the data that the metric is of.
 pub(crate) fn deciding(config: &Config) -> impl Iterator<Item = (&'static str, Part)> {
@@ -90,11 +90,11 @@ pub(crate) fn check_ranked(
         let found = if config.predicts_links() {
             let (task, columns) = (eciton_recipe::TaskType::LinkPrediction, config.links.embedding);
             let Ok(metric) = Metric::choose(config.run.metric, task, columns) else { continue };
-            let Ok(held) = predicted::hold_out(&mut dataset, &config.links, metric) else { continue };
+            let Ok(held) = held_out_links::hold_out(&mut dataset, &config.links, metric) else { continue };
             let counts = [held.validation.links.len(), held.test.links.len()];
             of_links(counts, part).map(|reason| (metric, reason))
         } else {
-            let (task, columns) = (crate::task_type::task(&dataset.labels), dataset.labels.width());
+            let (task, columns) = (eciton_runs::task_type::task(&dataset.labels), dataset.labels.width());
             let Ok(metric) = Metric::choose(config.run.metric, task, columns) else { continue };
             of_labels(metric, &dataset.labels, (&dataset.split, part), &dataset.names)
                 .map(|reason| (metric, reason))

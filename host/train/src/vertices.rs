@@ -13,9 +13,9 @@ use eciton_graph::dataset::{Dataset, VertexIds};
 use eciton_graph::order::{self, Order, Permutation};
 use eciton_kernel::RowNumbers;
 use eciton_recipe::VertexOrder;
+use eciton_runs::report::Ordered;
 
 use crate::error::Result;
-use crate::report::Ordered;
 
 /// Mapping between vertices and rows.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use eciton_train::figures::shortened;
+use eciton_train::metrics_format::shortened;
 
 use crate::output::Output;
 

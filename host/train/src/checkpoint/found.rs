@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eciton_recipe::{Config, origins};
+use eciton_runs::durable::{read_extent, sha256};
+use eciton_runs::provenance::DataDigest;
+use eciton_runs::report::{EpochReport, SeedReport};
+use eciton_runs::run_folder::model::{self, Model};
+use eciton_runs::run_folder::{
+    Error as FileError, MAX_MODEL_BYTES, MAX_RECORD_BYTES, Versions, malformed, parse, read,
+};
 
-use super::durable::{read_extent, sha256};
 use super::place::{Named, Place, folder};
 use super::point::Point;
 use super::saver::{Beginning, Saver, Written};
 use super::{CONFIG, FORMAT, Fingerprint, METRICS, RUN, RunRecord, SEEDS, VERSIONS};
 use crate::error::{Error, Result};
 use crate::kernels::same_results;
-use crate::provenance::DataDigest;
-use crate::report::{EpochReport, SeedReport};
-use crate::run_folder::model::{self, Model};
-use crate::run_folder::{
-    Error as FileError, MAX_MODEL_BYTES, MAX_RECORD_BYTES, Versions, malformed, parse, read,
-};
 
 /// Maximum number of seeds in a resumed run, equal to the limit of `eciton train`.
 const MAX_SEEDS: u32 = 10_000;

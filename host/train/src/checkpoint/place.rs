@@ -5,11 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use eciton_recipe::Config;
+use eciton_runs::durable::{TEMPORARY, sync_folder};
+use eciton_runs::run_folder::{self, MAX_RECORD_BYTES, Versions, parse, read, reading, writing};
 
-use super::durable::{TEMPORARY, sync_folder};
 use super::{CONFIG, METRICS, RUN, RunRecord, SEEDS, VERSIONS};
 use crate::error::{Error, Result};
-use crate::run_folder::{self, MAX_RECORD_BYTES, Versions, parse, read, reading, writing};
 
 const LOCK: &str = "lock";
 /// Maximum number of attempts to take a lock whose file is removed in the meantime.

@@ -17,19 +17,19 @@ use std::sync::Arc;
 use eciton_exec::Bill;
 use eciton_graph::mapping;
 use eciton_recipe::{Config, origins};
+use eciton_runs::durable::{self, Extent, sha256};
+use eciton_runs::run_folder::model;
+use eciton_runs::run_folder::tensor::{Entry, MAX_MODEL_BYTES, Values};
+use eciton_runs::run_folder::{Error as FileError, MAX_RECORD_BYTES, limit, malformed, read, writing};
 use eciton_tensor::SlabOwner;
 use eciton_types::Version;
 use serde::{Deserialize, Serialize};
 
-use super::durable::{self, Extent, sha256};
 use super::place::Named;
 use super::{CONFIG, FORMAT, Place};
 use crate::driver::Best;
 use crate::error::Result;
 use crate::owned::Owners;
-use crate::run_folder::model;
-use crate::run_folder::tensor::{Entry, MAX_MODEL_BYTES, Values};
-use crate::run_folder::{Error as FileError, MAX_RECORD_BYTES, limit, malformed, read, writing};
 use crate::weights::{WeightState, Weights};
 
 /// Maximum size of a checkpoint in bytes: five times that of a model.

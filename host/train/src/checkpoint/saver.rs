@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use eciton_exec::Bill;
 use eciton_recipe::Checkpoint;
+use eciton_runs::durable::{self, Extent, Journal, sha256};
+use eciton_runs::report::SeedReport;
+use eciton_runs::run_folder::{ECITON_VERSION, Error as FileError, RunFolder, read, reading, writing};
 
-use super::durable::{self, Extent, Journal, sha256};
 use super::place::{Named, Place};
 use super::point::{self, Mark, Point};
 use super::{CONFIG, FORMAT, METRICS, RUN, SEEDS, VERSIONS};
 use crate::driver::{Epochs, Trained};
 use crate::error::{Error, Result};
-use crate::report::SeedReport;
-use crate::run_folder::{ECITON_VERSION, Error as FileError, RunFolder, read, reading, writing};
 use crate::weights::Weights;
 
 /// Size in bytes of the pieces in which metrics are copied.

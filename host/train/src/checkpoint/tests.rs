@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eciton_recipe::Config;
+use eciton_runs::durable::Extent;
+use eciton_runs::report::{EpochReport, Observer, Resumed, Silent, Summary};
+use eciton_runs::run_folder::Error as FileError;
 use eciton_tensor::SlabOwner;
 use tempfile::TempDir;
 
-use super::durable::Extent;
 use super::place::{Named, Place, folder};
 use super::point::{self, Mark, Point};
 use super::*;
 use crate::driver::Best;
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::report::{EpochReport, Observer, Resumed, Silent, Summary};
-use crate::run_folder::Error as FileError;
 use crate::weights::WeightState;
 
 /// A small data set, and a run on it that left its checkpoints after epochs 4 and 6 of 6, of two seeds.
@@ -155,7 +155,7 @@ fn point() -> Content {
         first: values(2.0),
         second: values(3.0),
     };
-    let extent = || Extent { bytes: 0, sha256: durable::sha256(b"") };
+    let extent = || Extent { bytes: 0, sha256: eciton_runs::durable::sha256(b"") };
     Content {
         mark: Mark {
             format: FORMAT,

@@ -13,11 +13,11 @@ use eciton_graph::error::Place;
 use eciton_graph::scaling::Rounded;
 use eciton_input::notes;
 use eciton_recipe::{Config, Data, NormaliseFeatures, SelfLoops, TaskType, Tokens};
+use eciton_runs::schema::{Purpose, Schema};
+use eciton_runs::task_type::task;
 
 use crate::error::{Error, Result};
-use crate::initial;
-use crate::schema::{Purpose, Schema};
-use crate::task_type::task;
+use crate::initial_weights;
 
 /// `data.source` of a run whose data set was in memory: no name or path of one.
 pub const IN_MEMORY: &str = "(in memory)";
@@ -49,13 +49,13 @@ fn read(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
 
 /// Reads a data set to train on, and prepares it as [`to_train`] does.
 pub(crate) fn load_to_train(config: &Config) -> Result<Dataset> {
-    to_train(config, read_to_train(config)?, initial::schema(config)?.as_ref())
+    to_train(config, read_to_train(config)?, initial_weights::schema(config)?.as_ref())
 }
 
 /// Reads a data set to train on. Readers match its columns to the first weights of `run.init`, unless the first
 /// layer stays fresh.
 pub(crate) fn read_to_train(config: &Config) -> Result<Dataset> {
-    let known = initial::schema(config)?;
+    let known = initial_weights::schema(config)?;
     read(&config.data, known.as_ref().filter(|_| !config.run.init_fresh.contains(&0)))
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn to_train(config: &Config, mut dataset: Dataset, known: Option<&Sch
 /// Checks a data set in memory, and prepares it as [`to_train`] does.
 pub(crate) fn checked(config: &Config, dataset: Dataset) -> Result<Dataset> {
     dataset.validate()?;
-    to_train(config, dataset, initial::schema(config)?.as_ref())
+    to_train(config, dataset, initial_weights::schema(config)?.as_ref())
 }
 
 /// Reads a data set for a trained model, and prepares it as [`fitted`] does.
@@ -339,7 +339,7 @@ pub(crate) fn vocabulary(config: &Config) -> Result<Option<sequence::Vocabulary>
         return Ok(None);
     }
     // First weights keep the numbers of their tokens.
-    if let Some(known) = initial::schema(config)?.and_then(|known| known.tokens?.vocabulary()) {
+    if let Some(known) = initial_weights::schema(config)?.and_then(|known| known.tokens?.vocabulary()) {
         return Ok(Some(known));
     }
     let found = sequence::vocabulary(path, unit(config.data.tokens))?;

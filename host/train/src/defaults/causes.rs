@@ -1,6 +1,6 @@
 //! Likely causes of a model that is no better than a constant answer.
 
-use crate::report::Summary;
+use eciton_runs::report::Summary;
 
 /// Returns the likely causes, the likeliest first, if the written models of a run are on average
 /// below the baseline of their majority class. Returns no cause for a run above it, and for a run
@@ -30,7 +30,7 @@ pub fn causes(summary: &Summary) -> Vec<String> {
             scale.value
         ));
     }
-    let better = |seed: &crate::report::SeedReport| {
+    let better = |seed: &eciton_runs::report::SeedReport| {
         let best = seed.best.as_ref()?;
         (seed.kept_epoch.is_none() && best.epoch < seed.epochs).then_some(best.epoch)
     };

@@ -78,7 +78,7 @@ impl Statistics {
         let (values, largest) = values(features);
         Self {
             kind: kind(config, dataset),
-            task: config.data.task.unwrap_or_else(|| crate::task_type::task(&dataset.labels)),
+            task: config.data.task.unwrap_or_else(|| eciton_runs::task_type::task(&dataset.labels)),
             rows,
             columns: features.columns(),
             outputs: dataset.labels.width(),

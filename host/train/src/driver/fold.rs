@@ -4,12 +4,12 @@ use std::cell::RefCell;
 
 use eciton_graph::metrics::{Folded, Terms};
 use eciton_recipe::Metric;
+use eciton_runs::report::{Metrics, Quality};
 use eciton_types::IntervalId;
 
 use super::rows::RowStore;
 use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result, at};
-use crate::report::{Metrics, Quality};
 
 /// Metric terms accumulated from the scores of an evaluation.
 #[derive(Debug)]

@@ -9,8 +9,7 @@
 //! The run also ends at the first evaluation that reaches `run.until`.
 
 use eciton_recipe::{Keep, Run, Until};
-
-use crate::report::Metrics;
+use eciton_runs::report::Metrics;
 
 /// Decision after an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

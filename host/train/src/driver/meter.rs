@@ -6,10 +6,10 @@
 
 use std::time::{Duration, Instant};
 
+use eciton_runs::report::{Activity, Progress};
 use eciton_types::Round;
 
 use super::epochs::Epochs;
-use crate::report::{Activity, Progress};
 
 /// Time from the start of an epoch to its first report.
 const FIRST: Duration = Duration::from_secs(1);

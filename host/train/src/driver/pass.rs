@@ -7,8 +7,10 @@ use eciton_engine::{Action, Engine, Event, Reason, WaitsFor};
 use eciton_exec::{Affinity, Answered, Cancel, Completion, Executor, Job, WorkError};
 use eciton_kernel::Finished;
 use eciton_kernel::wire::Answer;
+use eciton_runs::report::Observer;
 use eciton_types::{Location, Round, StageId, Task, TaskKey};
 
+use super::checkpointer::Checkpointer;
 use super::counts::Counts;
 use super::epochs::Epochs;
 use super::meter::Meter;
@@ -19,8 +21,6 @@ use crate::doubt::Doubts;
 use crate::error::{Error, Result};
 use crate::logs::{Arrived, Events, Logs, Span};
 use crate::owned::{Aside, Asking};
-use crate::recorder::Recorder;
-use crate::report::Observer;
 use crate::stop::Stop;
 use crate::weights::Weights;
 
@@ -41,7 +41,7 @@ pub(crate) struct State<'a> {
     /// Controller of the number of helpers, if the run has helpers or an autotuner.
     pub tuning: Option<&'a mut Tuning>,
     /// Checkpointer, if the run writes checkpoints or epoch reports.
-    pub recorder: Option<&'a mut Recorder>,
+    pub recorder: Option<&'a mut dyn Checkpointer>,
     pub(super) passes: Passes,
 }
 
@@ -52,7 +52,7 @@ impl<'a> State<'a> {
         observer: &'a mut dyn Observer,
         logs: &'a mut Logs,
         tuning: Option<&'a mut Tuning>,
-        recorder: Option<&'a mut Recorder>,
+        recorder: Option<&'a mut dyn Checkpointer>,
     ) -> Self {
         Self { weights, counts, doubts, observer, logs, tuning, recorder, passes: Passes::default() }
     }

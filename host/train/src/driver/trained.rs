@@ -1,6 +1,6 @@
 //! Result of the training of a seed: reports of its epochs, and its best model.
 
-use crate::report::{EpochReport, Quality};
+use eciton_runs::report::{EpochReport, Quality};
 
 /// Result of [`super::Training::run`].
 #[derive(Debug, Default)]

@@ -10,8 +10,7 @@ use std::time::Instant;
 
 use eciton_engine::{Observation, Tuner, TunerSettings};
 use eciton_exec::{Architecture, Cut, Executor, Host, Prices};
-
-use crate::report::{Chosen, Helpers, HelpersUsed};
+use eciton_runs::report::{Chosen, Helpers, HelpersUsed};
 
 /// Prices of the run.
 #[derive(Debug, Clone)]

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::io::{Cursor, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use eciton_runs::run_folder::{MODEL, PREDICTIONS, SCHEMA};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 
 use crate::error::{Error, Result};
-use crate::initial::schema_path;
-use crate::run_folder::{MODEL, PREDICTIONS, SCHEMA};
+use crate::initial_weights::schema_path;
 
 /// Most files of a bundle.
 const MAX_FILES: usize = 100_000;

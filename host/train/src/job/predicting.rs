@@ -5,15 +5,15 @@ use std::path::Path;
 
 use eciton_graph::dataset::VertexIds;
 use eciton_recipe::{Config, Data, TaskType};
+use eciton_runs::decisions::Known;
+use eciton_runs::run_folder::{self, Run, json, parse};
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 
 use super::{Files, Job, Part, Work, bundle};
-use crate::decisions::Known;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::predict::{Evaluation, Predictions, evaluate, predict};
-use crate::run_folder::{self, Run, json, parse};
 
 /// Predictions or metrics that a job computes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

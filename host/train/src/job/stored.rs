@@ -16,8 +16,8 @@ use eciton_recipe::Config;
 use serde::Serialize;
 
 use super::{Done, JOBS, Job, Performed, Place, VERSION, perform, predictions_object};
+use crate::dataset_cache::Published;
 use crate::error::{Error, Result};
-use crate::published::Published;
 
 /// Key prefix of descriptions and lists.
 pub(crate) const DESCRIPTIONS: &str = "jobs/";

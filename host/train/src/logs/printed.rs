@@ -6,9 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use eciton_runs::report::Observer;
 use eciton_types::Location;
-
-use crate::report::Observer;
 
 /// Maximum number of lines that one source prints in a run.
 const LINES: u64 = 1000;

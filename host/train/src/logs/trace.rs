@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use eciton_exec::Timing;
 use eciton_program::Program;
+use eciton_runs::report::{Chosen, Helpers};
 use eciton_types::Step;
 use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
-use crate::report::{Chosen, Helpers};
 
 /// Maximum number of spans that are written. Further spans are only counted.
 pub const MAX_SPANS: u64 = 2_000_000;

@@ -6,13 +6,13 @@ use eciton_planner::policy::{self, caps};
 use eciton_planner::schedule::{Grid, Shape};
 use eciton_program::{Buffers, Place, Program, Residents, SlotSpec, Stage};
 use eciton_recipe::{Config, Order, WeightVersions};
+use eciton_runs::report::MemoryPlan;
 use eciton_tensor::frame::padded_bytes;
 use eciton_types::{SlotId, StageId};
 use serde::Serialize;
 
 use super::bytes::UpdateBytes;
 use super::lane_needs::{Cut, needs, parameters};
-use crate::memory::MemoryPlan;
 use crate::session::Draft;
 
 /// Number of rounds in the schedule grid if rounds overlap. Otherwise the grid shows one.

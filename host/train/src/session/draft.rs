@@ -10,6 +10,7 @@ use eciton_program::{FusedStages, Place, Program, Rewrites};
 use eciton_recipe::{
     Config, EdgeColumn, EdgePlace, GatherFeatures, Layers, Model, ModelSettings, NormaliseFeatures, Readout,
 };
+use eciton_runs::report::MemoryPlan;
 use eciton_types::{Attribute, GROUP, Value};
 
 use super::Options;
@@ -17,12 +18,12 @@ use crate::batch::{Chooser, RowBatches};
 use crate::data::{self, Inputs};
 use crate::error::{Error, Result};
 use crate::evaluation::{Asked, EvaluationPlan, Keeps};
-use crate::initial;
+use crate::image_strips::Stripped;
+use crate::initial_weights;
 use crate::kernels::{Kernels, Own};
-use crate::labelled::LabelledPlan;
-use crate::memory::{self, MemoryPlan};
+use crate::loss_reachable::LabelledPlan;
+use crate::memory;
 use crate::plan::Planning;
-use crate::strips::Stripped;
 use crate::weights::Sums;
 
 /// A run as far as it is known before memory for it is allocated.
@@ -62,7 +63,7 @@ impl Draft {
             }
             .and_then(|dataset| {
                 memory::check_ordering(&dataset, config.run.order, config.run.memory_bytes)?;
-                let scaled = crate::schema::scaled(&dataset);
+                let scaled = eciton_runs::schema::scaled(&dataset);
                 let links = config.predicts_links().then(|| (&config.links, config.pipeline.row_versions()));
                 Ok((Inputs::new(dataset, (&config.run, config.data.group()), links)?, scaled))
             });
@@ -117,8 +118,8 @@ impl Draft {
         }
         let weighed = planned.chooser.as_ref().is_some_and(|chooser| chooser.weighs_rows(&config.batch));
         inputs.check_loss(&planned.program, &planned.layers, weighed)?;
-        initial::check_layers(config, &planned.program)?;
-        crate::signs::check(config, &planned.program, &planned.layers)?;
+        initial_weights::check_layers(config, &planned.program)?;
+        crate::binary_layers::check(config, &planned.program, &planned.layers)?;
         inputs.check_neighbours(config, &planned.program)?;
         Ok(Self { inputs, settings, scaled, kernels, threads, stripped, planned })
     }
@@ -269,10 +270,18 @@ impl Planned {
         let plan = |labelled| {
             let (program, evaluation) = (&program, &evaluation);
             let lanes = placed.as_ref().map(|(spans, schedule)| (spans, schedule));
-            MemoryPlan::of(&memory::Wanted { inputs, program, evaluation, config, threads, labelled, lanes })
+            memory::memory_plan(&memory::Wanted {
+                inputs,
+                program,
+                evaluation,
+                config,
+                threads,
+                labelled,
+                lanes,
+            })
         };
         let mut memory = plan(labelled.as_ref());
-        let fits = |memory: &MemoryPlan| memory.check(config.run.memory_bytes).is_ok();
+        let fits = |memory: &MemoryPlan| memory::check(memory, config.run.memory_bytes).is_ok();
         if labelled.is_some() && LabelledPlan::is_optional(config) && !fits(&memory) {
             // Labelled gathers save time, not memory.
             (labelled, memory) = (None, plan(None));
@@ -300,7 +309,7 @@ impl Planned {
     }
 
     fn fits(&self, config: &Config) -> bool {
-        self.memory.check(config.run.memory_bytes).is_ok()
+        memory::check(&self.memory, config.run.memory_bytes).is_ok()
     }
 }
 

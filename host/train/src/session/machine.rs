@@ -9,11 +9,11 @@ use eciton_kernel::Layer;
 use eciton_program::Program;
 use eciton_recipe::executor::CORE_HOUR_USD;
 use eciton_recipe::{Config, FunctionCount};
+use eciton_runs::report::Helpers;
 
 use crate::driver::{Money, Tuning};
 use crate::error::Result;
 use crate::kernels::Kernels;
-use crate::report::Helpers;
 
 /// Creates the executor, which runs tasks.
 pub(super) fn machine(

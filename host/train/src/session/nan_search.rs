@@ -4,6 +4,7 @@
 use eciton_engine::{Engine, Settings};
 use eciton_exec::LocalPool;
 use eciton_recipe::{Config, Lanes, Mode, Pipeline};
+use eciton_runs::report::Silent;
 use eciton_types::Round;
 
 use super::Session;
@@ -12,7 +13,6 @@ use crate::driver::{self, Counts, RowStore, State, Watch, open_stages};
 use crate::error::{Error, Result};
 use crate::logs::Logs;
 use crate::nan_trace::NanTrace;
-use crate::report::Silent;
 
 impl Session {
     /// Adds the location of the first value that is not finite to an error about one, if it is

@@ -8,10 +8,13 @@ use eciton_exec::functions::{self, Cut};
 use eciton_exec::trainers::{Call, Ended, Rules, Trainers};
 use eciton_exec::{Architecture, Bill, Cost};
 use eciton_recipe::{Config, Data};
+use eciton_runs::report::Summary;
+use eciton_runs::run_folder::Run;
 use eciton_transport::Key;
 
 use super::{Lot, Outcome, reached};
 use crate::checkpoint;
+use crate::dataset_cache::Published;
 use crate::error::{Error, Result};
 use crate::job::{
     Adopted, BudgetClock, Done, Files, Job, Part, adopt, evaluation, less_margin, predictions,
@@ -19,9 +22,6 @@ use crate::job::{
 };
 use crate::kernels::{CachePolicy, builtin};
 use crate::predict::{Evaluation, Predictions};
-use crate::published::Published;
-use crate::report::Summary;
-use crate::run_folder::Run;
 use crate::stop::Stop;
 
 /// Usage and cost of the functions.

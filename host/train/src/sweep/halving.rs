@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use eciton_recipe::sweep::{Rung, Trial};
 use eciton_recipe::{Config, Part};
+use eciton_runs::report::spread;
+use eciton_runs::run_folder::{MAX_RECORD_BYTES, json, parse, read, writing};
 use serde::{Deserialize, Serialize};
 
 use super::{Lot, Outcome, reached, trial_folder};
 use crate::data::checked;
+use crate::dataset_cache::Published;
 use crate::error::Result;
-use crate::published::Published;
-use crate::run_folder::{MAX_RECORD_BYTES, json, parse, read, writing};
-use crate::train::spread;
 use crate::undefined::{check_ranked, undefined};
 
 /// Name of the file of decided rungs.
@@ -140,7 +140,7 @@ impl Found {
     fn hear(&mut self, at: usize, outcome: &Outcome) {
         match outcome {
             Outcome::Trained(summary) | Outcome::Found(summary) => {
-                let written = summary.seeds.first().map(crate::report::SeedReport::written);
+                let written = summary.seeds.first().map(eciton_runs::report::SeedReport::written);
                 self.goodness.insert(at, written.and_then(|metrics| metrics.goodness_on(self.by)));
             }
             Outcome::Failed(text) => drop(self.failed.insert(at, text.clone())),

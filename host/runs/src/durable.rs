@@ -1,0 +1,131 @@
+//! Durable files: a file is either whole on disk, or absent.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Read as _, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::run_folder::{Result, reading, writing};
+
+/// Suffix of a file name until the file is whole.
+pub const TEMPORARY: &str = ".partial";
+
+/// Writes a file under a temporary name, forces it to disk, renames it, and forces its folder to
+/// disk.
+pub fn write(
+    folder: &Path,
+    name: &str,
+    content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> Result<()> {
+    let (path, temporary) = (folder.join(name), folder.join(format!("{name}{TEMPORARY}")));
+    let fill = || {
+        let mut file = BufWriter::with_capacity(1 << 16, File::create(&temporary)?);
+        content(&mut file)?;
+        file.into_inner()?.sync_all()?;
+        fs::rename(&temporary, &path)?;
+        sync_folder(folder)
+    };
+    fill().map_err(|error| {
+        // If the disk is full, this frees its space.
+        let _ = fs::remove_file(&temporary);
+        writing(&path)(error)
+    })
+}
+
+/// Forces the names in a folder to disk. Only Unix can open folders; other systems do nothing.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+/// Returns a SHA-256 in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(Sha256::new_with_prefix(bytes))
+}
+
+fn hex(hasher: Sha256) -> String {
+    hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Length and digest of the start of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    /// Number of bytes.
+    pub bytes: u64,
+    /// SHA-256 of the bytes, hexadecimal.
+    pub sha256: String,
+}
+
+/// File that only grows.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    hasher: Sha256,
+}
+
+impl Journal {
+    /// Creates an empty journal, and overwrites any existing file.
+    pub fn create(path: PathBuf) -> Result<Self> {
+        let file = File::create(&path).map_err(writing(&path))?;
+        Ok(Self { path, file, bytes: 0, hasher: Sha256::new() })
+    }
+
+    /// Continues a journal after `content`, which must be the start of the file. The rest of the
+    /// file is cut off.
+    pub fn cut(path: PathBuf, content: &[u8]) -> Result<Self> {
+        let mut file = OpenOptions::new().write(true).open(&path).map_err(writing(&path))?;
+        let cut = file.set_len(content.len() as u64);
+        cut.and_then(|()| io::Seek::seek(&mut file, io::SeekFrom::End(0)).map(drop))
+            .map_err(writing(&path))?;
+        let hasher = Sha256::new_with_prefix(content);
+        Ok(Self { path, file, bytes: content.len() as u64, hasher })
+    }
+
+    /// Returns the current length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Appends bytes. A partial write is cut off.
+    ///
+    /// # Errors
+    /// An error of the operating system.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Err(error) = self.file.write_all(bytes) {
+            // A partial write would precede the next append, so it is cut off.
+            let cut = self.file.set_len(self.bytes);
+            let _ = cut.and_then(|()| io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.bytes)));
+            return Err(writing(&self.path)(error));
+        }
+        self.bytes += bytes.len() as u64;
+        self.hasher.update(bytes);
+        Ok(())
+    }
+
+    /// Forces the journal to disk, and returns its extent.
+    pub fn sync(&mut self) -> Result<Extent> {
+        self.file.sync_data().map_err(writing(&self.path))?;
+        Ok(Extent { bytes: self.bytes, sha256: hex(self.hasher.clone()) })
+    }
+}
+
+/// Reads the start of a file that `extent` describes. Returns `None` if its length or digest
+/// differs.
+pub fn read_extent(path: &Path, extent: &Extent) -> Result<Option<Vec<u8>>> {
+    let file = match eciton_input::file::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(reading(path)(error)),
+    };
+    let there = file.metadata().map_err(reading(path))?;
+    // Limits the memory that a wrong extent can make this function allocate.
+    if !there.is_file() || there.len() < extent.bytes {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    file.take(extent.bytes).read_to_end(&mut bytes).map_err(reading(path))?;
+    Ok((sha256(&bytes) == extent.sha256).then_some(bytes))
+}

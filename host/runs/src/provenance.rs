@@ -1,0 +1,275 @@
+//! Provenance of a run: the data, settings, kernels, version and machine that a result comes from.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use eciton_graph::checksum::{self, Part};
+use eciton_graph::dataset::Dataset;
+use eciton_recipe::Config;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::run_folder::{CONTRACT, ECITON_VERSION};
+
+/// Hexadecimal digits of a part's digest.
+const PART_DIGITS: usize = 16;
+
+/// Digests of a data set as a run is trained on it, hexadecimal: of all, and of each part. Features are
+/// taken before they are scaled.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DataDigest {
+    /// SHA-256 over the checksums of all parts.
+    pub all: String,
+    /// In-neighbours of each vertex, and the graph of each vertex.
+    pub graph: String,
+    /// Features of the vertices.
+    pub features: String,
+    /// Features of the edges. Empty if there are none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub edge_features: String,
+    /// Labels.
+    pub labels: String,
+    /// Training, validation and test rows.
+    pub split: String,
+    /// Names of vertices, graphs, columns and classes.
+    pub names: String,
+}
+
+impl DataDigest {
+    /// Computes the digests of a prepared data set. Sections that a store has checked are not read again.
+    pub fn of(dataset: &Dataset) -> Self {
+        let checksums = checksum::for_dataset(dataset);
+        let hash = |wanted: &dyn Fn(Part) -> bool| {
+            let mut hasher = Sha256::new();
+            let mut some = false;
+            for checksum in checksums.iter().filter(|checksum| wanted(checksum.part)) {
+                some = true;
+                hasher.update(checksum.bytes.to_le_bytes());
+                hasher.update(checksum.crc32.to_le_bytes());
+            }
+            if some { hex(&hasher.finalize()) } else { String::new() }
+        };
+        let part =
+            |part: Part| -> String { hash(&|other| other == part).chars().take(PART_DIGITS).collect() };
+        Self {
+            all: hash(&|_| true),
+            graph: part(Part::Graph),
+            features: part(Part::Features),
+            edge_features: part(Part::EdgeFeatures),
+            labels: part(Part::Labels),
+            split: part(Part::Split),
+            names: part(Part::Names),
+        }
+    }
+
+    fn parts(&self) -> [(Part, &'static str, &str); 6] {
+        [
+            (Part::Graph, "graph", &self.graph),
+            (Part::Features, "features", &self.features),
+            (Part::EdgeFeatures, "edge features", &self.edge_features),
+            (Part::Labels, "labels", &self.labels),
+            (Part::Split, "split", &self.split),
+            (Part::Names, "names", &self.names),
+        ]
+    }
+
+    /// Returns a sentence for each part of the data that has another digest now. `compared` says which parts
+    /// count.
+    pub fn differences(&self, now: &Self, compared: impl Fn(Part) -> bool) -> Vec<String> {
+        let pairs = self.parts().into_iter().zip(now.parts());
+        let other = pairs.filter(|((part, _, then), (_, _, now))| compared(*part) && then != now);
+        let shown = |digest: &str| if digest.is_empty() { "none".to_owned() } else { digest.to_owned() };
+        other
+            .map(|((_, name, then), (_, _, now))| {
+                format!("the digest of the data's {name} was {} and is {} now", shown(then), shown(now))
+            })
+            .collect()
+    }
+}
+
+/// Processor, memory and system of the machine that hosted a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// Model of the processor as the system names it, or its architecture.
+    pub processor: String,
+    /// Processors that the process may use.
+    pub cores: u32,
+    /// Memory of the machine in bytes. 0 if the system does not report it.
+    pub memory_bytes: u64,
+    /// Operating system and its version.
+    pub os: String,
+}
+
+impl Machine {
+    fn here() -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let cpu = read("/proc/cpuinfo");
+        let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+        let memory = read("/proc/meminfo");
+        let total = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+        let total = total.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+        let release = read("/proc/sys/kernel/osrelease");
+        let text = |text: &str| eciton_input::text::shown(text.trim());
+        Self {
+            processor: model.map_or(std::env::consts::ARCH.to_owned(), |(_, name)| text(name)),
+            cores: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+            memory_bytes: total.unwrap_or(0) * 1024,
+            os: text(&format!("{} {release}", std::env::consts::OS)),
+        }
+    }
+}
+
+/// Provenance of a run, as `summary.json` records it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Provenance {
+    /// `data.source` of the recipe.
+    pub source: String,
+    /// Digests of the data that the run was trained on.
+    pub data: DataDigest,
+    /// SHA-256 of the settings that the run was asked for, hexadecimal: those of [`recipe_digest`]. Empty
+    /// if the run went on from a checkpoint that does not record it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub recipe: String,
+    /// Kernel name and SHA-256 of its component, hexadecimal.
+    pub kernels: BTreeMap<String, String>,
+    /// Version of Eciton.
+    pub eciton: String,
+    /// Version of the kernel contract.
+    pub contract: String,
+    /// Class of processors that compute the same bits.
+    pub numeric_class: String,
+    /// Machine of the host.
+    pub machine: Machine,
+}
+
+impl Provenance {
+    /// Creates the provenance of a run on this machine. `recipe` is the digest of its settings,
+    /// `data` those of its data, and `kernels` has the digest of each kernel.
+    pub fn new(
+        config: &Config,
+        recipe: &str,
+        data: Option<&DataDigest>,
+        kernels: BTreeMap<String, String>,
+        numeric_class: &str,
+    ) -> Self {
+        Self {
+            source: config.data.source.clone(),
+            data: data.cloned().unwrap_or_default(),
+            recipe: recipe.to_owned(),
+            kernels,
+            eciton: ECITON_VERSION.to_owned(),
+            contract: CONTRACT.to_owned(),
+            numeric_class: numeric_class.to_owned(),
+            machine: Machine::here(),
+        }
+    }
+}
+
+/// Returns the SHA-256 of a run's settings, hexadecimal. Settings about this machine do not count: paths,
+/// the numbers of threads and bytes, and where tasks run. The data counts by its own digest.
+///
+/// # Errors
+/// A configuration that no recipe can hold.
+pub fn recipe_digest(config: &Config) -> Result<String, eciton_recipe::Error> {
+    Ok(hex(&Sha256::digest(portable(config).to_toml()?)))
+}
+
+/// Returns the settings that count in [`recipe_digest`].
+fn portable(config: &Config) -> Config {
+    let mut own = config.clone();
+    own.run_here();
+    let usual = Config::default();
+    (own.executor, own.emulator) = (usual.executor, usual.emulator);
+    (own.data.source, own.data.name) = (String::new(), None);
+    (own.run.threads, own.run.memory_bytes, own.run.numeric_class) = (None, None, None);
+    own.paths_mut().for_each(String::clear);
+    own
+}
+
+/// Returns the keys in which the settings of a run differ from those that are wanted, with both values.
+/// Settings that the data or the machine settled are left out.
+pub fn other_settings(then: &Config, wanted: &Config) -> Result<Vec<String>, eciton_recipe::Error> {
+    let (then, wanted) = (portable(then).to_toml()?, portable(wanted).to_toml()?);
+    let then: BTreeMap<String, &str> = keys(&then).collect();
+    let differs = |(key, wanted): (String, &str)| {
+        let found = *then.get(&key)?;
+        (found != wanted).then(|| format!("{key} is {found} there and {wanted} here"))
+    };
+    Ok(keys(&wanted).filter_map(differs).collect())
+}
+
+/// Yields each key of a TOML text with its section, and the value's text.
+fn keys(text: &str) -> impl Iterator<Item = (String, &str)> {
+    let mut section = String::new();
+    text.lines().filter_map(move |line| {
+        if line.starts_with('[') {
+            section = line.trim_matches(['[', ']']).to_owned();
+            return None;
+        }
+        let (key, value) = line.split_once(" = ")?;
+        Some((if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") }, value))
+    })
+}
+
+/// Adds a warning to the notes if the data of a run has other parts than the run was trained on. Names may be
+/// missing. The split counts if `own_split` states that the caller asked for no other one.
+pub fn warn_of_other_data(
+    run: &Path,
+    (source, own_split): (&str, bool),
+    then: Option<&DataDigest>,
+    now: Option<&DataDigest>,
+) {
+    let (Some(then), Some(now)) = (then, now) else { return };
+    let differences = then.differences(now, |part| part != Part::Names && (own_split || part != Part::Split));
+    if !differences.is_empty() {
+        eciton_input::notes::warn(format!(
+            "{}: `{source}` is not the data that the model was trained on: {}; if it is to be other data, go on",
+            run.display(),
+            differences.join("; ")
+        ));
+    }
+}
+
+/// Returns bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn settings_about_the_machine_do_not_count() {
+        let config = Config::default();
+        let mut other = config.clone();
+        (other.run.threads, other.run.memory_bytes) = (Some(1), Some(1 << 30));
+        other.data.source = "elsewhere".to_owned();
+        other.run_on_lambda();
+        assert_eq!(recipe_digest(&config).unwrap(), recipe_digest(&other).unwrap());
+        other.optimiser.lr *= 2.0;
+        other.run.seed = 7;
+        assert_ne!(recipe_digest(&config).unwrap(), recipe_digest(&other).unwrap());
+        let told = other_settings(&config, &other).unwrap().join("; ");
+        assert_eq!(told, "optimiser.lr is 0.01 there and 0.02 here; run.seed is 0 there and 7 here");
+    }
+
+    #[test]
+    fn parts_that_differ_are_named_with_both_digests() {
+        let data = eciton_formats::builtin("cora").unwrap();
+        let mut other = data.clone();
+        other.split.test.pop();
+        let (then, now) = (DataDigest::of(&data), DataDigest::of(&other));
+        assert_ne!(then.all, now.all);
+        let told = then.differences(&now, |_| true);
+        let wanted = format!("the digest of the data's split was {} and is {} now", then.split, now.split);
+        assert_eq!(told, [wanted]);
+        assert!(then.differences(&now, |part| part == Part::Labels).is_empty());
+        let machine = Machine::here();
+        assert!(machine.cores > 0 && !machine.processor.is_empty() && !machine.os.is_empty());
+    }
+}

@@ -1,0 +1,402 @@
+//! Reports of a run, during the run and at its end.
+
+mod audit;
+mod epoch;
+mod memory;
+mod metrics;
+mod progress;
+mod quality;
+mod setting;
+mod trial;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use eciton_exec::functions::Outlook;
+use eciton_exec::Traffic;
+use eciton_exec::{Bill, Cost, Cut};
+use eciton_recipe::{Metric, TaskType, Until};
+use serde::{Deserialize, Serialize};
+
+pub use audit::{AuditReport, Excluded};
+pub use epoch::{BestEpoch, EpochReport};
+pub use memory::{MemoryItem, MemoryPlan, Phase, PhaseBytes};
+pub use metrics::{Metrics, mean, spread};
+pub use progress::{Activity, Progress};
+pub use quality::{ClassQuality, Majority, Mistake, Quality};
+pub use setting::ResolvedSetting;
+pub use trial::{PipelineTrial, StalenessTrial};
+
+use crate::provenance::Provenance;
+
+/// Facts of a run that are known before the first epoch.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Started {
+    /// The data set's name.
+    pub dataset: String,
+    /// Number of vertices.
+    pub vertices: u64,
+    /// Number of directed edges.
+    pub edges: u64,
+    /// Number of features of a vertex.
+    pub features: u64,
+    /// Task to be learnt.
+    #[serde(default)]
+    pub task: TaskType,
+    /// Metric of the run.
+    #[serde(default)]
+    pub metric: Metric,
+    /// Number of classes, labels or regression targets. For link prediction, number of columns of
+    /// an embedding.
+    pub classes: u64,
+    /// Number of graphs, if the data set is not a single graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graphs: Option<u32>,
+    /// Number of training, validation and test links. `None` if the task is not link prediction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub links: Option<[u64; 3]>,
+    /// For instance `gcn 1433-16-7`.
+    pub model: String,
+    /// Number of trained values.
+    pub parameters: u64,
+    /// Number of vertex intervals.
+    pub intervals: u32,
+    /// Compute threads.
+    pub threads: u32,
+    /// Number of epochs of each seed.
+    pub epochs: u32,
+    /// Seeds that will run.
+    pub seeds: Vec<u64>,
+    /// Seconds from the call to the start of training: data and its order, kernels, plan.
+    pub setup_seconds: f64,
+    /// Settings that follow from data and model.
+    #[serde(default)]
+    pub settings: Vec<ResolvedSetting>,
+    /// Location of the functions' host, and the limit that reduced the number of functions. `None`
+    /// if nothing is charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub functions: Option<Outlook>,
+}
+
+/// Facts of a resumed run that are known before its first further epoch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// Seed with which the run resumes.
+    pub seed: u64,
+    /// Last finished epoch of that seed.
+    pub epoch: u32,
+    /// Number of finished epochs of all seeds.
+    pub epochs_done: u64,
+    /// Checkpoints that could not be used, with the reasons.
+    pub damaged: Vec<String>,
+    /// Differences from the original run that do not prevent it from resuming.
+    pub differences: Vec<String>,
+}
+
+/// Progress of a seed towards `run.until`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// Target of the run.
+    pub until: Until,
+    /// First evaluated epoch that reached the target. `None` if none did.
+    pub epoch: Option<u32>,
+    /// Seconds of training until that epoch, without evaluations. If no epoch reached the target,
+    /// seconds of all epochs.
+    pub seconds: f64,
+    /// Best value of an evaluated epoch. `None` if there is none.
+    pub best: Option<f64>,
+}
+
+impl Target {
+    /// Creates the report from the epochs of a seed.
+    pub fn of(until: Until, epoch: Option<u32>, epochs: &[EpochReport]) -> Self {
+        let counted = |report: &&EpochReport| epoch.is_none_or(|epoch| report.epoch <= epoch);
+        let better = |best: Metrics, found: Metrics| {
+            let goodness = |of: &Metrics| of.goodness_on(until.part);
+            if goodness(&found) > goodness(&best) { found } else { best }
+        };
+        let best = epochs.iter().filter_map(|report| report.metrics).reduce(better);
+        let seconds = epochs.iter().filter(counted).map(|report| report.seconds).sum();
+        Self { until, epoch, seconds, best: best.and_then(|best| best.of(until.part)) }
+    }
+}
+
+/// Report of a finished seed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SeedReport {
+    /// The seed.
+    pub seed: u64,
+    /// Last epoch.
+    pub epochs: u32,
+    /// Loss of the last epoch.
+    pub loss: f64,
+    /// Metrics after the last epoch.
+    #[serde(alias = "accuracy")]
+    pub metrics: Metrics,
+    /// Epoch with the best validation metric. `None` if none was chosen among evaluated epochs.
+    pub best: Option<BestEpoch>,
+    /// Epoch whose model is written, if it is not the last (`run.keep`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_epoch: Option<u32>,
+    /// Number of epochs without a better validation metric at which early stopping (`run.patience`)
+    /// ended the seed. `None` if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_early: Option<u32>,
+    /// Progress towards `run.until`. `None` if the run has no target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
+    /// Epoch after which the validation metric had reached `pipeline.synchronous_at`. `None` if it
+    /// did not, or if the setting is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub synchronised_after: Option<u32>,
+    /// SHA-256 of the written weights, hexadecimal.
+    pub model_digest: String,
+    /// Quality of the written model, class by class. `None` for regression, and if there are no
+    /// known labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<Quality>,
+}
+
+impl SeedReport {
+    /// Returns the metrics of the written model.
+    #[must_use]
+    pub fn written(&self) -> Metrics {
+        self.kept_epoch.and(self.best).map_or(self.metrics, |best| best.metrics)
+    }
+}
+
+/// Traffic of a run's workers, and the cost of their failures.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkersUsed {
+    /// Traffic of each worker.
+    pub places: Vec<Traffic>,
+    /// Number of steps repeated for the rows that a failed worker had stashed.
+    pub again: u64,
+    /// Number of steps that redundant computation (`workers.redundant`) did a second time in advance.
+    #[serde(default)]
+    pub redundant: u64,
+    /// Number of steps that were in flight at a worker when it failed.
+    pub retries: u64,
+    /// Number of rollbacks to a snapshot of the weights, if workers own the weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returns: Option<u64>,
+}
+
+/// Counts of attempts at tasks, by outcome.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempts {
+    /// Number of committed answers: one per task.
+    pub committed: u64,
+    /// Number of new attempts after a failure.
+    pub retries: u64,
+    /// Number of new attempts in addition to one that took too long.
+    pub relaunches: u64,
+    /// Number of answers dropped because another attempt had been committed.
+    pub duplicates: u64,
+    /// Number of answers dropped because their epoch or evaluation was over.
+    pub late: u64,
+    /// Number of attempts in flight that a stop cancelled.
+    pub cancelled: u64,
+}
+
+/// Vertex order, if it is not that of the data set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ordered {
+    /// Name of the order, as in `run.order`.
+    pub name: String,
+    /// Seconds to compute the order and to move the data set into it.
+    pub seconds: f64,
+}
+
+/// Ages of the rows that gathers read of other intervals, in asynchronous epochs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RowsByAge {
+    /// Number of rows read, over all gathers.
+    pub rows: u64,
+    /// Share of the rows by age: entry i is for rows i epochs older than the epoch of the gather.
+    pub shares: Vec<f64>,
+}
+
+/// Kind of the helpers of the driver's thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Helpers {
+    /// Functions (`executor.functions`).
+    Functions,
+    /// Compute threads in addition to the driver's (`run.threads`).
+    Threads,
+}
+
+/// Number of helpers of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HelpersUsed {
+    /// Kind of the helpers.
+    pub what: Helpers,
+    /// True if an autotuner chose the number.
+    pub auto: bool,
+    /// Minimum of the limit on concurrent helpers.
+    pub least: u32,
+    /// Last limit on concurrent helpers.
+    pub last: u32,
+    /// Maximum of the limit on concurrent helpers.
+    pub most: u32,
+    /// Number of changes of the limit.
+    pub changes: u64,
+    /// Reason for the last limit.
+    pub why: String,
+    /// Limit that reduced the requested number of helpers, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
+    /// Number of task attempts that helpers finished.
+    pub tasks: u64,
+    /// Number of task attempts that the host or the driver's thread finished.
+    pub own_tasks: u64,
+}
+
+/// Decision of the autotuner.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Chosen {
+    /// Kind of the helpers.
+    pub what: Helpers,
+    /// Seconds since the run's first epoch began.
+    pub seconds: f64,
+    /// Number of helpers before the decision.
+    pub from: u32,
+    /// Number of helpers after the decision.
+    pub to: u32,
+    /// Reason for the decision.
+    pub why: String,
+}
+
+/// Report of the whole run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Summary {
+    /// The data set's name.
+    pub dataset: String,
+    /// For instance `gcn 1433-16-7`.
+    pub model: String,
+    /// Reports of the seeds, in order.
+    pub seeds: Vec<SeedReport>,
+    /// Metric of the fields that follow.
+    #[serde(default)]
+    pub metric: Metric,
+    /// Mean over seeds of the test metric after the last epoch.
+    #[serde(alias = "test_accuracy")]
+    pub test_metric: Option<f64>,
+    /// Standard deviation of `test_metric` over seeds (n - 1; 0 for one seed).
+    #[serde(alias = "test_accuracy_std")]
+    pub test_metric_std: Option<f64>,
+    /// Mean over seeds of the test metric at the best validation metric.
+    #[serde(alias = "test_accuracy_at_best_validation")]
+    pub test_metric_at_best_validation: Option<f64>,
+    /// Reasons why the metric is undefined, by part of the data. Empty if it has a value on each
+    /// part with rows.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub undefined_metrics: BTreeMap<String, String>,
+    /// Median seconds of an epoch, over all epochs of all seeds.
+    pub epoch_seconds_median: f64,
+    /// Seconds from the call to the summary. For a resumed run, the time until its checkpoint is
+    /// included.
+    pub total_seconds: f64,
+    /// Peak resident memory of the process, in bytes.
+    pub peak_memory_bytes: u64,
+    /// Settings that follow from data and model, with the origin of each.
+    #[serde(default)]
+    pub settings: Vec<ResolvedSetting>,
+    /// SHA-256 of the first seed's weights, hexadecimal.
+    pub model_digest: String,
+    /// Numeric class of the processors, which determines the bits of the results. If functions of
+    /// other classes took part, all classes, joined by ` + `.
+    pub numeric_class: String,
+    /// Number of vertex intervals.
+    pub intervals: u32,
+    /// Compute threads.
+    pub threads: u32,
+    /// Order of the vertices in memory. `None` if it is that of the data set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Ordered>,
+    /// Name of the executor.
+    pub executor: String,
+    /// Number of tasks run, including repeated attempts.
+    pub tasks: u64,
+    /// Ages of gathered rows. `None` if none could be older than their epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_by_age: Option<RowsByAge>,
+    /// Trials that chose the pipeline's settings. A run that was resumed elsewhere has only the
+    /// settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<PipelineTrial>,
+    /// Number of functions, or of threads that an autotuner chose. `None` for a fixed number of
+    /// threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub helpers: Option<HelpersUsed>,
+    /// Counts of task attempts in this process, by outcome. `None` with the local executor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<Attempts>,
+    /// Messages of workers and the cost of their failures, in this process. `None` without workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<WorkersUsed>,
+    /// Result of the audit, in this process. `None` if nothing was audited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<AuditReport>,
+    /// Bill of the run's charged resources, as the service measured them. `None` if nothing is
+    /// charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bill: Option<Bill>,
+    /// Cost of the bill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+    /// True if there is no `predictions.npz` because rows are tokens and nobody asked for their
+    /// scores.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_predictions: bool,
+    /// True if the run folder has no `predictions.npz` because a function trained the run and
+    /// nobody asked for its predictions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub predictions_left_out: bool,
+    /// True if the run was asked to stop before its last epoch. Early stops are reported for each
+    /// seed.
+    pub stopped: bool,
+    /// Data, settings, kernels, version and machine of the run. `None` in the summaries of Eciton
+    /// 0.1.0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
+    /// Run folder. `None` if nothing was written.
+    pub run_dir: Option<PathBuf>,
+}
+
+/// Receiver of the reports of a run.
+pub trait Observer {
+    /// Reports that everything is loaded and planned.
+    fn started(&mut self, _: &Started) {}
+    /// Reports that the run resumes where an earlier process ended. Called after
+    /// [`Observer::started`].
+    fn resumed(&mut self, _: &Resumed) {}
+    /// Reports the end of an epoch.
+    fn epoch(&mut self, _: &EpochReport) {}
+    /// Reports the progress of an epoch or an evaluation that takes longer than a second, twice a
+    /// second.
+    fn progress(&mut self, _: &Progress) {}
+    /// Reports that trials have chosen the pipeline's settings. Called before
+    /// [`Observer::started`].
+    fn tried(&mut self, _: &PipelineTrial) {}
+    /// Reports the end of a seed.
+    fn seed(&mut self, _: &SeedReport) {}
+    /// Reports a decision of the autotuner, also if the number stays.
+    fn chosen(&mut self, _: &Chosen) {}
+    /// Reports that no task in flight has ended for `_seconds`, with the conditions that the run
+    /// waits for.
+    fn stalled(&mut self, _seconds: u64, _waits_for: &[String]) {}
+    /// Reports that the run waits for workers, with the address to connect to. One line.
+    fn waiting(&mut self, _text: &str) {}
+    /// Reports a problem that does not end the run. One line.
+    fn warning(&mut self, _text: &str) {}
+    /// Reports a line that a kernel wrote to its log.
+    fn log(&mut self, _kernel: &str, _line: &str) {}
+}
+
+/// Observer that ignores all reports.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}

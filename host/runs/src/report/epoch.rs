@@ -1,0 +1,242 @@
+//! An epoch's report: one flat row, the same in `metrics.jsonl` and in `--json`.
+//!
+//! | column | content |
+//! | --- | --- |
+//! | `seed`, `epoch` | whose epoch; epochs count from 1 |
+//! | `loss` | mean over the training rows; null where it is not finite |
+//! | `metric` | the measure of the next three; null in an epoch that was not evaluated |
+//! | `train_metric`, `val_metric`, `test_metric` | the metric of each part |
+//! | `seconds`, `flops`, `lr` | time, work and learning rate of the epoch |
+//! | `gradient_norm` | with `optimiser.clip_norm` alone |
+//! | `bill_*` | with functions alone: each field of [`Bill`] |
+
+use eciton_exec::Bill;
+use eciton_recipe::{Keep, Metric};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Metrics;
+
+/// The beginning of a bill's columns.
+const BILL: &str = "bill_";
+
+/// One epoch of one seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Row", into = "Row")]
+pub struct EpochReport {
+    /// The seed.
+    pub seed: u64,
+    /// The epoch, from 1.
+    pub epoch: u32,
+    /// The mean loss over the training vertices, with this epoch's dropout, before its update.
+    pub loss: f64,
+    /// Metrics after the update, without dropout; only on epochs that are evaluated.
+    pub metrics: Option<Metrics>,
+    /// Seconds of forward, loss, backward and update. Evaluation is not included.
+    pub seconds: f64,
+    /// Floating-point operations of forward, loss and backward, counted as products and sums. 0 in
+    /// records from before they were counted.
+    pub flops: u64,
+    /// The learning rate of its update.
+    pub lr: f64,
+    /// The L2 norm of all gradients before they were clipped; `None` without `optimiser.clip_norm`.
+    pub gradient_norm: Option<f64>,
+    /// The bill of this epoch and its evaluation; `None` where nothing is charged for.
+    pub bill: Option<Bill>,
+}
+
+/// The columns.
+#[derive(Serialize, Deserialize)]
+struct Row {
+    seed: u64,
+    epoch: u32,
+    loss: Option<f64>,
+    #[serde(default)]
+    metric: Option<Metric>,
+    #[serde(default)]
+    train_metric: Option<f64>,
+    #[serde(default)]
+    val_metric: Option<f64>,
+    #[serde(default)]
+    test_metric: Option<f64>,
+    seconds: f64,
+    #[serde(default)]
+    flops: u64,
+    lr: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gradient_norm: Option<f64>,
+    /// Columns of the bill.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+impl From<EpochReport> for Row {
+    fn from(report: EpochReport) -> Self {
+        let EpochReport { seed, epoch, loss, metrics, seconds, flops, lr, gradient_norm, bill } = report;
+        let bill = bill.and_then(|bill| serde_json::to_value(bill).ok());
+        let columns = bill.as_ref().and_then(Value::as_object).into_iter().flatten();
+        Self {
+            seed,
+            epoch,
+            loss: Some(loss),
+            metric: metrics.map(|metrics| metrics.metric),
+            train_metric: metrics.and_then(|metrics| metrics.train),
+            val_metric: metrics.and_then(|metrics| metrics.validation),
+            test_metric: metrics.and_then(|metrics| metrics.test),
+            seconds,
+            flops,
+            lr,
+            gradient_norm,
+            more: columns.map(|(name, value)| (format!("{BILL}{name}"), value.clone())).collect(),
+        }
+    }
+}
+
+impl TryFrom<Row> for EpochReport {
+    type Error = serde_json::Error;
+
+    fn try_from(row: Row) -> Result<Self, Self::Error> {
+        let Row { seed, epoch, seconds, flops, lr, gradient_norm, mut more, .. } = row;
+        let parts = (row.train_metric, row.val_metric, row.test_metric);
+        let metrics = match (row.metric, more.remove("metrics")) {
+            (Some(metric), _) => {
+                let (train, validation, test) = parts;
+                Some(Metrics { metric, train, validation, test })
+            }
+            // Older records have an object in place of the columns.
+            (None, Some(nested)) => serde_json::from_value(nested)?,
+            (None, None) => None,
+        };
+        let column = |(name, value): (String, Value)| Some((name.strip_prefix(BILL)?.to_owned(), value));
+        let bill: Map<String, Value> = more.into_iter().filter_map(column).collect();
+        let bill = (!bill.is_empty()).then(|| serde_json::from_value(Value::Object(bill))).transpose()?;
+        let loss = row.loss.unwrap_or(f64::NAN);
+        Ok(Self { seed, epoch, loss, metrics, seconds, flops, lr, gradient_norm, bill })
+    }
+}
+
+/// The epoch that validation chose, and its metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written")]
+pub struct BestEpoch {
+    /// The epoch with the best validation metric: the first of equals, or the last one with
+    /// `run.keep = "last-best"`.
+    pub epoch: u32,
+    /// The metrics after it.
+    #[serde(flatten)]
+    pub metrics: Metrics,
+}
+
+/// A best epoch as it may be written.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    /// Pair of older records, from before the fields had names.
+    Pair(u32, Metrics),
+    Named {
+        epoch: u32,
+        #[serde(flatten)]
+        metrics: Metrics,
+    },
+}
+
+impl From<Written> for BestEpoch {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Pair(epoch, metrics) | Written::Named { epoch, metrics } => Self { epoch, metrics },
+        }
+    }
+}
+
+impl BestEpoch {
+    /// Returns the best evaluated epoch. Returns `None` if no epoch has a validation metric. Also
+    /// returns `None` if only the last of several epochs was evaluated (`run.eval_every = 0`), so
+    /// that nothing was compared.
+    pub fn of(epochs: &[EpochReport], keep: Keep) -> Option<Self> {
+        let evaluated =
+            || epochs.iter().filter_map(|of| Some(Self { epoch: of.epoch, metrics: of.metrics? }));
+        let (last, earlier) = epochs.split_last()?;
+        if !earlier.is_empty() && last.metrics.is_some() && evaluated().count() == 1 {
+            return None;
+        }
+        let judged = evaluated().filter(|of| of.metrics.goodness().is_some());
+        judged.reduce(|best, of| {
+            let (found, known) = (of.metrics.goodness(), best.metrics.goodness());
+            if found > known || keep == Keep::LastBest && found == known { of } else { best }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn report(epoch: u32, validation: Option<f64>) -> EpochReport {
+        let metrics = Metrics { metric: Metric::F1Micro, train: Some(0.75), validation, test: None };
+        EpochReport {
+            seed: 3,
+            epoch,
+            loss: 0.5,
+            metrics: Some(metrics),
+            seconds: 0.25,
+            flops: 7,
+            lr: 0.01,
+            gradient_norm: None,
+            bill: None,
+        }
+    }
+
+    #[test]
+    fn a_row_has_scalars_alone_and_reads_back() {
+        let bill = Bill { invocations: 2, gb_seconds: 0.5, ..Bill::default() };
+        let whole = EpochReport { gradient_norm: Some(1.5), bill: Some(bill), ..report(2, Some(0.5)) };
+        let text = serde_json::to_string(&whole).unwrap();
+        let row: Map<String, Value> = serde_json::from_str(&text).unwrap();
+        assert!(row.values().all(|value| !value.is_object() && !value.is_array()), "{text}");
+        assert_eq!((&row["val_metric"], &row["test_metric"]), (&0.5.into(), &Value::Null));
+        assert_eq!((&row["metric"], &row["bill_invocations"]), (&"f1-micro".into(), &2.into()));
+        assert_eq!(serde_json::from_str::<EpochReport>(&text).unwrap(), whole);
+        let bare = EpochReport { metrics: None, ..report(1, None) };
+        let text = serde_json::to_string(&bare).unwrap();
+        assert!(text.contains(r#""metric":null,"train_metric":null"#), "{text}");
+        assert!(!text.contains("bill") && !text.contains("gradient_norm"), "{text}");
+        assert_eq!(serde_json::from_str::<EpochReport>(&text).unwrap(), bare);
+    }
+
+    #[test]
+    fn a_loss_that_is_not_finite_is_null_and_nan_again() {
+        let text = serde_json::to_string(&EpochReport { loss: f64::INFINITY, ..report(1, None) }).unwrap();
+        assert!(text.contains(r#""loss":null"#), "{text}");
+        assert!(serde_json::from_str::<EpochReport>(&text).unwrap().loss.is_nan());
+    }
+
+    #[test]
+    fn records_of_before_the_columns_are_read() {
+        let metrics = r#"{"metric":"f1-micro","train":0.75,"validation":0.5,"test":null}"#;
+        let row = r#"{"seed":3,"epoch":2,"loss":0.5,"metrics":METRICS,"seconds":0.25,"flops":7,"lr":0.01}"#;
+        let found: EpochReport = serde_json::from_str(&row.replace("METRICS", metrics)).unwrap();
+        assert_eq!(found, report(2, Some(0.5)));
+        let found: BestEpoch = serde_json::from_str(&format!("[2,{metrics}]")).unwrap();
+        assert_eq!(found, BestEpoch { epoch: 2, metrics: report(2, Some(0.5)).metrics.unwrap() });
+        let text = serde_json::to_string(&found).unwrap();
+        assert_eq!(text, metrics.replace('{', r#"{"epoch":2,"#));
+        assert_eq!(serde_json::from_str::<BestEpoch>(&text).unwrap(), found);
+    }
+
+    #[test]
+    fn the_best_epoch_is_one_that_was_chosen() {
+        let unevaluated = |epoch| EpochReport { metrics: None, ..report(epoch, None) };
+        let epoch = |epochs: &[EpochReport]| BestEpoch::of(epochs, Keep::Best).map(|best| best.epoch);
+        assert_eq!(epoch(&[report(1, Some(0.2)), report(2, Some(0.5)), report(3, Some(0.5))]), Some(2));
+        let equals = [report(1, Some(0.5)), report(2, Some(0.5)), report(3, Some(0.2))];
+        let [first, last] =
+            [Keep::Best, Keep::LastBest].map(|keep| BestEpoch::of(&equals, keep).unwrap().epoch);
+        assert_eq!((first, last), (1, 2));
+        assert_eq!(epoch(&[unevaluated(1), report(2, Some(0.5))]), None);
+        assert_eq!(epoch(&[report(1, Some(0.5)), unevaluated(2)]), Some(1));
+        assert_eq!(epoch(&[report(1, Some(0.5))]), Some(1));
+        assert_eq!(epoch(&[report(1, None), report(2, None)]), None);
+        assert_eq!(epoch(&[]), None);
+    }
+}

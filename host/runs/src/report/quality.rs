@@ -1,0 +1,163 @@
+//! Quality of a model on one part of the data, beyond the run's metric: the accuracy of the
+//! majority class, figures by class, and the confusion matrix.
+
+use eciton_graph::dataset::Names;
+use eciton_graph::metrics::Tally;
+use serde::{Deserialize, Serialize};
+
+/// Maximum number of classes for which figures by class are recorded.
+const MAX_CLASSES: usize = 1024;
+
+/// The quality of the written model.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quality {
+    /// Part of the data of all figures: `test`, or `validation` if no rows test.
+    pub part: String,
+    /// Number of rows with a known class. For several labels, known values. For links, held-out
+    /// links.
+    pub known: u64,
+    /// Largest class of the part, and the accuracy of always predicting it. Only for classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub majority: Option<Majority>,
+    /// Share of rows whose class is predicted correctly. Only for classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f64>,
+    /// Mean recall over classes. Only for classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub balanced_accuracy: Option<f64>,
+    /// The mean F1 over classes, or over labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub f1_macro: Option<f64>,
+    /// Area under the ROC curve, for two classes, several labels, and links.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roc_auc: Option<f64>,
+    /// Area under the precision-recall curve, as average precision, for two classes, several
+    /// labels, and links.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub average_precision: Option<f64>,
+    /// Figures of each class, or of each label; empty above [`MAX_CLASSES`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassQuality>,
+    /// Counts of rows, by true class (rows of the matrix) and predicted class (columns). Both are in the order
+    /// of `classes`, which has the names. Empty above
+    /// [`MAX_MATRIX_CLASSES`](eciton_graph::metrics::MAX_MATRIX_CLASSES).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub confusion: Vec<Vec<u64>>,
+}
+
+/// Rows of one class for which another class is predicted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mistake {
+    /// The true class, as an index into [`Quality::classes`].
+    pub class: usize,
+    /// The predicted class.
+    pub predicted: usize,
+    /// Number of rows.
+    pub rows: u64,
+    /// Share of the rows of the true class.
+    pub share: f64,
+}
+
+/// The largest class.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Majority {
+    /// Name of the class, or its number.
+    pub class: String,
+    /// Share of the rows that have this class.
+    pub share: f64,
+}
+
+/// Figures of a class.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClassQuality {
+    /// Name of the class, or its number.
+    pub class: String,
+    /// Share of the rows predicted as this class that belong to it.
+    pub precision: f64,
+    /// Share of the rows of this class that are predicted as it.
+    pub recall: f64,
+    /// Harmonic mean of precision and recall.
+    pub f1: f64,
+    /// Number of rows of this class.
+    pub support: u64,
+}
+
+impl Quality {
+    /// Computes the quality from the tally of a part of the data.
+    pub fn of(part: &str, tally: &Tally, names: &Names) -> Self {
+        let class = |class: usize| {
+            let [precision, recall, f1] = tally.scores(class);
+            let support = tally.support.get(class).copied().unwrap_or(0);
+            ClassQuality { class: names.label(class), precision, recall, f1, support }
+        };
+        let count = tally.classes();
+        let each = if count <= MAX_CLASSES { count } else { 0 };
+        Self {
+            part: part.to_owned(),
+            known: tally.known,
+            majority: tally.majority().map(|(class, share)| Majority { class: names.label(class), share }),
+            accuracy: tally.accuracy(),
+            balanced_accuracy: tally.balanced_accuracy(),
+            f1_macro: tally.f1_macro(),
+            roc_auc: None,
+            average_precision: None,
+            classes: (0..each).map(class).collect(),
+            confusion: tally.matrix.chunks(count.max(1)).map(<[u64]>::to_vec).collect(),
+        }
+    }
+
+    /// Returns the name of a class of the confusion matrix, or its number if no names are recorded.
+    #[must_use]
+    pub fn class_name(&self, class: usize) -> String {
+        self.classes.get(class).map_or_else(|| class.to_string(), |found| found.class.clone())
+    }
+
+    /// Returns the wrong cells of the confusion matrix that have rows, the largest count first.
+    #[must_use]
+    pub fn mistakes(&self) -> Vec<Mistake> {
+        let mut found = Vec::new();
+        for (class, counts) in self.confusion.iter().enumerate() {
+            let all = counts.iter().sum::<u64>() as f64;
+            let wrong =
+                counts.iter().enumerate().filter(|(predicted, rows)| *predicted != class && **rows > 0);
+            found.extend(wrong.map(|(predicted, &rows)| Mistake {
+                class,
+                predicted,
+                rows,
+                share: rows as f64 / all,
+            }));
+        }
+        found.sort_by_key(|mistake| std::cmp::Reverse(mistake.rows));
+        found
+    }
+
+    /// Creates the quality of link prediction, from the ranks of held-out links.
+    pub fn of_links(part: &str, links: u64, roc_auc: Option<f64>, average_precision: Option<f64>) -> Self {
+        Self { part: part.to_owned(), known: links, roc_auc, average_precision, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn classes_have_their_names() {
+        let names = Names { labels: vec!["ant".to_owned(), "wasp".to_owned()], ..Names::default() };
+        let tally = Tally::of_classes(&[0, 0, 0, 1], 2, &[0, 1, 2, 3], |_| Some(0)).unwrap();
+        let found = Quality::of("test", &tally, &names);
+        assert_eq!(found.majority, Some(Majority { class: "ant".to_owned(), share: 0.75 }));
+        assert_eq!(found.accuracy, Some(0.75), "no better than the majority");
+        assert_eq!(found.classes.iter().map(|of| &of.class[..]).collect::<Vec<_>>(), ["ant", "wasp"]);
+        assert_eq!(
+            (found.confusion.clone(), found.balanced_accuracy),
+            (vec![vec![3, 0], vec![1, 0]], Some(0.5))
+        );
+        assert_eq!(found.mistakes(), [Mistake { class: 1, predicted: 0, rows: 1, share: 1.0 }]);
+        assert_eq!((found.class_name(1), found.class_name(7)), ("wasp".to_owned(), "7".to_owned()));
+        let text = serde_json::to_string(&found).unwrap();
+        assert!(!text.contains("roc_auc"), "{text}");
+        assert_eq!(serde_json::from_str::<Quality>(&text).unwrap(), found);
+    }
+}

@@ -1,0 +1,644 @@
+//! A run folder: everything that a run leaves behind, and all that is needed to use its model.
+//!
+//! | file | content |
+//! | --- | --- |
+//! | `config.toml` | the resolved configuration, a recipe that repeats the run |
+//! | `schema.json` | the columns, classes and tokens that the model was trained on: [`Schema`] |
+//! | `versions.json` | version of eciton and of the kernel contract, kernel digests, numeric class |
+//! | `metrics.jsonl` | one [`EpochReport`] a line, in plain columns; a loss that is not finite is null |
+//! | `curve.svg` | a picture of the first seed's loss and accuracies |
+//! | `summary.json` | the [`Summary`] with a `format` number |
+//! | `model.safetensors` | the first seed's weights, f32 (of layers of signs: signs and scales); its metadata holds their digest |
+//! | `predictions.npz` | what is predicted of every row, and what is known of it ([`Arrays`]) |
+//! | `seed-N/` | model and predictions of a further seed |
+//!
+//! A [`RunFolder`] is written in a temporary folder beside its place and moved there by
+//! [`RunFolder::finish`]; dropped before that, it is removed. (A process that is killed leaves it
+//! behind, `.NAME.partial-` and six random characters, which the next run at that place removes. A
+//! run that wrote checkpoints is forced to disk before they are removed; of any other nothing is,
+//! so against a loss of power there is no promise.) A [`Run`] is one read back: damaged weights are
+//! found by their digest.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), eciton_runs::run_folder::Error> {
+//! let run = eciton_runs::run_folder::Run::open("runs/first".as_ref())?;
+//! for tensor in &run.tensors {
+//!     println!("{} {:?}", tensor.name, tensor.shape);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod layout;
+pub mod model;
+mod packed;
+mod predictions;
+mod record;
+mod run;
+pub mod tensor;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use eciton_graph::dataset::VertexIds;
+use eciton_recipe::Config;
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+
+pub use error::{Error, Result};
+pub use layout::{CONTRACT, ECITON_VERSION, FORMAT};
+pub use model::{MAX_HEADER_BYTES, MAX_TENSORS, Model, model_digest};
+pub use predictions::{Arrays, MAX_MATRIX_BYTES, MAX_NAMED_BYTES, MAX_WORDS_BYTES, save_predictions};
+pub use record::{MAX_RECORD_BYTES, Versions};
+pub use run::{MAX_METRICS_BYTES, Run, check_results, epochs, recipe, summary};
+pub use tensor::{MAX_MODEL_BYTES, NamedTensor};
+
+pub use layout::{MODEL, PREDICTIONS, SCHEMA};
+pub use model::decode_any;
+pub use run::parse_schema;
+
+use crate::durable::sync_folder;
+use crate::provenance::hex;
+use crate::report::{EpochReport, ResolvedSetting, Summary};
+use crate::schema::Schema;
+pub use error::{limit, malformed, reading, writing};
+use layout::{CONFIG, CURVE, METRICS, RECORDS, SUMMARY, VERSIONS, file_digest, seed_folder};
+pub use record::{json, parse};
+pub use run::read;
+
+/// Name of the model file until it is complete.
+const MODEL_PARTIAL: &str = "model.safetensors.partial";
+/// File that reserves disk space for a model and the records next to it.
+const ROOM: &str = ".room";
+/// Number of bytes reserved for the records.
+const ROOM_BYTES: u64 = 256 << 10;
+/// Buffered bytes from which on lines of `metrics.jsonl` are written out.
+const LINES_BYTES: usize = 1 << 16;
+
+/// Suffix of the run's name in the name of a temporary folder. Random characters follow it.
+const PARTIAL: &str = ".partial-";
+const RANDOM_CHARS: usize = 6;
+/// Maximum length of the run's name in that of a temporary folder. File systems accept names of 255
+/// bytes.
+const MAX_NAME_BYTES: usize = 200;
+
+/// Lock held while a run folder, or the folder of its checkpoints, is made.
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// Keeps every run of this process from making folders until the guard is dropped. A process that
+/// removes what its run has written, and exits, holds it meanwhile: the thread that trains would
+/// make a folder behind it.
+pub fn hold_folders() -> MutexGuard<'static, ()> {
+    MAKING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A run folder that is being written.
+// Fields are dropped in this order: the open file, its folder, the folders made for that.
+#[derive(Debug)]
+pub struct RunFolder {
+    metrics: Lines,
+    partial: TempDir,
+    parents: Parents,
+    /// Path as given, for messages.
+    path: PathBuf,
+    /// Absolute path. If `path` is a link, the path that it points to.
+    target: PathBuf,
+    /// True if a folder may exist at the target. It is removed once this one is complete.
+    replaces: bool,
+}
+
+impl RunFolder {
+    /// Makes a temporary folder beside `path`, and folders above it that do not exist.
+    ///
+    /// # Errors
+    /// [`Error::Occupied`] unless `path` is free or an empty folder, [`Error::Name`] for a path
+    /// without a last name, [`Error::Write`] where no folder can be made.
+    pub fn create(path: &Path) -> Result<Self> {
+        Self::beside(path, vacant(path)?, false)
+    }
+
+    /// Creates the folder of a resumed run like [`RunFolder::create`]. The run's own folder may
+    /// exist, as it was when the run was stopped. It stays until this one replaces it.
+    ///
+    /// # Errors
+    /// The errors of [`RunFolder::create`], except for a folder that contains the configuration of
+    /// a run.
+    pub fn create_over(path: &Path) -> Result<Self> {
+        if !path.join(CONFIG).is_file() {
+            return Self::create(path);
+        }
+        let target = path.canonicalize().map_err(writing(path))?;
+        Self::beside(path, target, true)
+    }
+
+    fn beside(path: &Path, target: PathBuf, replaces: bool) -> Result<Self> {
+        let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
+            return Err(Error::Name { path: path.to_owned() });
+        };
+        let _held = hold_folders();
+        let parents = Parents::make(parent)?;
+        let partial = temporary(parent, name).map_err(writing(path))?;
+        let metrics = File::create(partial.path().join(METRICS)).map_err(writing(&path.join(METRICS)))?;
+        let metrics = Lines { file: metrics, unwritten: Vec::new() };
+        Ok(Self { metrics, partial, parents, path: path.to_owned(), target, replaces })
+    }
+
+    /// Writes the resolved configuration, and returns its text.
+    ///
+    /// # Errors
+    /// A seed above 2^63 - 1, which TOML cannot hold; what the operating system refuses.
+    pub fn write_config(&mut self, config: &Config, said: &[ResolvedSetting]) -> Result<String> {
+        let path = self.path.join(CONFIG);
+        let from = |key: &str| said.iter().find(|said| said.key == key).map(|said| said.from.clone());
+        let text =
+            config.to_commented_toml(&from).map_err(|e| Error::Config { path, source: Box::new(e) })?;
+        self.write(CONFIG, text.as_bytes())?;
+        Ok(text)
+    }
+
+    /// Writes the schema of the model.
+    pub fn write_schema(&mut self, schema: &Schema) -> Result<()> {
+        let bytes = record::json(schema, &self.path.join(SCHEMA))?;
+        self.write(SCHEMA, &bytes)
+    }
+
+    /// Writes the versions that made the run, and returns the content of the file.
+    pub fn write_versions(&mut self, versions: &Versions) -> Result<Vec<u8>> {
+        let bytes = record::json(versions, &self.path.join(VERSIONS))?;
+        self.write(VERSIONS, &bytes)?;
+        Ok(bytes)
+    }
+
+    /// Checks that ids can be written, because texts may be too long. Callers check this before the
+    /// first epoch.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] above [`MAX_WORDS_BYTES`].
+    pub fn check_ids(&self, ids: &VertexIds) -> Result<()> {
+        predictions::check_ids(ids, &self.path.join(PREDICTIONS))
+    }
+
+    /// Returns the absolute path of the finished folder. If the path is a link, it is resolved.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Returns the name of the temporary folder.
+    pub fn partial_name(&self) -> String {
+        self.partial.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Writes out the lines of `metrics.jsonl`, and returns its temporary path.
+    pub fn flush_metrics(&mut self) -> Result<PathBuf> {
+        self.metrics.flush().map_err(writing(&self.path.join(METRICS)))?;
+        Ok(self.partial.path().join(METRICS))
+    }
+
+    /// Appends existing lines to `metrics.jsonl` unchanged.
+    pub fn append_lines(&mut self, lines: &[u8]) {
+        self.metrics.append(lines);
+    }
+
+    /// Reserves disk space for a model of this size until [`RunFolder::release`]. This reports a
+    /// full disk before the first epoch.
+    ///
+    /// # Errors
+    /// An error of the operating system.
+    pub fn reserve(&mut self, model_bytes: u64) -> Result<()> {
+        let bytes = model_bytes.saturating_add(ROOM_BYTES);
+        let fill = || {
+            let mut file = File::create(self.partial.path().join(ROOM))?;
+            std::io::copy(&mut std::io::repeat(0).take(bytes), &mut file)
+        };
+        fill().map(drop).map_err(writing(&self.path.join(MODEL)))
+    }
+
+    /// Releases the reserved disk space, because the model is about to be written.
+    pub fn release(&mut self) {
+        let _ = fs::remove_file(self.partial.path().join(ROOM));
+    }
+
+    /// Returns the temporary path of a seed's model.
+    pub fn model_of(&self, seed: Option<u64>) -> PathBuf {
+        let folder = seed.map_or_else(PathBuf::new, |seed| seed_folder(seed).into());
+        self.partial.path().join(folder).join(MODEL)
+    }
+
+    /// Adds a line to `metrics.jsonl`. Lines are buffered, and stay in memory while the disk is
+    /// full. If it is still full at the end, the run fails with an error.
+    ///
+    /// # Errors
+    /// A report that cannot be written as JSON.
+    pub fn append_metrics(&mut self, report: &EpochReport) -> Result<()> {
+        let line = serde_json::to_vec(report).map_err(std::io::Error::from);
+        let mut line = line.map_err(|e| writing(&self.path.join(METRICS))(e))?;
+        line.push(b'\n');
+        self.metrics.append(&line);
+        Ok(())
+    }
+
+    /// Removes all lines of `metrics.jsonl` except the first `count`, and returns these.
+    ///
+    /// # Errors
+    /// A file that cannot be read or written.
+    pub fn rewind_metrics(&mut self, count: usize) -> Result<Vec<u8>> {
+        let real = self.flush_metrics()?;
+        let path = self.path.join(METRICS);
+        let mut lines = read(&real, u64::MAX)?;
+        let ends = lines.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+        let end = ends.take(count).last().map_or(0, |(at, _)| at + 1);
+        lines.truncate(end);
+        let file = &mut self.metrics.file;
+        let cut = file.set_len(end as u64);
+        cut.and_then(|()| std::io::Seek::seek(file, std::io::SeekFrom::End(0)).map(drop))
+            .map_err(writing(&path))?;
+        Ok(lines)
+    }
+
+    /// Returns the folder of the first seed's model and predictions.
+    pub fn top(&mut self) -> SeedFolder<'_> {
+        let (real, path) = (self.partial.path().to_owned(), self.path.clone());
+        SeedFolder { real, path, folder: PhantomData }
+    }
+
+    /// Returns the folder of a further seed's model and predictions: `seed-N/`.
+    ///
+    /// # Errors
+    /// An error of the operating system.
+    pub fn seed(&mut self, seed: u64) -> Result<SeedFolder<'_>> {
+        let name = seed_folder(seed);
+        let (real, path) = (self.partial.path().join(&name), self.path.join(name));
+        fs::create_dir_all(&real).map_err(writing(&path))?;
+        Ok(SeedFolder { real, path, folder: PhantomData })
+    }
+
+    /// Writes the summary with the SHA-256 of the folder's other records, which must be complete.
+    /// Its `run_dir` becomes this folder's path.
+    ///
+    /// # Errors
+    /// A file that cannot be read or written; more than [`MAX_RECORD_BYTES`].
+    pub fn write_summary(&mut self, summary: &Summary) -> Result<()> {
+        self.flush_metrics()?;
+        let files = digests(self.partial.path(), summary).map_err(writing(&self.path))?;
+        let bytes = record::summary_json(summary, &self.path, &files, &self.path.join(SUMMARY))?;
+        self.write(SUMMARY, &bytes)
+    }
+
+    /// Writes the picture of the first seed's epochs, an SVG.
+    ///
+    /// # Errors
+    /// What the operating system refuses.
+    pub fn write_curve(&mut self, svg: &str) -> Result<()> {
+        self.write(CURVE, svg.as_bytes())
+    }
+
+    /// Moves the folder to its final path, and returns the path as it was given.
+    ///
+    /// # Errors
+    /// [`Error::Unfinished`] unless configuration, versions, summary and the first seed's model are
+    /// written. [`Error::Publish`] if another file or folder was created at this path in the
+    /// meantime. Only in that case the temporary folder stays, and the error has its path.
+    pub fn finish(self) -> Result<PathBuf> {
+        self.publish(false).map_err(|(_, error)| error)
+    }
+
+    /// Finishes the folder like [`RunFolder::finish`]. If `durable` is set, everything is forced to
+    /// disk before the move, and its parent folder after it. An error carries the temporary folder,
+    /// unless it was moved or is kept.
+    pub fn publish(mut self, durable: bool) -> std::result::Result<PathBuf, (Option<Box<Self>>, Error)> {
+        if let Err(error) = self.complete(durable) {
+            return Err((Some(Box::new(self)), error));
+        }
+        let Self { metrics, partial, mut parents, path, target, replaces } = self;
+        // Some systems move no open file.
+        drop(metrics);
+        let partial = partial.keep();
+        let moved = match replaces {
+            true => replace(&partial, &target),
+            false => fs::rename(&partial, &target).or_else(|error| {
+                // Some systems cannot rename a folder over an empty one. One that is not empty
+                // stays.
+                fs::remove_dir(&target).map_err(|_| error).and_then(|()| fs::rename(&partial, &target))
+            }),
+        };
+        parents.keep();
+        tracing::info!(folder = %target.display(), durable, "run folder written");
+        if let Err(source) = moved {
+            return Err((None, Error::Publish { path, kept: partial, source }));
+        }
+        if durable && let Some(parent) = target.parent() {
+            sync_folder(parent).map_err(|e| (None, writing(&path)(e)))?;
+        }
+        Ok(path)
+    }
+
+    /// Writes the buffered lines, and checks that all files exist.
+    fn complete(&mut self, durable: bool) -> Result<()> {
+        self.release();
+        self.metrics.flush().map_err(writing(&self.path.join(METRICS)))?;
+        for file in [CONFIG, VERSIONS, SCHEMA, SUMMARY, MODEL] {
+            if !self.partial.path().join(file).is_file() {
+                return Err(Error::Unfinished { path: self.path.clone(), file });
+            }
+        }
+        if durable {
+            sync_all(self.partial.path()).map_err(writing(&self.path))?;
+        }
+        Ok(())
+    }
+
+    /// Returns true if the folder has a model, and no older run folder exists at its final path.
+    pub fn has_model(&self) -> bool {
+        !self.replaces && self.partial.path().join(MODEL).is_file()
+    }
+
+    /// Moves an incomplete run that has a model to its final path. Returns the path as it was
+    /// given, and the names of the files.
+    pub fn salvage(mut self) -> (PathBuf, Vec<String>) {
+        self.release();
+        let _ = self.metrics.flush();
+        let partial = self.partial.keep();
+        self.parents.keep();
+        let moved = fs::rename(&partial, &self.target);
+        let place = moved.map_or(partial, |()| self.path);
+        let files = files(&place);
+        (place, files)
+    }
+
+    fn write(&self, file: &str, bytes: &[u8]) -> Result<()> {
+        let place = self.partial.path().join(file);
+        let written = fs::write(&place, bytes);
+        whole(&place, written).map_err(writing(&self.path.join(file)))
+    }
+}
+
+/// Returns the result of writing a file. Removes the file if it was not written completely.
+fn whole<T>(place: &Path, written: std::io::Result<T>) -> std::io::Result<T> {
+    written.inspect_err(|_| drop(fs::remove_file(place)))
+}
+
+/// Buffered lines. They stay in memory while they cannot be written.
+#[derive(Debug)]
+struct Lines {
+    file: File,
+    unwritten: Vec<u8>,
+}
+
+impl Lines {
+    fn append(&mut self, lines: &[u8]) {
+        self.unwritten.extend_from_slice(lines);
+        if self.unwritten.len() >= LINES_BYTES {
+            // An error is reported at the end, if there is still no space then.
+            let _ = self.flush();
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let mut written = 0;
+        let done = loop {
+            let rest = self.unwritten.get(written..).unwrap_or_default();
+            if rest.is_empty() {
+                break Ok(());
+            }
+            match self.file.write(rest) {
+                Ok(0) => break Err(ErrorKind::WriteZero.into()),
+                Ok(n) => written += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.unwritten.drain(..written);
+        done
+    }
+}
+
+/// Creates a temporary folder for a run called `name`.
+fn temporary(parent: &Path, name: &std::ffi::OsStr) -> std::io::Result<TempDir> {
+    let mut prefix = std::ffi::OsString::from(".");
+    if name.len() <= MAX_NAME_BYTES {
+        prefix.push(name);
+    }
+    prefix.push(PARTIAL);
+    tempfile::Builder::new().prefix(&prefix).rand_bytes(RANDOM_CHARS).tempdir_in(parent)
+}
+
+/// Replaces a folder by another one, and removes the old one. A process that is killed in between
+/// leaves both under temporary names, and the run's checkpoints.
+fn replace(new: &Path, target: &Path) -> std::io::Result<()> {
+    let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
+        return Err(ErrorKind::InvalidInput.into());
+    };
+    if !target.exists() {
+        return fs::rename(new, target);
+    }
+    let old = temporary(parent, name)?;
+    fs::rename(target, old.path())?;
+    let moved = fs::rename(new, target);
+    if moved.is_err() && fs::rename(old.path(), target).is_err() {
+        let _ = old.keep();
+    }
+    moved
+}
+
+/// Returns the names in a folder, in order.
+pub fn files(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Folder of one seed's model and predictions in a [`RunFolder`].
+#[derive(Debug)]
+pub struct SeedFolder<'a> {
+    real: PathBuf,
+    path: PathBuf,
+    folder: PhantomData<&'a mut RunFolder>,
+}
+
+impl SeedFolder<'_> {
+    /// Removes predictions that were not written completely.
+    pub fn discard_predictions(&mut self) {
+        let _ = fs::remove_file(self.real.join(PREDICTIONS));
+    }
+
+    /// Writes the weights with metadata, to which `eciton` and `digest` are added. Returns the
+    /// digest. Weights that `signs` names are written as signs and scales. If there are any,
+    /// `digest` of the metadata is not replaced: it is that of the weights that were trained.
+    ///
+    /// # Errors
+    /// [`Error::Values`] for names that are empty or not unique and values that do not fill their
+    /// extents; more than [`MAX_TENSORS`], [`MAX_HEADER_BYTES`] or [`MAX_MODEL_BYTES`]; what the
+    /// operating system refuses.
+    pub fn write_model(
+        &mut self,
+        tensors: &[NamedTensor],
+        metadata: &BTreeMap<String, String>,
+        signs: &BTreeSet<String>,
+    ) -> Result<String> {
+        let (entries, unpacked) = packed::entries(tensors, signs);
+        let mut metadata = metadata.clone();
+        let trained = metadata.remove(model::DIGEST).filter(|_| unpacked.is_some());
+        let digest = trained.unwrap_or_else(|| model_digest(tensors));
+        metadata.remove(packed::UNPACKED);
+        metadata.extend(unpacked.map(|tensors| (packed::UNPACKED.to_owned(), model_digest(&tensors))));
+        self.write_entries(&entries, metadata, digest)
+    }
+
+    /// Writes what a model's file holds, whose weights have a digest.
+    pub fn write_entries(
+        &mut self,
+        entries: &[tensor::Entry<'_>],
+        mut metadata: BTreeMap<String, String>,
+        digest: String,
+    ) -> Result<String> {
+        let path = self.path.join(MODEL);
+        metadata.insert("eciton".to_owned(), ECITON_VERSION.to_owned());
+        metadata.insert(model::DIGEST.to_owned(), digest.clone());
+        let header = model::header(entries, &metadata, MAX_MODEL_BYTES, &path)?;
+        let (real, place) = (self.real.join(MODEL), self.real.join(MODEL_PARTIAL));
+        let fill = || {
+            model::write(File::create(&place)?, &header, entries)?;
+            fs::rename(&place, real)
+        };
+        fill().map_err(|error| {
+            let _ = fs::remove_file(&place);
+            writing(&path)(error)
+        })?;
+        Ok(digest)
+    }
+
+    /// Writes the predictions.
+    ///
+    /// # Errors
+    /// Arrays that do not fit together or are above [`MAX_MATRIX_BYTES`] or [`MAX_WORDS_BYTES`];
+    /// what the operating system refuses.
+    pub fn write_predictions(&mut self, arrays: &Arrays<'_>) -> Result<()> {
+        let path = self.path.join(PREDICTIONS);
+        arrays.check(&path)?;
+        let file = File::create(self.real.join(PREDICTIONS)).map_err(writing(&path))?;
+        arrays.write(file).map_err(writing(&path))
+    }
+}
+
+/// Returns true if `name` is the name of a temporary folder of a run called `run`.
+pub fn is_partial(name: &str, run: &str) -> bool {
+    let drawn = name.strip_prefix('.').and_then(|rest| rest.strip_prefix(run)?.strip_prefix(PARTIAL));
+    drawn.is_some_and(|d| d.len() == RANDOM_CHARS && d.bytes().all(|b| b.is_ascii_alphanumeric()))
+}
+
+/// Returns true if `path` is a finished run, whose folder appears only when it is complete.
+pub fn is_run(path: &Path) -> bool {
+    path.join(SUMMARY).is_file()
+}
+
+/// Returns true if `path` has the files of a run that could not be written completely.
+pub fn is_begun(path: &Path) -> bool {
+    path.join(CONFIG).is_file() && path.join(MODEL).is_file()
+}
+
+/// Forces a folder and all in it to disk.
+fn sync_all(folder: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() { sync_all(&path)? } else { File::open(&path)?.sync_all()? }
+    }
+    sync_folder(folder)
+}
+
+/// Returns the absolute path of a folder that is to be created at `path`, with links resolved.
+/// Fails unless the path is free or an empty folder.
+fn vacant(path: &Path) -> Result<PathBuf> {
+    if path.file_name().is_none() {
+        return Err(Error::Name { path: path.to_owned() });
+    }
+    let occupied = |found: String| Error::Occupied { path: path.to_owned(), found };
+    let there = match path.metadata() {
+        Ok(there) => there,
+        Err(_) if path.is_symlink() => return Err(occupied("a link that leads nowhere".to_owned())),
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            return std::path::absolute(path).map_err(writing(path));
+        }
+        Err(e) => return Err(writing(path)(e)),
+    };
+    if !there.is_dir() {
+        return Err(occupied("a file".to_owned()));
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path).map_err(reading(path))?.take(4) {
+        names.push(entry.map_err(reading(path))?.file_name().to_string_lossy().into_owned());
+    }
+    if names.is_empty() {
+        return path.canonicalize().map_err(reading(path));
+    }
+    names.sort();
+    if names.len() > 3 {
+        names.truncate(3);
+        names.push("...".to_owned());
+    }
+    Err(occupied(format!("a folder with {}", names.join(", "))))
+}
+
+/// Parent folders that were made for a run folder, the deepest first. They are removed if the run
+/// folder is not finished.
+#[derive(Debug)]
+struct Parents(Vec<PathBuf>);
+
+impl Parents {
+    fn make(parent: &Path) -> Result<Self> {
+        let missing = parent.ancestors().take_while(|p| p.symlink_metadata().is_err());
+        let made = Self(missing.map(Path::to_owned).collect());
+        fs::create_dir_all(parent).map_err(writing(parent))?;
+        Ok(made)
+    }
+
+    fn keep(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Parents {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            // A folder that is in use by now is not empty, and stays.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+/// Writes the configuration and the summary of a run folder again, before the folder is moved to
+/// `target`. The digests of other records stay those that the run recorded.
+pub fn readdress(folder: &Path, target: &Path, config: &Config, summary: &Summary) -> Result<()> {
+    let path = folder.join(SUMMARY);
+    let mut files = record::recorded_files(&read(&path, MAX_RECORD_BYTES)?, &path)?;
+    let path = folder.join(CONFIG);
+    let from = |key: &str| summary.settings.iter().find(|said| said.key == key).map(|said| said.from.clone());
+    let text = config
+        .to_commented_toml(&from)
+        .map_err(|e| Error::Config { path: path.clone(), source: Box::new(e) })?;
+    fs::write(&path, &text).map_err(writing(&path))?;
+    files.insert(CONFIG.to_owned(), hex(&Sha256::digest(&text)));
+    let path = folder.join(SUMMARY);
+    let bytes = record::summary_json(summary, target, &files, &path)?;
+    fs::write(&path, bytes).map_err(writing(&path))
+}
+
+/// Returns the SHA-256 of each of a folder's [`RECORDS`] and [`results`], hexadecimal.
+fn digests(folder: &Path, summary: &Summary) -> std::io::Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    for name in RECORDS.into_iter().map(str::to_owned).chain(record::results(summary)) {
+        match file_digest(&folder.join(&name)) {
+            Ok(digest) => drop(found.insert(name, digest)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}

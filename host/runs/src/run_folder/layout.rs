@@ -1,0 +1,57 @@
+//! Layout of a run folder: its format number, the names of its files, and their digests.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::provenance::hex;
+
+/// The version that writes runs.
+pub const ECITON_VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The newest contract that kernels of this version keep.
+pub const CONTRACT: &str = eciton_kernel::CONTRACT;
+/// Format number of the run folders that this version writes. It reads format 1 as well, which has
+/// no `schema.json`: columns and classes are then matched by position.
+pub const FORMAT: u64 = 2;
+/// Format number of the run folders of Eciton 0.1.0.
+pub(super) const OLDER_FORMAT: u64 = 1;
+
+pub(super) const CONFIG: &str = "config.toml";
+/// Name of the file with the schema of the model.
+pub const SCHEMA: &str = "schema.json";
+/// Means and deviations of the feature columns, in run folders of format 1.
+pub(super) const OLDER_MOMENTS: &str = "moments.json";
+/// Tokens of a text, in run folders of format 1.
+pub(super) const OLDER_VOCABULARY: &str = "vocabulary.json";
+pub(super) const VERSIONS: &str = "versions.json";
+pub(super) const METRICS: &str = "metrics.jsonl";
+pub(super) const CURVE: &str = "curve.svg";
+pub(super) const SUMMARY: &str = "summary.json";
+/// Name of the file with the weights of the first seed.
+pub const MODEL: &str = "model.safetensors";
+/// Name of the file with the predictions.
+pub const PREDICTIONS: &str = "predictions.npz";
+
+/// Returns the name of the folder of a further seed.
+pub(super) fn seed_folder(seed: u64) -> String {
+    format!("seed-{seed}")
+}
+
+/// Records of a run folder that every command reads, whose SHA-256 the summary holds.
+pub(super) const RECORDS: [&str; 3] = [CONFIG, SCHEMA, VERSIONS];
+
+/// Number of bytes of a file that are read at once for its digest.
+pub(super) const DIGEST_BYTES: usize = 1 << 16;
+
+/// Computes the SHA-256 of a file, hexadecimal.
+pub(super) fn file_digest(path: &Path) -> std::io::Result<String> {
+    let (mut file, mut hasher) = (eciton_input::file::open(path)?, Sha256::new());
+    let mut piece = vec![0; DIGEST_BYTES];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(hex(&hasher.finalize())),
+            count => hasher.update(piece.get(..count).unwrap_or_default()),
+        }
+    }
+}

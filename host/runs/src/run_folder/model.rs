@@ -1,0 +1,272 @@
+//! `model.safetensors`: the weights of one seed, f32, in the order of the program; those of layers of
+//! signs as [`packed`](super::packed) says.
+//!
+//! Eight bytes of header length (little-endian), a JSON header padded to a multiple of 8, the values.
+//! Written here, because equal weights must be equal files (crate safetensors writes its metadata in
+//! random order); read by crate safetensors. The header's `__metadata__` says with which version, on
+//! what and from which seed the weights were made, and their digest.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::{self, Write};
+use std::ops::Range;
+use std::path::Path;
+
+use safetensors::tensor::TensorInfo;
+use safetensors::{Dtype, SafeTensors};
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::error::{Error, Result, limit, malformed, shown};
+use super::packed::{Signs, UNPACKED};
+use super::tensor::{Entry, NamedTensor};
+
+/// Maximum size of its header, bytes.
+pub const MAX_HEADER_BYTES: u64 = 1 << 20;
+/// Maximum number of tensors in a model.
+pub const MAX_TENSORS: usize = 4096;
+
+/// Metadata key of the digest of the trained weights.
+pub(super) const DIGEST: &str = "digest";
+/// Metadata key of the version that wrote a file. Only files of Eciton have it.
+const VERSION: &str = "eciton";
+/// Header key of the metadata. No tensor may have this name.
+const METADATA: &str = "__metadata__";
+
+/// SHA-256 of weights, hexadecimal.
+///
+/// Of each tensor in order: its name's length in bytes, the name (UTF-8), the number of extents, the
+/// extents, the values' bits. Lengths and extents are unsigned 64-bit, values 32-bit, all little-endian.
+#[must_use]
+pub fn model_digest(tensors: &[NamedTensor]) -> String {
+    let entries: Vec<_> = tensors.iter().map(Entry::from).collect();
+    // Values that are there are always read.
+    digest_of(&entries).unwrap_or_default()
+}
+
+/// Returns the [`model_digest`] of tensors that may be read in pieces.
+///
+/// # Errors
+/// An error of the source of values.
+pub fn digest_of(tensors: &[Entry<'_>]) -> io::Result<String> {
+    let mut hasher = Sha256::new();
+    for tensor in tensors {
+        hasher.update((tensor.name.len() as u64).to_le_bytes());
+        hasher.update(tensor.name.as_bytes());
+        hasher.update((tensor.shape.len() as u64).to_le_bytes());
+        for &extent in tensor.shape.iter() {
+            hasher.update((extent as u64).to_le_bytes());
+        }
+        tensor.values.pieces(&mut |piece| {
+            hasher.update(piece);
+            Ok(())
+        })?;
+    }
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// A model file's content: what is written, and what was read and checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    /// In the file's order.
+    pub tensors: Vec<NamedTensor>,
+    /// `eciton`, `model`, `dataset`, `seed`, `digest` and whatever else was given.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Model {
+    /// The digest of the weights that were trained.
+    pub fn digest(&self) -> &str {
+        self.metadata.get(DIGEST).map_or("", String::as_str)
+    }
+
+    /// Returns whether another program wrote the file, so that no digest of it was checked.
+    pub fn is_foreign(&self) -> bool {
+        !self.metadata.contains_key(VERSION)
+    }
+}
+
+/// Returns the header of a file of at most `most` bytes. `path` is named in errors.
+///
+/// # Errors
+/// Tensors that [`decode`] would refuse.
+pub fn header(
+    tensors: &[Entry<'_>],
+    metadata: &BTreeMap<String, String>,
+    most: u64,
+    path: &Path,
+) -> Result<Vec<u8>> {
+    let wrong = |what: String, expected: &str, found: String| Error::Values {
+        path: path.to_owned(),
+        what,
+        expected: expected.to_owned(),
+        found,
+    };
+    limit(path, "tensors of a model", "tensors", MAX_TENSORS as u64, tensors.len() as u64)?;
+    let mut names = HashSet::new();
+    let mut end = 0u64;
+    let mut infos = Vec::with_capacity(tensors.len());
+    for tensor in tensors {
+        let name = shown(&tensor.name);
+        if tensor.name.is_empty() || tensor.name == METADATA || !names.insert(&tensor.name) {
+            return Err(wrong("a tensor's name".to_owned(), "unique, not empty", format!("{name:?}")));
+        }
+        let product = tensor.shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent));
+        let values = tensor.values.len().or(product).unwrap_or(0);
+        if values == 0 || product != Some(values) {
+            let found = format!("{values} values for extents {:?}", tensor.shape);
+            return Err(wrong(
+                format!("tensor {name}"),
+                "as many values as its extents say, at least 1",
+                found,
+            ));
+        }
+        let start = end;
+        let (kind, bytes) = tensor.values.kind();
+        end = start.saturating_add(values as u64 * bytes);
+        infos.push(json!({ "dtype": kind, "shape": tensor.shape, "data_offsets": [start, end] }));
+    }
+    let mut bytes = Vec::new();
+    let mut serializer = serde_json::Serializer::new(&mut bytes);
+    let written = serializer.serialize_map(None).and_then(|mut map| {
+        map.serialize_entry(METADATA, metadata)?;
+        for (tensor, info) in tensors.iter().zip(&infos) {
+            map.serialize_entry(&tensor.name, info)?;
+        }
+        map.end()
+    });
+    written.map_err(|e| Error::Write { path: path.to_owned(), source: e.into() })?;
+    bytes.resize(bytes.len().next_multiple_of(8), b' ');
+    limit(path, "header of a model", "bytes", MAX_HEADER_BYTES, bytes.len() as u64)?;
+    limit(path, "size of a model", "bytes", most, end.saturating_add(8 + bytes.len() as u64))?;
+    Ok(bytes)
+}
+
+/// Writes a file that begins with `header`.
+///
+/// # Errors
+/// An error of the operating system, or of the source of values.
+pub fn write(mut out: impl Write, header: &[u8], tensors: &[Entry<'_>]) -> io::Result<()> {
+    out.write_all(&(header.len() as u64).to_le_bytes())?;
+    out.write_all(header)?;
+    for tensor in tensors {
+        tensor.values.pieces(&mut |piece| out.write_all(piece))?;
+    }
+    out.flush()
+}
+
+/// Location of a tensor in a file.
+#[derive(Debug)]
+pub struct Cells {
+    /// Name of the tensor.
+    pub name: String,
+    /// Type, extents and offsets.
+    pub info: TensorInfo,
+    /// Byte range in the file.
+    pub place: Range<usize>,
+}
+
+/// Returns the tensors of a file in its order, and its metadata. No value is copied.
+///
+/// # Errors
+/// A file that is damaged or above a limit.
+pub fn cells(bytes: &[u8], path: &Path) -> Result<(Vec<Cells>, BTreeMap<String, String>)> {
+    let wrong = |expected: &str, found: String| malformed(path, expected, &found);
+    // Bounds what the header can make the reader allocate.
+    let header = bytes.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length));
+    limit(path, "header of a model", "bytes", MAX_HEADER_BYTES, header)?;
+    let (length, head) =
+        SafeTensors::read_metadata(bytes).map_err(|e| wrong("a whole safetensors file", e.to_string()))?;
+    let infos = head.tensors();
+    limit(path, "tensors of a model", "tensors", MAX_TENSORS as u64, infos.len() as u64)?;
+    let metadata: BTreeMap<String, String> = head.metadata().iter().flatten().map(clone_pair).collect();
+    let place = |name: String| {
+        let info = TensorInfo::clone(infos.get(&name)?);
+        let (start, end) = info.data_offsets;
+        Some(Cells { name, info, place: 8 + length + start..8 + length + end })
+    };
+    Ok((head.offset_keys().into_iter().filter_map(place).collect(), metadata))
+}
+
+impl Cells {
+    /// Returns the bytes of the tensor in the bytes of its file. `None` if the tensor has no value, no
+    /// name, or another type than F32.
+    pub fn values<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
+        let cells = bytes.get(self.place.clone()).filter(|cells| !cells.is_empty());
+        cells.filter(|_| self.info.dtype == Dtype::F32 && !self.name.is_empty())
+    }
+
+    /// Returns the error of a tensor for which [`Cells::values`] is `None`.
+    pub fn wrong(&self, path: &Path) -> Error {
+        let found = format!("{:?}: {:?}", self.name, self.info);
+        malformed(path, "named tensors of F32 with at least one value", &found)
+    }
+}
+
+/// Converts the bytes of a file to values.
+pub fn values_of(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks::<4>().0.iter().map(|&cell| f32::from_le_bytes(cell)).collect()
+}
+
+/// Reads a whole file and checks its weights against the digest in its metadata.
+pub fn decode(bytes: &[u8], path: &Path) -> Result<Model> {
+    tensors_of(bytes, path, true)
+}
+
+/// Decodes a file that another program may have written. Such a file has no digest to be checked.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_any(bytes: &[u8], path: &Path) -> Result<Model> {
+    tensors_of(bytes, path, false)
+}
+
+/// The tensors of a file; `own`: it must be one of Eciton's.
+fn tensors_of(bytes: &[u8], path: &Path, own: bool) -> Result<Model> {
+    let wrong = |expected: &str, found: String| malformed(path, expected, &found);
+    let (all, metadata) = cells(bytes, path)?;
+    let unpacked = metadata.get(UNPACKED);
+    let mut tensors: Vec<NamedTensor> = Vec::with_capacity(all.len());
+    let (mut signs, mut read): (Option<Signs<'_>>, u64) = (None, 0);
+    for one in &all {
+        let Cells { name, info, place } = one;
+        let bits = (info.dtype == Dtype::U8 && unpacked.is_some() && signs.is_none())
+            .then(|| bytes.get(place.clone()).unwrap_or_default());
+        if let Some(found) = bits.and_then(|cells| Signs::of(name, &info.shape, cells)) {
+            signs = Some(found);
+            continue;
+        }
+        let values = values_of(one.values(bytes).ok_or_else(|| one.wrong(path))?);
+        let tensor = match signs.take() {
+            Some(signs) => signs.with((name, &info.shape, values), read, path)?,
+            None => NamedTensor { shape: info.shape.clone(), values, name: name.clone() },
+        };
+        read = read.saturating_add(4 * tensor.values.len() as u64);
+        tensors.push(tensor);
+    }
+    if signs.is_some() {
+        return Err(wrong("signs, and behind them their scales", "signs alone".to_owned()));
+    }
+    let expected = unpacked.or(metadata.get(DIGEST));
+    match expected.filter(|_| own || metadata.contains_key(VERSION)) {
+        Some(expected) => check_digest(&tensors, expected, "its own header", path)?,
+        None if own || metadata.contains_key(VERSION) => {
+            return Err(wrong("weights with their `digest` in the metadata", "none".to_owned()));
+        }
+        None => {}
+    }
+    Ok(Model { tensors, metadata })
+}
+
+fn clone_pair((key, value): (&String, &String)) -> (String, String) {
+    (key.clone(), value.clone())
+}
+
+/// Compares the weights with a digest that `place` gives.
+fn check_digest(tensors: &[NamedTensor], expected: &str, place: &'static str, path: &Path) -> Result<()> {
+    let found = model_digest(tensors);
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::Digest { path: path.to_owned(), place, expected: shown(expected), found })
+}

@@ -1,0 +1,295 @@
+//! A finished run, read back.
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use eciton_formats::sequence::Vocabulary;
+use eciton_recipe::{Config, NormaliseFeatures, TaskType};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+use super::error::{Error, Result, limit, malformed, reading, shown};
+use super::layout::{
+    CONFIG, METRICS, MODEL, OLDER_MOMENTS, OLDER_VOCABULARY, RECORDS, SCHEMA, SUMMARY, VERSIONS, file_digest,
+    seed_folder,
+};
+use super::model::{self, Model};
+use super::record::{self, MAX_RECORD_BYTES, Versions};
+use super::tensor::{MAX_MODEL_BYTES, NamedTensor};
+use crate::provenance::hex;
+use crate::report::{EpochReport, Summary};
+use crate::schema::{self, Column, Schema, Tokens};
+
+/// Maximum size of `metrics.jsonl` that is read, bytes. It suffices for some million epochs.
+pub const MAX_METRICS_BYTES: u64 = 256 << 20;
+
+/// A finished run with the weights of its first seed.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Run {
+    /// Run folder, as given.
+    pub path: PathBuf,
+    /// Resolved configuration.
+    pub config: Config,
+    /// Summary of at least one seed. `run_dir` is the path at which the folder was found, not that
+    /// at which it was written.
+    pub summary: Summary,
+    /// Versions that made the run.
+    pub versions: Versions,
+    /// Columns, classes and tokens that the model was trained on.
+    pub schema: Schema,
+    /// Weights of the first seed, in the program's order. The caller must check that they match the
+    /// program.
+    pub tensors: Vec<NamedTensor>,
+    /// The model file's metadata: `eciton`, `model`, `dataset`, `seed`, `digest`.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Run {
+    /// Opens a run folder and checks its weights against the digests in its files.
+    ///
+    /// # Errors
+    /// No run folder, a file that is missing, damaged or above its limit ([`MAX_MODEL_BYTES`],
+    /// [`MAX_RECORD_BYTES`], 1 MiB of configuration), a summary of another format.
+    pub fn open(path: &Path) -> Result<Self> {
+        let not_a_run = |found: &str| Error::NotARun { path: path.to_owned(), found: found.to_owned() };
+        match path.metadata() {
+            Ok(there) if there.is_dir() => {}
+            Ok(_) => return Err(not_a_run("a file")),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Err(not_a_run("there is nothing")),
+            Err(e) => return Err(reading(path)(e)),
+        }
+        if [SUMMARY, CONFIG, MODEL].iter().all(|file| !path.join(file).exists()) {
+            return Err(not_a_run("a folder without summary.json"));
+        }
+        let file = path.join(SUMMARY);
+        let bytes = read(&file, MAX_RECORD_BYTES)?;
+        let summary = record::summary(&bytes, path, &file)?;
+        check_records(path, &record::recorded_files(&bytes, &file)?)?;
+        let file = path.join(VERSIONS);
+        let versions = record::parse(&read(&file, MAX_RECORD_BYTES)?, &file)?;
+        let file = path.join(CONFIG);
+        let text = String::from_utf8(read(&file, MAX_RECORD_BYTES)?)
+            .map_err(|e| malformed(&file, "UTF-8 text", &e.to_string()))?;
+        let mut config =
+            Config::parse(&text, CONFIG).map_err(|e| Error::Config { path: file, source: Box::new(e) })?;
+        let schema = read_schema(path, &config, &summary)?;
+        if schema.is_older() {
+            config.model.set_slope_of_format_1();
+        }
+        let Model { tensors, metadata } = open_model(path, &summary.model_digest)?;
+        Ok(Self { path: path.to_owned(), config, summary, versions, schema, tensors, metadata })
+    }
+
+    /// Returns the tokens of the text that the model was trained on. `None` if it was not a text.
+    ///
+    /// # Errors
+    /// Symbols that do not ascend.
+    pub fn vocabulary(&self) -> Result<Option<Vocabulary>> {
+        let Some(tokens) = &self.schema.tokens else { return Ok(None) };
+        let file = self.path.join(SCHEMA);
+        tokens.vocabulary().map(Some).ok_or_else(|| malformed(&file, "symbols that ascend", "others"))
+    }
+
+    /// The weights of one of the run's seeds, checked like the first one's.
+    ///
+    /// # Errors
+    /// [`Error::UnknownSeed`]; a model file that is missing, damaged or above [`MAX_MODEL_BYTES`].
+    pub fn model(&self, seed: u64) -> Result<Model> {
+        let seeds = &self.summary.seeds;
+        let Some(at) = seeds.iter().position(|s| s.seed == seed) else {
+            let known: Vec<String> = seeds.iter().take(20).map(|s| s.seed.to_string()).collect();
+            let more = if seeds.len() > 20 { ", ..." } else { "" };
+            let known = format!("{}{more}", known.join(", "));
+            return Err(Error::UnknownSeed { path: self.path.clone(), seed, known });
+        };
+        let dir = if at == 0 { self.path.clone() } else { self.path.join(seed_folder(seed)) };
+        open_model(&dir, seeds.get(at).map_or("", |s| &s.model_digest))
+    }
+}
+
+/// Compares the records of a run folder with the SHA-256 that its summary holds. A changed recipe adds a note,
+/// because users may edit it.
+///
+/// # Errors
+/// [`Error::Digest`] for another record that was changed or damaged.
+fn check_records(path: &Path, files: &BTreeMap<String, String>) -> Result<()> {
+    for (name, expected) in files {
+        let file = path.join(name);
+        if !RECORDS.contains(&name.as_str()) {
+            continue;
+        }
+        let found = hex(&Sha256::digest(read(&file, MAX_RECORD_BYTES)?));
+        if found == *expected {
+            continue;
+        }
+        if name == CONFIG {
+            eciton_input::notes::warn(format!(
+                "{}: the file was changed after the run had written it; results of now may differ from those \
+                 in {SUMMARY}",
+                file.display()
+            ));
+            continue;
+        }
+        return Err(Error::Digest { path: file, place: SUMMARY, expected: shown(expected), found });
+    }
+    Ok(())
+}
+
+/// Compares the metrics and predictions of a run folder with the SHA-256 that its summary holds. Folders of earlier
+/// versions have none. A file that was removed is not read, so it is no error.
+///
+/// # Errors
+/// [`Error::Digest`] for a file that was changed or damaged; a damaged summary; a file that cannot be read.
+pub fn check_results(path: &Path) -> Result<()> {
+    let file = path.join(SUMMARY);
+    let bytes = read(&file, MAX_RECORD_BYTES)?;
+    let summary = record::summary(&bytes, path, &file)?;
+    let recorded = record::recorded_files(&bytes, &file)?;
+    for name in record::results(&summary) {
+        let (Some(expected), file) = (recorded.get(&name), path.join(&name)) else { continue };
+        let found = match file_digest(&file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            found => found.map_err(reading(&file))?,
+        };
+        if found != *expected {
+            return Err(Error::Digest { path: file, place: SUMMARY, expected: shown(expected), found });
+        }
+    }
+    Ok(())
+}
+
+/// Reads the schema of a run folder. A folder of format 1 has none; what its records state is returned, and
+/// a note reports that columns and classes are matched by position.
+fn read_schema(path: &Path, config: &Config, summary: &Summary) -> Result<Schema> {
+    let file = path.join(SCHEMA);
+    if file.exists() {
+        return parse_schema(&read(&file, MAX_RECORD_BYTES)?, &file);
+    }
+    let task = match (config.predicts_links(), config.data.task) {
+        (true, _) => TaskType::LinkPrediction,
+        (false, Some(task)) => task,
+        (false, None) => config.model.loss.map_or(TaskType::Classification, crate::task_type::task_of_loss),
+    };
+    let mut schema = Schema::of_older(&summary.model, task);
+    if config.data.normalise_features == Some(NormaliseFeatures::Columns) {
+        let file = path.join(OLDER_MOMENTS);
+        let found: OlderMoments = record::parse(&read(&file, MAX_RECORD_BYTES)?, &file)?;
+        schema.features.count = u32::try_from(found.mean.len()).ok();
+        let column = |(mean, deviation): (&f64, &f64)| Column {
+            // The file has the shortest decimals of f32.
+            mean: Some(f64::from(*mean as f32)),
+            deviation: Some(f64::from(*deviation as f32)),
+            ..Column::default()
+        };
+        schema.features.columns = found.mean.iter().zip(&found.deviation).map(column).collect();
+        schema.features.scaling = Some(NormaliseFeatures::Columns);
+        if found.mean.len() != found.deviation.len() || schema.features.moments().is_none() {
+            return Err(malformed(&file, "a mean and a deviation above 0 for each column", "others"));
+        }
+    }
+    let file = path.join(OLDER_VOCABULARY);
+    if file.exists() {
+        let tokens: Tokens = record::parse(&read(&file, MAX_RECORD_BYTES)?, &file)?;
+        tokens.vocabulary().ok_or_else(|| malformed(&file, "symbols that ascend", "others"))?;
+        schema.tokens = Some(tokens);
+    }
+    eciton_input::notes::add(format!(
+        "{}: written by an earlier version without schema.json, so columns and classes of data are matched by \
+         position, and leaky-relu has the slope 0.2",
+        path.display()
+    ));
+    Ok(schema)
+}
+
+/// Reads `schema.json`.
+///
+/// # Errors
+/// Damaged JSON, a newer version of the layout, or scaling without the moments of every column.
+pub fn parse_schema(bytes: &[u8], file: &Path) -> Result<Schema> {
+    let schema: Schema = record::parse(bytes, file)?;
+    if schema.version == 0 || schema.version > schema::VERSION {
+        let found = format!("version {}", schema.version);
+        return Err(malformed(file, &format!("a schema of version 1 to {}", schema::VERSION), &found));
+    }
+    let columns = &schema.features;
+    let whole =
+        columns.columns.is_empty() || columns.count.is_none_or(|n| n as usize == columns.columns.len());
+    if !whole {
+        let found = format!("{} entries", columns.columns.len());
+        return Err(malformed(file, "one entry for each feature column", &found));
+    }
+    if columns.scaling == Some(NormaliseFeatures::Columns) && columns.moments().is_none() {
+        return Err(malformed(file, "a mean and a deviation above 0 for each feature column", "others"));
+    }
+    Ok(schema)
+}
+
+/// `moments.json` of format 1.
+#[derive(Deserialize)]
+struct OlderMoments {
+    mean: Vec<f64>,
+    deviation: Vec<f64>,
+}
+
+/// The epochs of a run folder, of all seeds; a last line that is cut off is left out.
+///
+/// # Errors
+/// A file that is missing, damaged or above [`MAX_METRICS_BYTES`].
+pub fn epochs(path: &Path) -> Result<Vec<EpochReport>> {
+    let file = path.join(METRICS);
+    let bytes = read(&file, MAX_METRICS_BYTES)?;
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let lines = bytes.get(..whole).unwrap_or_default().split(|&byte| byte == b'\n');
+    lines.filter(|line| !line.is_empty()).map(|line| record::parse(line, &file)).collect()
+}
+
+/// The record of a run folder, without its weights.
+///
+/// # Errors
+/// A summary that is missing, damaged, too large or of another format.
+pub fn summary(path: &Path) -> Result<Summary> {
+    let file = path.join(SUMMARY);
+    record::summary(&read(&file, MAX_RECORD_BYTES)?, path, &file)
+}
+
+/// The text of a run folder's recipe.
+///
+/// # Errors
+/// A file that is missing, too large or no text.
+pub fn recipe(path: &Path) -> Result<String> {
+    let file = path.join(CONFIG);
+    String::from_utf8(read(&file, MAX_RECORD_BYTES)?)
+        .map_err(|e| malformed(&file, "UTF-8 text", &e.to_string()))
+}
+
+/// Reads the model file in `dir`, whose weights must have the summary's digest.
+fn open_model(dir: &Path, digest: &str) -> Result<Model> {
+    let file = dir.join(MODEL);
+    let model = model::decode(&read(&file, MAX_MODEL_BYTES)?, &file)?;
+    if model.digest() != digest {
+        let (expected, found) = (shown(digest), shown(model.digest()));
+        return Err(Error::Digest { path: file, place: SUMMARY, expected, found });
+    }
+    Ok(model)
+}
+
+/// A whole file of at most `allowed` bytes. Pipes and devices are refused before they are opened,
+/// because they may never end.
+pub fn read(path: &Path, allowed: u64) -> Result<Vec<u8>> {
+    let there = match path.metadata() {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(Error::Missing { path: path.to_owned() }),
+        there => there.map_err(reading(path))?,
+    };
+    if !there.is_file() {
+        let found = if there.is_dir() { "a folder" } else { "a pipe or a device" };
+        return Err(malformed(path, "a file", found));
+    }
+    limit(path, "size", "bytes", allowed, there.len())?;
+    let mut bytes = Vec::new();
+    let mut file = eciton_input::file::open(path).map_err(reading(path))?.take(allowed.saturating_add(1));
+    file.read_to_end(&mut bytes).map_err(reading(path))?;
+    limit(path, "size", "bytes", allowed, bytes.len() as u64)?;
+    Ok(bytes)
+}

@@ -1,0 +1,95 @@
+//! Tensors of a model file: names, extents, and values that are in memory or are read in pieces.
+
+use std::borrow::Cow;
+use std::io;
+
+/// Maximum size of a model file, bytes.
+pub const MAX_MODEL_BYTES: u64 = 4 << 30;
+/// Number of values that are written at once.
+const PIECE_VALUES: usize = 1 << 14;
+
+/// Parameter with its name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedTensor {
+    /// Unique name, for instance `layer0.weight`. It is not empty.
+    pub name: String,
+    /// Extents, rows first.
+    pub shape: Vec<usize>,
+    /// Values, row-major. Their number is the product of the extents, and at least one.
+    pub values: Vec<f32>,
+}
+
+/// Source of values that are read in pieces.
+pub trait Pieces: std::fmt::Debug {
+    /// Calls `take` with each piece of the values of a tensor, in order.
+    fn pieces(&self, tensor: usize, take: &mut dyn FnMut(&[f32]) -> io::Result<()>) -> io::Result<()>;
+}
+
+/// Values of a tensor in a file.
+#[derive(Debug)]
+pub enum Values<'a> {
+    /// F32 in memory.
+    F32(Cow<'a, [f32]>),
+    /// Bytes in memory.
+    U8(Vec<u8>),
+    /// F32, in the bytes of a file.
+    Bytes(&'a [u8]),
+    /// F32 that are read in pieces: their source, and the number of the tensor.
+    Pieces(&'a dyn Pieces, usize),
+}
+
+/// Tensor of a model file.
+#[derive(Debug)]
+pub struct Entry<'a> {
+    pub(super) name: Cow<'a, str>,
+    pub(super) shape: Cow<'a, [usize]>,
+    pub(super) values: Values<'a>,
+}
+
+impl<'a> From<&'a NamedTensor> for Entry<'a> {
+    fn from(tensor: &'a NamedTensor) -> Self {
+        let (name, shape) = (Cow::Borrowed(&tensor.name[..]), Cow::Borrowed(&tensor.shape[..]));
+        Self { name, shape, values: Values::F32(Cow::Borrowed(&tensor.values)) }
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// Creates a tensor from its name, extents and values.
+    pub fn new(name: impl Into<Cow<'a, str>>, shape: &'a [usize], values: Values<'a>) -> Self {
+        Self { name: name.into(), shape: shape.into(), values }
+    }
+}
+
+impl Values<'_> {
+    /// Returns the number of values, or `None` if the extents decide it.
+    pub(super) fn len(&self) -> Option<usize> {
+        match self {
+            Self::F32(values) => Some(values.len()),
+            Self::U8(values) => Some(values.len()),
+            Self::Bytes(values) => Some(values.len() / 4),
+            Self::Pieces(..) => None,
+        }
+    }
+
+    /// Calls `take` with each piece of the bytes, in order.
+    pub(super) fn pieces(&self, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        match self {
+            Self::F32(values) => values.chunks(PIECE_VALUES).try_for_each(|piece| take(&bytes_of(piece))),
+            Self::U8(values) => take(values),
+            Self::Bytes(values) => take(values),
+            Self::Pieces(of, tensor) => of.pieces(*tensor, &mut |piece| take(&bytes_of(piece))),
+        }
+    }
+
+    /// Returns the name of the type in a header, and the bytes of a value.
+    pub(super) fn kind(&self) -> (&'static str, u64) {
+        match self {
+            Self::F32(_) | Self::Bytes(_) | Self::Pieces(..) => ("F32", 4),
+            Self::U8(_) => ("U8", 1),
+        }
+    }
+}
+
+fn bytes_of(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}

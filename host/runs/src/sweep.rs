@@ -1,0 +1,10 @@
+//! Reports of a sweep: outcomes of its trials, their table, and their picture.
+
+mod outcome;
+mod picture;
+mod table;
+
+pub use outcome::Outcome;
+pub use picture::picture;
+pub(crate) use picture::{panel_size, panels};
+pub use table::{Group, Row, csv, groups, unranked};

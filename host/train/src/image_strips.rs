@@ -1,0 +1,93 @@
+//! Predictions by strips of each image, and the model that replaces the whole one for them.
+
+use std::ops::Range;
+
+use eciton_program::Program;
+use eciton_program::receptive::{self, Splittable, Strips, Workers};
+use eciton_recipe::{Model, ModelSettings};
+use eciton_runs::run_folder::NamedTensor;
+
+use crate::error::Result;
+use crate::parameter_shapes::parameter_shapes;
+
+/// Operations per second of a product on one thread, from `docs/research/deep-network-speed.md`.
+const THREAD_FLOPS_PER_S: f64 = 7e10;
+/// Bytes per second that a thread copies.
+const COPY_BYTES_PER_S: f64 = 5e9;
+/// Seconds per block for its additional tasks.
+const EXCHANGE_S: f64 = 5e-5;
+/// Bytes per second, and seconds per task, if rows are sent to another process and back.
+const MESSAGE_BYTES_PER_S: f64 = 5e8;
+const MESSAGE_S: f64 = 3e-4;
+
+/// Split of images into strips.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Split {
+    /// Number of strips per image.
+    pub strips: u32,
+    /// Range of layers of each block, from 0. Strips exchange halos between blocks.
+    pub blocks: Vec<Range<usize>>,
+    /// Bytes of halos per image.
+    pub halo_bytes: u64,
+}
+
+/// A model in strips, which replaces the whole model.
+#[derive(Debug)]
+pub(crate) struct Stripped {
+    strips: Strips,
+    split: Split,
+}
+
+impl Stripped {
+    /// Finds the fastest cut of a model into strips. The strips run on threads, or on separate
+    /// processes if `apart` is set. Each task processes `images` images.
+    pub(crate) fn new(
+        settings: &ModelSettings,
+        model: &Model,
+        (strips, images, apart): (u32, u32, bool),
+    ) -> Result<Self> {
+        let splittable = Splittable::from_model(model)?;
+        let count = strips as usize;
+        let (bytes_per_s, exchange_s) = match apart {
+            true => (MESSAGE_BYTES_PER_S, MESSAGE_S),
+            false => (COPY_BYTES_PER_S, EXCHANGE_S),
+        };
+        let threads = Workers {
+            latency_s: exchange_s / f64::from(images.max(1)),
+            share_image: !apart,
+            ..Workers::alike(count, THREAD_FLOPS_PER_S, bytes_per_s)
+        };
+        let cut = receptive::fuse(&splittable.chain, &threads);
+        let made = Strips::new(settings, model, (&splittable, &threads), &cut.blocks)?;
+        let from = splittable.layers.start;
+        let blocks = cut.blocks.iter().map(|block| from + block.start..from + block.end).collect();
+        let split = Split { strips, blocks, halo_bytes: made.halo_bytes };
+        Ok(Self { strips: made, split })
+    }
+
+    /// Returns the settings of the model in strips.
+    pub(crate) fn settings(&self) -> &ModelSettings {
+        &self.strips.settings
+    }
+
+    /// Returns the split of images into strips.
+    pub(crate) fn split(&self) -> &Split {
+        &self.split
+    }
+
+    /// Returns the parameters of the whole model under the names of the model in strips. Parameters
+    /// that are not in that model keep their names.
+    pub(crate) fn weights(&self, program: &Program, whole: &[NamedTensor]) -> Vec<NamedTensor> {
+        let mut taken = vec![false; whole.len()];
+        let mut found = Vec::new();
+        for (name, _) in parameter_shapes(program) {
+            let original = self.strips.original(&name);
+            for (at, tensor) in whole.iter().enumerate().filter(|(_, t)| Some(&t.name) == original.as_ref()) {
+                taken[at] = true;
+                found.push(NamedTensor { name: name.clone(), ..tensor.clone() });
+            }
+        }
+        found.extend(whole.iter().zip(taken).filter(|(_, taken)| !taken).map(|(tensor, _)| tensor.clone()));
+        found
+    }
+}

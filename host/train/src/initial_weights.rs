@@ -1,0 +1,170 @@
+//! The weights that a run begins from, where `run.init` names a model file, and which of them move.
+
+use std::path::{Path, PathBuf};
+
+use eciton_program::Program;
+use eciton_recipe::Config;
+use eciton_runs::run_folder::{self, MAX_MODEL_BYTES, MAX_RECORD_BYTES, NamedTensor};
+use eciton_runs::schema::Schema;
+
+use crate::error::{Error, Result};
+use crate::parameter_shapes::parameter_shapes;
+
+/// Parameters that one message names at most.
+const MOST_NAMED: usize = 20;
+
+/// A model file's weights, read once for all seeds.
+#[derive(Debug, Clone)]
+pub(crate) struct Initial {
+    pub digest: String,
+    tensors: Vec<NamedTensor>,
+}
+
+/// Returns the path of the schema of a model file or run folder; `None` if there is none.
+pub(crate) fn schema_path(init: &Path) -> Option<PathBuf> {
+    let folder = if init.is_dir() { init } else { init.parent()? };
+    // The models of further seeds are in folders below the run folder.
+    let above = folder.parent().filter(|_| !init.is_dir());
+    let places = [Some(folder), above].into_iter().flatten().map(|folder| folder.join(run_folder::SCHEMA));
+    places.into_iter().find(|path| path.is_file())
+}
+
+/// Reads the schema of the model that `run.init` names. `None` if the run begins with fresh weights, or if
+/// there is no schema beside the model file; columns and classes are then matched by position.
+///
+/// # Errors
+/// A schema that is damaged or of a newer version.
+pub(crate) fn schema(config: &Config) -> Result<Option<Schema>> {
+    let Some(path) = config.run.init.as_ref().and_then(|init| schema_path(Path::new(init))) else {
+        return Ok(None);
+    };
+    Ok(Some(run_folder::parse_schema(&run_folder::read(&path, MAX_RECORD_BYTES)?, &path)?))
+}
+
+impl Initial {
+    /// Reads the file that `run.init` names, or `model.safetensors` of a run folder; `None` where there is none.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is damaged; [`Error::Init`] for other weights than those of
+    /// `run.init_digest`, and for parameters that are not the model's.
+    pub(crate) fn read(config: &Config, program: &Program, data: &Schema) -> Result<Option<Self>> {
+        let Some(init) = &config.run.init else { return Ok(None) };
+        let path = file(Path::new(init));
+        path.metadata().map_err(|source| Error::Read { path: path.clone(), source })?;
+        let bytes = run_folder::read(&path, MAX_MODEL_BYTES)?;
+        let model = run_folder::decode_any(&bytes, &path)?;
+        let digest = match model.is_foreign() {
+            false => model.digest().to_owned(),
+            true => {
+                eciton_input::notes::add(format!(
+                    "{}: another program wrote these weights, and no digest protects them; they are taken as they are. \
+                     A weight multiplies rows from the right: that of PyTorch's Linear is its transpose",
+                    path.display()
+                ));
+                run_folder::model_digest(&model.tensors)
+            }
+        };
+        let tensors = model.tensors;
+        if let Some(wanted) = config.run.init_digest.as_ref().filter(|wanted| **wanted != digest) {
+            let found = format!("its weights have digest {digest}, and run.init_digest is {wanted}");
+            return Err(Error::Init { path, model: program.model.name(), found });
+        }
+        let mut found = misfits(program, &tensors, &config.run.init_fresh);
+        if let Some(known) = schema(config)? {
+            found.extend(other_classes(&known, data, program, &config.run.init_fresh));
+        }
+        match found.is_empty() {
+            true => Ok(Some(Self { digest, tensors })),
+            false => Err(Error::Init { path, model: program.model.name(), found: listed(&found) }),
+        }
+    }
+
+    /// The values of each parameter of the program that are not to stay fresh.
+    pub(crate) fn values<'a>(
+        &'a self,
+        program: &'a Program,
+        fresh: &'a [u32],
+    ) -> impl Iterator<Item = (usize, &'a [f32])> {
+        let taken = program.parameters.iter().enumerate().filter(|(_, p)| !fresh.contains(&p.layer.0.into()));
+        taken.filter_map(|(at, parameter)| {
+            let tensor = self.tensors.iter().find(|tensor| tensor.name == parameter.name)?;
+            Some((at, &tensor.values[..]))
+        })
+    }
+}
+
+/// A model file, also that of a run folder.
+fn file(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(run_folder::MODEL) } else { path.to_owned() }
+}
+
+/// The layer that a parameter's name begins with.
+fn layer_of(name: &str) -> Option<u32> {
+    name.strip_prefix("layers.")?.split('.').next()?.parse().ok()
+}
+
+/// Lists the parameters of the file that do not match the model. Layers that keep fresh weights are
+/// left out.
+fn misfits(program: &Program, tensors: &[NamedTensor], fresh: &[u32]) -> Vec<String> {
+    let stays = |layer: Option<u32>| layer.is_some_and(|layer| fresh.contains(&layer));
+    let expected = parameter_shapes(program);
+    let mut found = Vec::new();
+    for ((name, shape), parameter) in expected.iter().zip(&program.parameters) {
+        if stays(Some(parameter.layer.0.into())) {
+            continue;
+        }
+        match tensors.iter().find(|tensor| tensor.name == *name) {
+            Some(tensor) if tensor.shape == *shape => {}
+            Some(tensor) => found.push(format!("{name}: expected {shape:?}, found {:?}", tensor.shape)),
+            None => found.push(format!("{name}: expected {shape:?}, found nothing")),
+        }
+    }
+    for NamedTensor { name, shape, .. } in tensors {
+        if !stays(layer_of(name)) && !expected.iter().any(|(known, _)| known == name) {
+            found.push(format!("{name}: expected nothing, found {shape:?}"));
+        }
+    }
+    found
+}
+
+/// Returns the classes of both sides if the last layer's weights are for other classes than the data's.
+fn other_classes(known: &Schema, data: &Schema, program: &Program, fresh: &[u32]) -> Option<String> {
+    let last = program.model.layers.len().saturating_sub(1) as u32;
+    let (then, now) = (&known.outputs.names, &data.outputs.names);
+    let differ = !then.is_empty() && !now.is_empty() && then != now && !fresh.contains(&last);
+    differ.then(|| {
+        format!(
+            "its last layer predicts {}, and the data has {}; add layer {last} to run.init_fresh (--init-fresh) to \
+             train it anew",
+            eciton_input::text::listed(then),
+            eciton_input::text::listed(now)
+        )
+    })
+}
+
+fn listed(found: &[String]) -> String {
+    let more = found.len().saturating_sub(MOST_NAMED);
+    let shown = found.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
+    if more == 0 { shown } else { format!("{shown}; and {more} more") }
+}
+
+/// Refuses layers, to be frozen or kept fresh, that the model does not have, and a model without a layer
+/// that moves.
+///
+/// # Errors
+/// [`Error::NoLayer`], [`Error::AllFrozen`].
+pub(crate) fn check_layers(config: &Config, program: &Program) -> Result<()> {
+    let layers = program.model.layers.len() as u32;
+    let frozen = &config.optimiser.freeze;
+    for (key, named) in [("optimiser.freeze", frozen), ("run.init_fresh", &config.run.init_fresh)] {
+        if let Some(&layer) = named.iter().find(|&&layer| layer >= layers) {
+            return Err(Error::NoLayer { key, layer, layers, model: program.model.name() });
+        }
+    }
+    if program.parameters.iter().all(|parameter| frozen.contains(&parameter.layer.0.into()))
+        && !frozen.is_empty()
+    {
+        return Err(Error::AllFrozen { model: program.model.name() });
+    }
+    Ok(())
+}
