@@ -529,8 +529,7 @@ mod tests {
         (helpers.auto, helpers.least, helpers.last, helpers.changes) = (true, 0, 1, 2);
         helpers.why = "no untested number remains".to_owned();
         one.helpers = Some(helpers);
-        let wanted =
-            "concurrency|0 to 3 functions, finally 1 after 2 changes (no untested number remains); 1,200 tasks";
+        let wanted = "concurrency|0 to 3 functions, finally 1 after 2 changes (no untested number remains); 1,200 tasks";
         assert!(shown(&one).contains(wanted), "{}", shown(&one));
     }
 

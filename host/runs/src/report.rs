@@ -12,8 +12,8 @@ mod trial;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use eciton_exec::functions::Outlook;
 use eciton_exec::Traffic;
+use eciton_exec::functions::Outlook;
 use eciton_exec::{Bill, Cost, Cut};
 use eciton_recipe::{Metric, TaskType, Until};
 use serde::{Deserialize, Serialize};

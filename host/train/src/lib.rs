@@ -71,7 +71,6 @@ mod worker;
 pub use budget::{Budget, Clock};
 pub use data::{IN_MEMORY, load, open, prepare};
 pub use dataset_cache::Published;
-pub use eciton_workers::{Leave, Served, Traffic};
 pub use eciton_exec::{Bill, Cost, TimeOrigin};
 pub use eciton_runs::provenance::{DataDigest, Machine, Provenance};
 pub use eciton_runs::report::{
@@ -82,6 +81,7 @@ pub use eciton_runs::report::{
 };
 pub use eciton_runs::task_type::task;
 pub use eciton_runs::{decisions, metrics_format, run_folder, schema};
+pub use eciton_workers::{Leave, Served, Traffic};
 pub use error::{Error, Result};
 pub use generate::{Drawing, Writer};
 pub use image_strips::Split;

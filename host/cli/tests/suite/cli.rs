@@ -239,10 +239,7 @@ fn a_plan_says_what_a_run_would_hold_and_refuses_what_does_not_fit() {
         &text,
         &["cora, gcn 1433-64-7", "10,556 directed edges", "5 tasks, 4 gathers", "\nweights", "\ntotal"],
     );
-    says(
-        &text,
-        &["\nlayers             0 gcn 1433 to 64: product first", "1 gcn 64 to 7: product first"],
-    );
+    says(&text, &["\nlayers             0 gcn 1433 to 64: product first", "1 gcn 64 to 7: product first"]);
     let text = works(dir.path(), &["plan", "--model", "sage", "--hidden", "2"]);
     says(&text, &["cora, sage 1433-2-7", "1 sage 2 to 7: gather first"]);
     let max = ["plan", "--model", "sage", "--set", "model.aggregator=max"];

@@ -77,7 +77,10 @@ fn a_pipeline_is_simulated_from_the_command_line() {
     let of = |more: &[&str]| works(dir.path(), &[&line[..], more].concat());
     let text = of(&["--draw", "grid.svg"]);
     says(&text, &["layers-8x256: 1f1b, 1 wide, 4 deep, 8 micro-batches", "\nplanned", "\nsimulated"]);
-    says(&text, &["0 worker failures; 0 steps repeated", "\nschedule     lane 0 |", "$3.06 per worker and hour"]);
+    says(
+        &text,
+        &["0 worker failures; 0 steps repeated", "\nschedule     lane 0 |", "$3.06 per worker and hour"],
+    );
     let picture = std::fs::read_to_string(dir.path().join("grid.svg")).unwrap();
     assert!(picture.starts_with("<svg") && picture.contains("lane 3"));
     assert_eq!(of(&["--json"]), of(&["--json"]), "the same seed is the same run");

@@ -47,9 +47,7 @@ fn classes_and_columns_keep_their_names() {
     let train = ["train", "airports", "--epochs", "30", "--split", "stratified:0.4/0.2/0.4", "--hidden", "8"];
     let weighted = ["--set", "model.edge_weights=airlines", "--out", "run"];
     let text = works(folder, &[&train[..], &weighted].concat());
-    for words in
-        ["airlines is the edges' weight (set)", "(majority class, small)", "macro F1"]
-    {
+    for words in ["airlines is the edges' weight (set)", "(majority class, small)", "macro F1"] {
         assert!(text.contains(words), "{words}: {text}");
     }
     let quality = &last(&works(folder, &["eval", "run", "--json"]))["quality"];

@@ -52,10 +52,7 @@ fn a_trial_has_the_weights_of_a_run_of_its_own() {
     let ranking = "choices are ranked by the mean validation accuracy of their trials";
     assert!(page.contains(ranking) && page.contains("<svg class=\"panel\""), "{page}");
     let (code, _, errors) = eciton(folder, &["report", "sweeps/tries"]);
-    assert!(
-        code == Some(1) && errors.contains("is the folder of a sweep, whose report is"),
-        "{errors}"
-    );
+    assert!(code == Some(1) && errors.contains("is the folder of a sweep, whose report is"), "{errors}");
     let again = works(folder, &["sweep", "tries.toml", "--set", "run.epochs=10"]);
     assert!(again.contains(ranking) && again.contains(": validation "), "{again}");
 }

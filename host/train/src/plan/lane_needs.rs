@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use eciton_planner::policy::{self, caps};
 use eciton_program::program::Parameter;
-use eciton_program::{Place, Program, FusedStages, Residents};
+use eciton_program::{FusedStages, Place, Program, Residents};
 use eciton_recipe::Config;
 use eciton_tensor::frame::padded_bytes;
 use eciton_types::StageId;
