@@ -45,7 +45,8 @@ pub struct Welcome {
     /// Numeric class that the worker must use. `None` if the worker does not compute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
-    /// Number of workers that send each other rows. It is 0 if rows are sent through the host.
+    /// Number of workers that send each other rows. It is 0 if workers do not exchange rows
+    /// directly.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub peers: u32,
 }
