@@ -36,7 +36,8 @@ pub struct FusedStage {
 /// Division of a program's stages into fused stages (runs that execute as one task).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FusedStages {
-    spans: Vec<FusedStage>,
+    /// Fused stages, in the order of their stages.
+    list: Vec<FusedStage>,
 }
 
 impl FusedStages {
@@ -76,7 +77,7 @@ impl FusedStages {
                 return Err(refused(&firsts, format!("only gathers in stages {run:?}"), remedy));
             }
         }
-        Ok(Self { spans: runs.into_iter().map(|run| FusedStage::from_range(program, run)).collect() })
+        Ok(Self { list: runs.into_iter().map(|run| FusedStage::from_range(program, run)).collect() })
     }
 
     /// Makes backward runs repeat forward stages, so that these stages stash no rows for backward
@@ -86,19 +87,19 @@ impl FusedStages {
     #[must_use]
     pub fn recompute(mut self, program: &Program, again: &[(usize, usize)]) -> Self {
         for &(backward, forward) in again {
-            let stages = self.spans.get(forward).map(|span| span.stages.clone());
-            if let Some((span, stages)) = self.spans.get_mut(backward).zip(stages) {
-                span.again = stages;
-                span.reads = reads(program, span.numbers());
+            let stages = self.list.get(forward).map(|run| run.stages.clone());
+            if let Some((run, stages)) = self.list.get_mut(backward).zip(stages) {
+                run.again = stages;
+                run.reads = reads(program, run.numbers());
             }
         }
         let reads: Vec<Vec<SlotId>> =
-            self.spans.iter().map(|span| span.reads.iter().map(|(slot, _)| *slot).collect()).collect();
+            self.list.iter().map(|run| run.reads.iter().map(|(slot, _)| *slot).collect()).collect();
         for &(_, forward) in again {
-            if let Some(span) = self.spans.get_mut(forward) {
+            if let Some(run) = self.list.get_mut(forward) {
                 let lasting = [program.scores, program.embeddings];
                 let is_read = |slot: &SlotId| reads.iter().any(|reads| reads.contains(slot));
-                span.writes.retain(|slot| lasting.contains(&Some(*slot)) || is_read(slot));
+                run.writes.retain(|slot| lasting.contains(&Some(*slot)) || is_read(slot));
             }
         }
         self
@@ -107,13 +108,13 @@ impl FusedStages {
     /// Returns the fused stages, in order.
     #[must_use]
     pub fn as_slice(&self) -> &[FusedStage] {
-        &self.spans
+        &self.list
     }
 
     /// Returns the fused stage that is stage `id` of the [fused](FusedStages::fuse) program.
     #[must_use]
     pub fn get(&self, id: StageId) -> Option<&FusedStage> {
-        self.spans.get(id.index())
+        self.list.get(id.index())
     }
 
     /// Returns the program whose stages are the fused stages. Slots, operations and parameters keep
@@ -121,18 +122,18 @@ impl FusedStages {
     #[must_use]
     pub fn fuse(&self, program: &Program) -> Program {
         let mut fused = program.clone();
-        fused.stages = self.spans.iter().filter_map(|span| span.fused(program)).collect();
+        fused.stages = self.list.iter().filter_map(|run| run.fused(program)).collect();
         let of = |stage: StageId| {
-            let at = self.spans.iter().position(|span| span.stages.contains(&stage.index())).unwrap_or(0);
+            let at = self.list.iter().position(|run| run.stages.contains(&stage.index())).unwrap_or(0);
             // There are at most as many runs as stages, whose ids have 16 bits.
             StageId(at as u16)
         };
         for (slot, spec) in fused.slots.iter_mut().enumerate() {
-            let leaves = |span: &FusedStage| span.writes.iter().any(|written| written.index() == slot);
+            let leaves = |run: &FusedStage| run.writes.iter().any(|written| written.index() == slot);
             spec.written_by = spec.written_by.map(of).filter(|id| self.get(*id).is_some_and(leaves));
             // A run that repeats stages may read slots that only the repeated stages read.
-            let reads = |span: &FusedStage| span.reads.iter().any(|(read, _)| read.index() == slot);
-            let last = self.spans.iter().rposition(|span| !span.again.is_empty() && reads(span)).unwrap_or(0);
+            let reads = |run: &FusedStage| run.reads.iter().any(|(read, _)| read.index() == slot);
+            let last = self.list.iter().rposition(|run| !run.again.is_empty() && reads(run)).unwrap_or(0);
             spec.kept_until = of(spec.kept_until).max(StageId(last as u16));
         }
         fused.losses.iter_mut().for_each(|loss| loss.stage = of(loss.stage));
@@ -314,13 +315,13 @@ mod tests {
     fn a_round_of_parts_is_one_run() {
         let mut program = gcn(2, 4, 9, 3);
         program.set_apart(1, 100);
-        let spans = FusedStages::from_program(&program, &FusionChoice::Auto).unwrap();
-        let [span] = spans.as_slice() else { panic!("{spans:?}") };
-        assert_eq!((span.stages.clone(), span.writes.len()), (0..program.stages.len(), 0));
+        let all = FusedStages::from_program(&program, &FusionChoice::Auto).unwrap();
+        let [one] = all.as_slice() else { panic!("{all:?}") };
+        assert_eq!((one.stages.clone(), one.writes.len()), (0..program.stages.len(), 0));
         assert!(
-            span.reads.iter().all(|(slot, _)| *slot == program.features || Some(*slot) == program.gathered)
+            one.reads.iter().all(|(slot, _)| *slot == program.features || Some(*slot) == program.gathered)
         );
-        let fused = spans.fuse(&program);
+        let fused = all.fuse(&program);
         assert_eq!((fused.stages.len(), fused.loss()), (1, Some(StageId(0))));
         assert_eq!(fused.stages[0].sums.len(), program.parameters.len());
         assert!(fused.slots.iter().all(|slot| slot.written_by.is_none()));
@@ -335,29 +336,29 @@ mod tests {
             if round % 2 == 0 {
                 program.set_apart(1, program.shape.rows);
             }
-            let spans = FusedStages::from_program(&program, &FusionChoice::Auto).unwrap();
-            let fused = spans.fuse(&program);
-            let stages: usize = spans.as_slice().iter().map(|span| span.stages.len()).sum();
+            let all = FusedStages::from_program(&program, &FusionChoice::Auto).unwrap();
+            let fused = all.fuse(&program);
+            let stages: usize = all.as_slice().iter().map(|one| one.stages.len()).sum();
             assert_eq!(
                 (stages, fused.stages.len()),
-                (program.stages.len(), spans.as_slice().len()),
+                (program.stages.len(), all.as_slice().len()),
                 "seed {seed}, program {round}"
             );
-            for (id, span) in (0..).map(StageId).zip(spans.as_slice()) {
-                for (slot, _) in &span.reads {
+            for (id, one) in (0..).map(StageId).zip(all.as_slice()) {
+                for (slot, _) in &one.reads {
                     let writer = fused.slots[slot.index()].written_by;
                     assert_eq!(writer.is_none(), program.slots[slot.index()].written_by.is_none());
                     assert!(
                         writer.is_none_or(|writer| writer < id),
-                        "seed {seed}, program {round}: {slot} in {span:?}"
+                        "seed {seed}, program {round}: {slot} in {one:?}"
                     );
                 }
-                let inside = &program.stages[span.stages.clone()];
+                let inside = &program.stages[one.stages.clone()];
                 let own = |slot: &SlotId| !inside.iter().any(|stage| stage.writes().any(|w| w == *slot));
                 let wide = inside.iter().flat_map(Stage::all).all(|slot| own(&slot));
                 assert!(
                     program.apart.is_some() || wide,
-                    "{span:?} reads rows of other intervals that it writes"
+                    "{one:?} reads rows of other intervals that it writes"
                 );
             }
         }

@@ -37,11 +37,11 @@ pub struct Passed {
 }
 
 impl Residents {
-    /// Finds the resident slots of `program`, divided into the fused stages `spans`. `schedule` is
+    /// Finds the resident slots of `program`, which is divided into `fused_stages`. `schedule` is
     /// the fused program, with its stages placed on lanes.
     #[must_use]
-    pub fn from_program(program: &Program, spans: &FusedStages, schedule: &Program) -> Self {
-        let whole = whole(program, spans);
+    pub fn from_program(program: &Program, fused_stages: &FusedStages, schedule: &Program) -> Self {
+        let whole = whole(program, fused_stages);
         let slots = (0..program.slots.len()).map(|slot| SlotId(slot as u16));
         let last = slots.map(|slot| last_reader(schedule, &whole, slot)).collect();
         let mut found = Self { last, passed: Vec::new(), again: BTreeMap::new() };
@@ -52,15 +52,17 @@ impl Residents {
     /// Finds the resident slots like [`Residents::from_program`], and also the rows that lanes send
     /// to each other.
     #[must_use]
-    pub fn passing(program: &Program, spans: &FusedStages, schedule: &Program) -> Self {
+    pub fn passing(program: &Program, fused_stages: &FusedStages, schedule: &Program) -> Self {
         let slots = (0..program.slots.len()).map(|slot| SlotId(slot as u16));
         let host = [Some(program.features), program.gathered, program.scores, program.embeddings];
         let passed = |slot| match host.contains(&Some(slot)) {
             true => None,
-            false => passed(schedule, &whole(program, spans), slot),
+            false => passed(schedule, &whole(program, fused_stages), slot),
         };
-        let mut found =
-            Self { passed: slots.map(passed).collect(), ..Self::from_program(program, spans, schedule) };
+        let mut found = Self {
+            passed: slots.map(passed).collect(),
+            ..Self::from_program(program, fused_stages, schedule)
+        };
         found.again = found.read_again(schedule);
         found
     }
@@ -133,9 +135,9 @@ impl Residents {
 }
 
 /// Returns, for each fused stage, true if all of its stages are vertex kernels.
-fn whole(program: &Program, spans: &FusedStages) -> Vec<bool> {
+fn whole(program: &Program, fused_stages: &FusedStages) -> Vec<bool> {
     let kernel = |id| program.stage(id).is_some_and(|stage| is_kernel(program, stage.operation));
-    spans.as_slice().iter().map(|span| span.ids().all(kernel)).collect()
+    fused_stages.as_slice().iter().map(|run| run.ids().all(kernel)).collect()
 }
 
 /// Returns the lanes that send a slot to each other. Returns `None` if a stage outside lanes
