@@ -218,7 +218,7 @@ impl Default for ValueFields {
 }
 
 impl ValueFields {
-    /// Returns the selection of the first field only.
+    /// Returns the selection of the first field after the two ids, for a MatrixMarket value.
     pub(crate) fn first() -> Self {
         Self { fields: vec![0], words: Vec::new(), count: 1, reason: "as each entry of the matrix has" }
     }

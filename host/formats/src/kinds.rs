@@ -55,7 +55,7 @@ pub(crate) struct Wanted {
 pub(crate) struct Columns<'a> {
     table: &'a Table,
     wanted: Vec<Wanted>,
-    /// True if a trained model has set the kinds.
+    /// True if the kinds of the columns come from a trained model instead of the content.
     given: bool,
 }
 

@@ -42,7 +42,7 @@ pub const MAX_WEIGHTS: u64 = 64;
 struct Header {
     vertices: u64,
     edges: u64,
-    /// Number of values before a vertex's neighbours.
+    /// Number of values in a line before the vertex's neighbours: the vertex's size and weights.
     before: u64,
     /// True if a weight follows each neighbour.
     weighted: bool,

@@ -83,9 +83,9 @@ pub enum Error {
     Malformed {
         /// Location of the wrong content.
         place: Place,
-        /// Content that the format requires.
+        /// Content that the format requires, as a phrase of the message.
         expected: String,
-        /// Content that was found.
+        /// Content that was found instead, as a phrase of the message.
         found: String,
         /// Advice to the user on what to change.
         remedy: &'static str,

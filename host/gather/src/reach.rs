@@ -14,9 +14,9 @@ use super::sources::MAX_PIECES;
 /// One contiguous piece of the source rows, starting at the first column of this call.
 #[derive(Clone, Copy)]
 pub(super) struct Piece<'a, E> {
-    /// First row of the piece.
+    /// Row number of the first row in this piece.
     pub start: usize,
-    /// One past the last row of the piece.
+    /// Row number after the last row in this piece.
     pub end: usize,
     /// Values of the rows.
     pub data: &'a [E],

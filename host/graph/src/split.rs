@@ -14,11 +14,11 @@ pub use draw::Draw;
 /// Split of the vertices: three disjoint lists of vertex ids, each in ascending order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Split {
-    /// Vertices whose labels are used for training.
+    /// Ids of the vertices whose labels are used for training.
     pub train: Vec<u32>,
-    /// Vertices for validation, by which models are compared.
+    /// Ids of the vertices for validation, on which models are compared.
     pub validation: Vec<u32>,
-    /// Vertices for test, on which metrics are reported.
+    /// Ids of the vertices for test, on which final metrics are reported.
     pub test: Vec<u32>,
 }
 

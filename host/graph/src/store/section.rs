@@ -40,11 +40,11 @@ pub enum Section {
     Labels,
     /// `[V, columns]` f32: flags or numbers of each vertex, instead of classes. NaN is unknown.
     LabelValues,
-    /// u32, ascending: vertices for training.
+    /// u32, ascending: ids of the vertices in the training split.
     Train,
-    /// u32, ascending: vertices for validation.
+    /// u32, ascending: ids of the vertices in the validation split.
     Validation,
-    /// u32, ascending: vertices for test.
+    /// u32, ascending: ids of the vertices in the test split.
     Test,
     /// `[V]` u32: for a data set of many graphs, the standing vertex of each vertex's graph.
     Graphs,
