@@ -192,7 +192,7 @@ fn edge_lists_keep_the_users_ids() {
         ("FromNodeId ToNodeId\n1 2\n", "a.txt, line 1: expected two vertex ids"),
         ("1 2\n\n3\n", "a.txt, line 3: expected two vertex ids"),
         ("1 2\n3 -4\n", "a.txt, line 2"),
-        ("1 18446744073709551616\n", "below 2^64"),
+        ("1 18446744073709551616\n", "from 0 to 2^64 - 1"),
         ("1 2\n1 \u{e9}\n", "a.txt, line 2"),
     ] {
         let said = refusal("a.txt", text);

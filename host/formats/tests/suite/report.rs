@@ -331,7 +331,7 @@ fn ids_may_start_with_the_sign_of_comments() {
     // Before the first record the sign starts a comment, which may be a lost record.
     let (set, lines) = Folder::new(&[("edges.csv", "#cat,#dog\n#dog,pets\npets,#dog\n")]).read();
     assert_eq!(set.vertices(), 2);
-    has(&lines, Level::Warning, "has as many fields as a record");
+    has(&lines, Level::Warning, "has the same number of fields as a record");
     let (_, lines) = Folder::new(&[("edges.csv", "# made by me, today\n#source,target\na,b\nb,a\n")]).read();
     assert!(lines.is_empty(), "{lines:?}");
     let list = Folder::new(&[("g.txt", "#FromNodeId\tToNodeId\n1\t2\n2\t3\n")]);
