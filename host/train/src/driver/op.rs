@@ -41,7 +41,7 @@ pub(crate) fn open_stages<'a>(
     layers: &'a [Option<Arc<Layer>>],
     trains_with: Option<u64>,
 ) -> Result<Stages<'a>> {
-    Ok(Stages::new(program, inputs, rows, (layers, open(program, layers)?), trains_with))
+    Ok(Stages::new(program, inputs, rows, layers, open(program, layers)?, trains_with))
 }
 
 /// Opens a program's operations. `layers` are its kernels.

@@ -62,7 +62,8 @@ impl<'a> Stages<'a> {
         program: &'a Program,
         inputs: &'a Inputs,
         rows: &'a RowStore,
-        (layers, operators): (&'a [Option<Arc<Layer>>], Vec<Box<dyn Operator>>),
+        layers: &'a [Option<Arc<Layer>>],
+        operators: Vec<Box<dyn Operator>>,
         trains_with: Option<u64>,
     ) -> Self {
         let (training, seed) = (trains_with.is_some(), trains_with.unwrap_or(0));
