@@ -11,6 +11,15 @@
 //! * [`threads`]: worker threads, with a fallback to the calling thread if the system starts no
 //!   more.
 //! * [`text`]: text from users, cleaned and shortened before it is printed.
+//!
+//! ```
+//! use eciton_input::{notes, text};
+//! notes::add("cities.csv: the first line was read as a header");
+//! let report = notes::take();
+//! assert_eq!(report[0].to_string(), "note: cities.csv: the first line was read as a header");
+//! // Escape sequences of a terminal are spelled out.
+//! assert!(!text::clean("a\x1b[2J").contains('\x1b'));
+//! ```
 
 pub mod budget;
 pub mod file;

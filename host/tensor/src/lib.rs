@@ -21,6 +21,18 @@
 //!
 //! The module [`random`] is the keyed generator of the kernel contract. This crate has no I/O, no
 //! threads and no clock, except the bounded wait of [`stream`].
+//!
+//! ```
+//! use eciton_tensor::Buffer;
+//! let buffer = Buffer::from_rows(3, 2, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+//! let first = buffer.read(0..1)?;
+//! // Rows that are being read cannot be written. Other rows can.
+//! assert!(buffer.write(0..2).is_err());
+//! assert!(buffer.write(1..3).is_ok());
+//! drop(first);
+//! assert!(buffer.write(0..2).is_ok());
+//! # Ok::<(), eciton_tensor::Error>(())
+//! ```
 
 pub mod buffer;
 pub mod error;
