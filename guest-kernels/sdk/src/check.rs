@@ -1,10 +1,8 @@
-//! Checks of a kernel: its gradients against central differences in f64, and its other obligations
-//! by the contract.
+//! A kernel's gradients against central differences in f64, and what else the contract asks of it.
 //!
-//! The objective is L = sum(G * outputs) with a random G. Its values at x + h and x - h give dL/dx
-//! with an error of about 1e-9. `backward` must give the same gradient, and `loss` likewise for the
-//! loss itself. [`gradients`] and [`edge_gradients`] run on the f64 [`crate::reference`], so a
-//! difference is caused by the kernel.
+//! With random G, the numbers of the objective L = sum(G * outputs) at x + h and x - h give
+//! dL/dx to about 1e-9; `backward` must give the same, and `loss` likewise for the loss itself.
+//! [`gradients`] and [`edge_gradients`] run on the f64 [`crate::reference`], so that a difference is the kernel's.
 
 mod edge;
 mod graph;
@@ -19,38 +17,36 @@ pub use vertex::gradients;
 use crate::types::{Error, Result};
 use crate::{Attributes, Value};
 
-/// Step of a finite difference, relative to the value, or absolute for values below 1.
+/// The step of a difference, relative to the value or to 1.
 const STEP: f64 = 1e-6;
-/// Minimum distance of a point from a kink: a hundred steps.
+/// How far from a kink a point must be: a hundred steps.
 const KINK: f64 = 1e-4;
-/// Maximum number of points that are drawn until one is away from all kinks.
+/// Points that are drawn before the check gives up finding one away from all kinks.
 const DRAWS_MAX: u64 = 1000;
-/// Maximum number of values of inputs and parameters in a check. Each value takes two runs.
+/// Values of inputs and parameters that a check takes; each costs two runs.
 const VALUES_MAX: u64 = 1 << 14;
-/// Maximum relative difference, by norm, of a run in f32.
+/// How much, relative by norm, a run in f32 may differ.
 const LOOSE: f64 = 1e-3;
-/// Maximum relative difference, by norm, of sums in another order.
+/// How much, relative by norm, sums in another order may differ.
 const TIGHT: f64 = 1e-12;
-/// Minimum magnitude per value with which a gradient is compared. Smaller gradients are compared as
-/// if they had this size.
+/// A gradient smaller than this a value is compared as if it were so large.
 const SMALL: f64 = 1e-3;
 
-/// Result of a gradient check: the largest differences, and where they occur.
+/// How well a kernel's gradients agree with differences.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Largest value of |analytic - numeric| / max(|analytic|, |numeric|) over all tensors, in
-    /// Euclidean norm.
+    /// The largest |analytic - numeric| / max(|analytic|, |numeric|) of all tensors, by Euclidean norm.
     pub worst: f64,
-    /// Tensor with the largest difference, for instance ``parameter `weight` ``.
+    /// Where it is, for instance ``parameter `weight` ``.
     pub worst_name: String,
-    /// Number of values whose derivative was compared.
+    /// Values whose derivative was compared.
     pub checked: usize,
-    /// Largest relative difference between a run in f32 and one in f64.
+    /// The largest such difference between a run in f32 and one in f64.
     pub worst_f32: f64,
 }
 
-/// Returns the given attributes, and default values for the others, as a host passes them.
+/// The attributes given, and the defaults of the others, as a host fills them in.
 fn with_defaults(specs: Vec<crate::AttributeSpec>, given: &[(&str, Value)]) -> Result<Attributes> {
     if let Some((name, _)) = given.iter().find(|(name, _)| specs.iter().all(|s| s.name != *name)) {
         let known: Vec<&str> = specs.iter().map(|s| s.name).collect();
@@ -77,14 +73,13 @@ fn broken(text: String) -> Error {
     Error::Kernel(format!("check: {text}"))
 }
 
-/// Returns two intervals of whole groups that together have `rows` rows: (first row, number of
-/// rows).
+/// Two intervals of whole groups that make up `rows`: (first row, rows).
 fn halves(rows: u32, group: u32) -> [(u32, u32); 2] {
     let half = rows / 2 / group.max(1) * group.max(1);
     [(0, half), (half, rows - half)]
 }
 
-/// Refuses tensors with more values than a check allows.
+/// Whether tensors of these shapes are few enough values.
 fn few_values(shapes: impl Iterator<Item = Vec<u32>>) -> Result<()> {
     let count = |shape: Vec<u32>| shape.iter().fold(1u64, |n, &e| n.saturating_mul(u64::from(e)));
     let asked = shapes.map(count).fold(0, u64::saturating_add);

@@ -1,21 +1,20 @@
-//! Common operations with scratch matrices.
+//! What kernels do again and again with scratch matrices.
 
 use crate::handles::{Matrix, Out};
 use crate::math::Real;
 use crate::types::Result;
 
-/// Maximum number of values that are copied through the guest at once.
+/// Values that go through the guest at once.
 const TILE_VALUES: u32 = 1 << 16;
 
-/// Creates a scratch matrix with these extents (rows first), lets `work` write it, and returns it.
+/// What `work` writes to a scratch matrix of these extents, rows first.
 pub fn scratch(shape: &[u32], work: impl FnOnce(&Out) -> Result<()>) -> Result<Matrix> {
     let into = Out::create(shape)?;
     work(&into)?;
     into.finish()
 }
 
-/// Writes the rows of `parts`, [n, ..] each, next to each other to `into` [n, ..]. The rows are
-/// copied through the guest, tile by tile.
+/// into [n, ..] = the rows of `parts`, [n, ..] each, side by side. They go through the guest, tile by tile.
 pub fn side_by_side<R: Real>(parts: &[&Matrix], into: &Out) -> Result<()> {
     let shape = into.shape();
     let rows = shape.first().copied().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Vertex kernels with only a forward pass. Their gradients are derived from its operations.
+//! Gradients by default: a kernel of a forward pass alone, whose gradients are derived from what it does.
 //!
 //! ```
 //! use eciton_sdk::{check, prelude::*};
@@ -40,34 +40,28 @@ use crate::tape::{Side, Tape, Walk};
 use crate::types::{Result, Task};
 use crate::{Backward, Forward, Kernel};
 
-/// Vertex kernel with only a forward pass. [`Derived`] turns it into a [`Kernel`].
+/// A vertex kernel of a forward pass alone: [`Derived`] makes a [`Kernel`] of it.
 ///
-/// `forward` composes operations of [`crate::linalg`] over its inputs and parameters. Values that
-/// it reads into the guest have no gradient. So `backward` fails if `forward` reads a value that
-/// depends on an input or a parameter, and the error names the operation. It also fails for
-/// operations whose gradient the contract cannot express. These are a maximum, a product of
-/// parameters, and a weight of two products with different operands. A scratch matrix that the
-/// guest writes is a constant.
+/// `forward` composes [`crate::linalg`] over its inputs and parameters. What it reads into the guest has no gradient:
+/// reading what depends on an input or a parameter fails in `backward`, naming the operation, and so does what the
+/// contract cannot derive: a maximum, a product of parameters, a weight of two products with different operands. A
+/// scratch matrix that the guest writes is a constant.
 pub trait ForwardKernel: Sized + 'static {
-    /// Returns the attributes, like [`Kernel::attributes`].
+    /// As [`Kernel::attributes`].
     fn attributes() -> Vec<AttributeSpec>;
-    /// Configures a layer, like [`Kernel::open`].
+    /// As [`Kernel::open`].
     fn open(inputs: &[Vec<u32>], attributes: &Attributes) -> Result<Self>;
-    /// Returns inputs, parameters and outputs. [`Derived`] determines which rows are stashed and
-    /// which matrices `backward` needs.
+    /// Inputs, parameters and outputs; what is kept and needed is [`Derived`]'s to say.
     fn signature(&self) -> Signature;
-    /// Computes the outputs from the inputs, and stashes nothing. `backward` runs it again on the
-    /// same inputs.
+    /// Inputs to outputs; nothing is kept. Runs again in `backward`, on the same inputs.
     fn forward<R: Real>(&self, task: &Task, io: Forward<'_>) -> Result<()>;
 }
 
-/// Adapter that makes a [`Kernel`] of a [`ForwardKernel`], for `export_kernel!(Derived<Mine>)`.
+/// The [`Kernel`] of a [`ForwardKernel`], for `export_kernel!(Derived<Mine>)`.
 ///
-/// `backward` runs `forward` again with scratch matrices, and computes the gradients of its
-/// operations in reverse order. It needs only inputs and parameters, so nothing is stashed between
-/// the two. An operation is executed when its result is first read. An equal operation on the same
-/// matrices is not executed again. So the second run of `forward` costs only what the gradients
-/// need.
+/// `backward` runs `forward` again, into scratch matrices, and goes back over what it did; of inputs and parameters
+/// alone, so nothing is kept between the two. An operation is done when its result is first read, and an equal one on the
+/// same matrices is not done again, so that `forward` costs what the gradients need of it.
 #[derive(Debug)]
 pub struct Derived<K>(K);
 

@@ -1,11 +1,9 @@
-//! Edge kernels. For each vertex of a block, an edge kernel computes a row. It reads the vertex's
-//! edges, the rows at their other ends, and the vertex's own row.
+//! Edge kernels: for each vertex of a block a row from its edges, the rows at their other ends and its own.
 //!
-//! A task has m edges in n lists. Each list has the edges of one *own* end. The own ends are
-//! targets in [`EdgeKernel::forward`] and [`EdgeKernel::backward_targets`], and sources in
-//! [`EdgeKernel::backward_sources`]. There is one row per vertex for the own ends, and one row per
-//! edge for the other ends. [`EdgeTask::to_edges`] and [`EdgeTask::sum`] convert between the two.
-//! Gradients of parameters are reductions over the m edges.
+//! A task has m edges in n lists, each the edges of one *own* end: of a target in [`EdgeKernel::forward`] and
+//! [`EdgeKernel::backward_targets`], of a source in [`EdgeKernel::backward_sources`]. Rows of own ends come with
+//! a row a vertex, rows of other ends with a row an edge; [`EdgeTask::to_edges`] and [`EdgeTask::sum`] go from
+//! one to the other. What is reduced over rows, parameters' gradients, is reduced over the m edges.
 //!
 //! ```
 //! use eciton_sdk::prelude::*;
@@ -41,30 +39,29 @@ use crate::math::Real;
 use crate::signature::{AttributeSpec, Attributes, Initialiser, ParameterSpec, RowsSpec};
 use crate::types::{Reduction, Result};
 
-/// Context of a call: the position in the run, and the relation between edges and own rows.
+/// What a call is part of, and how its edges and own rows belong together.
 #[derive(Debug, Clone, Copy)]
 pub struct EdgeTask<'a> {
-    /// True in training, when dropout applies.
+    /// Whether dropout applies.
     pub training: bool,
-    /// Training round (one optimizer step), from 0.
+    /// From 0.
     pub epoch: u32,
-    /// Index of the layer in the model, from 0.
+    /// From 0.
     pub layer: u32,
-    /// Number of own rows, n. They are the rows of the vertices whose edges are listed.
+    /// Own rows, n.
     pub rows: u32,
-    /// Number of edges in all lists, m.
+    /// Edges, m.
     pub edges: u32,
-    /// Offsets of the own rows' edges: n + 1 ascending numbers from 0 to m.
+    /// n + 1, from 0 to m: the bounds of each own row's edges.
     pub offsets: &'a Ids,
-    /// Index of the own row of each edge: m ascending numbers.
+    /// m, ascending: the own row of each edge.
     pub owners: &'a Ids,
-    /// Features of each edge from the data set, [m, features]. `None` if the kernel was opened for
-    /// 0 features.
+    /// [m, features]: what the data set says of each edge; none where the kernel was opened for 0 features.
     pub features: Option<&'a Matrix>,
 }
 
 impl EdgeTask<'_> {
-    /// Copies own rows to edges: returns [m, ..] from x [n, ..].
+    /// The own row of each edge: [m, ..] from x [n, ..].
     pub fn to_edges(&self, x: &Matrix) -> Result<Matrix> {
         let mut shape = x.shape();
         if let Some(rows) = shape.first_mut() {
@@ -75,146 +72,140 @@ impl EdgeTask<'_> {
         into.finish()
     }
 
-    /// Computes into [n, ..] = the sums of x [m, ..] over the edges of each own row. A row without
-    /// edges becomes zero.
+    /// into [n, ..] = the sums of x [m, ..] over each own row's edges, zero where there are none.
     pub fn sum(&self, x: &Matrix, into: &Out) -> Result<()> {
         linalg::reduce_segments(x, self.offsets, Reduction::Sum, into)
     }
 }
 
-/// Arguments of [`EdgeKernel::forward`].
+/// What `forward` works on.
 #[derive(Debug, Clone, Copy)]
 pub struct EdgeForward<'a> {
-    /// Rows of the sources, one per edge: [m, ..].
+    /// [m, ..]: by edge.
     pub source: &'a Matrix,
-    /// Rows of the targets, one per own row: [n, ..].
+    /// [n, ..]: by own row.
     pub target: &'a Matrix,
-    /// Parameters, in the order of the signature.
+    /// As the signature lists them.
     pub parameters: &'a [&'a Matrix],
-    /// Output, one row per own row: [n, ..]. It must be written completely.
+    /// [n, ..]: to be written whole.
     pub output: &'a Out,
-    /// Rows to stash for `backward_targets`, one per own row: [n, ..]. They must be written
-    /// completely.
+    /// [n, ..]: what `backward_targets` gets back; to be written whole.
     pub kept: &'a [&'a Out],
 }
 
-/// Arguments of [`EdgeKernel::backward_targets`].
+/// What `backward_targets` works on.
 #[derive(Debug, Clone, Copy)]
 pub struct BackwardTargets<'a> {
-    /// Rows of the sources, one per edge: [m, ..].
+    /// [m, ..]: by edge.
     pub source: &'a Matrix,
-    /// Rows of the targets, one per own row: [n, ..].
+    /// [n, ..]: by own row.
     pub target: &'a Matrix,
-    /// Rows that `forward` stashed, one per own row: [n, ..].
+    /// [n, ..]: what `forward` kept.
     pub kept: &'a [&'a Matrix],
-    /// Parameters of the layer, as in `forward`.
+    /// The parameters that `forward` saw.
     pub parameters: &'a [&'a Matrix],
-    /// Gradient of the output, one row per own row: [n, ..].
+    /// [n, ..]: of the output.
     pub gradient: &'a Matrix,
-    /// Gradient of the target, one row per own row: [n, ..]. It must be written if it is given.
+    /// [n, ..]: to be written where there is one.
     pub target_gradient: Option<&'a Out>,
-    /// Gradients of all parameters. Each must be written by a reduction over the m edges.
+    /// To be reduced into over the m edges, all of them.
     pub parameter_gradients: &'a [&'a Out],
-    /// Row per own row that `backward_sources` receives for each edge: [n, ..]. It must be written
-    /// completely.
+    /// [n, ..]: what `backward_sources` gets, a row for each edge; to be written whole.
     pub passed: &'a Out,
 }
 
-/// Arguments of [`EdgeKernel::backward_sources`].
+/// What `backward_sources` works on.
 #[derive(Debug, Clone, Copy)]
 pub struct BackwardSources<'a> {
-    /// Rows of the sources, one per own row: [n, ..].
+    /// [n, ..]: by own row.
     pub source: &'a Matrix,
-    /// Rows that `backward_targets` passed, one per edge: [m, ..].
+    /// [m, ..]: by edge, what `backward_targets` passed.
     pub passed: &'a Matrix,
-    /// Parameters of the layer, as in `forward`.
+    /// The parameters that `forward` saw.
     pub parameters: &'a [&'a Matrix],
-    /// Gradient of the source, one row per own row: [n, ..]. It must be written completely.
+    /// [n, ..]: to be written whole.
     pub source_gradient: &'a Out,
 }
 
-/// Signature of an edge layer: the rows that it reads, writes and passes, and its parameters.
+/// What an edge layer reads, writes, learns and passes on.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EdgeSignature {
-    /// Row of the vertex where an edge starts.
+    /// Of the vertex where an edge starts.
     pub source: RowsSpec,
-    /// Row of the vertex where an edge ends.
+    /// Of the vertex where it ends.
     pub target: RowsSpec,
-    /// Trainable parameters of the layer.
+    /// Learned.
     pub parameters: Vec<ParameterSpec>,
-    /// Rows that `forward` writes, one per target.
+    /// Written by forward, by target.
     pub output: RowsSpec,
-    /// Rows that `forward` stashes for `backward_targets`, one per target.
+    /// Written by forward for `backward_targets`, by target.
     pub kept: Vec<RowsSpec>,
-    /// Rows that `backward_targets` writes for `backward_sources`, one per target.
+    /// Written by `backward_targets` for `backward_sources`, by target.
     pub passed: RowsSpec,
 }
 
 impl EdgeSignature {
-    /// Creates an empty signature, to which rows and parameters are added.
+    /// Nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the rows that are read of an edge's source.
+    /// What is read of an edge's source.
     pub fn source(mut self, name: &str, extents: &[u32]) -> Self {
         self.source = RowsSpec::new(name, extents);
         self
     }
 
-    /// Sets the rows that are read of an edge's target.
+    /// What is read of an edge's target.
     pub fn target(mut self, name: &str, extents: &[u32]) -> Self {
         self.target = RowsSpec::new(name, extents);
         self
     }
 
-    /// Sets the rows that `forward` writes, one per target.
+    /// The output.
     pub fn output(mut self, name: &str, extents: &[u32]) -> Self {
         self.output = RowsSpec::new(name, extents);
         self
     }
 
-    /// Adds rows that `forward` stashes for `backward_targets`.
+    /// Adds rows that `forward` keeps for `backward_targets`.
     pub fn keep(mut self, name: &str, extents: &[u32]) -> Self {
         self.kept.push(RowsSpec::new(name, extents));
         self
     }
 
-    /// Sets the rows that `backward_targets` passes to `backward_sources`.
+    /// The rows that `backward_targets` passes to `backward_sources`.
     pub fn pass(mut self, name: &str, extents: &[u32]) -> Self {
         self.passed = RowsSpec::new(name, extents);
         self
     }
 
-    /// Adds a trainable parameter.
+    /// Adds a parameter.
     pub fn parameter(mut self, name: &str, shape: &[u32], initialiser: Initialiser) -> Self {
         self.parameters.push(ParameterSpec { name: name.to_owned(), shape: shape.to_vec(), initialiser });
         self
     }
 }
 
-/// Edge kernel: the tensor computation of one layer over a block of edges.
+/// An edge kernel: the tensor work of one layer over a block of edges.
 pub trait EdgeKernel: Sized + 'static {
-    /// Returns the attributes that [`EdgeKernel::open`] accepts.
+    /// The attributes that [`EdgeKernel::open`] takes.
     fn attributes() -> Vec<AttributeSpec>;
-    /// Configures a layer. `source` and `target` are the extents of one row of each. `features` is
-    /// the number of columns of [`EdgeTask::features`], or 0. `attributes` has every attribute of
-    /// [`EdgeKernel::attributes`], with the type of its default value.
+    /// Configures a layer. `source` and `target` give the extents of one row of each, `features` the columns of
+    /// [`EdgeTask::features`], 0 for none; `attributes` has every attribute of [`EdgeKernel::attributes`], with the
+    /// type of its default.
     fn open(source: &[u32], target: &[u32], features: u32, attributes: &Attributes) -> Result<Self>;
-    /// Returns the signature of the layer.
+    /// What the layer reads, writes, learns and passes on.
     fn signature(&self) -> EdgeSignature;
-    /// Computes the outputs from the sources and targets of edges. The own rows are targets.
+    /// Sources by edge and targets to outputs; own rows are targets.
     fn forward<R: Real>(&self, task: &EdgeTask<'_>, io: EdgeForward<'_>) -> Result<()>;
-    /// Computes the gradients of targets and parameters from those of the outputs. The own rows are
-    /// targets.
+    /// Gradients of outputs to those of targets and parameters; own rows are targets.
     fn backward_targets<R: Real>(&self, task: &EdgeTask<'_>, io: BackwardTargets<'_>) -> Result<()>;
-    /// Computes the gradients of sources from the rows that targets passed. The own rows are
-    /// sources.
+    /// What targets passed to gradients of sources; own rows are sources.
     fn backward_sources<R: Real>(&self, task: &EdgeTask<'_>, io: BackwardSources<'_>) -> Result<()>;
 }
 
-/// Exports an [`EdgeKernel`](crate::EdgeKernel) from the component. Outside of a component it does
-/// nothing.
+/// Makes an [`EdgeKernel`](crate::EdgeKernel) the component's export. Natively it does nothing.
 #[macro_export]
 macro_rules! export_edge_kernel {
     ($kernel:ty) => {

@@ -1,7 +1,7 @@
-//! Additional data of the current task that a kernel can request: the interface `given` of the
-//! contract, since version 0.1.2.
+//! What a kernel may ask of the task at hand besides what its function is called with: interface
+//! `given` of the contract, since 0.1.2.
 //!
-//! A component that calls no function of this module does not import the interface.
+//! A component that calls nothing of this module does not import the interface.
 
 use crate::handles::Matrix;
 use crate::types::Result;
@@ -11,13 +11,12 @@ use crate::glue as sys;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::native as sys;
 
-/// Returns the loss weight of each row, in addition to [`crate::LastLayer::weight`]. The matrix is
-/// `[n, 1]`, finite and not negative. If `None`, every weight is 1. The loss of row i and its
-/// gradients are multiplied by value i. For a derived gradient the weights are constants.
+/// What each row of the task counts in a loss, beside [`crate::LastLayer::weight`]: `[n, 1]`, finite
+/// and not negative; `None`: each 1. The loss of row i and its gradients are multiplied by value i.
+/// To a derived gradient it is a constant.
 ///
 /// # Errors
-/// Returns [`crate::Error::Unsupported`] outside of a task: in `attributes`, `open` and
-/// `signature`.
+/// [`crate::Error::Unsupported`] outside of a task: in `attributes`, `open` and `signature`.
 pub fn row_weights() -> Result<Option<Matrix>> {
     Ok(sys::row_weights()?.map(Matrix::new))
 }

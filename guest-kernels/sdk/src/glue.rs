@@ -1,4 +1,4 @@
-//! Kernel in a component: handles are resources, calls are imports, and [`Glue`] is the export.
+//! A kernel in a component: handles are resources, calls are imports, [`Glue`] is the export.
 
 pub mod edge;
 
@@ -11,13 +11,13 @@ use crate::signature::{AttributeSpec, Attributes, Initialiser, ParameterSpec, Ro
 use crate::types::{Activation, Dropout, Error, Function, Reduction, Result, Smooth, Task, Windows};
 use crate::{Backward, Forward, Ids, Kernel, LastLayer, Matrix, Out, Targets};
 
-/// Handle of a matrix.
+/// A matrix.
 #[derive(Debug)]
 pub struct RawMatrix(wt::Matrix);
-/// Handle of an output.
+/// A place to write.
 #[derive(Debug)]
 pub struct RawOut(wt::Out);
-/// Handle of a list of ids.
+/// A list.
 #[derive(Debug)]
 pub struct RawIds(wt::Ids);
 
@@ -293,11 +293,11 @@ pub(crate) fn call(op: Op<'_>) -> Result<()> {
     .map_err(failed)
 }
 
-/// Export of the component for one kernel.
+/// The component's export for one kernel.
 #[derive(Debug)]
 pub struct Glue<K>(core::marker::PhantomData<K>);
 
-/// Configured layer of a kernel.
+/// A configured layer of a kernel.
 #[derive(Debug)]
 pub struct Layer<K>(K);
 

@@ -1,6 +1,6 @@
-//! Handles of objects that the host owns. In a component they are resources, outside of one they
-//! are numbers for a [`crate::native::Host`]. While a [`crate::tape`] records, each handle knows
-//! the value that it represents. A scratch matrix is then computed when its values are first read.
+//! Handles on what the host owns: resources in a component, numbers for a [`crate::native::Host`]
+//! natively. While a [`crate::tape`] records, each knows the value that it stands for, and what is written to a scratch
+//! matrix is made when somebody reads it.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
@@ -21,8 +21,7 @@ pub(crate) use sys::{RawIds, RawMatrix, RawOut};
 pub(crate) fn call(op: Op<'_>) -> Result<()> {
     match tape::recorder() {
         None => sys::call(op),
-        // The operation is copied. If the recorder could see the original, the compiler could not
-        // optimise it here.
+        // A copy: what the recorder could see of the operation itself would keep it from being known here.
         Some(recorder) => {
             let seen = op;
             recorder.operation(&seen)
@@ -30,14 +29,13 @@ pub(crate) fn call(op: Op<'_>) -> Result<()> {
     }
 }
 
-/// Executes an operation directly, without a tape. All its operands must exist on the host.
+/// An operation as it stands: no tape sees it, and what it reads and writes is there.
 #[inline(always)]
 pub(crate) fn call_unseen(op: Op<'_>) -> Result<()> {
     sys::call(op)
 }
 
-/// Number that identifies a value as long as anything refers to it, unlike an address. It is
-/// assigned on demand.
+/// Tells values apart for as long as anything remembers them, unlike an address; given when it is asked for.
 #[derive(Debug, Default)]
 struct Identity(Cell<u64>);
 
@@ -54,18 +52,18 @@ impl Identity {
     }
 }
 
-/// Matrix of the host, or instructions to compute it.
+/// A matrix of the host, or how it is made.
 #[derive(Debug)]
 struct Held {
     raw: OnceCell<RawMatrix>,
-    /// Instructions to compute the matrix, until `raw` is set.
+    /// Until `raw` is there.
     later: RefCell<Option<Later>>,
-    /// Extents, which the host computes on first request.
+    /// Of what the host made once it was asked for.
     shape: OnceCell<Vec<u32>>,
     identity: Identity,
 }
 
-/// Weak reference to a matrix, which does not keep it alive.
+/// A matrix for as long as somebody else has it.
 #[derive(Debug)]
 pub(crate) struct Remembered(Weak<Held>);
 
@@ -75,12 +73,12 @@ impl Remembered {
     }
 }
 
-/// Immutable matrix of the host, or a view of one.
+/// An immutable matrix of the host, or a view of one.
 #[derive(Debug)]
 pub struct Matrix {
-    /// Matrix, shared with a tape, which may need it after the kernel has dropped it.
+    /// Shared with a tape, which needs it after the kernel has dropped it.
     held: Rc<Held>,
-    /// Index of the value on the tape. It is 0 if there is none.
+    /// The value on the tape; 0 for none.
     node: u32,
 }
 
@@ -94,23 +92,23 @@ impl Matrix {
         Self { held: Rc::new(held), node: 0 }
     }
 
-    /// Creates a matrix that is computed when it is first needed.
+    /// One that is made when it is first needed.
     pub(crate) fn later(shape: Vec<u32>, later: Later) -> Self {
         Self::held(OnceCell::new(), Some(later), OnceCell::from(shape))
     }
 
-    /// Returns the handle of the matrix. The caller ensures that the matrix exists on the host.
+    /// Whoever works with a tape has seen to it that the matrix is there.
     #[allow(clippy::expect_used, reason = "a tape calls the host with matrices that are there")]
     pub(crate) fn raw(&self) -> &RawMatrix {
         self.held.raw.get().expect("a matrix that is there")
     }
 
-    /// Returns true if the matrix exists on the host.
+    /// Whether the host has it.
     pub(crate) fn is_there(&self) -> bool {
         self.held.raw.get().is_some()
     }
 
-    /// Computes the matrix on the host if it does not exist.
+    /// Sees to it that the host has it.
     pub(crate) fn make(&self) -> Result<()> {
         if self.is_there() {
             return Ok(());
@@ -126,15 +124,14 @@ impl Matrix {
                 write(&into)?;
                 sys::out_finish(into.into_raw()?)?
             }
-            None => return Err(Error::Kernel("a matrix could not be computed".to_owned())),
+            None => return Err(Error::Kernel("a matrix could not be made".to_owned())),
         };
-        // The value was not set above.
+        // It was not there above.
         let _ = self.held.raw.set(raw);
         Ok(())
     }
 
-    /// Writes the matrix to an output. If nothing else refers to the matrix, it is computed there
-    /// directly.
+    /// Writes it to a place; a matrix that nobody else has is made there.
     pub(crate) fn write_to(self, into: &Out) -> Result<()> {
         if Rc::strong_count(&self.held) == 1 && !self.is_there() {
             let later = self.held.later.borrow_mut().take();
@@ -147,7 +144,7 @@ impl Matrix {
         call_unseen(Op::Axpby { alpha: 1.0, x: &self, beta: 0.0, y: &self, into })
     }
 
-    /// Returns the number of operations and views between this matrix and existing ones.
+    /// Operations and views between it and what is there.
     pub(crate) fn depth(&self) -> u32 {
         match &*self.held.later.borrow() {
             Some(Later::Written { depth, .. }) => *depth,
@@ -160,17 +157,17 @@ impl Matrix {
         self.node
     }
 
-    /// Returns the same matrix, as another value on a tape.
+    /// The same matrix, as another value on a tape.
     pub(crate) fn shared(&self, node: u32) -> Self {
         Self { held: Rc::clone(&self.held), node }
     }
 
-    /// Returns true if both are handles of the same matrix.
+    /// Whether both are handles on one matrix.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.held, &other.held)
     }
 
-    /// Returns a number that identifies the matrix uniquely.
+    /// No other matrix has the same.
     pub(crate) fn identity(&self) -> u64 {
         self.held.identity.get()
     }
@@ -189,22 +186,22 @@ impl Matrix {
         }
     }
 
-    /// Returns the extents, rows first. The host is asked only once.
+    /// Extents, rows first; the host is asked once.
     pub(crate) fn extents(&self) -> &[u32] {
         self.held.shape.get_or_init(|| sys::shape(self.raw()))
     }
 
-    /// Returns the extents. The first one is the number of rows.
+    /// Extents, rows first.
     pub fn shape(&self) -> Vec<u32> {
         self.extents().to_vec()
     }
 
-    /// Returns the number of rows of the matrix.
+    /// Number of rows.
     pub fn row_count(&self) -> u32 {
         self.extents().first().copied().unwrap_or(0)
     }
 
-    /// Returns a view of `count` rows from `start` on.
+    /// A view of `count` rows from `start`.
     pub fn rows(&self, start: u32, count: u32) -> Result<Matrix> {
         match tape::recorder() {
             None => sys::rows(self.raw(), start, count).map(Matrix::new),
@@ -212,7 +209,7 @@ impl Matrix {
         }
     }
 
-    /// Returns a view of `count` columns from `start` on.
+    /// A view of `count` columns from `start`.
     pub fn columns(&self, start: u32, count: u32) -> Result<Matrix> {
         match tape::recorder() {
             None => sys::columns(self.raw(), start, count).map(Matrix::new),
@@ -220,7 +217,7 @@ impl Matrix {
         }
     }
 
-    /// Returns the same values with other extents. The number of rows must stay the same.
+    /// The same values with other extents; rows stay.
     pub fn reshape(&self, shape: &[u32]) -> Result<Matrix> {
         match tape::recorder() {
             None => sys::reshape(self.raw(), shape).map(Matrix::new),
@@ -228,8 +225,8 @@ impl Matrix {
         }
     }
 
-    /// Splits each row into t rows: [n, t k] becomes [n t, k]. Reductions over rows and dropout
-    /// accept all rows of an interval in this form.
+    /// The same values with each row cut into t: [n, t k] as [n t, k]. A reduction over rows and dropout take all of
+    /// an interval's rows so.
     pub fn split_rows(&self, t: u32) -> Result<Matrix> {
         match tape::recorder() {
             None => sys::split_rows(self.raw(), t).map(Matrix::new),
@@ -237,7 +234,7 @@ impl Matrix {
         }
     }
 
-    /// Joins every t rows: [n, k] becomes [n / t, t k].
+    /// The same values with t rows put together: [n, k] as [n / t, t k].
     pub fn group_rows(&self, t: u32) -> Result<Matrix> {
         match tape::recorder() {
             None => sys::group_rows(self.raw(), t).map(Matrix::new),
@@ -245,18 +242,16 @@ impl Matrix {
         }
     }
 
-    /// Waits until more than `after` rows, or all, have arrived. Returns the number of rows that
-    /// have arrived.
+    /// Waits until more than `after` rows have arrived, or all; returns how many have.
     pub fn arrived(&self, after: u32) -> Result<u32> {
         if tape::recorder().is_some() {
-            // All rows that a gradient is reduced over have arrived.
+            // What a gradient is reduced over has all rows.
             return Ok(self.row_count());
         }
         sys::arrived(self.raw(), after)
     }
 
-    /// Returns blocks of rows as they arrive: (first row, view). There is one block if all rows
-    /// have arrived.
+    /// The blocks of rows as they arrive: (first row, view). One block where all are there.
     pub fn blocks(&self) -> impl Iterator<Item = Result<(u32, Matrix)>> + '_ {
         let (rows, mut done) = (self.row_count(), 0);
         core::iter::from_fn(move || {
@@ -292,8 +287,7 @@ impl Matrix {
     }
 }
 
-/// State of a scratch matrix: the instructions to write it, and the key under which the result is
-/// remembered.
+/// How a scratch matrix that is not there yet is written, and what that is remembered by.
 #[derive(Debug)]
 enum Draft {
     Blank,
@@ -301,23 +295,23 @@ enum Draft {
     Same(Matrix),
 }
 
-/// Output buffer of a kernel, which it must write.
+/// A place to write.
 #[derive(Debug)]
 pub struct Out {
     raw: OnceCell<RawOut>,
-    /// State until `raw` is set.
+    /// Until `raw` is there.
     draft: RefCell<Draft>,
-    /// Extents, which the host computes on first request.
+    /// Of what the host made once it was asked for.
     shape: OnceCell<Vec<u32>>,
-    /// Index of the value on the tape that is written. It is 0 if there is none.
+    /// The value on the tape that is written; 0 for none.
     node: u32,
-    /// Row of the value that row 0 of this output represents.
+    /// The row of that value that row 0 is.
     first: u32,
-    /// View of the value's rows.
+    /// How that value's rows are seen here.
     laid: Laid,
 }
 
-/// View of an output's rows.
+/// How a place's rows are seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Laid {
     AsTheyAre,
@@ -326,7 +320,7 @@ pub(crate) enum Laid {
 }
 
 impl Laid {
-    /// Returns the number of the value's rows for a number of rows in the view.
+    /// Rows as the view has them.
     pub(crate) fn rows(self, seen: u32) -> u32 {
         match self {
             Self::AsTheyAre => seen,
@@ -335,8 +329,8 @@ impl Laid {
         }
     }
 
-    /// Returns a matrix with rows of this view, from one with the value's rows.
-    pub(crate) fn view_of(self, x: Matrix) -> Result<Matrix> {
+    /// A matrix of rows as they are, as they are seen.
+    pub(crate) fn of(self, x: Matrix) -> Result<Matrix> {
         match self {
             Self::AsTheyAre => Ok(x),
             Self::Split(t) => x.split_rows(t),
@@ -352,19 +346,19 @@ impl Out {
         Self { raw: OnceCell::from(raw), draft, shape, node: 0, first: 0, laid: Laid::AsTheyAre }
     }
 
-    /// Creates a scratch matrix that does not exist on the host yet, as a value on a tape.
+    /// A scratch matrix that the host has not heard of, which is a value on a tape.
     pub(crate) fn draft(shape: &[u32], node: u32) -> Self {
         let draft = RefCell::new(Draft::Blank);
         let shape = OnceCell::from(shape.to_vec());
         Self { raw: OnceCell::new(), draft, shape, node, first: 0, laid: Laid::AsTheyAre }
     }
 
-    /// Creates a scratch matrix on the host, as a value on a tape.
+    /// A scratch matrix of the host, which is a value on a tape.
     pub(crate) fn scratch(shape: &[u32], node: u32) -> Result<Self> {
         Ok(Self { node, ..Self::new(sys::out_create(shape)?) })
     }
 
-    /// Returns the handle of the output. The caller ensures that the output exists on the host.
+    /// Whoever works with a tape has seen to it that the place is there.
     #[allow(clippy::expect_used, reason = "a tape calls the host with places that are there")]
     pub(crate) fn raw(&self) -> &RawOut {
         self.raw.get().expect("a place that is there")
@@ -374,28 +368,28 @@ impl Out {
         self.raw.into_inner().ok_or_else(|| Error::Kernel("a place that is not there".to_owned()))
     }
 
-    /// Returns true if nothing has been written, and the output does not exist on the host.
+    /// Whether nothing is known of its values, nor does the host have it.
     pub(crate) fn is_blank(&self) -> bool {
         self.raw.get().is_none() && matches!(*self.draft.borrow(), Draft::Blank)
     }
 
-    /// Records how a blank output will be written completely.
+    /// Of a blank one: all of it will be written so.
     pub(crate) fn write_later(&self, later: Later, key: Option<Key>) {
         *self.draft.borrow_mut() = Draft::Written(later, key);
     }
 
-    /// Records that a blank output has the value of a matrix.
+    /// Of a blank one: it is what that matrix is.
     pub(crate) fn same(&self, as_matrix: Matrix) {
         *self.draft.borrow_mut() = Draft::Same(as_matrix);
     }
 
-    /// Creates the output on the host if it does not exist, and executes the recorded writes.
+    /// Sees to it that the host has it, as far as it was written.
     pub(crate) fn make(&self) -> Result<()> {
         if self.raw.get().is_some() {
             return Ok(());
         }
         let draft = self.draft.replace(Draft::Blank);
-        // The value was not set above.
+        // It was not there above.
         let _ = self.raw.set(sys::out_create(self.extents())?);
         match draft {
             Draft::Written(Later::Written { write, .. }, _) => write(self),
@@ -404,17 +398,17 @@ impl Out {
         }
     }
 
-    /// Returns the value on the tape that is written, and the row of it that row 0 represents.
+    /// The value on the tape that is written, and the row of it that row 0 is.
     pub(crate) fn target(&self) -> (u32, u32) {
         (self.node, self.first)
     }
 
-    /// Returns the view of the value's rows.
+    /// How the rows of that value are seen.
     pub(crate) fn laid(&self) -> Laid {
         self.laid
     }
 
-    /// Creates a scratch matrix, an intermediate result of the kernel, with these extents.
+    /// A scratch matrix.
     pub fn create(shape: &[u32]) -> Result<Out> {
         match tape::recorder() {
             None => sys::out_create(shape).map(Out::new),
@@ -422,44 +416,44 @@ impl Out {
         }
     }
 
-    /// Returns the extents, rows first. The host is asked only once.
+    /// Extents, rows first; the host is asked once.
     pub(crate) fn extents(&self) -> &[u32] {
         self.shape.get_or_init(|| sys::out_shape(self.raw()))
     }
 
-    /// Returns the extents. The first one is the number of rows.
+    /// Extents, rows first.
     pub fn shape(&self) -> Vec<u32> {
         self.extents().to_vec()
     }
 
-    /// Returns a view of `count` rows from `start` on, for writing.
+    /// A view of `count` rows from `start` to write to.
     pub fn rows(&self, start: u32, count: u32) -> Result<Out> {
         self.make()?;
         let view = Out::new(sys::out_rows(self.raw(), start, count)?);
         Ok(Out { node: self.node, first: self.first.saturating_add(start), ..view })
     }
 
-    /// Splits each row of a view for writing into t rows: [n, t k] becomes [n t, k]. Operations can
-    /// write to it, but it has no views of rows, and the guest cannot write rows to it.
+    /// A view to write to with each row cut into t: [n, t k] as [n t, k]. Operations write to it; it has no views of
+    /// rows, and no rows are written to it from the guest.
     pub fn split_rows(&self, t: u32) -> Result<Out> {
         self.make()?;
         let view = Out::new(sys::split_out(self.raw(), t)?);
         Ok(Out { node: self.node, first: self.first, laid: Laid::Split(t), ..view })
     }
 
-    /// Joins every t rows of a view for writing: [n, k] becomes [n / t, t k].
+    /// The same with t rows put together: [n, k] as [n / t, t k].
     pub fn group_rows(&self, t: u32) -> Result<Out> {
         self.make()?;
         let view = Out::new(sys::group_out(self.raw(), t)?);
         Ok(Out { node: self.node, first: self.first, laid: Laid::Grouped(t), ..view })
     }
 
-    /// Writes whole rows, row-major, from `start` on.
+    /// Writes whole rows, row-major, from `start`.
     pub fn write_rows<R: Real>(&self, start: u32, values: &[R]) -> Result<()> {
         R::write(self, start, values)
     }
 
-    /// Converts a scratch matrix to a matrix that can be read.
+    /// Makes a scratch matrix readable.
     pub fn finish(self) -> Result<Matrix> {
         let node = self.node;
         let (matrix, key) = match self.draft.replace(Draft::Blank) {
@@ -498,7 +492,7 @@ impl Out {
     }
 }
 
-/// List of unsigned integers on the host: labels, row indices, segment offsets.
+/// Unsigned integers of the host: labels, lists of rows, segments.
 #[derive(Debug)]
 pub struct Ids(Rc<(RawIds, Identity)>);
 
@@ -511,37 +505,37 @@ impl Ids {
         &self.0.0
     }
 
-    /// Returns a number that identifies the list uniquely.
+    /// No other list has the same.
     pub(crate) fn identity(&self) -> u64 {
         self.0.1.get()
     }
 
-    /// Returns another handle of the same list.
+    /// Another handle on the same list.
     pub(crate) fn shared(&self) -> Self {
         Self(Rc::clone(&self.0))
     }
 
-    /// Returns true if both are handles of the same list.
+    /// Whether both are handles on one list.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Creates a list of the kernel's own values.
+    /// The kernel's own list.
     pub fn create(values: &[u32]) -> Result<Ids> {
         sys::ids_create(values).map(Ids::new)
     }
 
-    /// Returns the number of values in the list.
+    /// How many there are.
     pub fn len(&self) -> u32 {
         sys::ids_len(self.raw())
     }
 
-    /// Returns true if the list is empty.
+    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Copies `count` values from `start` on into the guest.
+    /// Copies `count` of them from `start` into the guest.
     pub fn read(&self, start: u32, count: u32) -> Result<Vec<u32>> {
         if let Some(recorder) = tape::recorder() {
             recorder.listed(self)?;
@@ -550,18 +544,17 @@ impl Ids {
     }
 }
 
-/// Returns the key of this task's random numbers for `stream` (`wit/kernel/kernel.wit`, interface
-/// `random`).
+/// The key of this task's random numbers for `stream` (`wit/kernel/kernel.wit`, interface `random`).
 pub fn random_key(stream: u32) -> u64 {
     sys::random_key(stream)
 }
 
-/// Returns the global ids of `count` rows of the interval, from `start` on.
+/// The global ids of rows of the interval.
 pub fn row_ids(start: u32, count: u32) -> Result<Vec<u64>> {
     sys::row_ids(start, count)
 }
 
-/// Writes one line to the log of the run.
+/// Writes one line to the run's log.
 pub fn log(text: &str) {
     sys::log(text);
 }

@@ -1,16 +1,15 @@
-//! SDK for kernel authors: the contract `eciton:kernel` as plain Rust.
+//! What a kernel author depends on: the contract `eciton:kernel` as plain Rust.
 //!
-//! A vertex kernel implements [`Kernel`] and calls [`export_kernel!`]. An edge kernel implements
-//! [`EdgeKernel`] and calls [`export_edge_kernel!`]. Both combine operations of the host
-//! ([`linalg`], [`dense`]) on opaque [`Matrix`] handles, and compute everything else themselves,
-//! tile by tile. The same source compiles
+//! A vertex kernel implements [`Kernel`] and ends with [`export_kernel!`]; an edge kernel implements
+//! [`EdgeKernel`] and ends with [`export_edge_kernel!`]. Both compose the host's linear algebra
+//! ([`linalg`], [`dense`]) over opaque [`Matrix`] handles and compute what is their own over tiles of rows. The
+//! same source compiles
 //!
 //! * for `wasm32-unknown-unknown`, where every handle is a resource of the host, and
-//! * natively, where handles refer to a [`native::Host`]. This is the f64 [`reference`] of this
-//!   crate, so that a kernel's tests and [`check`]s of its gradients run with a plain `cargo test`.
+//! * natively, where handles go to a [`native::Host`]: the f64 [`reference`] of this crate, so that a
+//!   kernel's tests and [`check`]s of its gradients run with a plain `cargo test`.
 //!
-//! Arithmetic in the guest is generic over [`Real`], which is f32 in a component and f64 under a
-//! gradient check.
+//! Arithmetic in the guest is generic over [`Real`]: f32 in a component, f64 under a gradient check.
 //!
 //! ```
 //! use eciton_sdk::{prelude::*, reference};
@@ -67,7 +66,7 @@ pub mod bindings {
     });
 }
 
-/// Bindings for the world of edge kernels. Its imports are those of [`bindings`].
+/// The world of edge kernels, whose imports are those of [`bindings`].
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 #[allow(missing_docs, unsafe_code, unreachable_pub, clippy::all)]
@@ -99,7 +98,7 @@ pub use types::{
     Activation, Dropout, Epilogue, Error, Function, Prologue, Reduction, Result, Smooth, Task, Windows,
 };
 
-/// Items that most kernels need, for a glob import.
+/// All that a kernel usually needs.
 pub mod prelude {
     pub use crate::{
         Activation, AttributeSpec, Attributes, Backward, BackwardSources, BackwardTargets, Derived,
@@ -110,91 +109,90 @@ pub mod prelude {
     };
 }
 
-/// Arguments of [`Kernel::forward`].
+/// What `forward` works on.
 #[derive(Debug, Clone, Copy)]
 pub struct Forward<'a> {
-    /// Inputs, in the order of the signature.
+    /// As the signature lists them.
     pub inputs: &'a [&'a Matrix],
-    /// Parameters, in the order of the signature.
+    /// As the signature lists them.
     pub parameters: &'a [&'a Matrix],
-    /// Outputs, which must be written completely.
+    /// To be written whole.
     pub outputs: &'a [&'a Out],
-    /// Rows to stash for `backward`, which must be written completely.
+    /// What `backward` gets back; to be written whole.
     pub kept: &'a [&'a Out],
 }
 
-/// Arguments of [`Kernel::backward`].
+/// What `backward` works on.
 #[derive(Debug, Clone, Copy)]
 pub struct Backward<'a> {
-    /// Inputs. Empty unless the signature requests them.
+    /// Empty unless the signature asks for them.
     pub inputs: &'a [&'a Matrix],
-    /// Outputs of `forward`. Empty unless the signature requests them.
+    /// Empty unless the signature asks for them.
     pub outputs: &'a [&'a Matrix],
-    /// Rows that `forward` stashed for this call.
+    /// What `forward` kept.
     pub kept: &'a [&'a Matrix],
-    /// Parameters of the layer, as in `forward`.
+    /// The parameters that `forward` saw.
     pub parameters: &'a [&'a Matrix],
-    /// Gradients of the outputs, one matrix per output.
+    /// Gradients of the outputs.
     pub gradients: &'a [&'a Matrix],
-    /// Gradients of the inputs. Those that are given must be written.
+    /// To be written where there is one.
     pub input_gradients: &'a [Option<&'a Out>],
-    /// Gradients of all parameters. Each must be written by a reduction over the rows.
+    /// To be reduced into, all of them.
     pub parameter_gradients: &'a [&'a Out],
 }
 
-/// Target values with which the rows of a last layer are compared.
+/// What the rows of a last layer are compared with.
 #[derive(Debug, Clone, Copy)]
 pub enum Targets<'a> {
-    /// One class per row.
+    /// One class a row.
     Classes(&'a Ids),
-    /// Numbers of shape `[n, t]`. NaN marks an unknown value, which does not count.
+    /// `[n, t]`; NaN is unknown and does not count.
     Values(&'a Matrix),
 }
 
-/// Arguments of [`Kernel::loss`].
+/// What `loss` works on.
 #[derive(Debug, Clone, Copy)]
 pub struct LastLayer<'a> {
-    /// Inputs, in the order of the signature.
+    /// As the signature lists them.
     pub inputs: &'a [&'a Matrix],
-    /// Parameters, in the order of the signature.
+    /// As the signature lists them.
     pub parameters: &'a [&'a Matrix],
-    /// Targets of the rows, of the kind that the signature defines.
+    /// What the rows are compared with, of the signature's kind.
     pub targets: Targets<'a>,
-    /// Rows that count in the loss, as ascending indices within the interval.
+    /// The local rows that count, ascending.
     pub rows: &'a Ids,
-    /// Weight in the loss of each counted row, or of each of its known values. Rows may have
-    /// additional weights: [`given::row_weights`].
+    /// What each of them, or each of its known values, contributes to the loss. Rows may count
+    /// differently: [`given::row_weights`].
     pub weight: f32,
-    /// Loss of this interval, of shape [1].
+    /// [1]: the interval's share of the loss.
     pub loss: &'a Out,
-    /// Gradients of the inputs. Those that are given must be written.
+    /// To be written where there is one.
     pub input_gradients: &'a [Option<&'a Out>],
-    /// Gradients of all parameters. Each must be written by a reduction over the rows.
+    /// To be reduced into, all of them.
     pub parameter_gradients: &'a [&'a Out],
 }
 
-/// Vertex kernel: the tensor computation of one layer over a block of rows.
+/// A vertex kernel: the tensor work of one layer over a block of rows.
 pub trait Kernel: Sized + 'static {
-    /// Returns the attributes that [`Kernel::open`] accepts.
+    /// The attributes that [`Kernel::open`] takes.
     fn attributes() -> Vec<AttributeSpec>;
-    /// Configures a layer. `inputs` lists the extents of one row of each input. `attributes` has
-    /// every attribute of [`Kernel::attributes`], with the type of its default value.
+    /// Configures a layer. `inputs` gives the extents of one row of each input; `attributes` has
+    /// every attribute of [`Kernel::attributes`], with the type of its default.
     fn open(inputs: &[Vec<u32>], attributes: &Attributes) -> Result<Self>;
-    /// Returns the signature of the layer.
+    /// What the layer reads, writes, learns and needs.
     fn signature(&self) -> Signature;
-    /// Computes the outputs from the inputs.
+    /// Inputs to outputs.
     fn forward<R: Real>(&self, task: &Task, io: Forward<'_>) -> Result<()>;
-    /// Computes the gradients of inputs and parameters from those of the outputs.
+    /// Gradients of outputs to those of inputs and parameters.
     fn backward<R: Real>(&self, task: &Task, io: Backward<'_>) -> Result<()>;
-    /// Computes outputs, loss and gradients of a last layer at once. The host calls it only if the
-    /// signature has a loss.
+    /// Forward, loss and backward of a last layer in one; offered if the signature says so.
     fn loss<R: Real>(&self, task: &Task, io: LastLayer<'_>) -> Result<()> {
         let _ = (task, io);
-        Err(Error::Kernel("this kernel has no loss".to_owned()))
+        Err(Error::Kernel("this kernel is no last layer".to_owned()))
     }
 }
 
-/// Exports a [`Kernel`] from the component. Outside of a component it does nothing.
+/// Makes a [`Kernel`] the component's export. Natively it does nothing.
 #[macro_export]
 macro_rules! export_kernel {
     ($kernel:ty) => {

@@ -1,5 +1,4 @@
-//! Linear algebra of the host. The functions are inlined, so that a component imports only the
-//! operations that it calls. `wit/kernel/kernel.wit` documents formulas, shapes and errors.
+//! The host's linear algebra, inlined so that a kernel holds the calls that it makes and no others. Formulas, shapes and errors stand in `wit/kernel/kernel.wit`.
 
 use crate::handles::{Ids, Matrix, Out, call};
 use crate::op::{After, Before, Op};
@@ -15,7 +14,7 @@ fn after<'a>(e: &Epilogue<'a>) -> After<'a> {
     After { bias: e.bias, activation: e.activation }
 }
 
-/// Computes into = op(a) op(b), where op is the identity or the transpose.
+/// into = op(a) op(b).
 #[inline(always)]
 pub fn matmul(
     a: &Matrix,
@@ -28,7 +27,7 @@ pub fn matmul(
     call(Op::Matmul { batched: false, a, transpose_a, b, transpose_b, accumulate, into })
 }
 
-/// Computes into[i] = op(a[i]) op(b[i]) for each row i.
+/// into[i] = op(a[i]) op(b[i]) for each row i.
 #[inline(always)]
 pub fn batched_matmul(
     a: &Matrix,
@@ -41,7 +40,7 @@ pub fn batched_matmul(
     call(Op::Matmul { batched: true, a, transpose_a, b, transpose_b, accumulate, into })
 }
 
-/// Computes into = activation(u w + bias), where u = dropout(activation(x + bias)).
+/// into = activation(u w + bias), u = dropout(activation(x + bias)).
 #[inline(always)]
 pub fn linear(
     x: &Matrix,
@@ -53,21 +52,21 @@ pub fn linear(
     call(Op::Linear { x, before: before(prologue), w, after: after(epilogue), into })
 }
 
-/// Destinations of the gradients of [`linear`]. `None` if a gradient is not needed.
+/// Which gradients of [`linear`] are wanted.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LinearGradients<'a> {
-    /// Gradient of x, of shape [n, k]
+    /// [n, k]
     pub x: Option<&'a Out>,
-    /// Gradient of the prologue's bias, of shape [k]
+    /// [k]
     pub before_bias: Option<&'a Out>,
-    /// Gradient of the weight, of shape [k, m]
+    /// [k, m]
     pub w: Option<&'a Out>,
-    /// Gradient of the epilogue's bias, of shape [m]
+    /// [m]
     pub after_bias: Option<&'a Out>,
 }
 
-/// Computes the gradients of [`linear`] from the gradient of its result. If the epilogue has an
-/// activation, the result itself is needed as well.
+/// The gradients of [`linear`], given that of its result (and the result, where the epilogue has an
+/// activation).
 #[inline(always)]
 pub fn linear_backward(
     x: &Matrix,
@@ -92,43 +91,43 @@ pub fn linear_backward(
     })
 }
 
-/// Computes into = dropout(activation(x + bias)).
+/// into = dropout(activation(x + bias)).
 #[inline(always)]
 pub fn apply(x: &Matrix, by: &Prologue<'_>, into: &Out) -> Result<()> {
     call(Op::Apply { x, by: before(by), into })
 }
 
-/// Computes into = grad times the derivative of [`apply`] at x.
+/// into = grad times the derivative of [`apply`] at x.
 #[inline(always)]
 pub fn apply_backward(x: &Matrix, by: &Prologue<'_>, grad: &Matrix, into: &Out) -> Result<()> {
     call(Op::ApplyBackward { x, by: before(by), grad, into })
 }
 
-/// Computes into = alpha x + beta y.
+/// into = alpha x + beta y.
 #[inline(always)]
 pub fn axpby(alpha: f32, x: &Matrix, beta: f32, y: &Matrix, into: &Out) -> Result<()> {
     call(Op::Axpby { alpha, x, beta, y, into })
 }
 
-/// Computes into = x * y, elementwise.
+/// into = x * y, elementwise.
 #[inline(always)]
 pub fn multiply(x: &Matrix, y: &Matrix, into: &Out) -> Result<()> {
     call(Op::Multiply { x, y, into })
 }
 
-/// Computes into = f(x), elementwise.
+/// into = f(x), elementwise.
 #[inline(always)]
 pub fn elementwise(x: &Matrix, by: Function, into: &Out) -> Result<()> {
     call(Op::Elementwise { x, by, into })
 }
 
-/// Computes into = grad times the derivative of f at x, elementwise.
+/// into = grad times the derivative of f at x, elementwise.
 #[inline(always)]
 pub fn elementwise_backward(x: &Matrix, by: Function, grad: &Matrix, into: &Out) -> Result<()> {
     call(Op::ElementwiseBackward { x, by, grad, into })
 }
 
-/// Computes the softmax of each row and its cross-entropy with a mask.
+/// Softmax of each row and its masked cross-entropy.
 #[inline(always)]
 pub fn softmax_cross_entropy(
     x: &Matrix,
@@ -141,65 +140,61 @@ pub fn softmax_cross_entropy(
     call(Op::SoftmaxCrossEntropy { x, labels, rows, weight, losses, grad })
 }
 
-/// Computes into = softmax of each row.
+/// into = softmax of each row.
 #[inline(always)]
 pub fn softmax(x: &Matrix, into: &Out) -> Result<()> {
     call(Op::Softmax { x, into })
 }
 
-/// Computes into[i] = x[rows[i]].
+/// into[i] = x[rows[i]].
 #[inline(always)]
 pub fn gather_rows(x: &Matrix, rows: &Ids, into: &Out) -> Result<()> {
     call(Op::GatherRows { x, rows, into })
 }
 
-/// Computes into[rows[i]] += x[i]. Other rows become zero.
+/// into[rows[i]] += x[i]; other rows become zero.
 #[inline(always)]
 pub fn scatter_add_rows(x: &Matrix, rows: &Ids, into: &Out) -> Result<()> {
     call(Op::ScatterAddRows { x, rows, into })
 }
 
-/// Computes into = the sum of all rows.
+/// into = the sum of all rows.
 #[inline(always)]
 pub fn sum_rows(x: &Matrix, into: &Out) -> Result<()> {
     call(Op::SumRows { x, into })
 }
 
-/// Computes into [n, 1] = the reduction of each row over its columns.
+/// into [n, 1] = the reduction of each row over its columns.
 #[inline(always)]
 pub fn reduce_columns(x: &Matrix, by: Reduction, into: &Out) -> Result<()> {
     call(Op::ReduceColumns { x, by, into })
 }
 
-/// Computes into[s] = the reduction of rows offsets[s] .. offsets[s + 1].
+/// into[s] = the reduction of rows offsets[s] .. offsets[s + 1].
 #[inline(always)]
 pub fn reduce_segments(x: &Matrix, offsets: &Ids, by: Reduction, into: &Out) -> Result<()> {
     call(Op::ReduceSegments { x, offsets, by, into })
 }
 
-/// Computes into [n, p] = the inner products of the runs of x [n, p, q] and y. y may be a single
-/// row, which is used for all.
+/// into [n, p] = the inner products of the runs of x [n, p, q] and y, which may be one row for all.
 #[inline(always)]
 pub fn inner(x: &Matrix, y: &Matrix, into: &Out) -> Result<()> {
     call(Op::Inner { x, y, into })
 }
 
-/// Computes into [n, p, q] = x with each run multiplied by one value of `by` [n, p]. x may be a
-/// single row, which is used for all.
+/// into [n, p, q] = x, which may be one row for all, with its runs multiplied by the values of `by` [n, p].
 #[inline(always)]
 pub fn scale(x: &Matrix, by: &Matrix, into: &Out) -> Result<()> {
     call(Op::Scale { x, by, into })
 }
 
-/// Computes state [s, 2 p] = [largest | 1 / (sum of exp(x - largest))] of each column of x [n, p]
-/// over each segment.
+/// state [s, 2 p] = [largest | 1 / (sum of exp(x - largest))] of each column of x [n, p] over each segment.
 #[inline(always)]
 pub fn softmax_segments(x: &Matrix, offsets: &Ids, state: &Out) -> Result<()> {
     call(Op::SoftmaxSegments { x, offsets, state })
 }
 
-/// Computes into [n, p] = exp(x - largest) * inverse. Each row of x has a row [largest | inverse]
-/// of state [n, 2 p].
+/// into [n, p] = exp(x - largest) * inverse, with a row [largest | inverse] of state [n, 2 p] for each row of x.
 #[inline(always)]
 pub fn softmax_values(x: &Matrix, state: &Matrix, into: &Out) -> Result<()> {
     call(Op::SoftmaxValues { x, state, into })

@@ -1,7 +1,7 @@
-//! Arithmetic in the guest. It is generic over the number type, and has the same bits on every
-//! host. (WebAssembly has no exponential function, and C libraries of hosts differ.)
+//! Arithmetic that a kernel does itself: generic over the number type, and the same bits on every
+//! host (WebAssembly has no exponential; the host's C library would differ).
 
-/// Number type: f32 in a component, f64 under a gradient check.
+/// A number: f32 in a component, f64 under a gradient check.
 pub trait Real:
     Copy
     + PartialOrd
@@ -19,7 +19,7 @@ pub trait Real:
     const ZERO: Self;
     /// 1
     const ONE: Self;
-    /// Converts from f32, which is exact.
+    /// From f32, exactly.
     fn from_f32(v: f32) -> Self;
     /// e^x
     fn exp(self) -> Self;
@@ -27,7 +27,7 @@ pub trait Real:
     fn ln(self) -> Self;
     /// The square root.
     fn sqrt(self) -> Self;
-    /// Returns the larger number.
+    /// The larger.
     fn max(self, other: Self) -> Self {
         if other > self { other } else { self }
     }
@@ -99,8 +99,8 @@ impl Real for f64 {
     }
 }
 
-/// Computes e^x by range reduction and a polynomial (Cephes `expf`), within 2 units in the last
-/// place. It is 0 below -87.3, and the largest f32 above 88.7.
+/// e^x: range reduction and a polynomial (Cephes `expf`), within 2 units in the last place.
+/// -> 0 below -87.3, the largest f32 above 88.7.
 #[inline(always)]
 #[allow(clippy::excessive_precision)]
 fn exp(x: f32) -> f32 {
@@ -120,8 +120,7 @@ fn exp(x: f32) -> f32 {
     y * f32::from_bits(((half + 127) << 23) as u32) * f32::from_bits(((rest + 127) << 23) as u32)
 }
 
-/// Computes ln x for positive normal x (Cephes `logf`), within 2 units in the last place. It is NaN
-/// below 0.
+/// ln x for positive normal x (Cephes `logf`), within 2 units in the last place; NaN below 0.
 #[allow(clippy::excessive_precision)]
 fn ln(x: f32) -> f32 {
     if x < f32::MIN_POSITIVE {

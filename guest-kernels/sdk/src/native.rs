@@ -1,23 +1,22 @@
-//! Kernels outside of a component. Handles are numbers, and a [`Host`] of the current thread
-//! executes the operations.
+//! Kernels outside a component: handles are numbers, and a [`Host`] of this thread answers.
 
 use std::cell::RefCell;
 
 use crate::op::Op;
 use crate::types::{Error, Result};
 
-/// Kind of object that a handle refers to.
+/// What a handle names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A matrix.
     Matrix,
-    /// Output buffer.
+    /// A place to write.
     Out,
-    /// List of ids.
+    /// A list of numbers.
     Ids,
 }
 
-/// Owner of matrices, which executes the functions of the contract. Arguments are handles.
+/// Somebody who owns matrices. Functions are those of the contract, over handles.
 #[allow(missing_docs, reason = "wit/kernel/kernel.wit documents each")]
 pub trait Host {
     fn shape(&mut self, matrix: u32) -> Vec<u32>;
@@ -57,7 +56,7 @@ thread_local! {
     static HOST: RefCell<Option<Box<dyn Host>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work` with `host` as the host of this thread. `host` may be a shared handle of its state.
+/// Runs `work` with `host` answering on this thread. `host` may be a shared handle on its own state.
 pub fn with_host<T>(host: Box<dyn Host>, work: impl FnOnce() -> T) -> T {
     struct Reset(Option<Box<dyn Host>>);
     impl Drop for Reset {
@@ -81,14 +80,14 @@ macro_rules! handle {
         $(#[$m])*
         #[derive(Debug)]
         pub struct $name {
-            /// Number of the object on the host.
+            /// The host's number for it.
             pub handle: u32,
-            /// True if the object is released when this handle is dropped.
+            /// Whether dropping it releases it.
             owned: bool,
         }
 
         impl $name {
-            /// Creates a handle that does not release its object.
+            /// A handle that stays the host's.
             pub fn borrowed(handle: u32) -> Self {
                 Self { handle, owned: false }
             }
@@ -101,15 +100,15 @@ macro_rules! handle {
     };
 }
 handle!(
-    /// Handle of a matrix.
+    /// A matrix.
     RawMatrix
 );
 handle!(
-    /// Handle of an output.
+    /// A place to write.
     RawOut
 );
 handle!(
-    /// Handle of a list of ids.
+    /// A list of numbers.
     RawIds
 );
 
@@ -118,7 +117,7 @@ macro_rules! release {
         impl Drop for $name {
             fn drop(&mut self) {
                 if self.owned {
-                    // If the host is gone, it has released everything.
+                    // A host that is gone has released everything.
                     let _ = with(|h| { h.release(Kind::$kind, self.handle); Ok(()) });
                 }
             }
@@ -128,21 +127,21 @@ macro_rules! release {
 release!(RawMatrix Matrix RawOut Out RawIds Ids);
 
 impl crate::Matrix {
-    /// Creates a handle of a matrix that the thread's host owns.
+    /// A handle on a matrix of the thread's host.
     pub fn borrowed(handle: u32) -> Self {
         Self::new(RawMatrix::borrowed(handle))
     }
 }
 
 impl crate::Out {
-    /// Creates a handle of an output that the thread's host owns.
+    /// A handle on a place to write of the thread's host.
     pub fn borrowed(handle: u32) -> Self {
         Self::new(RawOut::borrowed(handle))
     }
 }
 
 impl crate::Ids {
-    /// Creates a handle of a list that the thread's host owns.
+    /// A handle on a list of the thread's host.
     pub fn borrowed(handle: u32) -> Self {
         Self::new(RawIds::borrowed(handle))
     }

@@ -1,34 +1,33 @@
-//! Operations of the contract as data, over handles. [`crate::linalg`] and [`crate::dense`] pass
-//! them to the host.
+//! The operations of the contract as data, over handles: what [`crate::linalg`] and [`crate::dense`] hand to the host.
 
 use crate::handles::{Ids, Matrix, Out};
 use crate::types::{Activation, Dropout, Function, Reduction, Smooth, Windows};
 
-/// Prologue of a product (bias, activation, dropout), with operands as handles.
+/// A prologue over handles.
 #[derive(Debug, Clone, Copy)]
 pub struct Before<'a> {
-    /// Bias that is added to each row, of shape [k].
+    /// [k]
     pub bias: Option<&'a Matrix>,
-    /// Activation, which is applied after the bias.
+    /// Applied after the bias.
     pub activation: Activation,
-    /// Dropout, which is applied after the activation.
+    /// Applied last.
     pub dropout: Option<Dropout>,
 }
 
 impl Before<'_> {
-    /// Returns true if the prologue does not change rows.
+    /// Whether rows stay as they are.
     pub(crate) fn is_identity(&self) -> bool {
         let drops = self.dropout.is_some_and(|dropout| dropout.probability != 0.0);
         self.bias.is_none() && self.activation == Activation::Identity && !drops
     }
 }
 
-/// Epilogue of a product (bias, activation), with operands as handles.
+/// An epilogue over handles.
 #[derive(Debug, Clone, Copy)]
 pub struct After<'a> {
-    /// Bias that is added to each row, of shape [m].
+    /// [m]
     pub bias: Option<&'a Matrix>,
-    /// Activation, which is applied after the bias.
+    /// Applied after the bias.
     pub activation: Activation,
 }
 
@@ -36,7 +35,7 @@ type M<'a> = &'a Matrix;
 type O<'a> = &'a Out;
 type I<'a> = &'a Ids;
 
-/// Call of a function of interface `linalg` or `dense`, with the same arguments.
+/// One call of interface `linalg` or `dense`; fields as there.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs, reason = "wit/kernel/kernel.wit documents each")]
 pub enum Op<'a> {
@@ -227,7 +226,7 @@ pub enum Op<'a> {
 }
 
 impl<'a> Op<'a> {
-    /// Returns the matrices that the operation reads.
+    /// What is read.
     pub(crate) fn matrices(&self) -> impl Iterator<Item = &'a Matrix> + use<'a> {
         let all = match *self {
             Op::Matmul { a: x, b: y, .. }
@@ -269,7 +268,7 @@ impl<'a> Op<'a> {
         all.into_iter().flatten().chain(parts.iter().copied())
     }
 
-    /// Returns the outputs that the operation writes.
+    /// What is written.
     pub(crate) fn places(&self) -> impl Iterator<Item = &'a Out> + use<'a> {
         let all = match *self {
             Op::LinearBackward { grad_x, grad_before_bias, grad_w, grad_after_bias, .. } => {

@@ -1,10 +1,10 @@
-//! Reference host: the contract in f64, with simple code that is correct rather than fast.
+//! The reference host: the contract in f64, naive and meant to be right rather than quick.
 //!
-//! Other hosts are compared with it, and a kernel's native tests run on it. Matrices are dense,
-//! views are copies, and sums are computed in index order. It is strict where a faster host may not
-//! check. A scratch matrix must be written completely before it is finished or added to. A
-//! reduction over rows (the gradient of a parameter, or a loss) can be written only by a reduction.
-//! In an [`Error::Shape`] of this host, an expected extent of 0 stands for any extent.
+//! Other hosts are held against it, and a kernel's native tests run on it. Matrices are dense, views
+//! are copies, sums run in index order. It is strict where a quicker host may be careless: a scratch
+//! matrix that is finished, or accumulated onto, must have been written whole; what is reduced over
+//! rows (a parameter's gradient, a loss) is written by a reduction only. In a [`Error::Shape`] of
+//! this host, an expected extent of 0 stands for any.
 //!
 //! ```
 //! use eciton_sdk::{linalg, reference::{Context, Reference}};
@@ -32,80 +32,76 @@ use crate::types::{Error, Result, Task};
 use crate::{Ids, Matrix, Out};
 use store::{Purpose, Store};
 
-/// Maximum number of elements of one matrix or list. A larger one gives `Error::Limit`.
+/// Elements that one matrix or list may have; asking for more is `Error::Limit`.
 pub const ELEMENTS_MAX: u64 = 1 << 26;
-/// Maximum number of live handles. One more gives `Error::Limit`.
+/// Handles that may live at once; one more is `Error::Limit`.
 pub const HANDLES_MAX: u64 = 1 << 16;
-/// Maximum number of log lines that are stored. Later lines are dropped.
+/// Lines of the log that are kept; later ones are dropped.
 pub const LOG_LINES_MAX: usize = 1024;
-/// Maximum length of a log line, in bytes. The rest is cut off.
+/// Bytes of one line of the log; the rest is cut off.
 pub const LOG_LINE_BYTES_MAX: usize = 4096;
 
-/// Context of a task, as far as results depend on it.
+/// What a task is part of, as far as a result depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Context {
-    /// Random seed of the run, from which dropout masks are derived.
+    /// Of the run.
     pub seed: u64,
-    /// Training round (one optimizer step), from 0.
+    /// From 0.
     pub epoch: u32,
-    /// Index of the layer in the model, from 0.
+    /// From 0.
     pub layer: u32,
-    /// True in training, when dropout applies.
+    /// Whether dropout applies.
     pub training: bool,
-    /// Global id of the interval's first row. The other ids follow consecutively.
+    /// The global id of the interval's first row; the others follow.
     pub first_row: u64,
-    /// Number of rows of the interval.
+    /// Rows of the interval.
     pub rows: u32,
 }
 
 impl Context {
-    /// Returns the part of the context that a kernel receives.
+    /// What a kernel gets to see of it.
     pub fn task(&self) -> Task {
         Task { training: self.training, epoch: self.epoch, layer: self.layer, rows: self.rows }
     }
 }
 
-/// Cost of operations, as numbers of operations and values.
+/// What operations cost, as far as counting tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
-    /// Number of operations that were executed.
+    /// How many there were.
     pub operations: u64,
-    /// Number of values that they read and wrote: the elements of all matrices and outputs that
-    /// were passed to operations.
+    /// Values that they read and wrote: the elements of every matrix and place that an operation was given.
     pub values: u64,
 }
 
-/// Reference host. A clone is another handle of the same matrices.
+/// The reference host. A clone is another handle on the same matrices.
 #[derive(Debug, Clone)]
 pub struct Reference(Rc<RefCell<Store>>);
 
 impl Reference {
-    /// Creates a host without matrices, for one task.
+    /// A host without matrices, for one task.
     pub fn new(context: Context) -> Self {
         Self(Rc::new(RefCell::new(Store::new(context))))
     }
 
-    /// Creates a host for a task whose rows have these global ids, such as a block of edges.
-    /// `context.first_row` and `context.rows` are ignored.
+    /// A host for a task whose rows have these global ids, such as a block of edges; `context.first_row`
+    /// and `context.rows` are not read.
     pub fn with_row_ids(context: Context, ids: &[u64]) -> Self {
         let host = Self::new(Context { rows: ids.len() as u32, ..context });
         host.0.borrow_mut().row_ids = Some(ids.to_vec());
         host
     }
 
-    /// Creates a host outside of a task, as `open` and `signature` see it. No data can be
-    /// requested.
+    /// A host outside of a task, as `open` and `signature` find it: nothing is given.
     pub fn idle() -> Self {
         let host = Self::new(Context::default());
         host.0.borrow_mut().given = None;
         host
     }
 
-    /// Sets the loss weight of each row, `rows` values. Every weight is 1 until this is called.
+    /// What each row of the task counts in a loss, `rows` values; 1 until this is called.
     ///
-    /// # Errors
-    /// Returns [`Error::Shape`] if the number of values is wrong, and [`Error::Unsupported`]
-    /// outside of a task.
+    /// Errors: [`Error::Shape`] for another number of values, [`Error::Unsupported`] outside of a task.
     pub fn weigh_rows(&self, weights: &[f64]) -> Result<()> {
         let mut store = self.0.borrow_mut();
         let rows = store.context.rows;
@@ -116,90 +112,82 @@ impl Reference {
         Ok(())
     }
 
-    /// Returns true if the kernel has requested the row weights.
+    /// Whether the kernel has asked for the weights of its rows.
     pub fn asked_row_weights(&self) -> bool {
         self.0.borrow().given.as_ref().is_some_and(|given| given.asked)
     }
 
-    /// Returns the context of the task.
+    /// The task.
     pub fn context(&self) -> Context {
         self.0.borrow().context
     }
 
-    /// Runs `work` with this host as the host of the current thread.
+    /// Runs `work` with this host answering on this thread.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         native::with_host(Box::new(self.clone()), work)
     }
 
-    /// Creates an input. `shape` has the rows first, and `values` are row-major. The handle is
-    /// valid as long as the host exists.
+    /// An input: `shape` rows first, `values` row-major. The handle stays valid as long as the host.
     ///
-    /// # Errors
-    /// Returns [`Error::Shape`] if the number of values does not match the shape.
+    /// Errors: [`Error::Shape`] where the number of values is not the shape's.
     pub fn matrix(&self, shape: &[u32], values: &[f64]) -> Result<Matrix> {
         self.0.borrow_mut().add_matrix(shape, values.to_vec()).map(Matrix::borrowed)
     }
 
-    /// Creates an output for a block of rows: an output of the kernel, stashed rows, or the
-    /// gradient of an input.
+    /// A block of rows to be written: an output, kept rows, an input's gradient.
     pub fn output(&self, shape: &[u32]) -> Result<Out> {
         self.0.borrow_mut().add_out(shape, Purpose::Rows).map(Out::borrowed)
     }
 
-    /// Creates an output for a reduction over the interval's rows: the gradient of a parameter, or
-    /// a loss.
+    /// A place for what is reduced over the interval's rows: a parameter's gradient or a loss.
     pub fn gradient(&self, shape: &[u32]) -> Result<Out> {
         self.0.borrow_mut().add_out(shape, Purpose::Reduced).map(Out::borrowed)
     }
 
-    /// Creates a list of ids: labels, rows, offsets.
+    /// A list of numbers: labels, rows, offsets.
     pub fn ids(&self, values: &[u32]) -> Result<Ids> {
         self.0.borrow_mut().add_ids(values).map(Ids::borrowed)
     }
 
-    /// Returns the values of an output, row-major.
+    /// What was written, row-major.
     ///
-    /// # Errors
-    /// Returns [`Error::Argument`], with the first row that was not written.
+    /// Errors: [`Error::Argument`] naming the first row that was not written.
     pub fn values(&self, out: &Out) -> Result<Vec<f64>> {
         self.0.borrow().written(out.handle)
     }
 
-    /// Returns the extents of an output, rows first.
+    /// Extents of a place to write, rows first.
     pub fn shape_of(&self, out: &Out) -> Vec<u32> {
         self.0.borrow().out_shape(out.handle)
     }
 
-    /// Returns the rows of an output that have not been written.
+    /// The rows that were not written yet.
     pub fn unwritten(&self, out: &Out) -> Result<Vec<u32>> {
         self.0.borrow().unwritten(out.handle)
     }
 
-    /// Returns a readable copy of an output for the next call: an output of the kernel or stashed
-    /// rows for `backward`.
+    /// A readable copy of what was written, for the next call: an output or kept rows for `backward`.
     pub fn readable(&self, out: &Out) -> Result<Matrix> {
         self.matrix(&self.shape_of(out), &self.values(out)?)
     }
 
-    /// Returns the smallest distance of the operations so far from a point without a derivative. It
-    /// is the distance of an argument from the kink of relu, leaky-relu or elu, or of a maximum
-    /// from the second-largest value.
+    /// How near the operations so far came to a point without a derivative: the smallest distance of
+    /// an argument from the kink of relu, leaky-relu or elu, and of a maximum from its runner-up.
     pub fn nearest_kink(&self) -> f64 {
         self.0.borrow().nearest_kink
     }
 
-    /// Returns the number of live handles: inputs, outputs and objects that the kernel has not
-    /// released.
+    /// Handles that live: inputs, outputs and what the kernel has not released.
     pub fn handles(&self) -> usize {
         self.0.borrow().handles()
     }
 
-    /// Returns the cost of the operations so far, including failed ones.
+    /// The operations so far, those that failed too.
     pub fn work(&self) -> Work {
         self.0.borrow().work
     }
 
-    /// Returns the lines that the kernel logged.
+    /// What the kernel logged.
     pub fn log_lines(&self) -> Vec<String> {
         self.0.borrow().log.clone()
     }
@@ -330,7 +318,7 @@ impl Host for Reference {
     }
 }
 
-/// Returns the error for operands whose shapes do not match.
+/// The error for operands that do not fit.
 fn shape_error(operation: &str, operand: &str, expected: &[u32], found: &[u32]) -> Error {
     Error::Shape {
         operation: operation.to_owned(),

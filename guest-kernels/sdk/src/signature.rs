@@ -1,51 +1,50 @@
-//! Signature of a kernel: attributes, parameters, inputs and outputs.
+//! What a kernel says of itself: attributes, parameters, inputs and outputs.
 
 use crate::types::{Error, Result};
 
-/// Value of a kernel attribute, as a model file gives it.
+/// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Whole number.
+    /// A whole number.
     Integer(i64),
-    /// Finite number.
+    /// A number.
     Number(f64),
     /// Text.
     Text(String),
-    /// Boolean.
+    /// True or false.
     Flag(bool),
 }
 
-/// Attribute that a kernel accepts, with its meaning and default value.
+/// An attribute that a kernel takes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttributeSpec {
-    /// Name of the attribute in a model file.
+    /// Its name in a model file.
     pub name: &'static str,
-    /// Meaning of the attribute, in one sentence.
+    /// What it means, in one sentence.
     pub meaning: &'static str,
-    /// Default value. If `None`, the attribute must be given.
+    /// None: it must be given.
     pub default: Option<Value>,
 }
 
 impl AttributeSpec {
-    /// Creates the description of an attribute.
+    /// An attribute.
     pub fn new(name: &'static str, meaning: &'static str, default: Option<Value>) -> Self {
         Self { name, meaning, default }
     }
 }
 
-/// Attribute values with which one layer is opened.
+/// The attributes of one layer.
 #[derive(Debug, Clone, Default)]
 pub struct Attributes(Vec<(String, Value)>);
 
 impl Attributes {
-    /// Creates attribute values from pairs of name and value.
+    /// From pairs.
     pub fn new(pairs: Vec<(String, Value)>) -> Self {
         Self(pairs)
     }
 
-    /// Returns the error for an invalid attribute. The error does not contain the value, because
-    /// number formatting would double the size of a small kernel. The host adds the values that
-    /// were given.
+    /// The error for an attribute that does not fit. It does not print the value, for formatting
+    /// numbers would double a small kernel's size; the host adds what was given.
     fn refuse(name: &str, needed: &str) -> Error {
         Error::Argument(["attribute `", name, "` must be ", needed].concat())
     }
@@ -55,7 +54,7 @@ impl Attributes {
         found.map(|(_, v)| v).ok_or_else(|| Self::refuse(name, &["given: ", needed].concat()))
     }
 
-    /// Returns the attribute as a whole number from 1 to 2^31.
+    /// A whole number from 1 to 2^31.
     pub fn size(&self, name: &str) -> Result<u32> {
         let needed = "a whole number from 1";
         match self.get(name, needed)? {
@@ -64,7 +63,7 @@ impl Attributes {
         }
     }
 
-    /// Returns the attribute as a whole number from 0 to 2^31.
+    /// A whole number from 0 to 2^31.
     pub fn count(&self, name: &str) -> Result<u32> {
         let needed = "a whole number from 0";
         match self.get(name, needed)? {
@@ -73,7 +72,7 @@ impl Attributes {
         }
     }
 
-    /// Returns the attribute as a finite number.
+    /// A finite number.
     pub fn number(&self, name: &str) -> Result<f64> {
         let needed = "a finite number";
         match self.get(name, needed)? {
@@ -83,17 +82,17 @@ impl Attributes {
         }
     }
 
-    /// Returns the attribute as a probability, 0 <= p < 1.
+    /// A probability: 0 <= p < 1.
     pub fn probability(&self, name: &str) -> Result<f32> {
         let p = self.number(name)?;
-        // The f32 that is nearest to a p just below 1 is 1.
+        // The nearest f32 of a p just below 1 is 1.
         if p >= 0.0 && (p as f32) < 1.0 {
             return Ok(p as f32);
         }
         Err(Self::refuse(name, "a probability p with 0 <= p < 1"))
     }
 
-    /// Returns the attribute as a boolean.
+    /// True or false.
     pub fn flag(&self, name: &str) -> Result<bool> {
         let needed = "true or false";
         match self.get(name, needed)? {
@@ -102,7 +101,7 @@ impl Attributes {
         }
     }
 
-    /// Returns the attribute as a text.
+    /// Text.
     pub fn text(&self, name: &str) -> Result<&str> {
         let needed = "text";
         match self.get(name, needed)? {
@@ -112,117 +111,117 @@ impl Attributes {
     }
 }
 
-/// Initial values of a trainable parameter.
+/// How a parameter starts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Initialiser {
-    /// All values are 0.
+    /// All zero.
     Zeros,
-    /// All values are this number.
+    /// All this value.
     Constant(f32),
     /// Uniform in +-sqrt(6 / (rows + columns)) (Glorot and Bengio 2010).
     GlorotUniform,
-    /// Uniform between -bound and +bound. The number is the bound.
+    /// Uniform in +-bound.
     Uniform(f32),
 }
 
-/// Trainable parameter of a layer.
+/// A parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParameterSpec {
-    /// Name of the parameter, which a model file can refer to.
+    /// Its name.
     pub name: String,
-    /// Extents of the parameter, rows first.
+    /// Its extents.
     pub shape: Vec<u32>,
-    /// Initial values of the parameter.
+    /// How it starts.
     pub initialiser: Initialiser,
 }
 
-/// Block of rows that a layer reads or writes.
+/// A block of rows.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RowsSpec {
-    /// Name of the block of rows. An input called `ids` contains whole numbers.
+    /// Its name.
     pub name: String,
-    /// Extents of one row of the block.
+    /// Extents of one row.
     pub extents: Vec<u32>,
 }
 
 impl RowsSpec {
-    /// Creates the description of rows with these extents.
+    /// Rows of these extents each.
     pub fn new(name: &str, extents: &[u32]) -> Self {
         Self { name: name.to_owned(), extents: extents.to_vec() }
     }
 }
 
-/// Kind of target values with which the rows of a last layer are compared.
+/// What a last layer's rows are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetKind {
-    /// One class per row.
+    /// A class a row.
     Classes,
-    /// Numbers, as many per row as the first output has columns.
+    /// Numbers, as many as the first output has columns.
     Values,
 }
 
-/// Signature of a vertex layer: inputs, outputs, parameters and requirements.
+/// What a layer reads, writes, learns and needs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Signature {
-    /// Blocks of rows that `forward` reads.
+    /// Read by forward.
     pub inputs: Vec<RowsSpec>,
-    /// Trainable parameters of the layer.
+    /// Learned.
     pub parameters: Vec<ParameterSpec>,
-    /// Blocks of rows that `forward` writes.
+    /// Written by forward.
     pub outputs: Vec<RowsSpec>,
-    /// Rows that `forward` stashes for `backward`.
+    /// Written by forward for backward.
     pub kept: Vec<RowsSpec>,
-    /// True if `backward` reads the inputs.
+    /// Backward reads the inputs.
     pub needs_inputs: bool,
-    /// True if `backward` reads the outputs.
+    /// Backward reads the outputs.
     pub needs_outputs: bool,
-    /// Kind of targets of [`crate::Kernel::loss`]. If `None`, the kernel has no loss.
+    /// What [`crate::Kernel::loss`] compares with; `None`: it is not called.
     pub loss: Option<TargetKind>,
 }
 
 impl Signature {
-    /// Creates an empty signature, to which rows and parameters are added.
+    /// Nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a block of rows that `forward` reads.
+    /// Adds an input.
     pub fn input(mut self, name: &str, extents: &[u32]) -> Self {
         self.inputs.push(RowsSpec::new(name, extents));
         self
     }
 
-    /// Adds a block of rows that `forward` writes.
+    /// Adds an output.
     pub fn output(mut self, name: &str, extents: &[u32]) -> Self {
         self.outputs.push(RowsSpec::new(name, extents));
         self
     }
 
-    /// Adds rows that `forward` stashes for `backward`.
+    /// Adds rows that forward keeps for backward.
     pub fn keep(mut self, name: &str, extents: &[u32]) -> Self {
         self.kept.push(RowsSpec::new(name, extents));
         self
     }
 
-    /// Adds a trainable parameter.
+    /// Adds a parameter.
     pub fn parameter(mut self, name: &str, shape: &[u32], initialiser: Initialiser) -> Self {
         self.parameters.push(ParameterSpec { name: name.to_owned(), shape: shape.to_vec(), initialiser });
         self
     }
 
-    /// Declares that `backward` reads the inputs.
+    /// Backward reads the inputs.
     pub fn needing_inputs(mut self) -> Self {
         self.needs_inputs = true;
         self
     }
 
-    /// Declares that `backward` reads the outputs.
+    /// Backward reads the outputs.
     pub fn needing_outputs(mut self) -> Self {
         self.needs_outputs = true;
         self
     }
 
-    /// Declares that the kernel is a last layer, whose rows are compared with these targets.
+    /// The kernel is a last layer, whose rows are compared with these.
     pub fn with_loss(mut self, targets: TargetKind) -> Self {
         self.loss = Some(targets);
         self

@@ -1,11 +1,10 @@
-//! Tape: record of the operations in a kernel's forward pass, from which its gradient is derived.
+//! The tape: what a kernel's forward pass does, written down so that its gradient can be derived.
 //!
-//! While a [`Tape`] records, each operation of [`crate::linalg`], each view and each scratch matrix
-//! becomes a [`Step`]. A step has a rule that computes the gradients of its operands from the
-//! gradient of its result. [`walk::Walk`] then processes the steps in reverse order. A value is a
-//! [`Node`] of one of three kinds. The gradient of a matrix of rows is a matrix. The gradient of a
-//! value made of parameters alone is a sum over rows, which one reduction writes. The state of a
-//! softmax over segments has no gradient of its own for its largest value and inverse.
+//! While a [`Tape`] records, each operation of [`crate::linalg`], each view and each scratch matrix becomes a
+//! [`Step`] with the rule that takes the gradient of what it writes back to what it reads; [`walk::Walk`] then
+//! follows the steps backwards. A value is a [`Node`]: a matrix by rows, whose gradient is a matrix; something
+//! made of parameters alone, whose gradient is a sum over rows that is written by one reduction; or the state of a
+//! softmax over segments, whose largest value and inverse have no gradient of their own.
 
 mod dense;
 mod edges;
@@ -27,7 +26,7 @@ pub(crate) use lazy::{Key, Later};
 pub(crate) use terms::Term;
 pub(crate) use walk::{Walk, fill, zeros_later};
 
-/// View of a matrix.
+/// A view of a matrix.
 #[derive(Debug, Clone)]
 pub(crate) enum View {
     Rows {
@@ -39,18 +38,16 @@ pub(crate) enum View {
         count: u32,
     },
     Reshape(Vec<u32>),
-    /// Each row is split into N rows. The second field creates the view.
+    /// Each row cut into so many, and how it is made.
     Split(u32, Make),
-    /// N rows are joined to one row. The second field creates the view.
+    /// So many rows put together, and how it is made.
     Grouped(u32, Make),
 }
 
-/// Function that creates a view. It is a pointer, so that a component imports the function only if
-/// it uses such views.
+/// Makes a view: a pointer, so that a component imports it only where it asks for such a view.
 pub(crate) type Make = fn(&RawMatrix, u32) -> Result<RawMatrix>;
 
-/// Executor of a kernel's operations. It is a trait object, so that a component without derived
-/// gradients does not contain it.
+/// Who does what a kernel asks for. Behind a pointer, so that a component without derived gradients has none of it.
 pub(crate) trait Recorder {
     fn created(&self, shape: &[u32]) -> Result<Out>;
     fn finished(&self, matrix: &Matrix, key: Option<Key>);
@@ -65,13 +62,13 @@ thread_local! {
     static RECORDER: RefCell<Option<Rc<dyn Recorder>>> = const { RefCell::new(None) };
 }
 
-/// Returns the recorder of this thread, or `None` if there is none.
+/// Who records on this thread, if anybody does.
 #[inline]
 pub(crate) fn recorder() -> Option<Rc<dyn Recorder>> {
     RECORDER.with_borrow(Clone::clone)
 }
 
-/// Runs `work` while `recorder` executes the operations of this thread.
+/// Runs `work` while `recorder` does what it asks for on this thread.
 fn with_recorder<T>(recorder: Rc<dyn Recorder>, work: impl FnOnce() -> T) -> T {
     struct Reset(Option<Rc<dyn Recorder>>);
     impl Drop for Reset {
@@ -83,32 +80,31 @@ fn with_recorder<T>(recorder: Rc<dyn Recorder>, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Kind of a node, which determines the form of its gradient.
+/// What a gradient with regard to a node looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Matrix of rows. The gradient has the same extents.
+    /// A matrix of the node's extents.
     Rows,
-    /// Value made of parameters alone. The gradient is a list of [`Term`]s.
+    /// [`Term`]s, for the node is made of parameters alone.
     Parameter,
-    /// State [n, 2 p] of a softmax. The gradient [n, p] is the values times their gradient, summed
-    /// where rows are gathered.
+    /// [n, p] for a softmax's state [n, 2 p]: the values times their gradient, summed where rows are gathered.
     State,
 }
 
-/// Value on a tape: a matrix or rows of an output, with its dependencies.
+/// A value.
 #[derive(Debug)]
 pub(crate) struct Node {
     kind: Kind,
     rows: u32,
-    /// True if it depends on an input or a parameter.
+    /// Whether it depends on an input or a parameter.
     tracked: bool,
-    /// True if it depends on an input or a parameter whose gradient is requested.
+    /// Whether it depends on one whose gradient is wanted.
     wanted: bool,
-    /// True if it is a parameter itself.
+    /// Whether it is a parameter itself.
     leaf: bool,
-    /// Number of operations and views that read it.
+    /// How many operations and views read it.
     uses: u32,
-    /// True if something was added to values that had been written before.
+    /// Whether something was added onto what had been written.
     accumulated: bool,
     value: Option<Matrix>,
 }
@@ -116,18 +112,17 @@ pub(crate) struct Node {
 type OfRows = Box<dyn FnOnce(&mut Walk<'_>, Matrix) -> Result<()>>;
 type OfTerms = Box<dyn FnOnce(&mut Walk<'_>, Vec<Term>) -> Result<()>>;
 
-/// Rule for the gradient of a step's operands.
+/// How the gradient of what a step wrote goes on.
 enum Back {
-    /// The operands have no gradient.
+    /// No further.
     Nothing,
     Rows(OfRows),
     Terms(OfTerms),
-    /// The gradient of the operands is the one that targets passed to their sources, whatever the
-    /// gradient here is.
+    /// Whatever the gradient here is, it goes on as what targets passed to their sources.
     Passed(OfRows, usize),
 }
 
-/// Write of some rows of a node.
+/// One writing of some rows of a node.
 struct Step {
     node: u32,
     first: u32,
@@ -136,7 +131,7 @@ struct Step {
     back: Back,
 }
 
-/// Properties of an operand.
+/// What is known of an operand.
 #[derive(Debug, Clone, Copy)]
 struct Operand {
     kind: Kind,
@@ -144,20 +139,20 @@ struct Operand {
     wanted: bool,
 }
 
-/// Returns the error for an operation without a derivative.
+/// The error for what has no derivation.
 pub(crate) fn refuse(operation: &str, why: &str) -> Error {
     let text = [operation, ": ", why, "; write this kernel's backward by hand, or compute it in another way"];
     Error::Unsupported(text.concat())
 }
 
-/// Steps and nodes that were recorded so far.
+/// What was recorded so far.
 #[derive(Default)]
 struct Recorded {
     nodes: Vec<Node>,
     steps: Vec<Step>,
 }
 
-/// Tape of one call, which records operations and derives gradients.
+/// The tape of one call.
 pub(crate) struct Tape {
     recorded: RefCell<Recorded>,
     side: Side,
@@ -166,10 +161,10 @@ pub(crate) struct Tape {
 
 impl Tape {
     pub(crate) fn new(side: Side) -> Rc<Self> {
-        // If only extents matter, operations run at once, so that errors are found.
+        // Where only extents matter an error is to come at once.
         let lazy = Lazy::new(side.is_dry());
         let tape = Self { recorded: RefCell::default(), side, lazy };
-        // Node 0 represents values that no tape knows.
+        // Node 0 stands for what no tape knows.
         tape.node(Kind::Rows, &[], None);
         Rc::new(tape)
     }
@@ -200,7 +195,7 @@ impl Tape {
         matrix.shared(node)
     }
 
-    /// Registers an input. `wanted` is true if its gradient is requested.
+    /// An input, and whether its gradient is wanted.
     pub(crate) fn input(&self, matrix: &Matrix, wanted: bool) -> Matrix {
         self.start(matrix, Kind::Rows, wanted)
     }
@@ -209,38 +204,33 @@ impl Tape {
         self.start(matrix, Kind::Parameter, wanted)
     }
 
-    /// Runs `work` while this tape records the operations of this thread.
+    /// Runs `work` while this tape records on this thread.
     pub(crate) fn record<T>(self: &Rc<Self>, work: impl FnOnce() -> T) -> T {
         with_recorder(Rc::clone(self) as Rc<dyn Recorder>, work)
     }
 
-    /// Runs `work` during the backward pass. It may read values that the tape knows.
+    /// Runs `work`, which is on the way back: it may read what the tape knows.
     pub(crate) fn back<T>(&self, work: impl FnOnce() -> T) -> T {
         with_recorder(Rc::clone(&self.lazy) as Rc<dyn Recorder>, work)
     }
 
-    fn operand(&self, matrix: &Matrix) -> Operand {
+    fn of(&self, matrix: &Matrix) -> Operand {
         let nodes = &mut self.recorded.borrow_mut().nodes;
         let node = &mut nodes[matrix.node() as usize];
         node.uses += 1;
         Operand { kind: node.kind, tracked: node.tracked, wanted: node.wanted }
     }
 
-    /// Records that rows of `into` were written by an operation with this rule.
+    /// Notes that rows of `into` were written, by what has this gradient.
     fn wrote(&self, into: &Out, kind: Kind, from: &[Operand], accumulate: bool, back: Back) -> Result<()> {
         let ((node, first), laid) = (into.target(), into.laid());
         let rows = laid.rows(into.extents().first().copied().unwrap_or(0));
         let back = match (laid, back) {
             (Laid::AsTheyAre, back) => back,
             (_, Back::Nothing) => Back::Nothing,
-            // Gradient of the output's rows, in the form in which the operation saw them.
-            (_, Back::Rows(back)) => Back::Rows(Box::new(move |walk, g| back(walk, laid.view_of(g)?))),
-            _ => {
-                return Err(refuse(
-                    "split-out, group-out",
-                    "the gradient of a value made of parameters, or of a sum over edges, cannot be derived",
-                ));
-            }
+            // The gradient of the place's rows, as the operation saw them.
+            (_, Back::Rows(back)) => Back::Rows(Box::new(move |walk, g| back(walk, laid.of(g)?))),
+            _ => return Err(refuse("split-out, group-out", "of what is made of parameters, or of edges")),
         };
         self.step((node, first, rows), kind, from, accumulate, back)
     }
@@ -260,17 +250,14 @@ impl Tape {
         let of = &mut recorded.nodes[node as usize];
         let tracked = from.iter().any(|o| o.tracked);
         if of.tracked && tracked && of.kind != kind {
-            return Err(refuse("write", "some rows of a matrix are made of parameters, and others are not"));
+            return Err(refuse("write", "rows of one matrix come from parameters and from elsewhere"));
         }
         if tracked {
             (of.kind, of.tracked) = (kind, true);
         }
         let whole = of.rows == count;
         if of.tracked && of.kind != Kind::Rows && (!whole || accumulate) {
-            return Err(refuse(
-                "write",
-                "a value made of parameters or a softmax state must be written by one operation",
-            ));
+            return Err(refuse("write", "what is made of parameters or softmax states is written at once"));
         }
         let wanted = from.iter().any(|o| o.wanted);
         of.wanted |= wanted;
@@ -294,10 +281,9 @@ impl Recorder for Tape {
 
     fn viewed(&self, x: &Matrix, view: View) -> Result<Matrix> {
         let made = self.lazy.view(x, &view)?;
-        let of = self.operand(x);
+        let of = self.of(x);
         let shape = made.shape();
-        // Equal views share a matrix, but are different values. Values may be equal at one end of
-        // an edge only.
+        // Equal views are one matrix, but two values: what a kernel makes may be equal at one end of an edge alone.
         let node = self.node(of.kind, &shape, Some(made.shared(0)));
         if !of.tracked {
             return Ok(made.shared(node));
@@ -319,7 +305,7 @@ impl Recorder for Tape {
     }
 
     fn read(&self, matrix: &Matrix) -> Result<()> {
-        if self.operand(matrix).tracked {
+        if self.of(matrix).tracked {
             let why =
                 "values that a gradient must flow through are read in the guest, where no tape sees them";
             return Err(refuse("read-rows", why));

@@ -1,42 +1,42 @@
-//! Plain data types of the contract.
+//! Plain data of the contract.
 
 use crate::Matrix;
 
-/// Result of an operation of the contract.
+/// The result of a contract operation.
 pub type Result<T> = core::result::Result<T, Error>;
 
-/// Typed error of the contract (`types.error`).
+/// A typed failure (`types.error`).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Error {
-    /// Shapes of operands do not match. The first extent is the number of rows.
+    /// Operands of an operation do not fit together; extents are rows first.
     Shape {
-        /// Name of the operation.
+        /// The import.
         operation: String,
-        /// Name of the operand.
+        /// The operand.
         operand: String,
-        /// Expected extents.
+        /// Extents wanted.
         expected: Vec<u32>,
-        /// Extents that were found.
+        /// Extents given.
         found: Vec<u32>,
     },
-    /// An argument has a value that the operation does not accept.
+    /// A value that the operation cannot take.
     Argument(String),
-    /// A limit of the host was exceeded.
+    /// A limit of the host was reached.
     Limit {
-        /// Name of the limit.
+        /// Its name.
         limit: String,
-        /// Unit of the amounts.
+        /// Its unit.
         unit: String,
-        /// Maximum amount.
+        /// What is allowed.
         allowed: u64,
-        /// Amount that was requested.
+        /// What was asked for.
         asked: u64,
     },
-    /// Something did not happen before its deadline.
+    /// Something did not happen in time.
     Deadline(String),
-    /// The host does not support this.
+    /// The host does not offer this.
     Unsupported(String),
-    /// Error of the kernel itself.
+    /// The kernel's own failure.
     Kernel(String),
 }
 
@@ -58,10 +58,10 @@ impl core::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Elementwise activation function of x.
+/// An elementwise function of x.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Activation {
-    /// x (no activation)
+    /// x
     Identity,
     /// max(x, 0)
     Relu,
@@ -76,8 +76,8 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// Returns the function with this name in model files: `identity`, `relu`, `leaky-relu` (slope
-    /// 0.2), `elu` (alpha 1), `sigmoid` or `tanh`.
+    /// The function that a model file names: `identity`, `relu`, `leaky-relu` (slope 0.2), `elu`
+    /// (alpha 1), `sigmoid` or `tanh`.
     pub fn parse(name: &str) -> Result<Self> {
         Ok(match name {
             "identity" | "none" => Self::Identity,
@@ -88,65 +88,63 @@ impl Activation {
             "tanh" => Self::Tanh,
             _ => {
                 return Err(Error::Argument(format!(
-                    "activation `{name}` is unknown; the activations are identity, relu, leaky-relu, elu, sigmoid, tanh"
+                    "activation `{name}` is unknown; known are identity, relu, leaky-relu, elu, sigmoid, tanh"
                 )));
             }
         })
     }
 }
 
-/// Inverted dropout: a value is dropped with `probability`, otherwise scaled by 1 / (1 -
-/// probability).
+/// Inverted dropout: dropped with `probability`, else scaled by 1 / (1 - probability).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Dropout {
-    /// Probability, 0 <= p < 1
+    /// 0 <= p < 1
     pub probability: f32,
-    /// Index that distinguishes several dropouts of one kernel.
+    /// Tells several dropouts of one kernel apart.
     pub stream: u32,
 }
 
-/// Operations before a product: u = dropout(activation(x + bias)).
+/// u = dropout(activation(x + bias)).
 #[derive(Debug, Clone, Copy)]
 pub struct Prologue<'a> {
-    /// Bias that is added to each row, of shape [k].
+    /// [k]
     pub bias: Option<&'a Matrix>,
-    /// Activation, which is applied after the bias.
+    /// Applied after the bias.
     pub activation: Activation,
-    /// Dropout, which is applied after the activation, in training only.
+    /// Applied last, while training.
     pub dropout: Option<Dropout>,
 }
 
-/// Operations after a product: y = activation(z + bias).
+/// y = activation(z + bias).
 #[derive(Debug, Clone, Copy)]
 pub struct Epilogue<'a> {
-    /// Bias that is added to each row, of shape [m].
+    /// [m]
     pub bias: Option<&'a Matrix>,
-    /// Activation, which is applied after the bias.
+    /// Applied after the bias.
     pub activation: Activation,
 }
 
-/// Elementwise function of x other than an activation.
+/// An elementwise function of x that is no activation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Function {
     /// e^x
     Exp,
-    /// Natural logarithm. It is -inf at 0, and NaN below 0.
+    /// The natural logarithm: -inf at 0, NaN below.
     Log,
-    /// Square root. It is NaN below 0.
+    /// The square root: NaN below 0.
     Sqrt,
-    /// 1 / x. It is infinite at 0.
+    /// 1 / x: infinite at 0.
     Reciprocal,
     /// |x|
     Absolute,
-    /// x to this power, which must be finite. It is NaN for negative x unless the power is an
-    /// integer.
+    /// x to this power, which is finite: NaN for negative x unless the power is an integer.
     Power(f32),
 }
 
-/// Smooth activation function.
+/// A smooth activation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Smooth {
-    /// x Phi(x), where Phi is the standard normal distribution (Hendrycks and Gimpel 2016).
+    /// x Phi(x), Phi the standard normal distribution (Hendrycks and Gimpel 2016).
     Gelu,
     /// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, an approximation of `Gelu`.
     GeluTanh,
@@ -157,8 +155,7 @@ pub enum Smooth {
 }
 
 impl Smooth {
-    /// Returns the function with this name in model files: `gelu`, `gelu-tanh`, `silu` or
-    /// `softplus`. `None` for another name.
+    /// The function that a model file names: `gelu`, `gelu-tanh`, `silu` or `softplus`; none of another name.
     pub fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "gelu" => Self::Gelu,
@@ -170,21 +167,21 @@ impl Smooth {
     }
 }
 
-/// Geometry of the windows of an image.
+/// Windows of images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
-    /// Number of values along each side of a window.
+    /// Values along a side of a window.
     pub kernel: u32,
-    /// Distance between adjacent windows, in pixels.
+    /// Distance between windows.
     pub stride: u32,
-    /// Number of zeros on each side of the image.
+    /// Zeros around the image.
     pub padding: u32,
-    /// Distance between adjacent values of a window, in pixels.
+    /// Distance between a window's values.
     pub dilation: u32,
 }
 
 impl Windows {
-    /// Returns the number of windows along a side of `extent` pixels. `None` if no window fits.
+    /// Windows along a side of `extent` values; none where no window fits.
     pub fn along(&self, extent: u32) -> Option<u32> {
         if extent == 0 || self.dilation == 0 {
             return None;
@@ -195,26 +192,26 @@ impl Windows {
     }
 }
 
-/// Reduction of the values of a row or a segment.
+/// How rows or segments are reduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
-    /// Sum.
+    /// The sum.
     Sum,
-    /// Sum divided by the number of values.
+    /// The sum divided by the count.
     Mean,
-    /// Maximum.
+    /// The largest.
     Max,
 }
 
-/// Context of a call: the position in the run, and the number of rows.
+/// What a call is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
-    /// True in training, when dropout applies.
+    /// Whether dropout applies.
     pub training: bool,
-    /// Training round (one optimizer step), from 0.
+    /// From 0.
     pub epoch: u32,
-    /// Index of the layer in the model, from 0.
+    /// From 0.
     pub layer: u32,
-    /// Number of rows of the interval.
+    /// Rows of the interval.
     pub rows: u32,
 }

@@ -1,4 +1,4 @@
-//! Tests of derived gradients against central differences in f64.
+//! Gradients that are derived, against central differences in f64.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use eciton_sdk::prelude::*;
@@ -9,7 +9,7 @@ const SEED: u64 = 20_261_122;
 const PLAIN: Prologue<'static> = Prologue { bias: None, activation: Activation::Identity, dropout: None };
 const BARE: Epilogue<'static> = Epilogue { bias: None, activation: Activation::Identity };
 
-/// Defines a forward kernel with one input of [`COLUMNS`] values, some parameters and one output.
+/// A forward pass of one input of [`COLUMNS`] values, some parameters and one output.
 macro_rules! kernel {
     ($name:ident, [$($parameter:expr),*], $out:expr, $forward:expr) => {
         struct $name;
@@ -55,7 +55,7 @@ fn refused<K: ForwardKernel>(part: &str) {
     assert!(matches!(&error, Error::Unsupported(text) if text.contains(part)), "{error:?}");
 }
 
-// Two products with dropout, activations and biases on both sides, plus the input.
+// Two products with dropout, activations and biases on both sides, and the input added.
 kernel!(Perceptron, [[6, 4], [4], [4], [4, 6], [6]], [6], |x, p, y| {
     let rows = x.row_count();
     let after = Epilogue { bias: Some(p[1]), activation: Activation::Elu(1.0) };
@@ -79,7 +79,7 @@ kernel!(GatedUnit, [[6, 3], [6, 3], [3]], [3], |x, p, y| {
     linalg::multiply(&half(p[0], Activation::Sigmoid)?, &half(p[1], Activation::Tanh)?, y)
 });
 
-// Scores of three heads, their softmax over the heads, and the sum of heads weighted by it.
+// Scores of three heads, their softmax over the heads, and the heads weighted by it.
 kernel!(Heads, [[6], [1, 6]], [6], |x, p, y| {
     let rows = x.row_count();
     let heads = x.reshape(&[rows, 3, 2])?;
@@ -106,8 +106,7 @@ kernel!(Mixture, [[6, 3], [6, 3], [3, 3], [3]], [6], |x, p, y| {
     linalg::scale(x, &by, y)
 });
 
-// Parts of rows, products per row, reductions of columns, one row of a parameter for each, and a
-// constant.
+// Rows in parts, products of each row, reductions of columns, a row of a parameter for each, a constant.
 kernel!(Pieces, [[1, 3], [4, 2], [2]], [6], |x, p, y| {
     let rows = x.row_count();
     let cut = rows / 2;
@@ -166,7 +165,7 @@ fn alternating(rows: u32) -> Result<Matrix> {
     scratch(&[rows, 2], |into| into.write_rows(0, &values))
 }
 
-// Functions, where they have a derivative: (|x| + 1/2)^(3/2) / sqrt(exp(-x) + 1) + ln(x^2 + 1/4).
+// The functions, each where it has a derivative: (|x| + 1/2)^(3/2) / sqrt(exp(-x) + 1) + ln(x^2 + 1/4).
 kernel!(Functions, [[6]], [6], |x, p, y| {
     let shape = x.shape();
     let f = |x: &Matrix, by| scratch(&shape, |into| linalg::elementwise(x, by, into));
@@ -183,8 +182,7 @@ kernel!(Functions, [[6]], [6], |x, p, y| {
     linalg::axpby(1.0, &ratio, 0.5, &log, y)
 });
 
-/// Kernel y_v = the standard deviation of the sources' values, sqrt(mean of squares - square of the
-/// mean + 1/8).
+/// y_v = the standard deviation of the sources' values, sqrt(mean of squares - square of the mean + 1/8).
 struct Deviation;
 
 impl ForwardEdgeKernel for Deviation {
@@ -245,7 +243,7 @@ fn gradients_are_those_of_differences() {
     passes::<Functions>();
 }
 
-// Columns and rows of weights in several products, which works only if the sum is one reduction.
+// Columns and rows of weights in several products: only where the sum is one reduction.
 kernel!(Columns, [[6, 4], [4, 2], [5]], [2], |x, p, y| {
     let rows = x.row_count();
     let left =
@@ -283,7 +281,7 @@ kernel!(Largest, [], [1], |x, _, y| linalg::reduce_columns(x, Reduction::Max, y)
 fn what_cannot_be_derived_is_an_error_that_names_it() {
     refused::<Reads>("read-rows: values that a gradient must flow through");
     refused::<Twice>("linear, matmul: a parameter is the weight of several products");
-    refused::<Largest>("reduce-columns: the gradient of a maximum");
+    refused::<Largest>("reduce-columns: of a maximum");
 }
 
 #[test]
@@ -308,7 +306,7 @@ fn every_handle_is_given_back() {
     assert_eq!(host.handles(), before);
 }
 
-/// Returns the cost of `backward` on two rows.
+/// What `backward` costs on two rows.
 fn work<K: ForwardKernel>() -> Work {
     let kernel = Derived::<K>::open(&[vec![COLUMNS]], &Attributes::default()).unwrap();
     let host = Reference::new(Context { rows: 2, ..Context::default() });
@@ -345,7 +343,7 @@ kernel!(Square, [], [6], |x, _, y| {
     linalg::multiply(&tanh()?, &tanh()?, y)
 });
 
-// A chain that is longer than the maximum of deferred results.
+// A chain that is longer than what is put off.
 kernel!(Chain, [], [6], |x, _, y| {
     let mut z = x.rows(0, x.row_count())?;
     for _ in 0..200 {
@@ -354,7 +352,7 @@ kernel!(Chain, [], [6], |x, _, y| {
     linalg::multiply(&z, &z, y)
 });
 
-// A matrix is written twice, without a read in between.
+// A matrix is written twice, and read in between by nobody.
 kernel!(Over, [], [6], |x, _, y| {
     let (rows, shape) = (x.row_count(), x.shape());
     let both = Out::create(&shape)?;
@@ -378,15 +376,14 @@ kernel!(Shapes, [], [6], |x, _, y| {
 
 #[test]
 fn what_no_gradient_needs_is_not_computed() {
-    // The gradients of the product are computed at once, and the product itself is not needed.
+    // The product's gradients at once; the product itself is not needed.
     assert_eq!(work::<Product>().operations, 1);
     passes::<Product>();
 }
 
 #[test]
 fn nothing_is_computed_twice() {
-    // tanh, the gradient of one factor, which is also that of the other, the derivative of tanh,
-    // and the sum of both.
+    // tanh; one factor's gradient, which is the other's; the way back through tanh; the sum of both.
     assert_eq!(work::<Square>().operations, 4);
     passes::<Square>();
 }
@@ -398,7 +395,7 @@ fn what_is_put_off_is_what_was_asked_for() {
     passes::<Shapes>();
 }
 
-// Row weights are constants of the task: y = w_i tanh(x v), and y = tanh(x v) if all weights are 1.
+// What rows count is a constant of the task: y = w_i tanh(x v), and y = tanh(x v) where they count alike.
 kernel!(Weighed, [[6, 6]], [6], |x, p, y| {
     let after = Epilogue { bias: None, activation: Activation::Tanh };
     let plain = scratch(&x.shape(), |into| linalg::linear(x, &PLAIN, p[0], &after, into))?;
@@ -431,7 +428,7 @@ fn weights_of_rows_are_constants_of_a_tape() {
         (host.values(&dx).unwrap(), host.values(&dv).unwrap())
     };
     passes::<Weighed>();
-    // Weights of the rows, or the gradient times the weights.
+    // Weights of the rows, or the gradient times them.
     let up: Vec<f64> = (0..12).map(|i| if i < 6 { 2.0 } else { 0.5 }).collect();
     assert_eq!(found(Some(&[2.0, 0.5]), &[1.0; 12]), found(None, &up));
     assert_ne!(found(Some(&[2.0, 0.5]), &[1.0; 12]), found(None, &[1.0; 12]));

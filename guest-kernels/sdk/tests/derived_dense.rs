@@ -1,5 +1,4 @@
-//! Tests of derived gradients of operations over sequences and images, against central differences
-//! in f64.
+//! Derived gradients of operations over sequences and images, against central differences in f64.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use eciton_sdk::prelude::*;
@@ -8,12 +7,11 @@ use eciton_sdk::{Attributes, Reduction, check};
 const SEED: u64 = 20_261_125;
 const PLAIN: Prologue<'static> = Prologue { bias: None, activation: Activation::Identity, dropout: None };
 const COLUMNS: u32 = 12;
-/// Number of rows in a sequence.
+/// Rows of a sequence.
 const GROUP: u32 = 3;
 const WINDOWS: Windows = Windows { kernel: 2, stride: 1, padding: 1, dilation: 1 };
 
-/// Defines a forward kernel with one input of [`COLUMNS`] values, in sequences of [`GROUP`] rows,
-/// some parameters and one output.
+/// A forward pass of one input of [`COLUMNS`] values, of sequences of [`GROUP`] rows, some parameters and one output.
 macro_rules! kernel {
     ($name:ident, [$($parameter:expr),*], $out:expr, $forward:expr) => {
         struct $name;
@@ -160,7 +158,7 @@ fn parts_of_rows() {
 
 #[test]
 fn what_has_no_derivation_says_so() {
-    refused::<OfParameter>("split-rows, group-rows: the gradient of a value made of parameters");
+    refused::<OfParameter>("split-rows, group-rows: of what is made of parameters");
     refused::<Sum>("scatter-sum: it sums over rows");
     refused::<Twice>("the derivative of a derivative");
 }

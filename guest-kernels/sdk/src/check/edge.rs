@@ -1,4 +1,4 @@
-//! Gradient check of an edge kernel.
+//! The check of an edge kernel.
 
 use super::graph::{Block, Graph};
 use super::points::{Numbers, Point, Tensor, agree, collect, compare, matrices, refs};
@@ -10,26 +10,20 @@ use crate::signature::RowsSpec;
 use crate::types::Result;
 use crate::{Ids, Matrix, Out, Real, Value};
 
-/// Checks the gradients of edge kernel `K` at a random point, on a random directed graph with
-/// `rows` vertices, drawn from `seed`. `source` and `target` are the extents of one row of each.
-/// `features` is the number of features per edge, which are also drawn (0 for none). Attributes
-/// that are missing in `attributes` have default values.
+/// Checks edge kernel `K`, configured for `source` and `target` (extents of one row of each), `features` (columns
+/// of what is known of each edge, drawn too; 0 for none) and `attributes` (defaults are filled in), at a random point on a random directed graph of `rows` vertices, drawn from `seed`.
 ///
-/// The graph has a hub with a self-loop, duplicate edges, a vertex without incoming edges and one
-/// without outgoing edges. Points within 1e-4 of a kink of an activation or a maximum are drawn
-/// again. Dropout is enabled, with the same mask in every run. Besides the gradients of sources,
-/// targets and parameters, it checks that
+/// The graph has a hub with an edge to itself, edges twice, a vertex without edges into it and one without edges
+/// out of it. Points within 1e-4 of a kink of an activation or a maximum are drawn again. Dropout is on, with the
+/// same mask in every run. Besides gradients of sources, targets and parameters it checks that
 ///
-/// * all rows of outputs, stashed and passed rows and gradients are written, with and without
-///   training;
+/// * every row of outputs, kept and passed rows and gradients is written, while training and otherwise;
 /// * a second run gives the same bits;
-/// * parameters get the same gradients, and sources the same rows, if the gradient of the targets
-///   is not requested;
-/// * two blocks of vertices give the same results, and gradients whose sum is the same;
+/// * parameters get the same gradients, and sources the same rows, where no target's gradient is wanted;
+/// * vertices cut into two blocks give the same results, and gradients that add up;
 /// * a run in f32 agrees to 1e-3.
 ///
-/// # Errors
-/// Returns the errors of [`super::gradients`].
+/// Errors: as [`super::gradients`].
 pub fn edge_gradients<K: EdgeKernel>(
     source: &[u32],
     target: &[u32],
@@ -71,13 +65,13 @@ fn agree_one(what: &str, a: &Tensor, b: &Tensor, allowed: f64, worst: &mut f64) 
     agree(what, std::slice::from_ref(a), std::slice::from_ref(b), allowed, worst)
 }
 
-/// Point at which derivatives are taken.
+/// Where derivatives are taken.
 #[derive(Debug, Clone)]
 struct EdgePoint {
     training: bool,
-    /// Rows of sources, rows of targets, and parameters.
+    /// Rows of sources, rows of targets, parameters.
     tensors: Vec<Tensor>,
-    /// Gradient of the output.
+    /// The gradient of the output.
     up: Tensor,
 }
 
@@ -105,48 +99,48 @@ impl Point for EdgePoint {
     }
 }
 
-/// Results of `forward`.
+/// What `forward` wrote.
 struct Written {
     output: Tensor,
     kept: Vec<Tensor>,
     nearest_kink: f64,
 }
 
-/// Results of `backward_targets`.
+/// What `backward_targets` wrote.
 #[derive(PartialEq)]
 struct Targets {
-    /// Gradient of the targets. `None` if it was not requested.
+    /// Where it was wanted.
     target: Option<Tensor>,
     parameters: Vec<Tensor>,
     passed: Tensor,
 }
 
-/// Results of both backward functions.
+/// What both halves of the backward pass wrote.
 struct Gradients {
     source: Tensor,
     targets: Targets,
 }
 
 impl Gradients {
-    /// Returns the gradients in the order of a point's tensors.
+    /// In the order of a point's tensors.
     fn gradients(&self) -> Vec<Tensor> {
         let first = [Some(self.source.clone()), self.targets.target.clone()];
         first.into_iter().flatten().chain(self.targets.parameters.iter().cloned()).collect()
     }
 }
 
-/// Kernel that is being checked.
+/// A kernel under check.
 struct Subject<K> {
     kernel: K,
     signature: EdgeSignature,
     features: u32,
     context: Context,
     graph: Graph,
-    /// Range of all vertices: the first, and their number.
+    /// All vertices: the first, and how many.
     all: (u32, u32),
 }
 
-/// Host for one task, with its edge lists.
+/// A host for one task and its lists.
 struct Call {
     host: Reference,
     context: Context,
@@ -160,7 +154,7 @@ impl Call {
     fn new(context: Context, block: &Block, features: u32) -> Result<Self> {
         let host = Reference::with_row_ids(context, &block.ids);
         let (offsets, owners) = (host.ids(&block.offsets)?, host.ids(&block.owners)?);
-        // The features of an edge are the same from both ends.
+        // An edge has the same row from both ends.
         let of = |&id: &u64| Numbers(context.seed ^ id.wrapping_mul(3)).tensor(String::new(), vec![features]);
         let rows: Vec<f64> = block.ids.iter().flat_map(|id| of(id).values).collect();
         let features = (features > 0).then(|| host.matrix(&[block.ids.len() as u32, features], &rows));
@@ -179,7 +173,7 @@ impl Call {
         self.host.matrix(&tensor.shape, &tensor.values)
     }
 
-    /// Creates an output for own rows.
+    /// Own rows to be written.
     fn place(&self, spec: &RowsSpec) -> Result<Out> {
         self.host.output(&[&[self.rows], &spec.extents[..]].concat())
     }
@@ -190,7 +184,7 @@ impl Call {
 }
 
 impl<K: EdgeKernel> Subject<K> {
-    /// Returns a random point away from the kinks that the reference host detects.
+    /// A random point away from the kinks that the reference sees.
     fn point(&self) -> Result<EdgePoint> {
         let s = &self.signature;
         let rows = [&s.source, &s.target].map(|spec| self.shape(spec));
@@ -201,9 +195,7 @@ impl<K: EdgeKernel> Subject<K> {
                 return Ok(point);
             }
         }
-        Err(broken(format!(
-            "{DRAWS_MAX} points were drawn, but all are within {KINK} of a kink; use fewer rows"
-        )))
+        Err(broken(format!("{DRAWS_MAX} points were drawn, all within {KINK} of a kink; take fewer rows")))
     }
 
     fn shape(&self, spec: &RowsSpec) -> Vec<u32> {
@@ -226,7 +218,7 @@ impl<K: EdgeKernel> Subject<K> {
         Call::new(Context { training: point.training, ..self.context }, block, self.features)
     }
 
-    /// Computes outputs and stashed rows of some targets.
+    /// Outputs and kept rows of some targets.
     fn forward<R: Real>(&self, point: &EdgePoint, (start, count): (u32, u32)) -> Result<Written> {
         let (s, block) = (&self.signature, self.graph.in_edges(start, count));
         let call = self.call(point, &block)?;
@@ -250,8 +242,7 @@ impl<K: EdgeKernel> Subject<K> {
         })
     }
 
-    /// Computes the gradients of some targets, and the contribution of their edges to those of the
-    /// parameters. `kept` are the stashed rows of these targets.
+    /// Gradients of some targets, and their edges' part of the parameters'; `kept` are those targets' rows.
     fn backward_targets<R: Real>(
         &self,
         point: &EdgePoint,
@@ -288,7 +279,7 @@ impl<K: EdgeKernel> Subject<K> {
         })
     }
 
-    /// Computes the gradients of some sources. `passed` are the rows of all targets.
+    /// Gradients of some sources; `passed` are all targets' rows.
     fn backward_sources<R: Real>(
         &self,
         point: &EdgePoint,
@@ -317,29 +308,29 @@ impl<K: EdgeKernel> Subject<K> {
         Ok(Gradients { source, targets })
     }
 
-    /// Checks the kernel's obligations other than correct gradients.
+    /// What a kernel promises besides right gradients.
     fn promises(&self, point: &EdgePoint, written: &Written, backward: &Gradients) -> Result<()> {
         let again = self.forward::<f64>(point, self.all)?;
         if (&again.output, &again.kept) != (&written.output, &written.kept) {
-            return Err(broken("a second forward gave different values".to_owned()));
+            return Err(broken("a second forward gave other values".to_owned()));
         }
         let (targets, source) = (&backward.targets, &backward.source);
         let mut unwanted = self.backward_targets::<f64>(point, self.all, &written.kept, false)?;
         unwanted.target.clone_from(&targets.target);
         if unwanted != *targets {
             return Err(broken(
-                "backward-targets gives different values if no target's gradient is requested".to_owned(),
+                "backward-targets gives other values where no target's gradient is wanted".to_owned(),
             ));
         }
         if self.backward_sources::<f64>(point, self.all, &targets.passed)? != *source {
-            return Err(broken("a second backward-sources gave different values".to_owned()));
+            return Err(broken("a second backward-sources gave other values".to_owned()));
         }
         let quiet = EdgePoint { training: false, ..point.clone() };
         self.forward::<f64>(&quiet, self.all)?;
         self.blocks(point, written, backward)
     }
 
-    /// Checks that two blocks give the same results as one.
+    /// Two blocks give what one gives.
     fn blocks(&self, point: &EdgePoint, written: &Written, backward: &Gradients) -> Result<()> {
         let mut sums: Vec<Tensor> = Vec::new();
         let same = |what: &str, whole: &Tensor, (start, count), part: &Tensor| {

@@ -1,21 +1,21 @@
-//! Small random directed graph, and blocks of its edges in the form that an edge kernel receives.
+//! A small random directed graph, and blocks of its edges as an edge kernel gets them.
 
 use super::points::Numbers;
 
-/// Global id of vertex 0. It is not 0, so that ids differ from positions.
+/// The global id of vertex 0, so that ids are no positions.
 const FIRST: u64 = 5;
 
-/// Edges, ordered by one end.
+/// Edges in the order of one end.
 #[derive(Debug, Clone)]
 struct Lists {
-    /// Offsets of each vertex's edges, one more than there are vertices.
+    /// Bounds of each vertex's edges: one more than there are vertices.
     offsets: Vec<u32>,
-    /// Vertex at the other end of each edge.
+    /// The other end of each edge.
     others: Vec<u32>,
 }
 
 impl Lists {
-    /// Creates the lists from pairs of own end and other end.
+    /// From edges (own end, other end).
     fn new(vertices: u32, mut edges: Vec<(u32, u32)>) -> Self {
         edges.sort_unstable();
         let before = |own| edges.partition_point(|&(o, _)| o < own) as u32;
@@ -23,25 +23,25 @@ impl Lists {
     }
 }
 
-/// Edges of some vertices.
+/// The edges of some vertices.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Block {
     pub(super) offsets: Vec<u32>,
     pub(super) owners: Vec<u32>,
-    /// Vertex at the other end of each edge.
+    /// The other end of each edge.
     pub(super) others: Vec<u32>,
-    /// Global id of each edge.
+    /// The global id of each edge.
     pub(super) ids: Vec<u64>,
 }
 
 impl Block {
-    /// Returns the number of own rows.
+    /// Own rows.
     pub(super) fn rows(&self) -> u32 {
         self.offsets.len() as u32 - 1
     }
 }
 
-/// Directed graph.
+/// A directed graph.
 #[derive(Debug, Clone)]
 pub(super) struct Graph {
     in_edges: Lists,
@@ -49,9 +49,8 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// Draws a graph. Vertex 0 has edges from all vertices, including itself. The last vertex has
-    /// no incoming edge. If there are at least three vertices, the last but one has no outgoing
-    /// edge. Every third edge is duplicated.
+    /// Vertex 0 has edges from all and to itself, the last vertex has none into it, the one before it (of three
+    /// and more) none out of it; every third edge is there twice.
     pub(super) fn drawn(vertices: u32, numbers: &mut Numbers) -> Self {
         let (targets, silent) = (vertices.saturating_sub(1).max(1), vertices.saturating_sub(2).max(1));
         let mut edges: Vec<(u32, u32)> = (0..vertices).map(|source| (source, 0)).collect();
@@ -63,12 +62,12 @@ impl Graph {
         Self { in_edges: Lists::new(vertices, turned), out_edges: Lists::new(vertices, edges) }
     }
 
-    /// Returns the incoming edges of `count` vertices from `start` on.
+    /// The edges into `count` vertices from `start`.
     pub(super) fn in_edges(&self, start: u32, count: u32) -> Block {
         Self::block(&self.in_edges, start, count, |own, other| (other, own))
     }
 
-    /// Returns the outgoing edges of `count` vertices from `start` on.
+    /// The edges out of `count` vertices from `start`.
     pub(super) fn out_edges(&self, start: u32, count: u32) -> Block {
         Self::block(&self.out_edges, start, count, |own, other| (own, other))
     }

@@ -1,11 +1,11 @@
-//! Random tensors, differences between tensors, and central differences.
+//! Random tensors, how far two are apart, and central differences.
 
 use super::{KINK, Report, SMALL, STEP, broken};
 use crate::reference::Reference;
 use crate::types::Result;
 use crate::{Matrix, Out};
 
-/// Tensor with a name, row-major.
+/// Named values, row-major.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tensor {
     pub(super) name: String,
@@ -26,7 +26,7 @@ impl Tensor {
         Self { name: self.name.clone(), shape, values }
     }
 
-    /// Returns the rows with the given indices, in their order.
+    /// The rows of `ids`, in their order.
     pub(super) fn gathered(&self, ids: &[u32]) -> Self {
         let mut shape = self.shape.clone();
         shape[0] = ids.len() as u32;
@@ -34,7 +34,7 @@ impl Tensor {
         Self { name: self.name.clone(), shape, values }
     }
 
-    /// Adds the values of another tensor.
+    /// Adds another one's values.
     pub(super) fn add(&mut self, other: &Self) {
         self.values.iter_mut().zip(&other.values).for_each(|(sum, part)| *sum += part);
     }
@@ -44,8 +44,7 @@ pub(super) fn sliced(tensors: &[Tensor], start: u32, count: u32) -> Vec<Tensor> 
     tensors.iter().map(|t| t.rows(start, count)).collect()
 }
 
-/// Returns `|a - b| / max(|a|, |b|)` in Euclidean norm. It is infinite if there is a NaN or an
-/// infinity.
+/// |a - b| / max(|a|, |b|) by Euclidean norm; infinite where there is a NaN or an infinity.
 pub(super) fn difference(a: &[f64], b: &[f64]) -> f64 {
     let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
     let apart = norm(&mut a.iter().zip(b).map(|(a, b)| a - b));
@@ -60,16 +59,13 @@ pub(super) fn agree(what: &str, a: &[Tensor], b: &[Tensor], allowed: f64, worst:
         let found = difference(&a.values, &b.values);
         *worst = worst.max(found);
         if found > allowed {
-            return Err(broken(format!(
-                "{what}: {} differs by {found:e}, but the maximum is {allowed:e}",
-                a.name
-            )));
+            return Err(broken(format!("{what}: {} differs by {found:e}, allowed are {allowed:e}", a.name)));
         }
     }
     Ok(())
 }
 
-/// Random number generator SplitMix64.
+/// SplitMix64.
 pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {
@@ -84,8 +80,7 @@ impl Numbers {
         (self.next() % u64::from(limit.max(1))) as u32
     }
 
-    /// Returns a number in (-1, 1) that is an exact f32, and away from zero, where most functions
-    /// have their kink.
+    /// In (-1, 1), an f32 exactly, and away from zero, where most functions have their kink.
     pub(super) fn value(&mut self) -> f64 {
         let v = (self.next() >> 40) as f64 / f64::from(1u32 << 23) - 1.0;
         if v.abs() < KINK { v + 0.0625 } else { v }
@@ -105,7 +100,7 @@ pub(super) fn refs<T>(values: &[T]) -> Vec<&T> {
     values.iter().collect()
 }
 
-/// Returns the values of `outs`. Returns an error if one was not written completely.
+/// What is in `outs`, all of which must have been written.
 pub(super) fn collect<'a>(
     host: &Reference,
     by: &str,
@@ -122,19 +117,19 @@ pub(super) fn collect<'a>(
     Ok(tensors)
 }
 
-/// Point at which derivatives are taken.
+/// Where derivatives are taken.
 pub(super) trait Point: Clone {
-    /// Returns the kind of a tensor, for instance `input`.
+    /// What tensor `tensor` is, for instance `input`.
     fn kind(&self, tensor: usize) -> &'static str;
-    /// Returns true if the tensor has no derivative.
+    /// Whether it has no derivative.
     fn is_fixed(&self, _tensor: usize) -> bool {
         false
     }
-    /// Returns a reference to one value of a tensor.
+    /// One of its values.
     fn value(&mut self, tensor: usize, at: usize) -> &mut f64;
 }
 
-/// Compares the `gradients` of the point's tensors with finite differences of sum(up * value).
+/// Compares `gradients` of the point's tensors with differences of sum(up * value).
 pub(super) fn compare<P: Point>(
     point: &P,
     gradients: &[Tensor],

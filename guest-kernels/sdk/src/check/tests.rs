@@ -1,4 +1,4 @@
-//! Tests that the check accepts a correct kernel, and reports the defect of an incorrect one.
+//! The check passes a right kernel and names what is wrong with a wrong one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::gradients;
@@ -7,7 +7,7 @@ use crate::{native, row_ids};
 
 const SEED: u64 = 11;
 
-/// Defects of [`Scale`].
+/// What is wrong with [`Scale`].
 const NONE: i64 = 0;
 const WRONG_GRADIENT: i64 = 1;
 const UNWRITTEN: i64 = 2;
@@ -18,8 +18,7 @@ const NAN: i64 = 6;
 const NEEDS_WANTED: i64 = 7;
 const NOT_LINEAR: i64 = 8;
 
-/// Kernel y = s x with a parameter s [k], computed in the guest. The gradients are dx = s dy and ds
-/// = column sums of x dy.
+/// y = s x, s [k]; computed in the guest. dx = s dy, ds = column sums of x dy.
 struct Scale {
     columns: u32,
     fault: i64,
@@ -109,7 +108,7 @@ fn a_wrong_gradient_is_reported() {
     let report = check(WRONG_GRADIENT).unwrap();
     assert!(report.worst > 1e-5, "seed {SEED}: {report:?}");
     assert_eq!(report.worst_name, "input `x`");
-    assert_eq!(check(NAN).unwrap_err().to_string(), "check: a second forward gave different values");
+    assert_eq!(check(NAN).unwrap_err().to_string(), "check: a second forward gave other values");
 }
 
 #[test]
@@ -146,7 +145,7 @@ fn limits_and_mismatches_are_errors() {
     assert!(flat.to_string().contains("[[4]]"), "{flat}");
 }
 
-/// Kernel y = relu(x - x), for which every point is a kink.
+/// y = relu(x - x), whose every point is a kink.
 struct Kinked;
 
 impl Kernel for Kinked {

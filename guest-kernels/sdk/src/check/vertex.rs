@@ -1,4 +1,4 @@
-//! Gradient check of a vertex kernel.
+//! The check of a vertex kernel.
 
 use std::cell::Cell;
 
@@ -10,29 +10,26 @@ use crate::signature::RowsSpec;
 use crate::types::{Error, Result};
 use crate::{Backward, Forward, Kernel, LastLayer, Out, Real, Signature, TargetKind, Targets, Value};
 
-/// Checks the gradients of vertex kernel `K` at a random point with `rows` rows, drawn from `seed`.
-/// `inputs` lists the extents of one row of each input. Attributes that are missing in `attributes`
-/// have default values.
+/// Checks kernel `K`, configured for `inputs` (extents of one row of each) and `attributes` (defaults
+/// are filled in), at a random point with `rows` rows drawn from `seed`.
 ///
-/// Points within 1e-4 of a kink of an activation or a maximum are drawn again. Dropout is enabled,
-/// with the same mask in every run. Besides gradients it checks that
+/// Points within 1e-4 of a kink of an activation or a maximum are drawn again. Dropout is on, with the
+/// same mask in every run. Besides gradients it checks that
 ///
-/// * all rows of outputs, stashed rows and gradients are written, with and without training;
+/// * every row of every output, kept block and gradient is written, while training and otherwise;
 /// * a second run gives the same bits;
-/// * parameters get the same gradients if no input gradient is requested;
-/// * two intervals of rows give the same results, and gradients whose sum is the same;
+/// * parameters get the same gradients where no input gradient is wanted;
+/// * rows cut into two intervals give the same results, and gradients that add up;
 /// * a run in f32 agrees to 1e-3;
-/// * a loss that requests row weights ([`crate::given::row_weights`]) applies them.
+/// * a loss that asks what its rows count ([`crate::given::row_weights`]) multiplies by it.
 ///
-/// If the kernel has an attribute `group`, `rows` must be a multiple of it, and intervals consist
-/// of whole groups. An input that the signature calls `ids` gets whole numbers below the attribute
-/// `entries`, and its gradient is not compared.
+/// Of a kernel with an attribute `group`, `rows` are a multiple of it, and are cut into intervals at such. An input that
+/// the signature calls `ids` gets whole numbers below attribute `entries`, and its gradient is not compared.
 ///
-/// # Errors
-/// Returns the error of the kernel. Returns [`Error::Argument`] if an attribute is unknown or
-/// missing, or if rows do not form whole groups. Returns [`Error::Limit`] above 16384 values, and
-/// [`Error::Kernel`] if the kernel violates one of the conditions above. A wrong gradient is not an
-/// error. It is reported in [`Report::worst`].
+/// Errors: what the kernel answers; [`Error::Argument`] for attributes it does not have or lacks, and for rows that
+/// are no whole groups;
+/// [`Error::Limit`] above 16384 values; [`Error::Kernel`] for a broken promise of the list above. A
+/// wrong gradient is no error but the report's figure.
 pub fn gradients<K: Kernel>(
     inputs: &[Vec<u32>],
     attributes: &[(&str, Value)],
@@ -53,7 +50,7 @@ pub fn gradients<K: Kernel>(
     let group = if has("group") { attributes.size("group")? } else { 1 };
     let entries = if has("entries") { attributes.size("entries")? } else { 1 };
     if rows % group != 0 {
-        return Err(Error::Argument(format!("check: {rows} rows do not form whole groups of {group}")));
+        return Err(Error::Argument(format!("check: {rows} rows are no whole groups of {group}")));
     }
     let subject = Subject { kernel, signature, context, group, entries, asked: Cell::new(false) };
     let point = subject.point()?;
@@ -77,7 +74,7 @@ pub fn gradients<K: Kernel>(
     Ok(report)
 }
 
-/// Point at which derivatives are taken.
+/// Where derivatives are taken.
 #[derive(Debug, Clone)]
 struct VertexPoint {
     context: Context,
@@ -85,13 +82,13 @@ struct VertexPoint {
     parameters: Vec<Tensor>,
     /// Gradients of the outputs.
     up: Vec<Tensor>,
-    /// Targets of `loss`: classes, and values of which some are unknown.
+    /// Of `loss`: classes, and values with some unknown.
     classes: Vec<u32>,
     values: Tensor,
-    /// Indices of the rows that count in the loss.
+    /// Rows that count.
     labelled: Vec<u32>,
     weight: f32,
-    /// Additional loss weight of each row, `[rows, 1]`. If `None`, every weight is 1.
+    /// What each row counts beside it, `[rows, 1]`; none: each 1.
     row_weights: Option<Tensor>,
 }
 
@@ -113,7 +110,7 @@ impl VertexPoint {
     }
 }
 
-/// Name of an input of whole numbers, which has no derivative.
+/// The name of an input of whole numbers.
 const IDS: &str = "ids";
 
 impl Point for VertexPoint {
@@ -133,23 +130,23 @@ impl Point for VertexPoint {
     }
 }
 
-/// Results of `forward`.
+/// What `forward` wrote.
 struct Passed {
     outputs: Vec<Tensor>,
     kept: Vec<Tensor>,
     nearest_kink: f64,
 }
 
-/// Kernel that is being checked.
+/// A kernel under check.
 struct Subject<K> {
     kernel: K,
     signature: Signature,
     context: Context,
-    /// Number of rows in a group.
+    /// Rows of a group.
     group: u32,
-    /// Upper bound of ids, exclusive.
+    /// Number that ids stay below.
     entries: u32,
-    /// True if the last `loss` requested the row weights.
+    /// Whether the last `loss` asked for its rows' weights.
     asked: Cell<bool>,
 }
 
@@ -158,7 +155,7 @@ impl<K: Kernel> Subject<K> {
         [&[self.context.rows], &spec.extents[..]].concat()
     }
 
-    /// Returns a random point away from the kinks that the reference host detects.
+    /// A random point away from the kinks that the reference sees.
     fn point(&self) -> Result<VertexPoint> {
         let shapes = self.signature.inputs.iter().map(|i| self.shape(i));
         let shapes = shapes.chain(self.signature.parameters.iter().map(|p| p.shape.clone()));
@@ -173,9 +170,7 @@ impl<K: Kernel> Subject<K> {
                 return Ok(point);
             }
         }
-        Err(broken(format!(
-            "{DRAWS_MAX} points were drawn, but all are within {KINK} of a kink; use fewer rows"
-        )))
+        Err(broken(format!("{DRAWS_MAX} points were drawn, all within {KINK} of a kink; take fewer rows")))
     }
 
     fn drawn(&self, draw: u64) -> VertexPoint {
@@ -195,7 +190,7 @@ impl<K: Kernel> Subject<K> {
         let up = s.outputs.iter().map(|o| numbers.tensor(o.name.clone(), self.shape(o))).collect();
         let columns = s.outputs.first().map_or(1, |o| o.extents.iter().product());
         let classes = (0..rows).map(|_| numbers.below(columns)).collect();
-        // In [0, 1], so that they are valid probabilities.
+        // In [0, 1], so that they may be probabilities.
         let value = |at| if at % 5 == 3 { f64::NAN } else { f64::from(numbers.below(17)) / 16.0 };
         let values = (0..rows * columns).map(value).collect();
         let values = Tensor::new("targets", vec![rows, columns], values);
@@ -231,7 +226,7 @@ impl<K: Kernel> Subject<K> {
         })
     }
 
-    /// Computes the gradients of the inputs (if `wanted`) and then of the parameters.
+    /// Gradients of inputs (where `wanted`), then of parameters.
     fn backward<R: Real>(&self, point: &VertexPoint, passed: &Passed, wanted: bool) -> Result<Vec<Tensor>> {
         let host = Reference::new(point.context);
         let s = &self.signature;
@@ -292,7 +287,7 @@ impl<K: Kernel> Subject<K> {
         Ok((value, gradients, host.nearest_kink()))
     }
 
-    /// Compares the gradients of `loss` with finite differences, and checks its other obligations.
+    /// Compares the gradients of `loss` with differences, and holds it to what it promises.
     fn check_loss(&self, point: &VertexPoint, prefix: &str, report: &mut Report) -> Result<()> {
         let (loss, gradients) = self.loss::<f64>(point, true)?;
         let one = [Tensor::new("loss", vec![1], vec![1.0])];
@@ -304,9 +299,8 @@ impl<K: Kernel> Subject<K> {
         agree("gradients of the loss in f32", &gradients, &single_gradients, LOOSE, &mut report.worst_f32)
     }
 
-    /// Returns a point whose rows have different weights, some of them 0. Before that, it checks
-    /// the effect of weights. Weights of 1 change nothing, weights of 2 double all results, and a
-    /// row of weight 0 does not count.
+    /// A point whose rows count differently, some not at all, after checks of what such weights mean:
+    /// of 1 they change nothing, of 2 they double all, and a row of 0 is as one that is not listed.
     fn weighed(&self, point: &VertexPoint) -> Result<VertexPoint> {
         let rows = self.context.rows;
         let weights = |of: &dyn Fn(u32) -> f64| {
@@ -336,17 +330,16 @@ impl<K: Kernel> Subject<K> {
         Ok(weights(&|row| f64::from(row % 4) / 2.0))
     }
 
-    /// Checks the kernel's obligations other than correct gradients.
+    /// What a kernel promises besides right gradients.
     fn promises(&self, point: &VertexPoint, passed: &Passed, gradients: &[Tensor]) -> Result<()> {
         let again = self.forward::<f64>(point)?;
         if (&again.outputs, &again.kept) != (&passed.outputs, &passed.kept) {
-            return Err(broken("a second forward gave different values".to_owned()));
+            return Err(broken("a second forward gave other values".to_owned()));
         }
         let parameters = &gradients[point.inputs.len()..];
         if self.backward::<f64>(point, passed, false)? != parameters {
             return Err(broken(
-                "backward gives parameters different gradients if no input's gradient is requested"
-                    .to_owned(),
+                "backward gives parameters other gradients where no input's is wanted".to_owned(),
             ));
         }
         let mut quiet = point.clone();
@@ -375,7 +368,7 @@ impl<K: Kernel> Subject<K> {
         let parameters = &gradients[point.inputs.len()..];
         let (value, unwanted) = self.loss::<f64>(point, false)?;
         if value != *loss || unwanted != parameters {
-            return Err(broken("loss gives different values if no input's gradient is requested".to_owned()));
+            return Err(broken("loss gives other values where no input's gradient is wanted".to_owned()));
         }
         let (mut sums, mut total): (Option<Vec<Tensor>>, f64) = (None, 0.0);
         for (start, count) in halves(self.context.rows, self.group) {
@@ -395,8 +388,7 @@ impl<K: Kernel> Subject<K> {
         )
     }
 
-    /// Compares the input gradients of an interval with those of all rows, and adds its parameter
-    /// gradients.
+    /// Compares an interval's input gradients with those of the whole and adds its parameter gradients.
     fn add_up(
         &self,
         point: &VertexPoint,
@@ -416,7 +408,7 @@ impl<K: Kernel> Subject<K> {
     }
 }
 
-/// Destinations of gradients.
+/// Where gradients go.
 struct Places {
     inputs: Vec<Out>,
     parameters: Vec<Out>,

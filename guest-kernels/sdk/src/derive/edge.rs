@@ -1,4 +1,4 @@
-//! Edge kernels with only a forward pass. Their gradients are derived from its operations.
+//! Edge kernels of a forward pass alone.
 //!
 //! ```
 //! use eciton_sdk::{check, prelude::*};
@@ -39,22 +39,19 @@ use crate::types::Result;
 
 use super::refs;
 
-/// Edge kernel with only a forward pass. [`DerivedEdges`] turns it into an [`EdgeKernel`].
+/// An edge kernel of a forward pass alone: [`DerivedEdges`] makes an [`EdgeKernel`] of it.
 ///
-/// The rules of [`super::ForwardKernel`] apply. Own rows are copied to edges with
-/// [`EdgeTask::to_edges`]. Rows of edges are reduced to own rows with [`EdgeTask::sum`],
-/// `reduce_segments` or `softmax_segments` over `task.offsets`. The lists themselves cannot be
-/// read. The sequence of operations in `forward` must not depend on `task.rows` or `task.edges`.
+/// What holds for [`super::ForwardKernel`] holds here. Own rows go to edges by [`EdgeTask::to_edges`] and edges' rows to
+/// own rows by [`EdgeTask::sum`], `reduce_segments` or `softmax_segments` over `task.offsets`; the lists themselves cannot
+/// be read. Which operations `forward` does must not depend on `task.rows` or `task.edges`.
 pub trait ForwardEdgeKernel: Sized + 'static {
-    /// Returns the attributes, like [`EdgeKernel::attributes`].
+    /// As [`EdgeKernel::attributes`].
     fn attributes() -> Vec<AttributeSpec>;
-    /// Configures a layer, like [`EdgeKernel::open`].
+    /// As [`EdgeKernel::open`].
     fn open(source: &[u32], target: &[u32], features: u32, attributes: &Attributes) -> Result<Self>;
-    /// Returns source, target, parameters and output. [`DerivedEdges`] determines which rows are
-    /// stashed and passed.
+    /// Source, target, parameters and output; what is kept and passed is [`DerivedEdges`]'s to say.
     fn signature(&self) -> EdgeSignature;
-    /// Computes the output [n, ..] per own row from the source [m, ..] per edge and the target [n,
-    /// ..] per own row. Parameters are in the order of the signature.
+    /// source [m, ..] by edge, target [n, ..] and output [n, ..] by own row; parameters as the signature lists them.
     fn forward<R: Real>(
         &self,
         task: &EdgeTask<'_>,
@@ -65,31 +62,29 @@ pub trait ForwardEdgeKernel: Sized + 'static {
     ) -> Result<()>;
 }
 
-/// Adapter that makes an [`EdgeKernel`] of a [`ForwardEdgeKernel`], for
-/// `export_edge_kernel!(DerivedEdges<Mine>)`.
+/// The [`EdgeKernel`] of a [`ForwardEdgeKernel`], for `export_edge_kernel!(DerivedEdges<Mine>)`.
 ///
-/// Both backward functions run `forward` again, as far as their gradients need it. A target passes
-/// to its sources all own rows that are copied to edges, and the gradient of each sum over edges.
-/// In `backward_sources` the passed rows replace the rows that `forward` copies to edges.
-/// Operations of `forward` on own rows before that are not executed.
+/// Both halves of the backward pass run `forward` again, as far as their gradients need it. A target passes to its
+/// sources all own rows that are brought to edges, and the gradient of each sum over edges. In `backward_sources` those
+/// rows stand where `forward` brings own rows to edges; what it makes of own rows in between is not looked at.
 #[derive(Debug)]
 pub struct DerivedEdges<K> {
     kernel: K,
-    /// Signature of the forward kernel.
+    /// The kernel's own.
     signature: EdgeSignature,
-    /// Number of features per edge.
+    /// Columns of what is known of each edge.
     features: u32,
-    /// Number of values in a row that a target passes.
+    /// Values of a row that is passed.
     passed: u32,
 }
 
-/// Creates a matrix of zeros.
+/// A matrix of zeros.
 fn zeros(rows: u32, extents: &[u32]) -> Result<Matrix> {
     scratch(&[&[rows], extents].concat(), |into| fill(into, 0.0))
 }
 
 impl<K: ForwardEdgeKernel> DerivedEdges<K> {
-    /// Records the forward pass on a tape, and returns the output.
+    /// The forward pass on a tape; the output.
     fn recorded<R: Real>(
         &self,
         tape: &Rc<Tape>,
@@ -105,7 +100,7 @@ impl<K: ForwardEdgeKernel> DerivedEdges<K> {
         })
     }
 
-    /// Returns the number of values in a passed row, from a forward pass without rows.
+    /// Values of a row that is passed: those of a forward pass without any rows.
     fn width(&self) -> Result<u32> {
         let (offsets, owners) = (Ids::create(&[0])?, Ids::create(&[])?);
         let (offsets, owners) = (&offsets, &owners);
@@ -131,7 +126,7 @@ fn on_any_host<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Runs `work` on an empty reference host, because this thread may have no host.
+/// Outside a component there may be no host yet.
 #[cfg(not(target_arch = "wasm32"))]
 fn on_any_host<T>(work: impl FnOnce() -> T) -> T {
     crate::reference::Reference::new(Default::default()).run(work)

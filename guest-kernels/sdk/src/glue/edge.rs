@@ -1,4 +1,4 @@
-//! Edge kernel in a component. [`Glue`] is the export.
+//! An edge kernel in a component: [`Glue`] is the export.
 
 use super::{
     RawIds, RawMatrix, RawOut, attribute_specs, attributes, matrices, outs, parameter_specs, quote_panics,
@@ -9,11 +9,11 @@ use crate::edge::{BackwardSources, BackwardTargets, EdgeForward, EdgeKernel, Edg
 use crate::edge_bindings::exports::eciton::kernel::edge as we;
 use crate::{Ids, Matrix, Out};
 
-/// Export of the component for one kernel.
+/// The component's export for one kernel.
 #[derive(Debug)]
 pub struct Glue<K>(core::marker::PhantomData<K>);
 
-/// Configured layer of a kernel.
+/// A configured layer of a kernel.
 #[derive(Debug)]
 pub struct Layer<K>(K);
 
@@ -26,7 +26,7 @@ impl<K: EdgeKernel> we::Guest for Glue<K> {
     }
 }
 
-/// Lists of a task, as handles.
+/// The lists of a task, as handles.
 struct Lists(Ids, Ids, Option<Matrix>);
 
 impl Lists {

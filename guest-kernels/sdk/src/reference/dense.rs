@@ -1,4 +1,4 @@
-//! Operations of interface `dense`, implemented by their formulas.
+//! Every operation of interface `dense`, as its formula has it.
 
 use super::linalg::{pairwise, two, with_rows};
 use super::shape_error;
@@ -35,13 +35,12 @@ impl Image {
         self.down * self.across
     }
 
-    /// Returns the number of values in a window.
+    /// Values of a window.
     fn values(&self) -> usize {
         self.by.kernel.pow(2) as usize * self.extents[2]
     }
 
-    /// Returns the positions in the image of the values of all windows, in order. A position is
-    /// `None` in the padding.
+    /// Places of the values of all windows in the image, in order; none in the padding.
     fn places(&self) -> impl Iterator<Item = Option<usize>> {
         let Self { extents: [height, width, channels], by, down, across } = *self;
         let (kernel, stride) = (by.kernel as usize, by.stride as usize);
@@ -59,8 +58,7 @@ impl Image {
         })
     }
 
-    /// Returns the rows and columns of a matrix of windows. If a row has the values of one window,
-    /// there is one row per window, otherwise one per image.
+    /// Rows and columns of windows: one row a window where rows have so many values, else one an image.
     fn laid(&self, width: usize, images: usize) -> [u32; 2] {
         match width == self.values() {
             true => [(images * self.count()) as u32, self.values() as u32],
@@ -70,7 +68,7 @@ impl Image {
 }
 
 impl Store {
-    /// Executes an operation of `dense`. Returns `None` for other operations.
+    /// Does one operation of `dense`; none if it is not one.
     pub(super) fn dense(&mut self, op: &Op<'_>) -> Option<Result<()>> {
         Some(match *op {
             Op::Permute { x, order, into } => self.permute(x, order, into),
@@ -89,8 +87,7 @@ impl Store {
         })
     }
 
-    /// Writes rows to an output, which may have other extents with the same number of values per
-    /// row.
+    /// Writes rows to a place that may have other extents of as many values a row.
     fn fill(&self, operation: &str, into: &RawOut, rows: usize, values: &[f64]) -> Result<()> {
         let shape = self.out_shape(into.handle);
         let found: usize = shape.iter().map(|&e| e as usize).product();
@@ -250,10 +247,10 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the positions of the values of each window and channel, for each image.
+    /// For each window and channel of each image: where its values lie.
     fn pooled(name: &str, by: Windows, with: Reduction, shape: &[u32]) -> Result<(Image, Vec<Vec<usize>>)> {
         if by.padding > 0 || with == Reduction::Sum {
-            let why = "only max and mean without padding are supported";
+            let why = "max and mean without padding are offered";
             return Err(Error::Unsupported(format!("{name}: {with:?}, {by:?}; {why}")));
         }
         let image = Image::new(name, by, shape)?;
@@ -312,24 +309,14 @@ impl Store {
 
     fn smoothed(&self, x: &RawMatrix, by: Smooth, into: &RawOut) -> Result<()> {
         let x = self.matrix("smoothed", "x", x.handle)?;
-        self.fill(
-            "smoothed",
-            into,
-            x.rows(),
-            &x.values.iter().map(|&v| value_and_slope(by, v).0).collect::<Vec<f64>>(),
-        )
+        self.fill("smoothed", into, x.rows(), &x.values.iter().map(|&v| of(by, v).0).collect::<Vec<f64>>())
     }
 
     fn smoothed_backward(&self, x: &RawMatrix, by: Smooth, grad: &RawMatrix, into: &RawOut) -> Result<()> {
         let name = "smoothed-backward";
         let x = self.matrix(name, "x", x.handle)?;
         let grad = self.like(name, "grad", grad, &x.shape)?;
-        self.fill(
-            name,
-            into,
-            x.rows(),
-            &pairwise(&x.values, &grad.values, |x, g| g * value_and_slope(by, x).1),
-        )
+        self.fill(name, into, x.rows(), &pairwise(&x.values, &grad.values, |x, g| g * of(by, x).1))
     }
 }
 
@@ -340,8 +327,7 @@ fn finite(name: &str, scale: f32) -> Result<()> {
     Err(Error::Argument(format!("{name}: the scale {scale}; a finite number is needed")))
 }
 
-/// Returns the standard normal distribution and its density (Abramowitz and Stegun 26.2.11 and
-/// 26.2.14).
+/// The standard normal distribution and its density (Abramowitz and Stegun 26.2.11 and 26.2.14).
 fn normal(x: f64) -> (f64, f64) {
     let density = (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
     if x.abs() > 6.0 {
@@ -356,8 +342,8 @@ fn normal(x: f64) -> (f64, f64) {
     (0.5 + density * sum, density)
 }
 
-/// Returns f(x) and f'(x).
-fn value_and_slope(by: Smooth, x: f64) -> (f64, f64) {
+/// f(x) and f'(x).
+fn of(by: Smooth, x: f64) -> (f64, f64) {
     let sigmoid = |z: f64| 1.0 / (1.0 + (-z).exp());
     match by {
         Smooth::Gelu => {

@@ -1,4 +1,4 @@
-//! Operations of interface `linalg`, implemented by their formulas.
+//! Every operation of interface `linalg`, as its formula has it.
 
 use super::random;
 use super::shape_error;
@@ -8,16 +8,16 @@ use crate::op::{After, Before, Op};
 use crate::types::{Activation, Dropout, Error, Function, Reduction, Result};
 use crate::{Matrix, Out};
 
-/// Result of a prologue, with its derivative.
+/// What a prologue makes of rows.
 struct Rows {
-    /// Values u = dropout(activation(x + bias))
+    /// dropout(activation(x + bias))
     u: Vec<f64>,
-    /// Derivative du/dx
+    /// du/dx
     slope: Vec<f64>,
 }
 
 impl Store {
-    /// Executes one operation. If it fails, nothing is written.
+    /// Does one operation. Nothing is written where it fails.
     pub(super) fn call(&mut self, op: Op<'_>) -> Result<()> {
         if let Some(done) = self.dense(&op) {
             return done;
@@ -139,7 +139,7 @@ impl Store {
         let each = |(left, right)| product((n, k, m), (left, a.1), (right, b.1));
         let count = outer.iter().map(|&e| e as usize).product::<usize>() * n * m;
         let mut values: Vec<f64> = left.zip(right).flat_map(each).collect();
-        // A product over no terms starts from zeros.
+        // Of products over nothing there are no values to begin with.
         values.resize(count, 0.0);
         store(name, &to, values, accumulate)
     }
@@ -327,7 +327,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns an operand that must have this shape.
+    /// An operand that must have this shape.
     pub(super) fn like(
         &self,
         operation: &str,
@@ -342,7 +342,7 @@ impl Store {
         Ok(m)
     }
 
-    /// Returns a bias of `len` values, or zeros if there is no bias.
+    /// A bias of `len` values, or zeros.
     fn bias(&self, operation: &str, operand: &str, bias: Option<&Matrix>, len: usize) -> Result<Vec<f64>> {
         match bias {
             Some(b) => Ok(self.like(operation, operand, b, &[len as u32])?.values.clone()),
@@ -350,7 +350,7 @@ impl Store {
         }
     }
 
-    /// Applies a prologue. If `watch`, it records the distance of the values from a kink.
+    /// `watch`: whether to note how near to a kink the values are.
     fn prologue(&mut self, operation: &str, x: &Dense, by: &Before<'_>, watch: bool) -> Result<Rows> {
         let columns = x.row_len();
         let bias = self.bias(operation, "before.bias", by.bias, columns)?;
@@ -368,14 +368,14 @@ impl Store {
             if watch {
                 self.near_kink(by.activation, v);
             }
-            // Written so that a NaN that is dropped disappears, as in a select.
+            // Written so that a NaN that is dropped goes away, as in a select.
             u.push(if factor == 0.0 { 0.0 } else { activated(by.activation, v) * factor });
             slope.push(if factor == 0.0 { 0.0 } else { derivative(by.activation, v) * factor });
         }
         Ok(Rows { u, slope })
     }
 
-    /// Returns the factor of dropout for the value at (row, column) of x.
+    /// What dropout multiplies the value at (row, column) of x with.
     fn dropout_factor(
         &self,
         operation: &str,
@@ -423,8 +423,7 @@ impl Store {
                     next = next.max(v.min(largest));
                     largest = largest.max(v);
                 }
-                // Values that are equal because they are the same, as for a parallel edge, stay
-                // equal. They form no kink.
+                // Values that are one, as the two ends of a parallel edge, stay so: no kink.
                 if largest > next {
                     self.nearest_kink = self.nearest_kink.min(largest - next);
                 }
@@ -434,7 +433,7 @@ impl Store {
     }
 }
 
-/// Returns the two extents of a matrix.
+/// The two extents of a matrix.
 pub(super) fn two(operation: &str, operand: &str, m: &Dense) -> Result<(usize, usize)> {
     match m.shape[..] {
         [n, k] => Ok((n as usize, k as usize)),
@@ -442,7 +441,7 @@ pub(super) fn two(operation: &str, operand: &str, m: &Dense) -> Result<(usize, u
     }
 }
 
-/// Returns (n, k, m) of op(a) [n, k] times op(b) [k, m], from two extents each.
+/// (n, k, m) of op(a) [n, k] times op(b) [k, m], from two extents each.
 fn inner(
     operation: &str,
     a: &[u32],
@@ -459,7 +458,7 @@ fn inner(
     Ok((n as usize, k as usize, m as usize))
 }
 
-/// Computes op(a) [n, k] times op(b) [k, m], where op may be the transpose.
+/// op(a) [n, k] times op(b) [k, m], where op transposes if asked.
 fn product((n, k, m): (usize, usize, usize), a: (&[f64], bool), b: (&[f64], bool)) -> Vec<f64> {
     let a_at = |i: usize, l: usize| if a.1 { a.0[l * n + i] } else { a.0[i * k + l] };
     let b_at = |l: usize, j: usize| if b.1 { b.0[j * k + l] } else { b.0[l * m + j] };
@@ -494,7 +493,7 @@ fn column_sums(values: &[f64], columns: usize) -> Vec<f64> {
     sums
 }
 
-/// Returns the shape of x with another number of rows.
+/// The shape of x with another number of rows.
 pub(super) fn with_rows(x: &Dense, rows: usize) -> Vec<u32> {
     let mut shape = x.shape.clone();
     shape[0] = rows as u32;
@@ -511,7 +510,7 @@ fn below(operation: &str, operand: &str, ids: &[u32], limit: usize, of: &str) ->
     }
 }
 
-/// Returns softmax(x), and the logarithm of the sum of the exponentials of x.
+/// softmax(x), and the logarithm of the sum of the exponentials of x.
 fn softmax(x: &[f64]) -> (Vec<f64>, f64) {
     let largest = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let e: Vec<f64> = x.iter().map(|v| (v - largest).exp()).collect();
@@ -519,7 +518,7 @@ fn softmax(x: &[f64]) -> (Vec<f64>, f64) {
     (e.iter().map(|e| e / sum).collect(), largest + sum.ln())
 }
 
-/// Refuses a negative slope or alpha, for which the derivative cannot be computed from the value.
+/// A slope or alpha below zero has no derivative that can be told from the value.
 fn check_activation(operation: &str, f: Activation) -> Result<()> {
     match f {
         Activation::LeakyRelu(v) | Activation::Elu(v) if !(v.is_finite() && v >= 0.0) => {
@@ -549,7 +548,7 @@ fn valued(f: Function, v: f64) -> f64 {
     }
 }
 
-/// Returns the derivative f'(v).
+/// f'(v)
 fn sloped(f: Function, v: f64) -> f64 {
     match f {
         Function::Exp => v.exp(),
@@ -576,7 +575,7 @@ fn activated(f: Activation, v: f64) -> f64 {
     }
 }
 
-/// Returns the derivative f'(v).
+/// f'(v)
 fn derivative(f: Activation, v: f64) -> f64 {
     match f {
         Activation::Identity => 1.0,
@@ -589,7 +588,7 @@ fn derivative(f: Activation, v: f64) -> f64 {
     }
 }
 
-/// Returns the derivative f'(v), given y = f(v).
+/// f'(v), given y = f(v).
 fn slope_from_value(f: Activation, y: f64) -> f64 {
     match f {
         Activation::Identity => 1.0,

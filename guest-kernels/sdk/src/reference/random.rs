@@ -1,12 +1,11 @@
-//! Random number generator of the contract, in the same form as in `wit/kernel/kernel.wit`
-//! (interface `random`). A number is a function of (seed, purpose, epoch, layer, stream, global
-//! row, column).
+//! The contract's generator, written down as plainly as `wit/kernel/kernel.wit` (interface `random`)
+//! has it: a number is a function of (seed, purpose, epoch, layer, stream, global row, column).
 
-/// Purpose of random numbers for initial parameter values.
+/// Purpose of initialisers.
 pub const INITIALISER: u64 = 1;
-/// Purpose of random numbers for dropout masks.
+/// Purpose of dropout.
 pub const DROPOUT: u64 = 2;
-/// Purpose of random numbers that a kernel requests.
+/// Purpose of kernels.
 pub const KERNEL: u64 = 3;
 
 const G: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -20,14 +19,14 @@ fn mix64(mut z: u64) -> u64 {
     z
 }
 
-/// Returns the key of one matrix of numbers.
+/// The key of one matrix of numbers.
 pub fn key(seed: u64, purpose: u64, epoch: u32, layer: u32, stream: u32) -> u64 {
     let key = mix64(seed.wrapping_add(G));
     let key = mix64(key ^ ((purpose << 32) | u64::from(epoch)));
     mix64(key ^ ((u64::from(layer) << 32) | u64::from(stream)))
 }
 
-/// Returns the 32 bits at (global row, column).
+/// The 32 bits at (global row, column).
 pub fn bits32(key: u64, row: u64, column: u32) -> u32 {
     let row_key = mix64(key.wrapping_add(row.wrapping_add(1).wrapping_mul(G)));
     let (a, b) = (row_key as u32, (row_key >> 32) as u32);
@@ -41,13 +40,13 @@ pub fn bits32(key: u64, row: u64, column: u32) -> u32 {
     x
 }
 
-/// Returns true if dropout with `probability` (0 <= p < 1) drops a value with these bits.
+/// Whether dropout with `probability` (0 <= p < 1) drops a value with these bits.
 pub fn dropped(bits: u32, probability: f32) -> bool {
-    // Exact, because a product with a power of two only changes the exponent.
+    // Exact: a product with a power of two only moves the exponent.
     f64::from(bits) < (f64::from(probability) * 4_294_967_296.0).ceil()
 }
 
-/// Returns a number in [0, 1) with 24 random bits.
+/// A number in [0, 1) with 24 random bits.
 pub fn uniform(bits: u32) -> f64 {
     f64::from(bits >> 8) / 16_777_216.0
 }

@@ -1,4 +1,4 @@
-//! Operations on runs of a row and on segments of rows, implemented by their formulas.
+//! The operations on runs of a row and on segments of rows, as their formulas have them.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use super::store::{Dense, Store};
 use crate::handles::{RawIds, RawMatrix, RawOut};
 use crate::types::{Error, Reduction, Result};
 
-/// Returns p of the extents [n, p, q], or 1 of [n, q].
+/// p of [n, p, q], or 1 of [n, q].
 fn runs(operation: &str, operand: &str, shape: &[u32]) -> Result<u32> {
     match shape {
         [_, p, _] => Ok(*p),
@@ -18,8 +18,7 @@ fn runs(operation: &str, operand: &str, shape: &[u32]) -> Result<u32> {
 }
 
 impl Store {
-    /// Returns an operand with these extents or with a single row of them, and true if it is a
-    /// single row.
+    /// An operand with these extents, or one row of them; whether it is one row.
     fn rows_or_one(
         &self,
         operation: &str,
@@ -68,7 +67,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the offsets of the segments of x, after checking them.
+    /// Offsets that bound the segments of x.
     fn offsets(&self, operation: &str, x: &Dense, offsets: &RawIds) -> Result<Rc<Vec<u32>>> {
         let offsets = self.ids(operation, "offsets", offsets.handle)?;
         let ends_fit = offsets.first() == Some(&0) && offsets.last().is_some_and(|&l| l as usize == x.rows());
@@ -103,8 +102,8 @@ impl Store {
         Ok(())
     }
 
-    /// Computes the state of a softmax over segments. Kinks are not recorded: the state has kinks,
-    /// but the softmax is smooth, because the largest value cancels.
+    /// The softmax of a segment is smooth although its state is not: the largest value cancels, so its
+    /// kinks are not noted.
     pub(super) fn softmax_segments(&self, x: &RawMatrix, offsets: &RawIds, state: &RawOut) -> Result<()> {
         let name = "softmax-segments";
         let x = self.matrix(name, "x", x.handle)?;

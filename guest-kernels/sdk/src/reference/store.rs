@@ -1,4 +1,4 @@
-//! Objects of the reference host: matrices, outputs and lists, which are referred to by handle.
+//! What the reference host owns: matrices, places to write, lists; all by handle.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ use super::{Context, ELEMENTS_MAX, HANDLES_MAX, LOG_LINE_BYTES_MAX, LOG_LINES_MA
 use crate::native::Kind;
 use crate::types::{Error, Result};
 
-/// Immutable matrix.
+/// An immutable matrix.
 #[derive(Debug)]
 pub(super) struct Dense {
     /// Extents, rows first.
     pub(super) shape: Vec<u32>,
-    /// Values, row-major.
+    /// Row-major.
     pub(super) values: Vec<f64>,
-    /// Row of the interval that row 0 represents. It is not 0 for a view of rows.
+    /// The row of the interval that row 0 is: not 0 for a view of rows.
     pub(super) first_row: usize,
 }
 
@@ -25,7 +25,7 @@ impl Dense {
         self.shape.first().map_or(0, |&n| n as usize)
     }
 
-    /// Returns the number of values in a row.
+    /// Values in a row.
     pub(super) fn row_len(&self) -> usize {
         row_len(&self.shape)
     }
@@ -39,21 +39,21 @@ fn row_len(shape: &[u32]) -> usize {
     shape.iter().skip(1).map(|&e| e as usize).product()
 }
 
-/// Purpose of an output, which determines the operations that may write it.
+/// What a place is for, and so who may write to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Rows that leave the task.
     Rows,
-    /// Intermediate result of the kernel.
+    /// The kernel's intermediate result.
     Scratch,
-    /// Reduction over rows: the gradient of a parameter, or a loss.
+    /// Reduced over rows: a parameter's gradient or a loss.
     Reduced,
 }
 
-/// Data that a kernel can request of its task.
+/// What a kernel may ask of its task.
 #[derive(Debug, Default)]
 pub(super) struct Given {
-    /// Weight of each row. If `None`, every weight is 1.
+    /// A value a row; none: each 1.
     pub(super) row_weights: Option<Vec<f64>>,
     pub(super) asked: bool,
 }
@@ -62,24 +62,24 @@ pub(super) struct Given {
 struct Cell {
     purpose: Purpose,
     values: Vec<f64>,
-    /// For each row, true if it was written.
+    /// For each row, whether it was written.
     written: Vec<bool>,
-    /// True if the output must not be written any more.
+    /// Nobody may write any more.
     finished: bool,
 }
 
-/// View of rows with another length.
+/// Rows seen as others.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Laid {
-    /// Each row is split into N rows.
+    /// Each cut into so many.
     Split(u32),
-    /// N rows are joined to one row.
+    /// So many put together.
     Grouped(u32),
 }
 
 impl Laid {
-    /// Returns the extents of the view.
-    fn extents(self, operation: &str, shape: &[u32]) -> Result<Vec<u32>> {
+    /// Extents as they are seen.
+    fn of(self, operation: &str, shape: &[u32]) -> Result<Vec<u32>> {
         let rows = shape.first().copied().unwrap_or(0);
         let columns = shape.iter().skip(1).try_fold(1u32, |n, &e| n.checked_mul(e));
         let seen = columns.and_then(|columns| match self {
@@ -95,19 +95,19 @@ impl Laid {
     }
 }
 
-/// Output, or a view of some of its rows.
+/// A place to write, or a view of some of its rows.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     cell: Rc<RefCell<Cell>>,
     shape: Vec<u32>,
-    /// Row of the cell that row 0 represents.
+    /// The row of the cell that row 0 is.
     first: usize,
-    /// Extents of the cell's rows, if the view has rows of another length.
+    /// Its own extents, if its rows are seen as others.
     of: Option<Vec<u32>>,
 }
 
 impl Place {
-    /// Returns the extents of the cell's rows.
+    /// Extents of the cell's rows.
     fn own(&self) -> &[u32] {
         self.of.as_deref().unwrap_or(&self.shape)
     }
@@ -132,12 +132,12 @@ impl Place {
         Ok(self.cell.borrow().values[span.start * columns..span.end * columns].to_vec())
     }
 
-    /// Returns the present values, for an operation that adds to them.
+    /// What is there to accumulate onto.
     pub(super) fn old(&self, operation: &str) -> Result<Vec<f64>> {
         self.read(&format!("{operation}: into, with accumulate"))
     }
 
-    /// Writes all rows. `values` has the shape of the output.
+    /// Writes all of it; `values` has the place's shape.
     pub(super) fn fill(&self, values: &[f64]) {
         self.put(0, values);
     }
@@ -152,13 +152,13 @@ impl Place {
     }
 }
 
-/// All objects of the host, and the task.
+/// All that the host owns, and the task.
 #[derive(Debug)]
 pub(super) struct Store {
     pub(super) context: Context,
-    /// Global ids of the interval's rows, if they are not consecutive.
+    /// The global ids of the interval's rows where they do not follow each other.
     pub(super) row_ids: Option<Vec<u64>>,
-    /// Data that the kernel can request. `None` outside of a task.
+    /// None outside of a task.
     pub(super) given: Option<Given>,
     pub(super) nearest_kink: f64,
     pub(super) log: Vec<String>,
@@ -169,7 +169,7 @@ pub(super) struct Store {
     next: u32,
 }
 
-/// Returns `start .. start + count` if it lies within `available`.
+/// `start .. start + count`, if it lies within `available`.
 pub(super) fn range(
     operation: &str,
     what: &str,
@@ -180,7 +180,7 @@ pub(super) fn range(
     let range = start as usize..start as usize + count as usize;
     if range.end > available {
         return Err(Error::Argument(format!(
-            "{operation}: {what} {} to {} requested, but there are {available}",
+            "{operation}: {what} {} to {} asked for; there are {available}",
             range.start, range.end
         )));
     }
@@ -194,7 +194,7 @@ fn limited(limit: &str, unit: &str, allowed: u64, asked: u64) -> Result<()> {
     Err(Error::Limit { limit: limit.to_owned(), unit: unit.to_owned(), allowed, asked })
 }
 
-/// Returns the number of elements of a valid shape.
+/// How many elements a valid shape has.
 fn elements(operation: &str, shape: &[u32]) -> Result<usize> {
     if !(1..=4).contains(&shape.len()) {
         return Err(Error::Argument(format!(
@@ -222,13 +222,13 @@ impl Store {
         }
     }
 
-    /// Returns the data that the kernel can request of its task.
+    /// What the kernel may ask of its task.
     pub(super) fn given(&mut self) -> Result<&mut Given> {
         let outside = || Error::Unsupported("row-weights: only a task has rows; ask in `loss`".to_owned());
         self.given.as_mut().ok_or_else(outside)
     }
 
-    /// Returns the global id of a row of the interval.
+    /// The global id of a row of the interval.
     pub(super) fn row_id(&self, row: usize) -> u64 {
         match &self.row_ids {
             Some(ids) => ids[row],
@@ -311,15 +311,15 @@ impl Store {
     }
 
     fn out(&self, operation: &str, operand: &str, handle: u32) -> Result<&Place> {
-        self.outs.get(&handle).ok_or_else(|| unknown(operation, operand, handle, "output"))
+        self.outs.get(&handle).ok_or_else(|| unknown(operation, operand, handle, "place to write"))
     }
 
     pub(super) fn out_shape(&self, handle: u32) -> Vec<u32> {
         self.out("shape", "this", handle).map(|o| o.shape.clone()).unwrap_or_default()
     }
 
-    /// Returns the output to which an operation writes a result with the shape `expected`. If the
-    /// result is a sum over rows, `reduced` is their number.
+    /// The place where an operation writes a result of the shape `expected`. `reduced` is the number
+    /// of rows that the result is a sum over, if it is one.
     pub(super) fn place(
         &self,
         operation: &str,
@@ -348,8 +348,7 @@ impl Store {
         Ok(place)
     }
 
-    /// Returns true if a vertex kernel's operation on this number of rows covers the interval's
-    /// rows, each split into several, or several joined.
+    /// Whether so many rows are the interval's, each cut into several or several put together: of a vertex kernel's.
     pub(super) fn cut_or_joined(&self, rows: usize) -> bool {
         let interval = self.context.rows as usize;
         let fits = rows.checked_rem(interval) == Some(0) || interval.checked_rem(rows) == Some(0);
@@ -399,15 +398,15 @@ impl Store {
         self.insert(shape.to_vec(), m.values.clone(), m.first_row)
     }
 
-    /// Returns a matrix whose rows are split or joined.
+    /// A matrix with its rows seen as others.
     pub(super) fn other_rows(&mut self, handle: u32, laid: Laid) -> Result<u32> {
         let operation = if matches!(laid, Laid::Split(_)) { "split-rows" } else { "group-rows" };
         let m = self.matrix(operation, "x", handle)?;
-        let shape = laid.extents(operation, &m.shape)?;
+        let shape = laid.of(operation, &m.shape)?;
         self.insert(shape, m.values.clone(), 0)
     }
 
-    /// Returns an output whose rows are split or joined.
+    /// A place with its rows seen as others.
     pub(super) fn other_out(&mut self, handle: u32, laid: Laid) -> Result<u32> {
         let operation = if matches!(laid, Laid::Split(_)) { "split-out" } else { "group-out" };
         let mut view = self.writable(operation, "x", handle)?;
@@ -416,7 +415,7 @@ impl Store {
                 "{operation}: of rows to write, not of a sum over rows nor of split or grouped rows"
             )));
         }
-        let seen = laid.extents(operation, &view.shape)?;
+        let seen = laid.of(operation, &view.shape)?;
         view.of = Some(std::mem::replace(&mut view.shape, seen));
         let handle = self.handle()?;
         self.outs.insert(handle, view);
@@ -460,7 +459,7 @@ impl Store {
         let columns = row_len(&place.shape);
         if columns == 0 || values.len() % columns != 0 {
             return Err(Error::Argument(format!(
-                "write-rows: {} values do not form whole rows of {columns} values",
+                "write-rows: {} values are no whole rows of {columns} values",
                 values.len()
             )));
         }
@@ -477,7 +476,7 @@ impl Store {
         if !whole || place.cell.borrow().purpose != Purpose::Scratch {
             return Err(Error::Argument("finish: only a whole scratch matrix can be finished".to_owned()));
         }
-        // The handle is removed, whether the matrix can be read or not.
+        // The handle is given up, whether the matrix can be read or not.
         self.outs.remove(&handle);
         place.cell.borrow_mut().finished = true;
         let values = place.read("finish")?;
@@ -486,5 +485,5 @@ impl Store {
 }
 
 fn unknown(operation: &str, operand: &str, handle: u32, kind: &str) -> Error {
-    Error::Argument(format!("{operation}: {operand} is handle {handle}, which is not a {kind} of this task"))
+    Error::Argument(format!("{operation}: {operand} is handle {handle}, which names no {kind} of this task"))
 }

@@ -1,4 +1,4 @@
-//! Tests of operations against cases that were computed by hand.
+//! Operations against cases worked out by hand.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::*;
@@ -12,7 +12,7 @@ fn host(rows: u32) -> Reference {
     Reference::new(Context { seed: 42, epoch: 3, layer: 1, training: true, first_row: 5, rows })
 }
 
-/// Returns the values that an operation writes to an output with this shape.
+/// What an operation writes to a place with this shape.
 fn written(host: &Reference, shape: &[u32], work: impl FnOnce(&Out) -> Result<()>) -> Vec<f64> {
     let out = host.output(shape).unwrap();
     host.run(|| work(&out)).unwrap();
@@ -114,7 +114,7 @@ fn activations_and_their_derivatives() {
         let grad = h.matrix(&[1, 3], &[3.0, -1.0, 2.0]).unwrap();
         let expected = [3.0 * slope[0], -slope[1], 2.0 * slope[2]];
         near(&written(&h, &[1, 3], |o| linalg::apply_backward(&x, &by, &grad, o)), &expected);
-        // The epilogue computes the same derivative from the value.
+        // The epilogue computes the same from the value.
         let unit = h.matrix(&[3, 3], &[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]).unwrap();
         let after = Epilogue { bias: Some(&bias), activation };
         let y = written(&h, &[1, 3], |o| linalg::linear(&x, &PLAIN, &unit, &after, o));
@@ -202,10 +202,10 @@ fn dropout_follows_global_rows() {
     let x = h.matrix(&[4, 10], &values).unwrap();
     near(&written(&h, &[4, 10], |o| linalg::apply(&x, &by, o)), &expected);
     assert!((1..40).contains(&expected.iter().filter(|v| **v == 0.0).count()));
-    // A block with three dimensions is addressed by the position within a row.
+    // A block of three dimensions is addressed by position within the row.
     let cube = h.matrix(&[4, 2, 5], &values).unwrap();
     near(&written(&h, &[4, 2, 5], |o| linalg::apply(&cube, &by, o)), &expected);
-    // A view of rows refers to the same rows, and so does another interval.
+    // A view of rows keeps its place, and so does another interval.
     let view = written(&h, &[2, 10], |o| linalg::apply(&x.rows(2, 2)?, &by, o));
     near(&view, &expected[20..]);
     let later = Reference::new(Context { first_row: 7, rows: 2, ..h.context() });
@@ -237,11 +237,10 @@ fn generator_matches_the_oracle() {
         assert_eq!(format!("{key:016x}"), v["key"].as_str().unwrap(), "{v}");
         let bits = random::bits32(key, large("row"), small("column"));
         assert_eq!(bits, small("bits32"), "{v}");
-        // serde_json reads a double with an error of one unit. These numbers are multiples of
-        // 2^-24.
+        // serde_json reads a double to within one unit only; these are multiples of 2^-24.
         assert!((random::uniform(bits) - v["uniform"].as_f64().unwrap()).abs() < 1e-15, "{v}");
     }
-    // ceil(0.1f32 * 2^32) = 429496736, because 0.1f32 * 2^32 = 429496736 exactly.
+    // ceil(0.1f32 * 2^32) = 429496736, for 0.1f32 * 2^32 = 429496736 exactly.
     assert!(random::dropped(429_496_735, 0.1) && !random::dropped(429_496_736, 0.1));
     assert!(!random::dropped(0, 0.0) && random::dropped(0, f32::MIN_POSITIVE));
     assert!(random::dropped(u32::MAX - 256, 1.0 - f32::EPSILON / 2.0) && !random::dropped(u32::MAX, 0.99));
@@ -362,7 +361,7 @@ fn runs_of_rows() {
     let scaled = written(&h, &[2, 2, 2], |o| linalg::scale(&row, &by, o));
     assert_eq!(scaled, [2.0, -2.0, 0.0, 0.0, -1.0, 1.0, 5.0, 0.0]);
     h.run(|| {
-        // One run per row.
+        // A run a row.
         let flat = x.reshape(&[2, 4]).unwrap();
         assert_eq!(written(&h, &[2, 1], |o| linalg::inner(&flat, &row, o)), [0.5, 2.5]);
         let by = by.columns(0, 1).unwrap();
@@ -450,15 +449,15 @@ fn views_and_scratch() {
         assert!(matches!(x.reshape(&[4, 3]), Err(Error::Shape { .. })));
         assert!(matches!(x.reshape(&[3, 2, 2, 1, 1]), Err(Error::Argument(_))));
         assert!(matches!(x.columns(3, 2), Err(Error::Argument(_))));
-        is_argument(x.rows(3, 1).map(|_| ()), "rows 3 to 4 requested, but there are 3");
-        is_argument(x.read_rows::<f64>(u32::MAX, u32::MAX).map(|_| ()), "requested");
+        is_argument(x.rows(3, 1).map(|_| ()), "rows 3 to 4 asked for; there are 3");
+        is_argument(x.read_rows::<f64>(u32::MAX, u32::MAX).map(|_| ()), "asked for");
         assert_eq!(x.blocks().map(|b| b.unwrap().0).collect::<Vec<u32>>(), [0]);
 
         let scratch = Out::create(&[3, 2]).unwrap();
         scratch.rows(1, 2).unwrap().write_rows(0, &[1.0f64, 2.0, 3.0, 4.0]).unwrap();
         let view = scratch.rows(0, 1).unwrap();
-        is_argument(scratch.write_rows(2, &[0.0f32; 4]), "requested");
-        is_argument(scratch.write_rows(0, &[0.0f32; 3]), "do not form whole rows");
+        is_argument(scratch.write_rows(2, &[0.0f32; 4]), "asked for");
+        is_argument(scratch.write_rows(0, &[0.0f32; 3]), "no whole rows");
         view.write_rows(0, &[0.1f32, 0.0]).unwrap();
         let finished = scratch.finish().unwrap();
         assert_eq!(finished.read_rows::<f64>(0, 3).unwrap(), [f64::from(0.1f32), 0.0, 1.0, 2.0, 3.0, 4.0]);
@@ -470,7 +469,7 @@ fn views_and_scratch() {
         assert!(matches!(Out::create(&[1 << 30, 0]), Err(Error::Limit { .. })));
         is_argument(Out::create(&[]).map(|_| ()), "one to four dimensions");
         is_argument(Out::create(&[1; 5]).map(|_| ()), "one to four dimensions");
-        is_argument(Matrix::borrowed(9999).rows(0, 0).map(|_| ()), "is not a matrix");
+        is_argument(Matrix::borrowed(9999).rows(0, 0).map(|_| ()), "names no matrix");
         let ids = Ids::create(&[3, 1, 2]).unwrap();
         assert_eq!((ids.len(), ids.read(1, 2).unwrap()), (3, vec![1, 2]));
         is_argument(ids.read(1, 3).map(|_| ()), "there are 3");

@@ -1,4 +1,4 @@
-//! Derivatives of the operations of interface `dense`.
+//! The derivatives of operations of interface `dense`.
 
 use super::rules::{held, none, rows};
 use super::walk::{Walk, flat};
@@ -9,17 +9,17 @@ use crate::handles::{Matrix, Out};
 use crate::op::Op;
 use crate::types::{Error, Result};
 
-const SECOND: &str = "the derivative of a derivative cannot be derived";
+const SECOND: &str = "the derivative of a derivative is not derived";
 
-/// Returns extents in another order.
+/// Extents as an order has them.
 fn turned(shape: &[u32], order: &[u32]) -> Result<Vec<u32>> {
     let extent = |&d: &u32| shape.get(d as usize).copied();
     let turned = order.iter().map(extent).collect::<Option<Vec<u32>>>();
-    turned.ok_or_else(|| Error::Argument("permute: the order has a dimension that does not exist".to_owned()))
+    turned.ok_or_else(|| Error::Argument("permute: a dimension that there is not".to_owned()))
 }
 
 impl Tape {
-    /// Records an operation of `dense`.
+    /// Writes an operation of `dense` down.
     pub(super) fn dense_rule(&self, op: &Op<'_>) -> Result<()> {
         match *op {
             Op::Permute { x, order, into } => {
@@ -32,7 +32,7 @@ impl Tape {
                 })
             }
             Op::Concat { parts, into } => {
-                let from: Vec<_> = parts.iter().map(|part| self.operand(part)).collect();
+                let from: Vec<_> = parts.iter().map(|part| self.of(part)).collect();
                 from.iter().try_for_each(|&of| rows("concat", "parts", of))?;
                 let parts: Vec<Matrix> = parts.iter().map(|part| held(part)).collect();
                 self.rows_step(into, &from, move |walk, g| {
@@ -71,22 +71,19 @@ impl Tape {
                 let g = g.reshape(x.extents())?;
                 scratch(x.extents(), |into| dense::smoothed_backward(x, by, &g, into))
             }),
-            Op::ScatterSum { x, .. } => none(
-                "scatter-sum",
-                &[self.operand(x)],
-                "it sums over rows, but a row of a result must depend only on its own row",
-            ),
+            Op::ScatterSum { x, .. } => {
+                none("scatter-sum", &[self.of(x)], "it sums over rows, and a row's result is its own")
+            }
             Op::SoftmaxBackward { y: x, grad, .. }
             | Op::PoolBackward { x, grad, .. }
             | Op::SmoothedBackward { x, grad, .. } => {
-                none("a backward operation", &[self.operand(x), self.operand(grad)], SECOND)
+                none("a backward operation", &[self.of(x), self.of(grad)], SECOND)
             }
-            _ => Err(refuse("an operation", "it has no derivative rule")),
+            _ => Err(refuse("an operation", "without a rule")),
         }
     }
 
-    /// Records an operation with one operand of rows, and a function that computes its gradient
-    /// from that of the result.
+    /// An operation of one operand by rows, with what makes its gradient of that of the result.
     fn of_one(
         &self,
         name: &'static str,
@@ -94,7 +91,7 @@ impl Tape {
         into: &Out,
         gradient: impl FnOnce(&Matrix, Matrix) -> Result<Matrix> + 'static,
     ) -> Result<()> {
-        let from = [self.operand(x)];
+        let from = [self.of(x)];
         rows(name, "x", from[0])?;
         let x = held(x);
         self.rows_step(into, &from, move |walk: &mut Walk<'_>, g| {

@@ -1,7 +1,6 @@
-//! Parts of a tape for edge kernels. Own rows are copied to edges and back only with the task's
-//! lists. A source sees one row of each target, `passed`. This row has a *slot* for each value that
-//! is copied to edges, and for the gradient of each sum over edges. Slots are in the order of the
-//! forward pass.
+//! What edge kernels add to a tape: own rows go to edges and back by the task's lists alone, and of targets their
+//! sources see one row each, `passed`, with a *slot* for each thing that is brought to edges and for the gradient of each
+//! sum over edges, in the order of the forward pass.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,41 +10,41 @@ use crate::handles::{Ids, Matrix};
 use crate::op::{Before, Op};
 use crate::types::{Error, Result};
 
-/// End of the edges to which the own rows belong.
+/// Which ends own rows are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
-    /// There are no edges, because the kernel is a vertex kernel.
+    /// There are no edges: a vertex kernel.
     None,
-    /// Only extents matter, and there are no rows.
+    /// Only extents matter.
     Dry,
     Targets,
     Sources,
 }
 
-/// Content of a slot.
+/// What is at a slot.
 #[derive(Debug)]
 enum Slot {
     /// Own rows, by their value on the tape.
     Own(Matrix),
-    /// Gradient of a sum over edges.
+    /// The gradient of a sum over edges.
     Gradient,
 }
 
-/// End of the edges from which a tape records, with its lists.
+/// The side from which a tape sees edges.
 #[derive(Debug)]
 pub(crate) struct Side {
     ends: Ends,
     lists: Option<(Ids, Ids)>,
     slots: RefCell<Vec<(Slot, u32)>>,
-    /// Passed rows of all slots, [m, sum of the widths].
+    /// [m, the widths of all slots]
     passed: Option<Matrix>,
-    /// Column of `passed` at which the next slot starts.
+    /// Where the next slot of `passed` starts.
     next: Cell<u32>,
     starts: RefCell<Vec<u32>>,
 }
 
 impl Side {
-    /// Creates the side of a vertex kernel.
+    /// A vertex kernel.
     pub(crate) fn none() -> Self {
         let (slots, starts) = (RefCell::default(), RefCell::default());
         Self { ends: Ends::None, lists: None, slots, passed: None, next: Cell::new(0), starts }
@@ -97,12 +96,12 @@ impl Side {
         Ok(self.slots.borrow().len() - 1)
     }
 
-    /// Adds a slot for the gradient of a sum.
+    /// A slot for a sum's gradient.
     pub(super) fn sum(&self, width: u32) -> Result<usize> {
         self.slot(Slot::Gradient, width)
     }
 
-    /// Returns the slot of own rows.
+    /// The slot of own rows.
     fn own(&self, x: &Matrix) -> Result<usize> {
         let same = |slot: &Slot| match slot {
             Slot::Own(other) if x.node() != 0 => other.node() == x.node(),
@@ -117,24 +116,24 @@ impl Side {
         self.slot(Slot::Own(x.shared(x.node())), width)
     }
 
-    /// Returns the values that targets passed in a slot, per edge: [m, width].
+    /// By edge, what targets passed at a slot: [m, width].
     pub(super) fn passed(&self, slot: usize, lazy: &Lazy) -> Result<Matrix> {
         let passed = self.passed.as_ref().ok_or_else(|| missing("passed rows"))?;
         let (start, width) = (self.starts.borrow()[slot], self.slots.borrow()[slot].1);
         lazy.view(passed, &View::Columns { start, count: width })
     }
 
-    /// Returns the own rows of a node, per edge.
+    /// By edge, the own rows of a node.
     pub(super) fn gathered(&self, node: u32, lazy: &Lazy) -> Result<Matrix> {
         let slots = self.slots.borrow();
         let is = |slot: &Slot| matches!(slot, Slot::Own(x) if x.node() == node);
         let Some(slot) = slots.iter().position(|(slot, _)| is(slot)) else {
-            return Err(refuse("softmax-segments", "its state cannot be copied to edges with task.to_edges"));
+            return Err(refuse("softmax-segments", "its state is not brought to edges by task.to_edges"));
         };
         self.passed(slot, lazy)
     }
 
-    /// Executes an operation, or its replacement on this side.
+    /// Does an operation, or what stands in its place on this side.
     pub(super) fn run(&self, op: &Op<'_>, lazy: &Lazy) -> Result<()> {
         match *op {
             Op::GatherRows { x, rows, into } if self.is_owners(rows) => {
@@ -161,19 +160,18 @@ impl Side {
         if self.is_offsets(ids) || self.is_owners(ids) {
             return Err(refuse(
                 "read",
-                "the guest reads the edge lists, which differ between both ends of an edge",
+                "the lists of edges are read in the guest, and differ between both ends",
             ));
         }
         Ok(())
     }
 
-    /// Returns the number of values in a passed row, at least one.
+    /// Values of a row that is passed; at least one.
     pub(crate) fn width(&self) -> u32 {
         self.next.get().max(1)
     }
 
-    /// Returns the content that targets pass in each slot (own rows or the gradient), and the
-    /// number of values in a row.
+    /// What targets pass, slot by slot: own rows, or the gradient, and how many values a row has.
     pub(crate) fn parts(&self, gradients: &Passed) -> Vec<(Option<Matrix>, u32)> {
         let part = |(at, (slot, width)): (usize, &(Slot, u32))| {
             let rows = match slot {

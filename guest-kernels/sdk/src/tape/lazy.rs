@@ -1,10 +1,9 @@
-//! Lazy evaluation: nothing is computed before its result is read, and nothing is computed twice.
+//! Nothing is computed before somebody reads it, and nothing twice.
 //!
-//! An operation that writes a whole scratch matrix is deferred. It is executed when the guest reads
-//! its result, or when an output of the host needs it. So values that no gradient needs are never
-//! computed. This applies to the forward pass, which `backward` runs again, and to gradients that
-//! are not requested. If two equal operations have equal operands, the second one returns the
-//! result of the first, because matrices do not change.
+//! An operation that writes a whole scratch matrix is put off until its result is read: by the guest, or on the way
+//! to a place of the host's. What no gradient needs is thus never computed, be it of the forward pass, which `backward`
+//! runs again, or a gradient that nobody asked for. Of two equal operations on equal operands the second is the result
+//! of the first, for matrices do not change.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,11 +16,11 @@ use crate::handles::{Ids, Matrix, Out, Remembered, call_unseen};
 use crate::op::{After, Before, Op};
 use crate::types::{Activation, Dropout, Function, Reduction, Result, Smooth, Windows};
 
-/// Maximum length of a chain of deferred results. A longer chain is computed at once, because each
-/// link takes some stack.
+/// Results that wait for each other at most; a longer chain is computed as far as it is known, for each link takes some
+/// stack.
 const DEPTH_MAX: u32 = 64;
 
-/// Key that identifies an operation or a view with its operands.
+/// What tells an operation or a view, with its operands, from all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     parts: [u64; 8],
@@ -40,19 +39,18 @@ impl Key {
         self.count += 1;
     }
 
-    /// Returns true if the key contains everything that was added to it.
+    /// Whether it has all of what it was told.
     fn is_whole(&self) -> bool {
         usize::from(self.count) <= self.parts.len()
     }
 }
 
-/// Operation that writes all of an output.
+/// An operation that writes all of a place.
 pub(crate) type Write = Box<dyn FnOnce(&Out) -> Result<()>>;
 
-/// Instructions to compute a matrix that has not been read yet.
+/// How a matrix is made that nobody has read yet.
 pub(crate) enum Later {
-    /// Result of an operation. `depth` is the length of its chain of deferred results, including
-    /// this one.
+    /// `depth`: results that wait for each other, this one too.
     Written {
         write: Write,
         depth: u32,
@@ -69,10 +67,10 @@ impl fmt::Debug for Later {
     }
 }
 
-/// Executor that defers operations and remembers results.
+/// Who puts operations off and remembers results.
 #[derive(Debug, Default)]
 pub(crate) struct Lazy {
-    /// True if operations are executed at once and results are not remembered.
+    /// Computes at once, and knows nothing again.
     eager: bool,
     known: RefCell<BTreeMap<Key, Remembered>>,
 }
@@ -82,7 +80,7 @@ impl Lazy {
         Rc::new(Self { eager, known: RefCell::default() })
     }
 
-    /// Creates a scratch matrix for a value on a tape.
+    /// A scratch matrix for a value on a tape.
     pub(super) fn scratch(&self, shape: &[u32], node: u32) -> Result<Out> {
         if self.eager { Out::scratch(shape, node) } else { Ok(Out::draft(shape, node)) }
     }
@@ -97,7 +95,7 @@ impl Lazy {
         self.known.borrow().get(key)?.matrix()
     }
 
-    /// Returns a view that is not a value on a tape yet.
+    /// A view, which is no value on a tape yet.
     pub(super) fn view(&self, x: &Matrix, view: &View) -> Result<Matrix> {
         let raw = || x.make().and_then(|()| x.view_of_raw(view)).map(Matrix::new);
         if self.eager {
@@ -134,10 +132,10 @@ impl Lazy {
         Ok(made)
     }
 
-    /// Executes an operation at once or defers it.
+    /// An operation, now or later.
     pub(super) fn run(&self, op: &Op<'_>) -> Result<()> {
         let done = match *op {
-            // An existing matrix may have sparse rows, which this operation converts to dense ones.
+            // What is there may be sparse rows, of which this makes dense ones.
             Op::Apply { x, by, into } => by.is_identity() && !x.is_there() && stands_for(x, into),
             Op::ApplyBackward { by, grad, into, .. } => by.is_identity() && stands_for(grad, into),
             _ => false,
@@ -147,7 +145,7 @@ impl Lazy {
         }
         match put_off(op) {
             Some((into, key, write)) if !self.eager && into.is_blank() => {
-                // One operation may write its values with different extents, [m] and [1, m].
+                // One operation may write its values as other extents, [m] and [1, m].
                 if self.known(&key).is_some_and(|known| stands_for(&known, into)) {
                     return Ok(());
                 }
@@ -162,7 +160,7 @@ impl Lazy {
         }
     }
 
-    /// Writes x to `into`. If `into` is a scratch matrix, nothing is computed.
+    /// into = x, which nothing is computed for where `into` is scratch.
     pub(super) fn copy(&self, x: Matrix, into: &Out) -> Result<()> {
         if stands_for(&x, into) {
             return Ok(());
@@ -172,8 +170,7 @@ impl Lazy {
     }
 }
 
-/// Makes x the value of `into` if `into` is a scratch matrix with the same extents. Returns true if
-/// it is.
+/// Makes x what is written to `into`, if that is scratch of the same extents; whether it is.
 fn stands_for(x: &Matrix, into: &Out) -> bool {
     let same = into.is_blank() && x.extents() == into.extents();
     if same {
@@ -182,15 +179,14 @@ fn stands_for(x: &Matrix, into: &Out) -> bool {
     same
 }
 
-/// Executes an operation, after computing its operands and outputs.
+/// With operands and places that are there.
 fn run_now(op: &Op<'_>) -> Result<()> {
     op.matrices().try_for_each(Matrix::make)?;
     op.places().try_for_each(Out::make)?;
     call_unseen(*op)
 }
 
-/// Returns the extents of a view. Returns `None` if the view is invalid, so that the host reports
-/// the error.
+/// Extents of a view; none where the host is to say what is wrong with it.
 fn viewed(shape: &[u32], view: &View) -> Option<Vec<u32>> {
     let within = |start: u32, count: u32, of: u32| start.checked_add(count).is_some_and(|end| end <= of);
     match (view, shape) {
@@ -219,7 +215,7 @@ fn viewed(shape: &[u32], view: &View) -> Option<Vec<u32>> {
     }
 }
 
-/// Epilogue that owns its operands.
+/// An epilogue that outlives its call.
 struct Late {
     bias: Option<Matrix>,
     activation: Activation,
@@ -231,7 +227,7 @@ impl Late {
     }
 }
 
-/// Argument that is stored for later, and identified by a key.
+/// Something that is kept for later, and told from others.
 trait Part {
     type Kept: 'static;
     fn note(&self, key: &mut Key);
@@ -307,7 +303,7 @@ impl Part for Before<'_> {
         key.note(self.bias.map_or(0, Matrix::identity));
         key.note(activation(self.activation));
         key.note(self.dropout.map_or(0, |Dropout { probability, stream }| {
-            // A probability is not negative, so the sign distinguishes dropout from no dropout.
+            // No probability is negative: the sign tells a dropout from none.
             u64::from((-probability).to_bits()) << 32 | u64::from(stream)
         }));
     }
@@ -331,9 +327,9 @@ fn activation(of: Activation) -> u64 {
 
 type PutOff<'a> = (&'a Out, Key, Write);
 
-/// Returns the deferred form of an operation, if it writes one whole matrix.
+/// What is done later in the operation's place, where it writes one whole matrix.
 fn put_off<'a>(op: &Op<'a>) -> Option<PutOff<'a>> {
-    /// Patterns of the form `Name { stored operands; plain values as numbers; into }`.
+    /// `Name { kept operands; plain values as numbers; into }`
     macro_rules! match_op {
         ($($tag:literal $name:ident { $($part:ident $(as $get:ident)?),*; $($value:ident: $number:expr),*; $into:ident $(, $field:ident: $fixed:literal)* })*) => {
             match *op {
@@ -428,7 +424,7 @@ fn reduction(by: Reduction) -> u64 {
     }
 }
 
-/// Execution of operations without a tape, in the backward pass.
+/// What works without a tape, on the way back over one.
 impl Recorder for Lazy {
     fn created(&self, shape: &[u32]) -> Result<Out> {
         self.scratch(shape, 0)

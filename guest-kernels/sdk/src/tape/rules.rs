@@ -1,4 +1,4 @@
-//! Derivative of each operation, as operations of the contract.
+//! The derivative of each operation, in operations of the contract.
 
 use super::walk::{Walk, filled, flat, multiplied, owners};
 use super::{Back, Kind, OfRows, Operand, Tape, Term, View, refuse};
@@ -9,14 +9,14 @@ use crate::linalg::{self, LinearGradients};
 use crate::op::{After, Before, Op};
 use crate::types::{Activation, Dropout, Epilogue, Prologue, Reduction, Result};
 
-/// Prologue that owns its operands.
+/// A prologue that outlives its call.
 pub(super) struct Early {
     bias: Option<Matrix>,
     activation: Activation,
     dropout: Option<Dropout>,
 }
 
-/// Returns the same matrix, as the same value.
+/// The same matrix, as the same value.
 pub(super) fn held(x: &Matrix) -> Matrix {
     x.shared(x.node())
 }
@@ -35,15 +35,12 @@ impl Early {
     }
 }
 
-/// Returns the derivative of a view.
+/// The derivative of a view.
 pub(super) fn view(x: &Matrix, view: View, made: Vec<u32>, kind: Kind) -> Result<Back> {
     let (x, shape) = (held(x), x.shape());
     Ok(match (kind, view) {
         (Kind::Parameter, View::Split(..) | View::Grouped(..)) => {
-            return Err(refuse(
-                "split-rows, group-rows",
-                "the gradient of a value made of parameters cannot be derived",
-            ));
+            return Err(refuse("split-rows, group-rows", "of what is made of parameters"));
         }
         (Kind::Parameter, view) => Back::Terms(Box::new(move |walk, terms| {
             let to_whole = |term: Term| match view {
@@ -67,9 +64,7 @@ pub(super) fn view(x: &Matrix, view: View, made: Vec<u32>, kind: Kind) -> Result
             walk.add(&x, padded);
             Ok(())
         }),
-        (Kind::State, _) => {
-            return Err(refuse("columns, reshape", "the operand is the state of softmax-segments"));
-        }
+        (Kind::State, _) => return Err(refuse("columns, reshape", "of the state of softmax-segments")),
         (Kind::Rows, View::Columns { start, count }) => rows_back(move |walk, g| {
             if count == shape[1] {
                 walk.add(&x, g);
@@ -101,7 +96,7 @@ fn rows_back(back: impl FnOnce(&mut Walk<'_>, Matrix) -> Result<()> + 'static) -
     Back::Rows(Box::new(back))
 }
 
-/// Checks that an operand is a matrix of rows.
+/// An operand must be a matrix by rows.
 pub(super) fn rows(operation: &str, operand: &str, of: Operand) -> Result<()> {
     let what = match of.kind {
         _ if !of.tracked => return Ok(()),
@@ -112,7 +107,7 @@ pub(super) fn rows(operation: &str, operand: &str, of: Operand) -> Result<()> {
     Err(refuse(operation, &[operand, what].concat()))
 }
 
-/// Checks that an operand is a matrix of rows or made of parameters.
+/// An operand must be a matrix by rows or made of parameters.
 fn rows_or_parameter(operation: &str, operand: &str, of: Operand) -> Result<()> {
     if of.kind == Kind::Parameter { Ok(()) } else { rows(operation, operand, of) }
 }
@@ -132,8 +127,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Adds the sum of the rows of t to the gradient of b. b is a single row with the extents of t,
-    /// or a vector.
+    /// Adds the sum of the rows of t to the gradient of b, one row of t's extents or a vector.
     fn add_row(&mut self, operation: &str, b: &Matrix, t: Matrix) -> Result<()> {
         if !self.wants(b) {
             return Ok(());
@@ -154,7 +148,7 @@ impl Walk<'_> {
     }
 }
 
-/// Refuses an operation without a derivative if its operands need one.
+/// What has no derivative here.
 pub(super) fn none(name: &str, from: &[Operand], why: &str) -> Result<()> {
     if from.iter().any(|o| o.tracked) { Err(refuse(name, why)) } else { Ok(()) }
 }
@@ -169,18 +163,18 @@ impl Tape {
         self.wrote(into, Kind::Rows, from, false, rows_back(back))
     }
 
-    /// Records an operation.
+    /// Writes an operation down.
     pub(super) fn rule(&self, op: &Op<'_>) -> Result<()> {
         match *op {
             Op::Matmul { batched: false, a, transpose_a, b, transpose_b, accumulate, into } => {
-                let from = [self.operand(a), self.operand(b)];
+                let from = [self.of(a), self.of(b)];
                 rows("matmul", "a", from[0])?;
                 rows_or_parameter("matmul", "b", from[1])?;
                 if transpose_a {
                     none(
                         "matmul",
                         &from,
-                        "with transpose-a it sums over rows, but a row of a result must depend only on its own row",
+                        "with transpose-a it sums over rows, and a row's result is its own",
                     )?;
                 }
                 let (a, b) = (held(a), held(b));
@@ -199,7 +193,7 @@ impl Tape {
                 self.wrote(into, Kind::Rows, &from, accumulate, back)
             }
             Op::Matmul { batched: true, a, transpose_a: ta, b, transpose_b: tb, accumulate, into } => {
-                let from = [self.operand(a), self.operand(b)];
+                let from = [self.of(a), self.of(b)];
                 rows("batched-matmul", "a", from[0])?;
                 rows("batched-matmul", "b", from[1])?;
                 let (a, b) = (held(a), held(b));
@@ -229,7 +223,7 @@ impl Tape {
                 rows_or_parameter("apply", "bias", from[1])?;
                 let (x, by) = (held(x), Early::new(&by));
                 self.rows_step(into, &from, move |walk, g| {
-                    // The bias affects only the derivative of an activation.
+                    // No derivative but that of an activation depends on the bias.
                     let bias = by.bias.as_ref().filter(|_| by.activation != Activation::Identity);
                     let at = Prologue { bias, ..by.get() };
                     let dx = scratch(g.extents(), |into| linalg::apply_backward(&x, &at, &g, into))?;
@@ -242,7 +236,7 @@ impl Tape {
             }
             Op::Axpby { alpha, x, beta, y, into } => self.axpby((alpha, x), (beta, y), into),
             Op::Multiply { x, y, into } => {
-                let from = [self.operand(x), self.operand(y)];
+                let from = [self.of(x), self.of(y)];
                 rows("multiply", "x", from[0])?;
                 rows("multiply", "y", from[1])?;
                 let (x, y) = (held(x), held(y));
@@ -256,7 +250,7 @@ impl Tape {
                 })
             }
             Op::Elementwise { x, by, into } => {
-                let from = [self.operand(x)];
+                let from = [self.of(x)];
                 rows("elementwise", "x", from[0])?;
                 let x = held(x);
                 self.rows_step(into, &from, move |walk, g| {
@@ -266,11 +260,11 @@ impl Tape {
                 })
             }
             Op::ElementwiseBackward { x, grad, .. } => {
-                let from = [self.operand(x), self.operand(grad)];
-                none("elementwise-backward", &from, "the derivative of a derivative cannot be derived")
+                let from = [self.of(x), self.of(grad)];
+                none("elementwise-backward", &from, "the derivative of a derivative is not derived")
             }
             Op::Softmax { x, into } => {
-                let from = [self.operand(x)];
+                let from = [self.of(x)];
                 rows("softmax", "x", from[0])?;
                 let x = held(x);
                 self.rows_step(into, &from, move |walk, g| {
@@ -285,23 +279,23 @@ impl Tape {
                 })
             }
             Op::SoftmaxCrossEntropy { x, .. } => {
-                none("softmax-cross-entropy", &[self.operand(x)], "a loss is no part of a forward pass")
+                none("softmax-cross-entropy", &[self.of(x)], "a loss is no part of a forward pass")
             }
             Op::LinearBackward { x, w, grad, .. } => {
-                let from = [self.operand(x), self.operand(w), self.operand(grad)];
-                none("linear-backward", &from, "the derivative of a derivative cannot be derived")
+                let from = [self.of(x), self.of(w), self.of(grad)];
+                none("linear-backward", &from, "the derivative of a derivative is not derived")
             }
             Op::ApplyBackward { x, grad, .. } => {
-                let from = [self.operand(x), self.operand(grad)];
-                none("apply-backward", &from, "the derivative of a derivative cannot be derived")
+                let from = [self.of(x), self.of(grad)];
+                none("apply-backward", &from, "the derivative of a derivative is not derived")
             }
             Op::GatherRows { x, rows, into } => self.gather(x, rows, into),
             Op::ScatterAddRows { x, rows: ids, into } => {
-                let from = [self.operand(x)];
+                let from = [self.of(x)];
                 rows("scatter-add-rows", "x", from[0])?;
                 if self.side.is_edges() {
                     if !self.side.is_owners(ids) {
-                        let why = "use task.owners to gather rows of edges to own rows";
+                        let why = "edges' rows are brought to own rows by task.owners";
                         return Err(refuse("scatter-add-rows", why));
                     }
                     return self.sum_of_edges(x, from[0], into, None);
@@ -313,14 +307,10 @@ impl Tape {
                 })
             }
             Op::SumRows { x, into } => {
-                let from = [self.operand(x)];
+                let from = [self.of(x)];
                 rows("sum-rows", "x", from[0])?;
                 if self.side.is_edges() {
-                    none(
-                        "sum-rows",
-                        &from,
-                        "it sums over rows, but a row of a result must depend only on its own row",
-                    )?;
+                    none("sum-rows", &from, "a row's result is its own")?;
                 }
                 let x = held(x);
                 self.rows_step(into, &from, move |walk, g| {
@@ -337,10 +327,10 @@ impl Tape {
                 })
             }
             Op::ReduceColumns { x, by, into } => {
-                let from = [self.operand(x)];
+                let from = [self.of(x)];
                 rows("reduce-columns", "x", from[0])?;
                 if by == Reduction::Max {
-                    return none("reduce-columns", &from, "the gradient of a maximum cannot be derived");
+                    return none("reduce-columns", &from, "of a maximum");
                 }
                 let x = held(x);
                 self.rows_step(into, &from, move |walk, g| {
@@ -352,15 +342,15 @@ impl Tape {
                 })
             }
             Op::ReduceSegments { x, offsets, by, into } => {
-                let from = [self.operand(x)];
+                let from = [self.of(x)];
                 rows("reduce-segments", "x", from[0])?;
                 if by == Reduction::Max {
-                    return none("reduce-segments", &from, "the gradient of a maximum cannot be derived");
+                    return none("reduce-segments", &from, "of a maximum");
                 }
                 let mean = (by == Reduction::Mean).then_some(offsets);
                 if self.side.is_edges() {
                     if !self.side.is_offsets(offsets) {
-                        return Err(refuse("reduce-segments", "use task.offsets to reduce edges"));
+                        return Err(refuse("reduce-segments", "edges are reduced by task.offsets"));
                     }
                     return self.sum_of_edges(x, from[0], into, mean);
                 }
@@ -373,7 +363,7 @@ impl Tape {
                 })
             }
             Op::Inner { x, y, into } => {
-                let from = [self.operand(x), self.operand(y)];
+                let from = [self.of(x), self.of(y)];
                 rows("inner", "x", from[0])?;
                 rows_or_parameter("inner", "y", from[1])?;
                 let (x, y) = (held(x), held(y));
@@ -390,7 +380,7 @@ impl Tape {
                 })
             }
             Op::Scale { x, by, into } => {
-                let from = [self.operand(x), self.operand(by)];
+                let from = [self.of(x), self.of(by)];
                 rows_or_parameter("scale", "x", from[0])?;
                 rows("scale", "by", from[1])?;
                 let (x, by) = (held(x), held(by));
@@ -407,10 +397,10 @@ impl Tape {
             }
             Op::SoftmaxSegments { x, offsets, state } => self.softmax_segments(x, offsets, state),
             Op::SoftmaxValues { x, state, into } => {
-                let from = [self.operand(x), self.operand(state)];
+                let from = [self.of(x), self.of(state)];
                 rows("softmax-values", "x", from[0])?;
                 if from[1].tracked && from[1].kind != Kind::State {
-                    return Err(refuse("softmax-values", "the state is not from softmax-segments"));
+                    return Err(refuse("softmax-values", "of a state that is not from softmax-segments"));
                 }
                 let (x, state) = (held(x), held(state));
                 self.rows_step(into, &from, move |walk, g| {
@@ -426,7 +416,7 @@ impl Tape {
     }
 
     fn maybe(&self, x: Option<&Matrix>) -> Operand {
-        x.map_or(Operand { kind: Kind::Rows, tracked: false, wanted: false }, |x| self.operand(x))
+        x.map_or(Operand { kind: Kind::Rows, tracked: false, wanted: false }, |x| self.of(x))
     }
 
     fn linear(
@@ -457,7 +447,7 @@ impl Tape {
             let y = match activation {
                 Activation::Identity => None,
                 _ => Some(match walk.value((node, first, count))? {
-                    Some(y) => laid.view_of(y)?,
+                    Some(y) => laid.of(y)?,
                     None => scratch(g.extents(), |into| linalg::linear(&x, &before.get(), &w, &after, into))?,
                 }),
             };
@@ -502,11 +492,11 @@ impl Tape {
     }
 
     fn axpby(&self, (alpha, x): (f32, &Matrix), (beta, y): (f32, &Matrix), into: &Out) -> Result<()> {
-        let from = [self.operand(x), self.operand(y)];
+        let from = [self.of(x), self.of(y)];
         let (x, y) = (held(x), held(y));
         if from.iter().any(|o| o.tracked && o.kind == Kind::Parameter) {
             if from.iter().any(|o| o.tracked && o.kind != Kind::Parameter) {
-                return Err(refuse("axpby", "one operand is a parameter, and the other is not"));
+                return Err(refuse("axpby", "of a parameter and of what is no parameter"));
             }
             let back = move |walk: &mut Walk<'_>, terms: Vec<Term>| {
                 for (factor, to) in [(alpha, &x), (beta, &y)] {
@@ -530,19 +520,16 @@ impl Tape {
     }
 
     fn gather(&self, x: &Matrix, ids: &Ids, into: &Out) -> Result<()> {
-        let mut of = self.operand(x);
+        let mut of = self.of(x);
         if self.side.is_edges() {
             if of.kind == Kind::Parameter {
-                return Err(refuse(
-                    "gather-rows",
-                    "the operand is a parameter; use it as a bias or a weight",
-                ));
+                return Err(refuse("gather-rows", "of a parameter; use it as a bias or a weight"));
             }
             if !self.side.is_owners(ids) {
-                return Err(refuse("gather-rows", "use task.owners to gather own rows to edges"));
+                return Err(refuse("gather-rows", "own rows are brought to edges by task.owners"));
             }
             if self.side.is_sources() {
-                // Values that targets passed have no gradient here.
+                // What targets passed: a gradient with regard to it is theirs.
                 of.wanted = false;
             }
         }
@@ -550,7 +537,7 @@ impl Tape {
         match of.kind {
             Kind::Parameter => {
                 let &[count, _] = &shape[..] else {
-                    return Err(refuse("gather-rows", "the operand is a parameter that is not a matrix"));
+                    return Err(refuse("gather-rows", "of a parameter that is no matrix"));
                 };
                 self.rows_step(into, &[of], move |walk, g| {
                     let term = match count {
@@ -578,7 +565,7 @@ impl Tape {
         }
     }
 
-    /// Records a sum or mean over each own row's edges. Targets pass its gradient to their sources.
+    /// A sum over each own row's edges, or a mean. Targets pass its gradient to their sources.
     fn sum_of_edges(&self, x: &Matrix, of: Operand, into: &Out, mean: Option<&Ids>) -> Result<()> {
         let width = x.extents().iter().skip(1).product();
         let slot = self.side.sum(width)?;
@@ -605,7 +592,7 @@ impl Tape {
     }
 
     fn softmax_segments(&self, x: &Matrix, offsets: &Ids, state: &Out) -> Result<()> {
-        let of = self.operand(x);
+        let of = self.of(x);
         rows("softmax-segments", "x", of)?;
         let (node, _) = state.target();
         let (x, offsets) = (held(x), offsets.shared());
@@ -628,7 +615,7 @@ impl Tape {
             return self.wrote(state, Kind::State, &[of], false, Back::Rows(back));
         }
         if !self.side.is_offsets(&offsets) {
-            return Err(refuse("softmax-segments", "use task.offsets to reduce edges"));
+            return Err(refuse("softmax-segments", "edges are reduced by task.offsets"));
         }
         let slot = self.side.sum(x.extents().get(1).copied().unwrap_or(0))?;
         if self.side.is_sources() {
@@ -661,8 +648,7 @@ impl Tape {
 }
 
 impl Walk<'_> {
-    /// Subtracts the part of a softmax's gradient that depends on its state: values * the segment's
-    /// sum of values * gradient.
+    /// The part of a softmax's gradient that goes through its state: - values * the segment's sum of values * gradient.
     fn subtract_part(&mut self, x: &Matrix, state: &Matrix, sums: &Matrix) -> Result<()> {
         if !self.wants(x) {
             return Ok(());
@@ -673,7 +659,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Adds a gradient of `to`, which has these extents or is a single row for all rows.
+    /// A gradient of `to`, which has these extents, or is one row for all rows.
     fn add_same_or_row(&mut self, operation: &str, to: &Matrix, gradient: Matrix) -> Result<()> {
         if self.kind(to) == Kind::Rows && to.extents() == gradient.extents() {
             self.add(to, gradient);
@@ -683,7 +669,7 @@ impl Walk<'_> {
     }
 }
 
-/// Divides each row of a mean's gradient by the number of its terms.
+/// Each row of a mean's gradient divided by what the mean is over.
 fn divided(g: Matrix, offsets: &Ids) -> Result<Matrix> {
     let bounds = offsets.read(0, offsets.len())?;
     let factors: Vec<f32> =

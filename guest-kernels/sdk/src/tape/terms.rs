@@ -1,5 +1,4 @@
-//! Gradients of parameters: sums over rows. The host writes such a gradient only by a reduction,
-//! and only once.
+//! Gradients of parameters: sums over rows, which the host writes by a reduction only, and only once.
 
 use super::refuse;
 use super::walk::{filled, selection, sum, times};
@@ -8,18 +7,18 @@ use crate::handles::{Ids, Matrix, Out};
 use crate::types::Result;
 use crate::{dense, linalg};
 
-/// Term of a parameter's gradient.
+/// A part of a parameter's gradient.
 #[derive(Debug)]
 pub(crate) enum Term {
-    /// Product a^T d of a [n, k] and d [n, m]: k rows of m values.
+    /// a^T d, a [n, k], d [n, m]; of k rows of m values.
     Product(Matrix, Matrix),
-    /// Sum of the rows [n, len], as `len` values or as one row.
+    /// The sum of the rows [n, len]; of len values, or of one row of them.
     Vector(Matrix),
-    /// For each of N rows, the sum of the rows of the matrix that the list assigns to it.
+    /// For each of so many rows the sum of the rows of the matrix that the list brings there.
     Scattered(Ids, u32, Matrix),
 }
 
-/// Returns [n, values]: each row of x [n, values] times the single value of `by` [n, 1].
+/// [n, values], each row of x [n, values] times the one value of `by` [n, 1].
 fn scaled(x: &Matrix, by: &Matrix) -> Result<Matrix> {
     scratch(&x.shape(), |into| linalg::scale(x, by, into))
 }
@@ -31,18 +30,18 @@ fn selected(x: &Matrix, start: u32, width: u32) -> Result<Matrix> {
 }
 
 impl Term {
-    /// Returns rows whose sum is the term, for a parameter that is a single row or a vector.
+    /// The sum of rows, for a parameter that is one row or a vector.
     fn vector(self) -> Result<Matrix> {
         match self {
             Self::Vector(rows) => Ok(rows),
-            // One of them has a single column.
+            // One of them has one column.
             Self::Product(a, d) if a.shape()[1] == 1 => scaled(&d, &a),
             Self::Product(a, d) => scaled(&a, &d),
             Self::Scattered(ids, count, d) => Self::Product(one_hot(&ids, count)?, d).vector(),
         }
     }
 
-    /// Returns (a, d) for a parameter [k, m] with k or m equal to 1, if the term is a sum of rows.
+    /// (a, d) of a parameter [k, m] with k or m 1 if this is a sum of rows.
     fn product(self, one_row: bool) -> Result<(Matrix, Matrix)> {
         match self {
             Self::Product(a, d) => Ok((a, d)),
@@ -54,7 +53,7 @@ impl Term {
         }
     }
 
-    /// Returns the term times alpha.
+    /// The same, times alpha.
     pub(super) fn times(&self, alpha: f32) -> Result<Self> {
         Ok(match self {
             Self::Product(a, d) => Self::Product(a.shared(0), times(alpha, d)?),
@@ -63,7 +62,7 @@ impl Term {
         })
     }
 
-    /// Returns the term as a gradient of `whole`, whose rows from `start` on it belongs to.
+    /// Of `whole`, where this is of the rows of it from `start`.
     pub(super) fn of_rows(self, whole: &[u32], start: u32) -> Result<Self> {
         match whole {
             [len] => Ok(Self::Vector(selected(&self.vector()?, start, *len)?)),
@@ -75,14 +74,14 @@ impl Term {
         }
     }
 
-    /// Returns the term as a gradient of `whole`, whose columns from `start` on it belongs to.
+    /// Of `whole`, where this is of the columns of it from `start`.
     pub(super) fn of_columns(self, whole: &[u32], start: u32) -> Result<Self> {
         let &[k, m] = whole else { return Err(refuse("columns", "of a parameter that is no matrix")) };
         let (a, d) = self.product(k == 1)?;
         Ok(Self::Product(a, selected(&d, start, m)?))
     }
 
-    /// Returns the term with other extents.
+    /// Of other extents.
     pub(super) fn reshaped(self, from: &[u32], to: &[u32]) -> Result<Self> {
         let one = |shape: &[u32]| shape.len() == 1 || shape[0] == 1 || (shape.len() == 2 && shape[1] == 1);
         if from == to {
@@ -94,7 +93,7 @@ impl Term {
         }
     }
 
-    /// Writes the sum of `terms` over `rows` rows as the gradient of one parameter.
+    /// Writes the sum of `terms`, over `rows` rows, as the gradient of one parameter.
     pub(super) fn reduce(terms: Vec<Self>, rows: u32, into: &Out) -> Result<()> {
         match into.shape()[..] {
             [len] | [1, len] => {
@@ -142,7 +141,7 @@ impl Term {
     }
 }
 
-/// Adds a pair (a, d). Pairs with a common factor are merged: a^T d + a^T e = a^T (d + e).
+/// Adds a pair to those that have nothing in common with each other: a^T d + a^T e = a^T (d + e).
 fn merge(pairs: &mut Vec<(Matrix, Matrix)>, (a, d): (Matrix, Matrix)) -> Result<()> {
     for at in 0..pairs.len() {
         let (first, second) = (&pairs[at].0, &pairs[at].1);
@@ -160,7 +159,7 @@ fn merge(pairs: &mut Vec<(Matrix, Matrix)>, (a, d): (Matrix, Matrix)) -> Result<
     Ok(())
 }
 
-/// Returns [ids, count] with a single one in each row.
+/// [ids, count], a one in each row.
 fn one_hot(ids: &Ids, count: u32) -> Result<Matrix> {
     let all = ids.read(0, ids.len())?;
     scratch(&[all.len() as u32, count], |into| {

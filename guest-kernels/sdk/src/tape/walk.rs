@@ -1,4 +1,4 @@
-//! Backward pass over a tape.
+//! The way back over a tape.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use crate::handles::{Ids, Matrix, Out};
 use crate::linalg;
 use crate::types::Result;
 
-/// Number of rows of a constant that are written at once.
+/// Rows of constants that are written at once.
 const TILE_ROWS: u32 = 256;
 
 /// Writes one value everywhere.
@@ -27,7 +27,7 @@ pub(crate) fn fill(into: &Out, value: f32) -> Result<()> {
     Ok(())
 }
 
-/// Returns a matrix of zeros, which is created only if it is read.
+/// A matrix of zeros, for the case that somebody reads it.
 pub(crate) fn zeros_later(shape: &[u32]) -> Matrix {
     let write = Box::new(|into: &Out| fill(into, 0.0));
     Matrix::later(shape.to_vec(), Later::Written { write, depth: 1 })
@@ -37,8 +37,7 @@ pub(super) fn filled(shape: &[u32], value: f32) -> Result<Matrix> {
     scratch(shape, |into| fill(into, value))
 }
 
-/// Returns [count, width] with a one per row, in the columns from `start` on. The product x S puts
-/// columns into their position among `width`.
+/// [count, width], with ones in the columns from `start`, one a row: x S puts columns to their place among `width`.
 pub(super) fn selection(start: u32, count: u32, width: u32) -> Result<Matrix> {
     scratch(&[count, width], |into| {
         for at in 0..count {
@@ -50,7 +49,7 @@ pub(super) fn selection(start: u32, count: u32, width: u32) -> Result<Matrix> {
     })
 }
 
-/// Returns x as [n, values per row].
+/// [n, values of a row]
 pub(super) fn flat(x: Matrix) -> Result<Matrix> {
     let shape = x.extents();
     if shape.len() == 2 {
@@ -63,7 +62,7 @@ pub(super) fn sum(a: &Matrix, b: &Matrix) -> Result<Matrix> {
     scratch(a.extents(), |into| linalg::axpby(1.0, a, 1.0, b, into))
 }
 
-/// Returns alpha x, or x itself if alpha is 1.
+/// alpha x; x itself where alpha is 1.
 pub(super) fn times(alpha: f32, x: &Matrix) -> Result<Matrix> {
     if alpha == 1.0 {
         return Ok(x.shared(0));
@@ -75,7 +74,7 @@ pub(super) fn multiplied(x: &Matrix, y: &Matrix) -> Result<Matrix> {
     scratch(x.extents(), |into| linalg::multiply(x, y, into))
 }
 
-/// Returns the sum of gradients, each times a number.
+/// The sum of gradients, each times a number.
 fn total(all: Vec<(f32, Matrix)>) -> Result<Option<Matrix>> {
     let mut all = all.into_iter();
     let Some((mut factor, mut total)) = all.next() else { return Ok(None) };
@@ -86,26 +85,25 @@ fn total(all: Vec<(f32, Matrix)>) -> Result<Option<Matrix>> {
     times(factor, &total).map(Some)
 }
 
-/// Pass from the outputs of a tape to its inputs and parameters.
+/// A walk from the outputs of a tape to its inputs and parameters.
 pub(crate) struct Walk<'a> {
     tape: Rc<Tape>,
     pub(super) nodes: Vec<Node>,
-    /// Gradients of each node, each times a number.
+    /// By node: gradients, each times a number.
     rows: Vec<Vec<(f32, Matrix)>>,
     terms: Vec<Vec<Term>>,
     covered: Vec<Vec<(u32, u32)>>,
-    /// Parameters: node, output for the gradient, and true once it is written.
+    /// Where the gradient of the parameter at a node goes, and whether it is there.
     parameters: Vec<(u32, &'a Out, bool)>,
-    /// Inputs: node, output for the gradient, and true once it is written.
+    /// The same of inputs.
     inputs: Vec<(u32, &'a Out, bool)>,
-    /// Number of rows over which gradients of parameters are reduced.
+    /// Rows that parameters' gradients are reduced over.
     reduced: u32,
     pub(super) passed: Passed,
 }
 
 impl<'a> Walk<'a> {
-    /// Creates a backward pass. `parameters` are those of the tape, `into` the outputs for their
-    /// gradients. `reduced` is the number of rows over which these gradients are reduced.
+    /// `parameters`: those of the tape, and where their gradients go; `reduced`: the rows that these are sums over.
     pub(crate) fn new(tape: &Rc<Tape>, parameters: &[Matrix], into: &[&'a Out], reduced: u32) -> Self {
         let nodes = std::mem::take(&mut tape.recorded.borrow_mut().nodes);
         let count = nodes.len();
@@ -123,12 +121,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns the gradients of sums over edges.
+    /// The gradients of sums over edges.
     pub(crate) fn sums(&self) -> &Passed {
         &self.passed
     }
 
-    /// Returns true if the gradient of x is needed.
+    /// Whether a gradient with regard to x is of use.
     pub(super) fn wants(&self, x: &Matrix) -> bool {
         self.nodes[x.node() as usize].wanted
     }
@@ -137,12 +135,12 @@ impl<'a> Walk<'a> {
         self.nodes[x.node() as usize].kind
     }
 
-    /// Adds a gradient of x.
+    /// Adds a gradient with regard to x.
     pub(crate) fn add(&mut self, x: &Matrix, gradient: Matrix) {
         self.add_times(x, 1.0, gradient);
     }
 
-    /// Adds a gradient of x, times `factor`.
+    /// Adds a gradient times `factor`.
     pub(super) fn add_times(&mut self, x: &Matrix, factor: f32, gradient: Matrix) {
         if self.wants(x) && factor != 0.0 {
             self.rows[x.node() as usize].push((factor, gradient));
@@ -155,13 +153,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Sets the output for the gradient of an input.
+    /// The gradient with regard to an input will go there.
     pub(crate) fn place(&mut self, input: &Matrix, into: &'a Out) {
         self.inputs.push((input.node(), into, false));
     }
 
-    /// Returns the output for the gradient of x, if x is used once and is a parameter, or an input
-    /// with an output.
+    /// Where the gradient of x goes, if x is a parameter, or an input that has its place, and is used once.
     pub(super) fn straight(&mut self, x: &Matrix) -> Option<&'a Out> {
         let node = &self.nodes[x.node() as usize];
         if !(node.leaf && node.wanted && node.uses == 1) {
@@ -173,7 +170,7 @@ impl<'a> Walk<'a> {
         Some(out)
     }
 
-    /// Returns the value that was written to rows of an output, if it is still available.
+    /// What was written to rows of a place, if it is there as it was written.
     pub(super) fn value(&self, (node, first, count): (u32, u32, u32)) -> Result<Option<Matrix>> {
         let of = &self.nodes[node as usize];
         match &of.value {
@@ -187,13 +184,12 @@ impl<'a> Walk<'a> {
         Rc::clone(&self.tape)
     }
 
-    /// Returns the sum of all gradients of a node so far.
+    /// The sum of all gradients of a node so far.
     fn total(&mut self, node: u32) -> Result<Option<Matrix>> {
         total(std::mem::take(&mut self.rows[node as usize]))
     }
 
-    /// Returns true if a later step wrote these rows. Returns an error if it wrote only some of
-    /// them.
+    /// Whether a later step wrote these rows; an error where it wrote some of them.
     fn overwritten(&self, node: u32, first: u32, count: u32) -> Result<bool> {
         let (mut whole, mut some) = (false, false);
         for &(from, to) in &self.covered[node as usize] {
@@ -206,7 +202,7 @@ impl<'a> Walk<'a> {
         Ok(whole && count > 0)
     }
 
-    /// Computes all gradients, from the last step to the first.
+    /// Takes every gradient back as far as it goes.
     pub(crate) fn run(&mut self) -> Result<()> {
         let steps = std::mem::take(&mut self.tape.recorded.borrow_mut().steps);
         for step in steps.into_iter().rev() {
@@ -244,12 +240,12 @@ impl<'a> Walk<'a> {
                 }
             }
         }
-        // Gradients own the values that they still need until they are computed.
+        // What gradients still need they hold themselves, until they are computed.
         self.nodes.iter_mut().for_each(|node| node.value = None);
         Ok(())
     }
 
-    /// Writes the gradients of inputs that have an output.
+    /// Writes the gradients of inputs that have their places.
     pub(crate) fn write_placed(&mut self) -> Result<()> {
         for (node, into, done) in std::mem::take(&mut self.inputs) {
             if !done {
@@ -259,7 +255,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Writes the gradient of a node, or the result of `of_part` for each part of its sum.
+    /// Writes the gradient of a node, or what `of_part` makes of each part that it is a sum of.
     pub(crate) fn write(
         &mut self,
         node: u32,
@@ -274,7 +270,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Reduces the gradients of all parameters that have not been written.
+    /// Reduces into the gradients of all parameters that have none yet.
     pub(crate) fn reduce(&mut self) -> Result<()> {
         for (node, out, done) in std::mem::take(&mut self.parameters) {
             if !done {
@@ -286,7 +282,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns the segment of each row.
+/// The segment of each row.
 pub(super) fn owners(offsets: &Ids) -> Result<Ids> {
     let bounds = offsets.read(0, offsets.len())?;
     let mut owners = Vec::new();

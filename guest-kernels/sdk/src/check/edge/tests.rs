@@ -1,4 +1,4 @@
-//! Tests that the check accepts a correct edge kernel, and reports the defect of an incorrect one.
+//! The check passes a right edge kernel and names what is wrong with a wrong one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::edge_gradients;
@@ -7,7 +7,7 @@ use crate::row_ids;
 
 const SEED: u64 = 11;
 
-/// Defects of [`Products`].
+/// What is wrong with [`Products`].
 const NONE: i64 = 0;
 const WRONG_SOURCE: i64 = 1;
 const WRONG_TARGET: i64 = 2;
@@ -18,7 +18,7 @@ const NEEDS_WANTED: i64 = 6;
 const WRONG_PARAMETER: i64 = 7;
 const UNWRITTEN_PASSED: i64 = 8;
 
-/// Kernel y = the sum of s * source * target over the edges, with a parameter s [k].
+/// y = the sum of s * source * target, s [k].
 struct Products {
     columns: u32,
     fault: i64,
@@ -31,7 +31,7 @@ fn product(a: &Matrix, b: &Matrix) -> Result<Matrix> {
 }
 
 impl Products {
-    /// Repeats s for each edge.
+    /// s, once for each edge.
     fn each<R: Real>(&self, s: &Matrix, edges: u32) -> Result<Matrix> {
         let s: Vec<R> = s.read_rows(0, self.columns)?;
         let into = Out::create(&[edges, self.columns])?;
@@ -145,7 +145,7 @@ fn broken_promises_are_errors() {
         (UNWRITTEN_PASSED, "backward-targets left row 0 of `vg` unwritten"),
         (LOCAL_EDGES, "two blocks: outputs: y differs"),
         (SINGLE, "outputs in f32: y differs"),
-        (NEEDS_WANTED, "no target's gradient is requested"),
+        (NEEDS_WANTED, "no target's gradient is wanted"),
     ] {
         let error = check(fault).unwrap_err();
         assert!(matches!(&error, Error::Kernel(text) if text.contains(part)), "fault {fault}: {error:?}");

@@ -1,4 +1,4 @@
-//! Tests of the check of losses with row weights.
+//! The check of a loss that asks what its rows count.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use super::gradients;
@@ -15,11 +15,11 @@ const LATER_ROW: i64 = 3;
 const NEVER_ASKS: i64 = 4;
 const ASKS_IN_OPEN: i64 = 5;
 
-/// Loss kernel: weight * the sum of w_i x_i^2 over counted rows, with dx_i = 2 weight w_i x_i.
+/// Loss: weight * the sum of w_i x_i^2 over rows that count; dx_i = 2 weight w_i x_i.
 struct Squares(i64);
 
 impl Squares {
-    /// Returns the factor of each row that this kernel uses.
+    /// What each row adds, by this kernel.
     fn weights<R: Real>(&self, task: &Task, io: &LastLayer<'_>) -> Result<Vec<R>> {
         let mut of = vec![R::ONE; task.rows as usize];
         if self.0 != NEVER_ASKS
@@ -88,9 +88,9 @@ fn checked(fault: i64) -> Result<crate::check::Report> {
 fn a_loss_that_weighs_its_rows_passes() {
     let report = checked(RIGHT).unwrap();
     assert!(report.worst < 1e-7, "seed {SEED}: {report:?}");
-    // Values of the output, of the loss, and of the loss with row weights.
+    // Of the output, of the loss, and of the loss of rows with weights.
     assert_eq!(report.checked, 27);
-    // A loss that does not request the weights is not expected to apply them.
+    // Nobody expects of a loss that does not ask what it cannot know.
     assert_eq!(checked(NEVER_ASKS).unwrap().checked, 18);
 }
 
@@ -122,7 +122,7 @@ fn weights_are_given_in_a_task_alone() {
     assert!(host.asked_row_weights());
     host.weigh_rows(&[0.5, 2.0]).unwrap();
     assert_eq!(host.run(ask), Some((vec![2, 1], vec![0.5, 2.0])));
-    // All handles were released.
+    // Each handle was given back.
     assert_eq!(host.handles(), 0);
     assert!(native::with_host(Box::new(idle), given::row_weights).is_err());
 }
