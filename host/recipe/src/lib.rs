@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use eciton_recipe::Config;
-//! let config = Config::parse("[optimiser]\nlr = 0.05", "my.toml", &[])?;
+//! let config = Config::parse("[optimiser]\nlr = 0.05", "my.toml")?;
 //! assert_eq!(config.optimiser.lr, 0.05);
 //! # Ok::<(), eciton_recipe::Error>(())
 //! ```
