@@ -281,7 +281,7 @@ mod tests {
         let text = Loss::choose(Some(Loss::SquaredError), TaskType::MultiLabel).unwrap_err().to_string();
         assert_eq!(
             text,
-            "`model.loss` is squared-error, but the task is multi-label: take binary-cross-entropy"
+            "`model.loss` is squared-error, but the task is multi-label: use binary-cross-entropy"
         );
         let auc = |classes| Metric::choose(Some(Metric::RocAuc), TaskType::Classification, classes);
         assert_eq!(auc(2).unwrap(), Metric::RocAuc);

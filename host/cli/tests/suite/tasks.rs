@@ -121,7 +121,7 @@ fn what_does_not_fit_is_refused_with_what_does() {
     for (line, words) in [
         (
             &["--metric", "roc-auc"][..],
-            "classification of 7 classes: take accuracy or balanced-accuracy or f1-macro or f1-micro or cross-entropy",
+            "classification of 7 classes: use accuracy or balanced-accuracy or f1-macro or f1-micro or cross-entropy",
         ),
         (&["--set", "model.loss=squared-error"], "the task is classification: use cross-entropy"),
         (

@@ -58,7 +58,7 @@ fn behind_a_readout_there_are_no_neighbours() {
     let text = refused(
         "[[layers]]\nkernel = \"gcn\"\n[[layers]]\nkernel = \"readout\"\n[[layers]]\nkernel = \"gcn\"\n",
     );
-    assert!(text.contains("\"gcn\" behind a readout") && text.contains("`linear`"), "{text}");
+    assert!(text.contains("\"gcn\" after a readout") && text.contains("`linear`"), "{text}");
     let text = refused("readout = \"mean\"\n[[layers]]\nkernel = \"gcn\"\n");
     assert!(text.contains("readout"), "{text}");
 }
@@ -584,7 +584,7 @@ fn models_of_too_many_operations_are_refused() {
             .unwrap();
     let shape = DataShape { rows: 64, features: 9, classes: 3, edge_features: 0, graphs: 0, group: 1 };
     let error = Program::build(&model, shape, Rewrites::default(), &signature).unwrap_err();
-    assert!(error.to_string().contains("at most 4096"), "{error}");
+    assert!(error.to_string().contains("the maximum is 4096"), "{error}");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn unknown_keys_name_the_nearest_and_show_the_line() {
     let found = refused("[run]\nzzzzzzzz = 1");
     assert!(
         found.contains(
-            "known here: seed, epochs, eval_every, metric, patience, until, min_delta, keep, init, init_fresh, init_digest, intervals, threads, tune_threads, numeric_class, memory_bytes, gather_features, labelled_gathers, order, row_storage"
+            "keys that exist here: seed, epochs, eval_every, metric, patience, until, min_delta, keep, init, init_fresh, init_digest, intervals, threads, tune_threads, numeric_class, memory_bytes, gather_features, labelled_gathers, order, row_storage"
         ),
         "{found}"
     );
