@@ -176,7 +176,7 @@ fn what_is_short_is_said() {
     let machine = Machine { host: Some(small), ..Machine::equal(2, LANE) };
     let error = plan(&chain(4), &machine, &of).unwrap_err().to_string();
     // 1 version and 3 copies of 4 weights.
-    assert!(error.contains("the host") && error.contains("needs 16 bytes and has 15 bytes"), "{error}");
+    assert!(error.contains("the host") && error.contains("needs 16 bytes but has 15 bytes"), "{error}");
     let wide = Wanted { widths: vec![3], ..of.clone() };
     let error = plan(&chain(4), &Machine::equal(2, LANE), &wide).unwrap_err().to_string();
     assert!(error.contains("widths [3]") && error.contains("on 2 lanes"), "{error}");
