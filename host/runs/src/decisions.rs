@@ -1,8 +1,8 @@
-//! Decisions: what scores come to, row by row, and what is known of the rows beside them.
+//! Decisions from the scores of rows, and the known labels of these rows.
 //!
-//! Of classes the probability is the softmax of a row's scores, and the decision the first highest
-//! score. Of several labels it is the sigmoid of each score, and a label is told to hold where the
-//! score is above 0. Numbers are their own decision.
+//! For classes, the probabilities are the softmax of the scores of a row. The decision is the first
+//! class with the highest score. For several labels, the probabilities are the sigmoids of the
+//! scores. A label is predicted if its score is above 0. For regression, scores are the decisions.
 
 use eciton_graph::metrics::best;
 use eciton_recipe::TaskType;

@@ -1,4 +1,4 @@
-//! Figures as people read them.
+//! Text of numbers, sizes and durations for people.
 
 use std::collections::BTreeMap;
 

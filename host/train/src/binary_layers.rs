@@ -1,4 +1,5 @@
-//! Values that layers read by signs and scales alone: rows that travel as bits, weights that are kept so.
+//! Binary layers, which read only signs and scales of values. Their rows travel as bits, and their
+//! weights are stored as bits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A data set as it was read, kept for the runs of one process that name the same one.
+//! Cache of the data set that was read last. Runs of one process that name the same data share it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,8 +6,7 @@ use eciton_graph::dataset::Dataset;
 use eciton_recipe::{Config, Data};
 use eciton_runs::provenance::DataDigest;
 
-use crate::data;
-use crate::data::checked;
+use crate::data::{self, checked};
 use crate::error::Result;
 
 /// The data set that was read last. Graph and features are shared with the runs that get it; what a run makes of

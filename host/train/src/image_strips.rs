@@ -1,4 +1,4 @@
-//! Predictions by strips of each image, and the model that replaces the whole one for them.
+//! Predictions that cut each image into strips. A model in strips replaces the whole model.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! The weights that a run begins from, where `run.init` names a model file, and which of them move.
+//! Initial weights of a run, if `run.init` names a model file, and the layers that train.
 
 use std::path::{Path, PathBuf};
 

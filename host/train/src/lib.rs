@@ -1,4 +1,4 @@
-//! The driver of training runs, run folders, and the library API.
+//! The driver of training runs, and the library API. Run folders and reports are in `eciton_runs`.
 //!
 //! [`train`] takes a [`Config`](eciton_recipe::Config): it loads the data, compiles the kernels while
 //! that goes on, makes a stage program, and drives the engine on the local pool until it has

@@ -1,11 +1,11 @@
-//! The first value of a round that is not finite, and where it was written.
+//! Trace of the first value of a round that is not finite: the layer, the kernel and the row.
 
 use std::fmt;
 
 /// Larger magnitudes overflow in a product or two: the weights have grown, whatever the kernel does.
 const LARGE: f32 = 1e15;
 
-/// The place of the first value that is not finite.
+/// Location of the first value that is not finite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NanTrace {
     /// The layer, from 0.
@@ -78,7 +78,7 @@ pub(crate) fn remedy(first: Option<&NanTrace>) -> String {
     }
 }
 
-/// A culprit's words, or none.
+/// Returns the text of a trace, or an empty text if there is none.
 pub(crate) fn told(first: Option<&NanTrace>) -> String {
     first.map_or_else(String::new, ToString::to_string)
 }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_culprit_is_told_with_what_to_do() {
+    fn a_trace_names_the_remedy() {
         let mut found = NanTrace {
             layer: 1,
             kernel: "agnn.wasm".to_owned(),

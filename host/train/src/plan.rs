@@ -9,9 +9,7 @@ use eciton_exec::functions::Outlook;
 use eciton_graph::dataset::Dataset;
 use eciton_program::{Domain, Program, Stage};
 use eciton_recipe::{Aggregator, Config, FusionChoice, Image, LayerKind, Mode, Pipeline, Source};
-use eciton_runs::report::MemoryPlan;
-use eciton_runs::report::Ordered;
-use eciton_runs::report::ResolvedSetting;
+use eciton_runs::report::{MemoryPlan, Ordered, ResolvedSetting};
 use eciton_types::StageId;
 use serde::Serialize;
 

@@ -9,8 +9,7 @@ use eciton_runs::run_folder::{self, RunFolder, Versions};
 use eciton_runs::schema::Purpose;
 
 use crate::checkpoint::{self, Found, Place};
-use crate::data;
-use crate::data::checked;
+use crate::data::{self, checked};
 use crate::driver::Trained;
 use crate::error::{Error, Result};
 use crate::evaluation::Asked;

@@ -17,9 +17,9 @@ use eciton_program::{Domain, FusedStages, Program};
 use eciton_recipe::{
     Config, LEAKY_SLOPE, Lanes, Layers, Mode, ModelSettings, NormaliseFeatures, Readout, WeightVersions,
 };
-use eciton_runs::report::AuditReport;
 use eciton_runs::report::{
-    Attempts, HelpersUsed, Metrics, Observer, PipelineTrial, Quality, ResolvedSetting, WorkersUsed,
+    Attempts, AuditReport, HelpersUsed, Metrics, Observer, PipelineTrial, Quality, ResolvedSetting,
+    WorkersUsed,
 };
 use eciton_types::{Round, SlotId};
 
