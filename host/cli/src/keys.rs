@@ -184,7 +184,7 @@ fn property(info: &KeyInfo) -> Value {
         Kind::Open(..) | Kind::Other(_) => json!({}),
     };
     schema["description"] = info.text().into();
-    if let Some(default) = info.default.as_deref().and_then(|text| json_of(text)) {
+    if let Some(default) = info.default.as_deref().and_then(json_of) {
         schema["default"] = default;
     }
     schema

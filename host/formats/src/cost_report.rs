@@ -327,7 +327,10 @@ mod tests {
             "{said}"
         );
         let said = refusal(format!("{good}2,Request\n").as_bytes());
-        assert!(said.contains("line 3") && said.contains("11 fields") && said.contains("download it again"), "{said}");
+        assert!(
+            said.contains("line 3") && said.contains("11 fields") && said.contains("download it again"),
+            "{said}"
+        );
         let said = refusal(format!("{good}2,\"{}", "x".repeat(2 * MAX_ITEM_BYTES)).as_bytes());
         assert!(said.contains("never closed"), "{said}");
         let said = refusal(&[good.as_bytes(), b"2,\xff,1,0,b,,,,,,\n"].concat());
