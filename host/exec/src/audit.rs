@@ -1,10 +1,12 @@
-//! Audit: a share of all tasks is computed a second time, by the host, and an answer counts once
-//! both are equal bit for bit.
+//! Audit of answers: the host computes a share of all tasks a second time. The engine gets an
+//! audited answer only once it is equal to the host's result bit for bit.
 //!
-//! A difference asks for a third computation, again by the host. Whoever differs from two equal
-//! answers computed wrongly. An answerer that did is excluded, and its later answers do not count.
-//! This works because the sums of a task have a fixed order: two computations of one task have the
-//! same bits on every machine of one numeric class.
+//! After a difference the host computes the task a third time. A process whose answer differs from
+//! two equal results of the host computed wrongly. The audit excludes that process, and its later
+//! answers do not count.
+//!
+//! The comparison is exact because the sums of a task have a fixed order. Two computations of one
+//! task therefore have the same bits on all machines of one numeric class.
 
 mod draw;
 
@@ -26,50 +28,55 @@ use crate::process::Process;
 
 pub use draw::{Audited, Draw, Verdict};
 
-/// A task that may be compared.
+/// A task in flight whose answer the audit may have to compare.
 struct Open {
-    /// The task, to be computed by the host.
+    /// Frame of the same task, from which the host computes it.
     twin: Arc<Framed>,
-    /// True if the task is one of those that are audited.
+    /// True if the random choice selected the task for comparison.
     chosen: bool,
-    /// True if the worker keeps rows of the task, so that the host's answer cannot replace its.
+    /// True if the worker stores rows of the task for later tasks. The host's answer then cannot
+    /// replace the worker's answer.
     stays: bool,
     state: State,
 }
 
-/// Computations of a task that may be compared.
+/// Progress of the comparison of a task.
 enum State {
-    /// Nothing.
+    /// The task has no answer yet.
     Asked,
-    /// The answer, which is withheld until the host has computed the task as well.
+    /// The answer has arrived. The audit withholds it until the host has also computed the task.
     Second(Withheld),
-    /// The answer and a different one of the host, which computes the task once more.
+    /// The answer and the host's result differ. The host computes the task a second time, which is
+    /// the third computation.
     Third(Withheld, Box<Answer>),
-    /// An answer that does not count: the host's counts alone.
+    /// The answer came from an excluded process and does not count. The host's result is used
+    /// alone.
     Alone,
 }
 
+/// Answer that the audit withholds from the engine, with its sender and timing.
 struct Withheld {
     answer: Box<Answer>,
     by: Process,
     timing: Timing,
 }
 
-/// Audit of the tasks of an executor.
+/// Compares answers of other processes with computations of the host, for an executor such as a
+/// remote pool. It holds the tasks in flight, and the processes that it has excluded.
 pub struct Audit {
     draw: Draw,
     framing: Framing,
     open: BTreeMap<(u32, TaskKey), Open>,
-    /// Number of tasks that the host computes a second or third time.
+    /// Number of tasks that the host is computing a second or third time.
     comparing: usize,
     excluded: BTreeSet<Process>,
-    /// Processes that are to be excluded.
+    /// Processes that answered wrongly, and that the executor has not yet excluded.
     caught: Vec<Process>,
     counts: Audited,
 }
 
 impl Audit {
-    /// Audit of a share of all tasks, from 0 to 1.
+    /// Creates an audit of this share of all tasks, from 0 (none) to 1 (all).
     pub fn new(share: f64, framing: Framing) -> Self {
         Self {
             draw: Draw { share, key: RandomState::new() },
@@ -82,25 +89,26 @@ impl Audit {
         }
     }
 
-    /// Returns the choice of what is compared. `None` if nothing is audited.
+    /// Returns the random choice of the tasks to compare. Returns `None` if nothing is audited.
     pub fn draw(&self) -> Option<&Draw> {
         Some(&self.draw).filter(|draw| draw.share > 0.0)
     }
 
-    /// The counts so far. `None` if nothing is audited.
+    /// Returns the counts so far. Returns `None` if nothing is audited.
     pub fn counts(&self) -> Option<&Audited> {
         self.draw().map(|_| &self.counts)
     }
 
-    /// Takes the answerers that are to be excluded.
+    /// Removes and returns the processes that the executor has to exclude.
     pub fn take_caught(&mut self) -> Vec<Process> {
         std::mem::take(&mut self.caught)
     }
 
-    /// Hears of a task that is handed out, and keeps a copy of it if it may have to be compared.
+    /// Records that a task was handed out. Stores a copy of the task if its answer may have to be
+    /// compared.
     ///
     /// # Errors
-    /// The task is to be compared, and the host cannot write its own computation of it.
+    /// Returns an [`Error`] if the task is to be compared and the host cannot write its frame.
     pub fn submitted(&mut self, order: &Order) -> Result<(), Error> {
         let Some(draw) = self.draw() else { return Ok(()) };
         let (id, call) = ((order.pass, order.task.key()), &order.work.call);
@@ -110,8 +118,8 @@ impl Audit {
             false => draw.takes(id),
         };
         let stays = !call.keeps.is_empty();
-        // Answers of an excluded process may still come: the host then computes their tasks. Those of a lane
-        // are done again by another worker.
+        // // Answers of an excluded process may still arrive, and the host then computes their
+        // tasks. Another worker repeats the tasks of a lane.
         if chosen || !self.excluded.is_empty() && !of_lane {
             let twin = self.framing.write_call(order, order.work.twin.as_deref().unwrap_or(call))?;
             self.open.insert(id, Open { twin: Arc::new(twin), chosen, stays, state: State::Asked });
@@ -119,12 +127,13 @@ impl Audit {
         Ok(())
     }
 
-    /// Forgets tasks that have no answer yet: they are cancelled.
+    /// Forgets the tasks that have no answer yet, because the executor cancels them.
     pub fn cancel(&mut self) {
         self.open.retain(|_, open| !matches!(open.state, State::Asked));
     }
 
-    /// Drains the pool as [`Executor::drain`] does, without answers that are still to be compared.
+    /// Drains the pool as [`Executor::drain`] does, but withholds the answers that are still to be
+    /// compared.
     pub fn drain(
         &mut self,
         local: &mut LocalPool,
@@ -147,7 +156,7 @@ impl Audit {
         under_way || self.comparing > 0
     }
 
-    /// Hears of the end of a task. `compute` has the host compute one.
+    /// Processes the end of a task. `compute` makes the host compute the task of a frame.
     fn ended(
         &mut self,
         completion: Completion,
@@ -188,7 +197,7 @@ impl Audit {
                 };
                 self.compare(id, open, compute);
             }
-            // The host has computed it, or nobody has.
+            // // The host computed the task, or no process did.
             (State::Asked, result, by) => push(done, timing, by, result),
             (State::Alone, result, by) => {
                 self.comparing -= 1;
@@ -223,7 +232,7 @@ impl Audit {
                 };
                 push(done, timing, Process::HOST, result);
             }
-            // The host cannot compute it: that is what counts.
+            // // The host cannot compute the task, so its error is the result.
             (State::Second(_) | State::Third(..), result, _) => {
                 self.comparing -= 1;
                 push(done, timing, Process::HOST, result);
@@ -231,7 +240,7 @@ impl Audit {
         }
     }
 
-    /// Has the host compute a task.
+    /// Makes the host compute the task once more for a comparison.
     fn compare(&mut self, id: (u32, TaskKey), open: Open, compute: &mut dyn FnMut(Arc<Framed>)) {
         compute(open.twin.clone());
         self.comparing += 1;
@@ -239,7 +248,7 @@ impl Audit {
     }
 }
 
-/// The end of a task whose answer does not count: another attempt may succeed.
+/// Returns the error of a task whose answer does not count. Another attempt may succeed.
 fn untrue(key: TaskKey) -> WorkError {
     let reason = "this answer of its process, or an earlier one, was wrong".to_owned();
     Error::Host { place: key.to_string(), reason }.into()
@@ -265,12 +274,13 @@ mod tests {
         TaskKey { round: Round(round), stage: StageId(0), interval: IntervalId(0), attempt: Attempt(0) }
     }
 
-    /// The end of a task whose answer is one value. `by`: the process of a function, or this one.
+    /// Returns the end of a task whose answer is one value. `by` names a function, or is `None` for
+    /// this process.
     fn end(round: u32, value: f32, by: Option<&str>) -> Completion {
         end_with(round, value, by, "")
     }
 
-    /// The same with the digest of rows that stay.
+    /// Returns the end of a task as [`end`] does, with a digest of the rows that the worker stores.
     fn end_with(round: u32, value: f32, by: Option<&str>, left: &str) -> Completion {
         let mut meta = AnswerMeta::new(key(round), &Ok(Finished::default()));
         if by == Some("foreign") {
@@ -292,7 +302,7 @@ mod tests {
         }
     }
 
-    /// An audit, the tasks that the host was to compute, and what came of all.
+    /// An audit, the number of tasks that the host was to compute, and the reports so far.
     struct Audited {
         audit: Audit,
         computed: usize,
@@ -320,7 +330,8 @@ mod tests {
             self.audit.ended(completion, &mut |_| self.computed += 1, &mut self.done);
         }
 
-        /// The value of the only answer since the last time, if there is one, and the verdicts.
+        /// Returns the value of the only answer since the last call, if there is one, and the
+        /// verdicts.
         fn take(&mut self) -> (Option<f32>, Vec<Verdict>) {
             let (mut value, mut verdicts) = (None, Vec::new());
             for completion in self.done.drain(..) {

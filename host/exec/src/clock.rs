@@ -1,4 +1,4 @@
-//! The clock that interrupts guests: without it a kernel that loops is never ended.
+//! The clock that interrupts kernels. Without it, a kernel in an endless loop would never end.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use eciton_kernel::{Limits, Runtime};
 
-/// Ticks while it lives. It must live before any code of a kernel runs, loading included.
+/// Thread that advances the time limits of kernels, one tick of [`Limits::TICK`] at a time, until
+/// this value is dropped. It must exist before any code of a kernel runs, also while kernels are
+/// loaded.
 #[derive(Debug)]
 pub struct Clock {
     thread: Option<JoinHandle<()>>,
@@ -14,10 +16,10 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Starts ticking for `runtime`.
+    /// Starts a thread that ticks for `runtime`.
     ///
     /// # Errors
-    /// If the system refuses a thread.
+    /// Returns an error if the operating system cannot start the thread.
     pub fn start(runtime: &Runtime) -> std::io::Result<Self> {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let (runtime, stopped) = (runtime.clone(), stop.clone());
@@ -38,11 +40,12 @@ impl Clock {
     }
 }
 
-/// The most ticks at once: a process that was halted has not used the time.
+/// Maximum number of ticks in one step. A process that was suspended for longer has not used that
+/// time for computation.
 const MOST_DUE: u32 = 10;
 
-/// Ticks for the time since the last: a busy machine wakes the clock late, and no time is lost by
-/// that.
+/// Returns the number of ticks for the time since the last wake-up. A busy machine wakes the clock
+/// late, and this number makes up for the delay.
 fn due(since: Duration) -> u32 {
     let ticks = since.as_nanos() / Limits::TICK.as_nanos();
     u32::try_from(ticks).unwrap_or(MOST_DUE).clamp(1, MOST_DUE)

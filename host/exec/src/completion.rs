@@ -1,4 +1,4 @@
-//! Completions: reports of an executor about jobs and workers.
+//! Reports of an executor about jobs and workers.
 
 use std::time::{Duration, Instant};
 
@@ -11,28 +11,29 @@ use crate::audit::Verdict;
 use crate::job::Affinity;
 use crate::process::Process;
 
-/// Results of a job.
+/// Successful result of a job, and where its values are.
 #[derive(Debug)]
 pub enum Answered {
-    /// The job has written its rows and sums where the call wants them.
+    /// The job has written its rows and sums directly to their destinations.
     InPlace(Finished),
-    /// The results came in a message. They are written if the engine commits the attempt.
+    /// The results are in a message apart from their destinations. The engine writes them if it
+    /// commits the attempt.
     Apart(Box<Answer>),
-    /// Frame of the answer to an instruction.
+    /// Frame with a worker's answer to an instruction.
     Frame(Bytes),
 }
 
 /// Error of a job.
 #[derive(Debug)]
 pub enum WorkError {
-    /// Error of work of the host, or the text of a panic in it.
+    /// Failure of work that the host itself does, or the text of a panic in it.
     Host(String),
-    /// Error of a kernel or of the way to it.
+    /// Error of a kernel, or of the transport to the process that runs it.
     Kernel(Box<eciton_kernel::Error>),
 }
 
 impl WorkError {
-    /// Returns whether another attempt may succeed.
+    /// Returns whether another attempt at the job may succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Kernel(error) if error.is_retryable())
@@ -45,15 +46,15 @@ impl From<eciton_kernel::Error> for WorkError {
     }
 }
 
-/// Start, duration and thread of a job.
+/// Start, duration and compute thread of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// The start.
+    /// Start of the job.
     pub begun: Instant,
-    /// Time from the start to the end.
+    /// Time from the start of the job to its end.
     pub took: Duration,
-    /// Index of the compute thread of this machine; the driver's is 0. If `None`, another process
-    /// ran the job.
+    /// Index of the compute thread of this machine, where 0 is the driver's thread. `None` if
+    /// another process ran the job.
     pub thread: Option<u32>,
 }
 
@@ -64,71 +65,73 @@ impl Timing {
     }
 }
 
-/// Report of an executor.
+/// Report of an executor to the engine, about a job or a worker.
 #[derive(Debug)]
 pub enum Completion {
-    /// A job ended.
+    /// A job ended, with a result or an error.
     Ended {
-        /// The pass.
+        /// Number of the pass (start of an engine) to which the job belongs.
         pass: u32,
-        /// The attempt.
+        /// The attempt: stage, round, interval and attempt number.
         key: TaskKey,
-        /// The locations where it was allowed to run.
+        /// The locations where the job was allowed to run.
         affinity: Affinity,
-        /// Start, duration and thread.
+        /// Start, duration and thread of the job.
         timing: Timing,
-        /// The process that ran it.
+        /// The process that ran the job.
         by: Process,
-        /// The results, or the error.
+        /// The results of the job, or its error.
         result: Result<Answered, WorkError>,
     },
-    /// A job has passed its deadline and continues.
+    /// A job has passed its deadline and is still running.
     Overdue {
-        /// The pass.
+        /// Number of the pass (start of an engine) to which the job belongs.
         pass: u32,
-        /// The attempt.
+        /// The attempt: stage, round, interval and attempt number.
         key: TaskKey,
     },
-    /// A worker failed, and all that it stored is lost. The ends of its jobs of lanes are not
-    /// reported.
+    /// A worker failed, and all that it stored is lost. The executor does not report the ends of
+    /// the worker's jobs of lanes (jobs that only this worker could run).
     Lost {
-        /// The worker.
+        /// Location of the worker.
         at: Location,
     },
     /// A warning about a worker, such as the reason of its failure.
     Warned {
-        /// The worker.
+        /// Location of the worker.
         at: Location,
-        /// One line for the user.
+        /// One line of text for the user.
         text: String,
     },
-    /// An audit found a difference. If a process was at fault, it is excluded by then.
+    /// An audit found two different results for a task. If a process was at fault, the audit has
+    /// excluded it before this report.
     Audited {
-        /// The step with different answers.
+        /// The step whose results differ.
         step: Step,
         /// The side that computed wrongly.
         verdict: Verdict,
     },
-    /// A worker lacks rows that a step reads. The ends of its jobs of lanes are not reported. It
-    /// still has the state that it owns.
+    /// A worker lacks rows that a step reads, so these must be computed again. The worker still has
+    /// the parameters that it owns. The executor does not report the ends of its jobs of lanes.
     Forgot {
-        /// The worker.
+        /// Location of the worker.
         at: Location,
     },
-    /// A worker connected. It has no state yet.
+    /// A worker connected. It stores nothing yet.
     Joined {
-        /// The worker.
+        /// Location of the worker.
         at: Location,
     },
-    /// No worker is left for the jobs that wait.
+    /// No worker is left that could run the waiting jobs.
     Deserted {
-        /// The reason, and the remedy.
+        /// The reason, and the action that the user can take.
         reason: String,
     },
 }
 
 impl Completion {
-    /// Returns the pass of the job that this reports on, if it reports on a job.
+    /// Returns the pass of the job that this report is about. Returns `None` if the report is not
+    /// about a job.
     pub fn pass(&self) -> Option<u32> {
         match *self {
             Self::Ended { pass, .. } | Self::Overdue { pass, .. } => Some(pass),
@@ -141,7 +144,8 @@ impl Completion {
         }
     }
 
-    /// Returns whether this is the answer to a task.
+    /// Returns whether this report is the successful answer to a task, and not to work that only
+    /// the host does.
     pub fn is_answer(&self) -> bool {
         matches!(self, Self::Ended { affinity, result: Ok(_), .. } if *affinity != Affinity::HOST)
     }

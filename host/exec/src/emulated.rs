@@ -1,4 +1,5 @@
-//! The pool over emulated functions: the same client code as on AWS, and a stand-in for AWS.
+//! The pool over emulated functions. It uses the same client code as on AWS, and a stand-in for AWS
+//! on this machine.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,27 +16,29 @@ use crate::functions::{Wanted, run_name};
 use crate::job::Job;
 use crate::remote::RemotePool;
 
-/// A remote pool and the cloud that it uses.
+/// Executor that runs tasks on emulated functions: a remote pool, and the stand-in for AWS that it
+/// uses.
 #[derive(Debug)]
 pub struct Emulated {
-    /// None while dropped: it must go before the cloud.
+    /// The pool. It is `None` only while this value is dropped, because the pool must end before
+    /// the cloud.
     pool: Option<RemotePool<LambdaInvoker>>,
     cloud: emulator::Emulator,
     runtime: Option<tokio::runtime::Runtime>,
 }
 
 impl Emulated {
-    /// Starts the cloud and puts the kernels into it.
+    /// Starts the stand-in for AWS, and stores the kernels in its object store.
     ///
     /// # Errors
-    /// No worker program, a port or folder that the system refuses, a kernel that cannot be
-    /// compiled for functions.
+    /// Returns an [`Error`] if there is no worker program, or if the operating system refuses a
+    /// port or folder. Also returns one if a kernel cannot be compiled for functions.
     pub fn start(wanted: Wanted, settings: &eciton_recipe::Emulator) -> Result<Self, Error> {
         let worker = programs::find(settings.worker.as_deref().map(Path::new))?;
         let executor = &wanted.executor;
         let stand = EmulatedAccount::start(("worker", worker), executor, settings)?;
         let architecture = stand.architecture();
-        // A worker writes nothing, so that its folder may go.
+        // // Functions write no files, so their folder may be removed.
         let EmulatedAccount { cloud, runtime: requests, store, keys, baseline, invoker, .. } = stand;
         requests.block_on(wanted.store_kernels(&store, baseline, &keys))?;
         let (most, host) = (ConcurrencyLimit::of_emulator(settings), Host::of_emulated(executor.host));
@@ -46,7 +49,8 @@ impl Emulated {
         Ok(Self { pool: Some(pool), cloud, runtime: Some(requests) })
     }
 
-    /// Returns the client's counts, for comparison with those of the service.
+    /// Returns the usage that the client counted, for comparison with the counts of the emulated
+    /// service.
     #[must_use]
     pub fn client_bill(&self) -> Option<Bill> {
         self.pool.as_ref().and_then(|pool| pool.usage().bill)
@@ -57,7 +61,7 @@ impl Drop for Emulated {
     fn drop(&mut self) {
         drop(self.pool.take());
         if let Some(runtime) = self.runtime.take() {
-            // Workers die with it at the latest.
+            // // Worker processes end with the cloud at the latest.
             let _ = runtime.block_on(self.cloud.stop());
             runtime.shutdown_timeout(Duration::from_millis(200));
         }

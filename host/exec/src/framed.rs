@@ -1,5 +1,6 @@
-//! Tasks that are done in this process through their frames: the same bits as on functions, rounded
-//! rows included, and answers that wait beside ([`crate::Answered::Apart`]).
+//! Tasks that this process runs from their frames, the messages that functions also get. Results
+//! have the same bits as on a function, including rounded rows. Answers are separate messages
+//! ([`crate::Answered::Apart`]) that the engine writes to their destination later.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,16 +12,16 @@ use eciton_types::TaskKey;
 
 use crate::job::Order;
 
-/// Settings with which an order is written as a frame that contains all its tensors.
+/// Settings with which a task is written as a frame that contains all its tensors.
 #[derive(Debug, Clone)]
 pub struct Framing {
-    /// Storage format of rows.
+    /// Storage format of the rows in the frame.
     pub rows: Encoding,
-    /// Limits of a task.
+    /// Limits on the memory and time of a task.
     pub limits: Limits,
 }
 
-/// A task written down; whatever it borrowed is given back.
+/// A task that is stored as a frame. It holds no leases (rights to use rows of a buffer).
 #[derive(Debug)]
 pub(crate) struct Framed {
     pub(crate) pass: u32,
@@ -30,12 +31,13 @@ pub(crate) struct Framed {
 }
 
 impl Framing {
-    /// Writes an order.
+    /// Writes the call of an order as a frame.
     pub(crate) fn write(&self, order: &Order) -> Result<Framed, Error> {
         self.write_call(order, &order.work.call)
     }
 
-    /// Writes an order with a call that does the same.
+    /// Writes an order as a frame, with `call` in place of its own call. Both calls have the same
+    /// results.
     pub(crate) fn write_call(&self, order: &Order, call: &Call) -> Result<Framed, Error> {
         let (pass, key) = (order.pass, order.task.key());
         let frame = encode("", key, call, self.rows, &self.limits, Vec::new(), &[])?;
@@ -44,13 +46,13 @@ impl Framing {
 }
 
 impl Framed {
-    /// A task that cannot be done.
+    /// Creates a task without a frame, which cannot be run.
     #[cfg(test)]
     pub(crate) fn empty(pass: u32, key: TaskKey) -> Self {
         Self { pass, key, layers: Vec::new(), frame: Vec::new() }
     }
 
-    /// Does it.
+    /// Runs the task from its frame, and returns its answer.
     pub(crate) fn run(&self, instances: &mut Instances) -> Result<Answer, Error> {
         let frame = parse(&self.frame)?;
         let request = Request::parse(&frame.header().meta)?;
@@ -62,22 +64,23 @@ impl Framed {
     }
 }
 
-/// Parses the frame of a request, or one that the request names.
+/// Parses the frame of a request, or of an object that a request names.
 ///
 /// # Errors
-/// A frame that is damaged.
+/// Returns [`Error::Tensor`] if the frame is damaged.
 pub fn parse(bytes: &[u8]) -> Result<Frame<'_>, Error> {
     Frame::parse(bytes).map_err(tensor_error)
 }
 
-/// Wraps an error in a frame as an error of a kernel's call.
+/// Wraps an error of a frame as an error of a kernel call.
 #[must_use]
 pub fn tensor_error(source: eciton_tensor::Error) -> Error {
     Error::Tensor { place: "a request's frame".to_owned(), source }
 }
 
-/// Runs a request on its calls' layers: the answer's frame, also of a call that fails. `own` is the
-/// request's frame, `others` those that it names.
+/// Runs a request on the layers of its calls, and returns the frame of its answer. If the call
+/// fails, the answer contains the error. `own` is the frame of the request, and `others` are the
+/// frames of the objects that it names.
 pub(crate) fn run(
     request: Request,
     own: &Frame<'_>,
@@ -101,11 +104,11 @@ pub(crate) fn run(
     places.encode(&meta, encoding)
 }
 
-/// Runs a request on its calls' layers. `resolve` finds its tensors.
+/// Runs a request on the layers of its calls. `resolve` returns each tensor that the request reads.
 ///
 /// # Errors
-/// A request that does not fit its layers, or a tensor that `resolve` does not find. The error of
-/// the run itself is part of the answer.
+/// Returns an [`Error`] if the request does not fit its layers, or if `resolve` does not find a
+/// tensor. An error of the kernel itself is part of the answer.
 pub fn compute(
     request: Request,
     layers: &[Arc<Layer>],

@@ -11,19 +11,22 @@ use serde::{Deserialize, Serialize};
 pub use eciton_cloud::{Cut, Error, Result};
 pub use wanted::{Wanted, run_name};
 
-/// Facts of a run's functions that are known before its first task.
+/// Facts about the cloud functions of a run that are known before the first task. They are the
+/// location of the host and the limit on the number of functions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outlook {
-    /// This machine's place.
+    /// Location of this host, which sets the price of its data transfer.
     pub host: Host,
-    /// The limit that lowered their number, if one did.
+    /// The limit that lowered the number of functions. `None` if the run gets as many as it asked
+    /// for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
 }
 
 impl Outlook {
-    /// Returns the outlook of a run on this number of intervals, or `None` if nothing is charged. A
-    /// deployment that does not exist sets no limit.
+    /// Returns the facts about a run whose graph has this number of intervals (ranges of vertices
+    /// that are tasks of their own). Returns `None` if the executor charges nothing. A deployment
+    /// that does not exist sets no limit.
     #[must_use]
     pub fn of(executor: &Executor, emulator: &eciton_recipe::Emulator, intervals: u32) -> Option<Self> {
         let cut = |most: &ConcurrencyLimit| Cut::find(executor.functions, intervals, most);
@@ -45,10 +48,11 @@ impl Outlook {
     }
 }
 
-/// Refuses an executor that this build leaves out.
+/// Checks that this build contains the executor.
 ///
 /// # Errors
-/// AWS's functions, or their stand-in, in a build without the feature `aws`.
+/// Returns [`Error::NoAws`] for AWS Lambda and for emulated functions if the build lacks the
+/// feature `aws`.
 pub fn check(kind: ExecutorKind) -> Result<(), Error> {
     match kind {
         #[cfg(not(feature = "aws"))]
@@ -59,15 +63,17 @@ pub fn check(kind: ExecutorKind) -> Result<(), Error> {
     }
 }
 
-/// Refuses AWS Lambda in a build without it.
+/// Checks that this build contains the executor for AWS Lambda.
 ///
 /// # Errors
-/// A build without the feature `aws`.
+/// Returns [`Error::NoAws`] if the build lacks the feature `aws`.
 pub fn check_lambda() -> Result<(), Error> {
     check(ExecutorKind::Lambda)
 }
 
-/// The numeric class that a deployment's functions are pinned to; `None` where nothing says so.
+/// Returns the numeric class (a set of machines whose arithmetic gives the same bits) to which the
+/// deployment pins its functions. Returns `None` for other executors, for a deployment that cannot
+/// be read, and if the deployment pins none.
 #[must_use]
 pub fn numeric_class(executor: &Executor) -> Option<String> {
     if executor.kind != ExecutorKind::Lambda {
@@ -76,10 +82,12 @@ pub fn numeric_class(executor: &Executor) -> Option<String> {
     Deployment::load(executor.deployment.as_deref().unwrap_or(DEFAULT_STACK)).ok()?.numeric_class
 }
 
-/// The functions of a run: a deployment's, emulated ones, or this process.
+/// Starts the functions that compute the tasks of a run. They are the functions of a deployment,
+/// emulated functions, or threads of this process.
 ///
 /// # Errors
-/// As [`check`]; whatever keeps the functions from starting.
+/// Returns [`Error::NoAws`] if this build lacks the executor. Returns another [`Error`] if the
+/// functions cannot be started.
 pub fn start(
     wanted: Wanted,
     emulator: &eciton_recipe::Emulator,

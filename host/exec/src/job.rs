@@ -1,4 +1,4 @@
-//! Jobs, as the driver submits them to an executor.
+//! Jobs, the units of work that the driver submits to an executor.
 
 use std::time::Duration;
 
@@ -6,39 +6,41 @@ use bytes::Bytes;
 use eciton_kernel::Call;
 use eciton_types::{Location, OperationId, SlotId, Task};
 
-/// One attempt at a step, as the driver submits it.
+/// Job that the driver submits to an executor: one attempt at a step (one stage on one interval in
+/// one round).
 #[derive(Debug)]
 pub struct Job<W = Work> {
-    /// Number of the pass that the job belongs to. Each start of an engine is a pass, and its
-    /// answers do not count in other passes, whose keys may be equal.
+    /// Number of the pass to which the job belongs. Each start of an engine is a pass. Answers of
+    /// one pass do not count in another, even if their keys are equal.
     pub pass: u32,
-    /// The attempt: stage, round, interval and number.
+    /// The attempt: stage, round, interval and attempt number.
     pub task: Task,
-    /// The work.
+    /// The work to be done.
     pub work: W,
-    /// Time from the start of the attempt after which [`crate::Completion::Overdue`] is reported,
-    /// once. If `None`, it is never reported.
+    /// Time from the start of the attempt after which the executor reports
+    /// [`crate::Completion::Overdue`] once. If `None`, the executor never reports it.
     pub deadline: Option<Duration>,
     /// The locations where the job may run.
     pub affinity: Affinity,
 }
 
-/// The locations where a job may run.
+/// The locations where a job may run: any, or a single one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Affinity {
-    /// All locations. The job is pure, so that there may be several attempts at it.
+    /// The job may run anywhere. Its results depend only on its inputs, so several attempts at it
+    /// may run at the same time.
     Any,
-    /// One location. A local pool with [lanes](crate::Settings::lanes) runs the job of a worker on
-    /// the thread of that lane.
+    /// The job may run only at this location. A local pool with [lanes](crate::Settings::lanes)
+    /// runs the job of a worker on the thread of that worker's lane.
     On(Location),
 }
 
 impl Affinity {
-    /// This host only.
+    /// The job may run only on this host.
     pub const HOST: Self = Self::On(Location::HOST);
 
-    /// Returns the index of the worker that the job is bound to. For other jobs the result is
-    /// beyond any table of workers.
+    /// Returns the index of the worker to which the job is bound. For other jobs the index is
+    /// larger than the length of any table of workers.
     pub(crate) fn worker(self) -> usize {
         match self {
             Self::Any => usize::MAX,
@@ -46,63 +48,67 @@ impl Affinity {
         }
     }
 
-    /// Returns whether the job is bound to a worker.
+    /// Returns whether the job is bound to one worker.
     #[must_use]
     pub fn is_bound(self) -> bool {
         matches!(self, Self::On(at) if at.is_worker())
     }
 }
 
-/// A kernel's job that other processes may run.
+/// A job that calls kernels and that other processes may run.
 pub type Order = Job<KernelWork>;
 
-/// The work of a job.
+/// Work of a job: a closure of the host, a kernel call, or an instruction to a worker.
 pub enum Work {
-    /// Work of the host that calls no kernel. Returns the reason if it fails.
+    /// Work of the host that calls no kernel. The closure returns the reason if it fails.
     Host(Box<dyn FnOnce() -> Result<(), String> + Send>),
-    /// A call of kernels.
+    /// A call of one or more kernels.
     Kernel(KernelWork),
-    /// An instruction to the worker that [`Job::affinity`] names. The executor does not repeat it.
+    /// An instruction to the worker that [`Job::affinity`] names. The executor sends it once and
+    /// does not repeat it.
     Instruction(Instruction),
 }
 
-/// An instruction about the state that a worker owns.
+/// Message to a worker that reads or changes the parameters that this worker owns.
 #[derive(Debug)]
 pub struct Instruction {
-    /// The frame of the instruction.
+    /// Frame of the instruction.
     pub frame: Bytes,
-    /// True for the first instruction, after which the worker gets tasks of lanes. Other
-    /// instructions fail at workers that have not had one.
+    /// True for the first instruction to a worker, which gives the worker its parameters. Other
+    /// instructions fail at a worker that has not had the first one. Only afterwards does the
+    /// worker get tasks of lanes.
     pub begins: bool,
 }
 
-/// A call of kernels.
+/// A call of kernels, with the facts that an executor needs to send it to another process.
 #[derive(Debug)]
 pub struct KernelWork {
-    /// Operation of the first kernel, whose parameters the call reads.
+    /// Operation of the first kernel of the call. The call reads the parameters of this operation.
     pub operation: OperationId,
-    /// Number of the parameter values. Another number means other values.
+    /// Generation number of the parameter values. Two numbers mean two sets of values.
     pub generation: u64,
-    /// The call.
+    /// The kernels to call, with their inputs and destinations.
     pub call: Box<Call>,
-    /// Matrices of the call that other tasks read as well: features of the data set, sums of these,
-    /// or rows that several steps of a lane read in an interval and round.
+    /// Matrices of the call that other tasks also read, so that an executor can send them once.
+    /// They are features of the data set, sums of features, or rows that several steps of a lane
+    /// read.
     pub shared: Vec<SharedInput>,
-    /// A call with the same results that reads no rows that only workers have. An audit compares
-    /// the results. If `None`, the call itself serves.
+    /// A second call with the same results, which reads no rows that exist only at workers. The
+    /// host runs this twin for an audit. If `None`, the host runs the call itself.
     pub twin: Option<Box<Call>>,
 }
 
-/// Rows that several tasks of an interval read.
+/// Input matrix that several tasks of one interval read, so that an executor can send it once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedInput {
-    /// Index in [`Call::given`].
+    /// Index of the matrix in [`Call::given`].
     pub at: usize,
-    /// The slot.
+    /// The slot (row buffer of the program) that contains the rows.
     pub slot: SlotId,
-    /// The lane whose tasks read the rows. If `None`, tasks of all passes do.
+    /// The lane (a worker's share of the pipeline) whose tasks read the rows. If `None`, tasks of
+    /// all passes read them.
     pub lane: Option<u16>,
-    /// True if no later task reads the rows.
+    /// True if no later task reads the rows, so that workers may drop them.
     pub last: bool,
 }
 
@@ -117,7 +123,8 @@ impl std::fmt::Debug for Work {
 }
 
 impl Job {
-    /// Binds a pure task to a worker, if `at` is one.
+    /// Binds a job that may run anywhere to the worker at `at`. Returns the job unchanged if `at`
+    /// is not a worker, or if the job is bound already.
     #[must_use]
     pub fn bound(self, at: Location) -> Self {
         match self.affinity {
@@ -126,10 +133,10 @@ impl Job {
         }
     }
 
-    /// Returns the job as one that other processes may run.
+    /// Converts the job to an order, which other processes may run.
     ///
     /// # Errors
-    /// The job itself, if only this host may run it.
+    /// Returns the job itself if only this host may run it.
     pub fn anywhere(self) -> Result<Order, Self> {
         let Self { pass, task, work, deadline, affinity } = self;
         match work {

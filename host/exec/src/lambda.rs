@@ -1,4 +1,4 @@
-//! The pool over a deployment's functions at AWS Lambda.
+//! Start of the remote pool that computes tasks with the AWS Lambda functions of a deployment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,12 @@ use eciton_cloud::{Host, aws, runtime};
 use crate::functions::{Wanted, run_name};
 use crate::remote::RemotePool;
 
-/// A pool over a deployment's functions.
+/// Starts a remote pool that computes tasks with the AWS Lambda functions of a deployment. It
+/// stores the kernels that the functions do not have yet.
 ///
 /// # Errors
-/// No deployment, no credentials, a bucket that cannot be written, a kernel that cannot be
-/// compiled, or that only another's key can sign.
+/// Returns an [`Error`] if there is no deployment or there are no credentials. Also returns one if
+/// the bucket cannot be written, or a kernel cannot be compiled or signed on this machine.
 pub fn start(wanted: Wanted) -> Result<RemotePool<LambdaInvoker>, Error> {
     let asked = &wanted.executor;
     let deployment = Deployment::load(asked.deployment.as_deref().unwrap_or(DEFAULT_STACK))?;

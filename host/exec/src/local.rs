@@ -1,4 +1,4 @@
-//! The local pool: jobs on this machine's threads.
+//! The local pool, which runs jobs on threads of this machine.
 
 mod queues;
 mod waiting;
@@ -22,20 +22,23 @@ use crate::pending::PendingJob;
 pub use queues::Inbox;
 pub use waiting::run_guarded;
 
-/// Settings of a local pool.
+/// Settings of a [`LocalPool`].
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Compute threads, the driver's included; at least 1.
+    /// Number of compute threads, including the driver's thread; at least 1.
     pub threads: u32,
-    /// A fresh instance for every task.
+    /// True if every task gets a new kernel instance. If false, a thread reuses its instances.
     pub fresh_instances: bool,
-    /// Threads take what came last, not what came first.
+    /// True if a thread takes the most recently submitted job first. If false, it takes the oldest
+    /// first.
     pub newest_first: bool,
-    /// Lanes, which have a thread each besides the driver's: `threads` is more than that.
+    /// Number of lanes (shares of the pipeline that one worker each computes). Each lane has its
+    /// own thread besides the driver's, so `threads` must be larger than `lanes`.
     pub lanes: u32,
 }
 
-/// Threads that do jobs.
+/// Executor that runs jobs on threads of this machine. The driver's thread also runs jobs while it
+/// waits in [`Executor::drain`].
 pub struct LocalPool {
     shared: Arc<Shared>,
     own: Instances,
@@ -49,11 +52,12 @@ impl std::fmt::Debug for LocalPool {
 }
 
 impl LocalPool {
-    /// Starts `settings.threads - 1` workers; the driver's thread is the other one. Kernels need a
-    /// [`crate::Clock`] besides.
+    /// Starts `settings.threads - 1` threads; the driver's thread is the remaining one. A caller
+    /// that runs kernels must also start a [`crate::Clock`], which interrupts kernels that do not
+    /// return.
     ///
     /// # Errors
-    /// If the system refuses a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub fn new(settings: Settings) -> std::io::Result<Self> {
         let limit = AtomicU32::new(settings.threads.saturating_sub(1));
         let shared = Shared { newest_first: settings.newest_first, limit, ..Shared::default() };
@@ -69,26 +73,27 @@ impl LocalPool {
         Ok(pool)
     }
 
-    /// Returns the inbox in which other executors report ends of their work, so that one
-    /// [`Executor::drain`] waits for both.
+    /// Returns the inbox in which other executors report the end of their jobs. One call of
+    /// [`Executor::drain`] then waits for the jobs of this pool and of the other executors.
     pub fn inbox(&self) -> Inbox {
         Inbox(self.shared.clone())
     }
 
-    /// Rounds the rows of later tasks, as frames do. Only the first call has an effect.
+    /// Makes threads round the rows of all later tasks as a frame in this format would. Results are
+    /// then equal to those of a function or a worker. Only the first call has an effect.
     pub fn round(&self, framing: Framing) {
         // Once: the pool has one owner.
         let _ = self.shared.rounding.set(framing);
     }
 
-    /// Takes a task that has been written down, to answer it apart: other attempts may be under
-    /// way.
+    /// Queues a task that is stored as a frame. Its answer is not written in place, because other
+    /// attempts at the task may be in flight.
     pub(crate) fn submit_framed(&mut self, framed: Arc<Framed>) {
         self.push(Waiting::Framed(framed));
     }
 
-    /// Writes the frame of a task and submits it. Reports a failure if it cannot be written. Other
-    /// attempts at the task may be in flight.
+    /// Writes the task of an order as a frame, and queues it. If the frame cannot be written, the
+    /// inbox gets the failure. Other attempts at the task may be in flight.
     pub fn submit_written(&mut self, framing: &Framing, order: &Order) {
         match framing.write(order) {
             Ok(framed) => self.submit_framed(Arc::new(framed)),

@@ -1,5 +1,5 @@
-//! Functions that are this process: every task goes through its frame and comes back in one, on
-//! threads of this machine. It shows what the other executors rest on, without a network.
+//! Functions that are threads of this process. Every task passes through a request frame and an
+//! answer frame, as on AWS. Tests exercise the remote pool this way without a network.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,24 +18,25 @@ use crate::framed;
 use crate::functions::{Wanted, run_name};
 use crate::remote::RemotePool;
 
-/// Runs requests in this process.
+/// Invoker that computes requests in this process instead of in a cloud function.
 #[derive(Debug, Clone)]
 pub struct Loopback {
     kernels: Arc<Vec<Arc<Kernel>>>,
     store: Arc<dyn Store>,
-    /// Instances that are idle.
+    /// Kernel instances that no request uses at the moment.
     idle: Arc<Mutex<Vec<Instances>>>,
-    /// Every so many-th answer is held up ...
+    /// Every `straggle_every`-th answer is delayed by `straggle`.
     straggle_every: u64,
-    /// ... for so long.
+    /// Delay of each `straggle_every`-th answer.
     straggle: Duration,
     requests: Arc<AtomicU64>,
 }
 
-/// A pool whose functions are this process. Of `emulator` it takes the stragglers, evenly spread.
+/// Starts a remote pool whose functions are threads of this process. Of `emulator` it uses only the
+/// share and the delay of stragglers, and spreads these evenly.
 ///
 /// # Errors
-/// If the system refuses threads.
+/// Returns an error if the operating system cannot start threads.
 pub fn start(
     wanted: Wanted,
     emulator: &eciton_recipe::Emulator,
@@ -60,7 +61,7 @@ pub fn start(
         .map_err(system("starting the remote pool"))
 }
 
-/// This process takes any number of requests.
+/// Returns the concurrency limit of this process, which accepts any number of requests.
 fn unlimited() -> ConcurrencyLimit {
     ConcurrencyLimit { count: u32::MAX, limit: String::new() }
 }

@@ -1,4 +1,4 @@
-//! Jobs that another process runs, and the report of their end.
+//! Jobs that another process runs, and the reports of their ends.
 
 use std::time::Instant;
 
@@ -10,32 +10,33 @@ use crate::job::{Affinity, Order};
 use crate::local::Inbox;
 use crate::process::Process;
 
-/// Job in flight at another process.
+/// Handle of a job in flight at another process.
 ///
-/// It reports its end once. If it is dropped before, the inbox no longer waits for it.
+/// The holder reports the end of the job once, through [`PendingJob::end`] or [`PendingJob::fail`].
+/// If the handle is dropped before, the inbox no longer waits for the job.
 #[derive(Debug)]
 pub struct PendingJob {
     inbox: Option<Inbox>,
 }
 
 impl PendingJob {
-    /// Creates the handle of a job that the inbox counts since [`Inbox::begin`].
+    /// Creates the handle of a job that [`Inbox::begin`] has counted.
     pub fn new(inbox: &Inbox) -> Self {
         Self { inbox: Some(inbox.clone()) }
     }
 
-    /// Reports an order whose frame cannot be written, and which has not begun.
+    /// Reports the failure of an order that has not begun, because its frame cannot be written.
     pub fn refuse(inbox: &Inbox, order: &Order, error: Error) {
         inbox.begin();
         Self::new(inbox).fail(order, error);
     }
 
-    /// Reports that the frame of the order cannot be written.
+    /// Reports the failure of an order in flight, because its frame cannot be written.
     pub fn fail(self, order: &Order, error: Error) {
         self.end(order.pass, order.task.key(), Instant::now(), Process::HOST, Err(error));
     }
 
-    /// Reports the end. `by` is the process that answered.
+    /// Reports the end of the job. `by` is the process that answered.
     pub fn end(
         mut self,
         pass: u32,

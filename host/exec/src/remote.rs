@@ -1,10 +1,13 @@
-//! The remote pool: tasks as frames, through an invoker; all other jobs on this machine's threads.
+//! The remote pool, which sends tasks as frames through an invoker. All other jobs run on threads
+//! of this machine.
 //!
-//! A task is a kernel's job that may be done anywhere. Its frame is written when a function is to
-//! do it, and its leases end there. The frame travels inside the request where it fits, else by the
-//! object store. What several tasks read (the features of an interval in every epoch, one
-//! generation of weights on every interval) is written to the store once and named in the frames;
-//! workers keep it.
+//! A task is a kernel's job that any process may run. The pool writes its frame when a function is
+//! available, and the leases of the job end then. The frame travels inside the request if it fits,
+//! and otherwise through the object store.
+//!
+//! Some inputs are read by several tasks: the features of an interval in every epoch, or one
+//! generation of weights on every interval. The pool writes such an input to the store once and
+//! names it in the frames. Functions cache it.
 
 mod attempt;
 mod constants;
@@ -40,19 +43,20 @@ use crate::job::{Job, Order};
 use crate::local::LocalPool;
 use crate::pending::PendingJob;
 
-/// Hands tasks to functions, as many as there may be, and leaves the others to this machine's
-/// threads.
+/// Executor that sends tasks to functions, up to a maximum number, and runs the other tasks on
+/// threads of this machine.
 ///
-/// A task's first attempt waits as it is, for a function or for a thread, whichever is free first;
-/// one that a thread runs writes in place. Further attempts may have company: they are written at
-/// once, for a function, or, while there may be none, for a thread, which then answers apart.
+/// The first attempt at a task waits for a function or a thread, whichever is free first. A thread
+/// writes the results of a first attempt in place. Later attempts may run at the same time as
+/// earlier ones, so the pool writes their frames at once. They go to a function. If no function may
+/// run, a thread computes them, and the engine writes their results.
 pub struct RemotePool<I> {
     local: LocalPool,
     shared: Arc<Shared<I>>,
     runtime: Option<tokio::runtime::Runtime>,
     framing: Framing,
     audit: Audit,
-    /// Cancelled: tasks run here.
+    /// True after the pool was cancelled. All tasks then run on this machine.
     at_home: bool,
 }
 
@@ -63,10 +67,11 @@ impl<I> std::fmt::Debug for RemotePool<I> {
 }
 
 impl<I: Invoker> RemotePool<I> {
-    /// A pool over an invoker. `store` may only be absent with [`Transport::Payload`].
+    /// Creates a pool over an invoker. `store` may be absent only with [`Transport::Payload`].
     ///
     /// # Errors
-    /// If the system refuses threads, or a transport needs a store that is not there.
+    /// Returns an error if the operating system cannot start threads, or if the transport needs a
+    /// store and there is none.
     pub fn new(
         local: LocalPool,
         invoker: I,
@@ -104,7 +109,8 @@ impl<I: Invoker> RemotePool<I> {
         Ok(Self { local, shared, runtime: Some(runtime), framing, audit, at_home: false })
     }
 
-    /// Takes a further attempt. What it borrows is given back at once.
+    /// Submits a second or later attempt at a task. The leases of the order end before this
+    /// returns.
     fn submit_again(&mut self, order: &Order) {
         if lock(&self.shared.flights).limit > 0 {
             return self.shared.write(order);

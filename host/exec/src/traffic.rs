@@ -1,26 +1,26 @@
-//! Message counts of a worker.
+//! Message counts of a worker process.
 
 use serde::{Deserialize, Serialize};
 
-/// Messages of a worker.
+/// Counts of the messages between the host and one worker, in tasks and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
-    /// Its index.
+    /// Index of the worker.
     pub place: u32,
-    /// Tasks that it has answered.
+    /// Number of tasks that the worker has answered.
     pub tasks: u64,
-    /// Bytes of all messages to it.
+    /// Bytes of all messages from the host to the worker.
     pub bytes_out: u64,
-    /// Bytes of all messages from it.
+    /// Bytes of all messages from the worker to the host.
     pub bytes_in: u64,
-    /// The part of `bytes_out` that is weights and other objects.
+    /// Bytes of weights and other shared objects, which `bytes_out` includes.
     pub object_bytes: u64,
-    /// The part of `bytes_out` that is values of tasks: rows and weights.
+    /// Bytes of the rows and weights of tasks, which `bytes_out` includes.
     pub values_out: u64,
-    /// The part of `bytes_in` that is values of tasks: rows, gradients and losses.
+    /// Bytes of rows, gradients and losses in answers, which `bytes_in` includes.
     pub values_in: u64,
-    /// Bytes of values that it has sent to other workers: rows, and gradients for replicas.
+    /// Bytes of rows, and of gradients for replicas, that the worker has sent to other workers.
     pub values_passed: u64,
-    /// Times that it was lost.
+    /// Number of times that the worker failed.
     pub lost: u32,
 }

@@ -1,4 +1,4 @@
-//! Requirements of a run on functions or workers.
+//! Settings that a run passes to an executor of functions or workers.
 
 use std::sync::Arc;
 
@@ -16,25 +16,27 @@ use {
 use crate::local::LocalPool;
 use crate::remote::RemoteSettings;
 
-/// Requirements of a run on functions or workers.
+/// Everything that an executor of functions or workers gets from a run. The name means "what the
+/// run wants".
 #[derive(Debug)]
 pub struct Wanted {
-    /// Threads of this machine.
+    /// Pool of this machine's threads, which runs the jobs that no function or worker takes.
     pub local: LocalPool,
-    /// Every kernel that tasks use, with its component.
+    /// Kernels that tasks use. Each has its component, the WebAssembly code that is sent to
+    /// functions.
     pub kernels: Vec<(Arc<Kernel>, Arc<[u8]>)>,
-    /// `[executor]`
+    /// The section `[executor]` of the recipe.
     pub executor: Executor,
-    /// Limits of a task.
+    /// Limits on the memory and time of a task.
     pub limits: Limits,
-    /// Number of intervals of the graph.
+    /// Number of intervals of the graph (ranges of vertices that are tasks of their own).
     pub intervals: u32,
-    /// Versions of the weights that tasks read at once, at most.
+    /// Maximum number of weight versions that tasks read at the same time.
     pub weight_versions: u32,
 }
 
 impl Wanted {
-    /// Returns the storage format of rows.
+    /// Returns the storage format of rows in frames.
     #[must_use]
     pub fn rows(&self) -> Encoding {
         match self.executor.rows {
@@ -44,8 +46,8 @@ impl Wanted {
         }
     }
 
-    /// `most`: functions that may run at once; `host`: where this machine is, if anything is
-    /// charged.
+    /// Returns the settings of a remote pool. `most` is the maximum number of concurrent functions.
+    /// `host` is the location of this machine, or `None` if nothing is charged.
     pub(crate) fn settings(
         &self,
         run: String,
@@ -75,7 +77,7 @@ impl Wanted {
 
 #[cfg(feature = "aws")]
 impl Wanted {
-    /// Stores every kernel that functions cannot have yet, compiled and signed.
+    /// Compiles, signs and stores every kernel that functions do not have yet.
     pub(crate) async fn store_kernels(
         &self,
         store: &dyn Store,
@@ -89,7 +91,7 @@ impl Wanted {
     }
 }
 
-/// Returns a unique name for a run: time, process, and 64 random bits.
+/// Returns a unique name for a run, which consists of the time, the process id, and 64 random bits.
 #[must_use]
 pub fn run_name() -> String {
     use std::hash::{BuildHasher as _, Hasher as _};

@@ -12,53 +12,55 @@ use crate::completion::Completion;
 use crate::framed::Framing;
 use crate::job::Order;
 
-/// Time for which an idle thread looks for work before it sleeps. The stages of a small graph are
+/// Time for which an idle thread polls for work before it sleeps. The stages of a small graph are
 /// shorter than the time to wake a thread.
 pub(super) const SPIN: Duration = Duration::from_micros(60);
 
+/// Queues of a local pool. Threads hold its lock only while they add or take jobs.
 #[derive(Default)]
 pub(super) struct Queues {
     pub(super) waiting: VecDeque<Waiting>,
-    /// Jobs that only the thread of a lane may take. Lane l has thread l + 1.
+    /// Jobs that only the thread of a lane may take. Thread `l + 1` serves lane `l`.
     pub(super) lanes: Vec<VecDeque<Waiting>>,
-    /// Jobs that functions may take as well. A thread takes other jobs first.
+    /// Jobs that functions may also take. A thread takes jobs of the other queues first.
     pub(super) offers: VecDeque<Box<Order>>,
     pub(super) done: Vec<Completion>,
-    /// Jobs that a thread has taken and not finished.
+    /// Number of jobs that a thread has taken and not finished.
     pub(super) running: usize,
 }
 
 impl Queues {
-    /// Returns whether anything is under way.
+    /// Returns whether any job waits or runs.
     pub(super) fn busy(&self) -> bool {
         self.running > 0 || self.waits() > 0
     }
 
+    /// Returns the number of jobs that wait in all queues.
     pub(super) fn waits(&self) -> usize {
         self.waiting.len() + self.offers.len() + self.lanes.iter().map(VecDeque::len).sum::<usize>()
     }
 }
 
+/// State that the threads of a local pool share with its owner.
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) queues: Mutex<Queues>,
-    /// Something is waiting, or the pool closes.
+    /// Signals that a job waits, or that the pool closes.
     pub(super) work: Condvar,
-    /// Something is done.
+    /// Signals that a report is available.
     pub(super) done: Condvar,
-    /// Hints for threads that look before they sleep.
+    /// Number of waiting jobs, which idle threads poll without the lock before they sleep.
     pub(super) waiting_hint: AtomicUsize,
     pub(super) done_hint: AtomicUsize,
     pub(super) closing: AtomicBool,
     pub(super) newest_first: bool,
-    /// Threads that may work besides the driver's...
+    /// Maximum number of threads at work besides the driver's.
     pub(super) limit: AtomicU32,
-    /// ...and where those wait that may not.
+    /// Signals threads above the limit, which wait here until they may work again.
     pub(super) more: Condvar,
-    /// Jobs on threads besides the driver's.
+    /// Number of jobs that run on threads other than the driver's.
     pub(super) helping: AtomicU32,
-    /// Format of the rows of tasks that threads run, if these are rounded as on the way to a
-    /// function.
+    /// Format of the rows of tasks that threads run, if threads round rows as a frame would.
     pub(super) rounding: OnceLock<Framing>,
 }
 
@@ -68,6 +70,8 @@ impl Shared {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes the next job for a thread: from the queue of its lane, then from the common queue,
+    /// then from the offers.
     pub(super) fn take(&self, queues: &mut Queues, thread: u32) -> Option<Waiting> {
         fn pop<T>(queue: &mut VecDeque<T>, newest_first: bool) -> Option<T> {
             if newest_first { queue.pop_back() } else { queue.pop_front() }
@@ -83,27 +87,28 @@ impl Shared {
         Some(job)
     }
 
-    /// Something came to wait.
+    /// Wakes threads after a job was added to a queue.
     pub(super) fn wake(&self, queues: MutexGuard<'_, Queues>) {
         let waiting = queues.waits();
         self.waiting_hint.store(waiting, Ordering::Release);
         let of_lanes = !queues.lanes.is_empty();
         drop(queues);
-        // Of many threads one may be the one that is meant.
+        // // Only one of several threads may be able to take the job, so all are woken.
         if of_lanes {
             self.work.notify_all();
         }
-        // One job is the driver's own; only more than that wake somebody.
+        // // The driver takes one job itself. Further jobs wake a thread.
         if waiting > 1 {
             self.work.notify_one();
         }
     }
 
+    /// Returns whether the thread is above the limit and must not work.
     fn is_parked(&self, thread: u32) -> bool {
         thread > self.limit.load(Ordering::Acquire)
     }
 
-    /// Holds a thread up that may not work.
+    /// Blocks a thread that is above the limit, until it may work or the pool closes.
     fn park(&self, thread: u32) {
         let mut queues = self.lock();
         while self.is_parked(thread) && !self.closing.load(Ordering::Acquire) {
@@ -111,6 +116,7 @@ impl Shared {
         }
     }
 
+    /// Adds a report that ends no job.
     fn note(&self, completion: Completion) {
         let mut queues = self.lock();
         queues.done.push(completion);
@@ -119,6 +125,7 @@ impl Shared {
         self.done.notify_one();
     }
 
+    /// Adds the report of a job's end.
     fn finish(&self, completion: Completion) {
         let mut queues = self.lock();
         queues.running -= 1;
@@ -128,7 +135,7 @@ impl Shared {
         self.done.notify_one();
     }
 
-    /// A worker's life.
+    /// Runs jobs on a thread until the pool closes.
     pub(super) fn serve(&self, thread: u32, fresh: bool) {
         let mut instances = Instances::new(fresh);
         'serve: loop {
@@ -148,7 +155,7 @@ impl Shared {
                     return;
                 }
                 if self.is_parked(thread) {
-                    // Whoever woke it meant somebody who may work.
+                    // // Whoever woke this thread meant a thread that may work.
                     self.work.notify_one();
                     continue 'serve;
                 }
@@ -177,7 +184,7 @@ impl std::fmt::Debug for Inbox {
 }
 
 impl Inbox {
-    /// Counts a job in flight. [`Inbox::end`] or [`Inbox::forget`] must follow once.
+    /// Counts a job as in flight. [`Inbox::end`] or [`Inbox::forget`] must follow exactly once.
     pub fn begin(&self) {
         self.0.lock().running += 1;
     }
@@ -187,15 +194,15 @@ impl Inbox {
         self.0.finish(completion);
     }
 
-    /// Offers a job to threads without other work. [`Inbox::take_offer`] may take it first.
+    /// Offers a job to threads without other work. [`Inbox::take_offer`] may take the job first.
     pub fn offer(&self, order: Box<Order>) {
         let mut queues = self.0.lock();
         queues.offers.push_back(order);
         self.0.wake(queues);
     }
 
-    /// Takes an offered job that no thread has begun. It is in flight from now on, as after
-    /// [`Inbox::begin`].
+    /// Takes an offered job that no thread has begun. The job counts as in flight from now on, as
+    /// after [`Inbox::begin`].
     pub fn take_offer(&self) -> Option<Box<Order>> {
         let mut queues = self.0.lock();
         let offer = queues.offers.pop_front()?;
@@ -204,7 +211,7 @@ impl Inbox {
         Some(offer)
     }
 
-    /// Removes all offers. Returns their number.
+    /// Removes all offered jobs that no thread has begun. Returns their number.
     pub fn withdraw(&self) -> usize {
         let mut queues = self.0.lock();
         let offers = std::mem::take(&mut queues.offers);
@@ -213,12 +220,12 @@ impl Inbox {
         offers.len()
     }
 
-    /// Reports a completion that ends no job.
+    /// Adds a report that ends no job, such as a warning about a worker.
     pub fn note(&self, completion: Completion) {
         self.0.note(completion);
     }
 
-    /// No longer counts a job in flight, which will not be reported.
+    /// Stops counting a job in flight whose end will not be reported.
     pub fn forget(&self) {
         self.0.lock().running -= 1;
         self.0.done.notify_one();

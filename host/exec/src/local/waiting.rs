@@ -11,16 +11,16 @@ use crate::framed::{Framed, Framing};
 use crate::job::{Affinity, Job, Work};
 use crate::process::Process;
 
-/// A job on its way to a thread.
+/// A job that waits for a thread of this machine.
 pub(super) enum Waiting {
     Job(Box<Job>),
-    /// To be answered apart.
+    /// A task stored as a frame, whose answer is not written in place.
     Framed(Arc<Framed>),
 }
 
 impl Waiting {
-    /// Does the job. A panic in it is a bug of ours; it ends the job, never the pool, which would
-    /// leave the driver waiting for ever.
+    /// Runs the job, and returns the report of its end. A panic ends only the job. It must not end
+    /// the pool, because the driver would then wait for ever.
     pub(super) fn run(
         self,
         instances: &mut Instances,
@@ -61,10 +61,10 @@ impl Waiting {
     }
 }
 
-/// Runs a task. If it panics, the instances are dropped and the panic is returned as an error.
+/// Runs a task. If it panics, the kernel instances are dropped, and the panic becomes an error.
 ///
 /// # Errors
-/// The error of the task, or the text of the panic.
+/// Returns the error of the task, or an error with the text of the panic.
 pub fn run_guarded<T>(
     instances: &mut Instances,
     run: impl FnOnce(&mut Instances) -> Result<T, eciton_kernel::Error>,
@@ -76,7 +76,7 @@ pub fn run_guarded<T>(
     result.map_err(WorkError::from)
 }
 
-/// The text of a panic.
+/// Returns the text of a panic.
 fn caught(panic: Box<dyn std::any::Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())

@@ -1,4 +1,4 @@
-//! One attempt at a task on a function: what goes, what comes, what it used.
+//! One attempt at a task on a function: its request, its answer, and its usage.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,30 +19,31 @@ use super::errors::{refused, transport};
 use super::lock::lock;
 use super::settings::RemoteSettings;
 
-/// A task's frame on its way.
+/// An attempt at a task, written as a frame and ready to be sent to a function.
 pub(super) struct Attempt {
     pub(super) pass: u32,
     pub(super) key: TaskKey,
     pub(super) deadline: Option<Duration>,
     pub(super) frame: Bytes,
-    /// Parts that the answer must have.
+    /// Matrices and sums that the answer must have.
     pub(super) expected: Expected,
     pub(super) uploads: Vec<Arc<Upload>>,
 }
 
-/// State that attempts share.
+/// State that all attempts share: the invoker, the object store, and the counts.
 pub(super) struct Wire<I> {
     pub(super) invoker: I,
     pub(super) store: Option<Arc<dyn Store>>,
     pub(super) keys: RunKeys,
     pub(super) settings: RemoteSettings,
     pub(super) bill: Mutex<Bill>,
-    /// The numeric classes of workers that answered.
+    /// Numeric classes of the functions that have answered.
     pub(super) classes: Mutex<BTreeSet<String>>,
 }
 
 impl<I: Invoker> Wire<I> {
-    /// Does it. `slowed` is set if requests were throttled.
+    /// Sends the attempt to a function, and returns the answer. Sets `slowed` if the service
+    /// throttled requests.
     pub(super) async fn run(&self, attempt: &Attempt, slowed: &AtomicBool) -> Result<Answer, Error> {
         let key = attempt.key;
         let (payload, answer_key) = self.request(attempt).await?;
@@ -67,7 +68,8 @@ impl<I: Invoker> Wire<I> {
         }
     }
 
-    /// Brings what the task reads into place, and says what to send.
+    /// Stores the objects that the task reads. Returns the payload of the request, and the key
+    /// under which the function may store its answer.
     async fn request(&self, attempt: &Attempt) -> Result<(Bytes, Option<Key>), Error> {
         let failed = |e| transport(&e);
         let bytes_len = attempt.frame.len() as u64;
@@ -103,7 +105,8 @@ impl<I: Invoker> Wire<I> {
         invocation.to_json().map(Bytes::from).map_err(|e| transport(&e))
     }
 
-    /// Returns the answer of a reply. A wrong one is an error that another attempt may not have.
+    /// Reads the answer from a reply, or from the object that the reply names. A wrong answer is an
+    /// error that another attempt may not have.
     async fn answer(&self, attempt: &Attempt, reply: &[u8], asked: Option<&Key>) -> Result<Answer, Error> {
         let wrong = |reason: String| Error::Host {
             place: attempt.key.to_string(),
@@ -114,7 +117,7 @@ impl<I: Invoker> Wire<I> {
         let (bytes, object) = match (reply.frame, &self.store) {
             (Carrier::Inline(bytes), _) => (bytes, None),
             (Carrier::Object { key: found, bytes_len }, Some(store)) if Some(&found) == asked => {
-                // The answer cannot count its own way into the store.
+                // // The counts in the answer cannot include the answer's own upload.
                 (puts, heads) = (put_requests(bytes_len), u64::from(reply.existed));
                 // A function does not write an answer again that another attempt has written.
                 bytes_in = if reply.existed { 0 } else { bytes_len };
@@ -128,7 +131,8 @@ impl<I: Invoker> Wire<I> {
             Ok(answer) => answer,
             Err(error) => {
                 if let Some((store, key)) = object {
-                    // Else the next attempt would find this answer instead of writing its own.
+                    // // Otherwise the next attempt would find this wrong answer and not write its
+                    // own.
                     drop(store.delete(&[key]).await);
                 }
                 return Err(wrong(error.to_string()));
@@ -138,7 +142,7 @@ impl<I: Invoker> Wire<I> {
         let mut bill = lock(&self.bill);
         bill.store_reads += meta.store.gets + heads;
         bill.store_writes += meta.store.puts + puts;
-        // Bytes that a function writes come into the store.
+        // // Bytes that a function writes are bytes that the store receives.
         bill.store_bytes_in += meta.store.bytes_out + bytes_in;
         bill.store_bytes_out += meta.store.bytes_in;
         drop(bill);
@@ -150,6 +154,7 @@ impl<I: Invoker> Wire<I> {
         Ok(answer)
     }
 
+    /// Counts a failed invocation, and converts its error.
     fn failed(&self, key: TaskKey, error: &InvokeError, slowed: &AtomicBool) -> Error {
         let (requests, throttled) = error.requests();
         slowed.store(throttled > 0, Ordering::Relaxed);
@@ -159,7 +164,8 @@ impl<I: Invoker> Wire<I> {
         if error.is_retryable() { Error::Host { place, reason } } else { Error::Wire { place, reason } }
     }
 
-    /// Counts an invocation's requests, of which one was counted when it was sent, and its charge.
+    /// Counts the requests and the charge of an invocation. One of its requests was already counted
+    /// when it was sent.
     fn count(&self, requests: u64, throttled: u64, charge: Option<Charge>) {
         let mut bill = lock(&self.bill);
         bill.invocations = (bill.invocations + requests).saturating_sub(throttled + 1);
@@ -174,7 +180,7 @@ impl<I: Invoker> Wire<I> {
     }
 }
 
-/// Reads an answer, and checks that it is one to the attempt's step.
+/// Parses an answer, and checks that it belongs to the attempt's step and has the expected parts.
 fn checked(attempt: &Attempt, bytes: Vec<u8>) -> Result<Answer, Error> {
     let answer = Answer::parse(bytes)?;
     let (meta, key) = (answer.meta(), attempt.key);
@@ -188,7 +194,7 @@ fn checked(attempt: &Attempt, bytes: Vec<u8>) -> Result<Answer, Error> {
     Ok(answer)
 }
 
-/// Numeric classes that are remembered; there are four.
+/// Maximum number of numeric classes that are recorded. Only four exist.
 const CLASSES: usize = 16;
 
 #[cfg(test)]
@@ -203,20 +209,20 @@ mod tests {
 
     use super::*;
 
-    /// Fault of an answer.
+    /// Fault of an answer, for a test.
     #[derive(Debug, Clone, Copy)]
     enum Fault {
-        /// One column more.
+        /// A matrix has one column too many.
         Shape,
-        /// No matrix.
+        /// The answer has no matrix.
         Count,
-        /// A value that its checksum does not fit.
+        /// A value does not match its checksum.
         Checksum,
-        /// The answer to another task.
+        /// The answer belongs to another task.
         Task,
-        /// A frame without its last byte.
+        /// The frame lacks its last byte.
         Short,
-        /// An answer in an object that the request did not name.
+        /// The answer is in an object that the request did not name.
         Place,
     }
 
@@ -281,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Returns the parts of the answer to a product of 2 rows and 3 columns.
+    /// Returns the expected parts of an answer: a product of 2 rows and 3 columns.
     fn expected() -> Expected {
         let rows = Buffer::zeroed(2, 3).and_then(|rows| rows.write(0..2)).unwrap();
         let outs = vec![(0, Target::Rows { rows, extents: vec![3] })];

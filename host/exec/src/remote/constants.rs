@@ -1,4 +1,5 @@
-//! Constants: what several tasks read, written to the store once and named in their frames.
+//! Constants, which are inputs that several tasks read. The pool writes each constant to the store
+//! once and names it in frames.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -12,37 +13,39 @@ use tokio::sync::OnceCell;
 use super::errors::transport;
 use super::lock::lock;
 
-/// Smaller constants are cheaper to send along than to fetch.
+/// Minimum size of a constant that gets its own object, in bytes. A smaller one is cheaper to send
+/// in each request than to fetch.
 pub(super) const OBJECT_BYTES: u64 = 32 << 10;
-/// Generations of weights that stay in the store besides those that tasks read at once.
+/// Number of older weight generations that stay in the store, in addition to those that tasks read
+/// at the same time.
 const MORE_GENERATIONS: u64 = 2;
 
-/// Object that is written once.
+/// Input of several tasks that is written to the object store once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Constant {
-    /// The features of an interval's rows, or what was gathered of them: the same for every stage
-    /// that reads this slot.
+    /// Features of the rows of an interval, or sums gathered from features. All stages that read
+    /// this slot (row buffer) read the same object.
     Features(SlotId, IntervalId),
-    /// An operation's parameters.
+    /// Parameters of an operation.
     Weights {
-        /// Whose.
+        /// The operation whose parameters these are.
         operation: OperationId,
-        /// Number of the values.
+        /// Generation number of the values.
         generation: u64,
     },
 }
 
-/// A constant on its way into the store.
+/// A constant, and the state of its upload to the store.
 #[derive(Debug)]
 pub(super) struct Upload {
     pub(super) key: Key,
-    /// Until they are there.
+    /// The bytes to upload. `None` after the upload.
     bytes: Mutex<Option<Bytes>>,
     done: OnceCell<()>,
 }
 
 impl Upload {
-    /// Waits until the object is there; the first to ask writes it.
+    /// Waits until the object is stored. The first caller writes it.
     pub(super) async fn ensure(&self, store: &dyn Store) -> Result<(), eciton_transport::Error> {
         let write = || async {
             let bytes = lock(&self.bytes).clone();
@@ -56,7 +59,7 @@ impl Upload {
     }
 }
 
-/// A run's constants; none for those that are too small to be worth an object.
+/// The constants of a run. The value is `None` for a constant that is too small for its own object.
 #[derive(Debug)]
 pub(super) struct ConstantObjects {
     known: HashMap<Constant, Option<Arc<Upload>>>,
@@ -64,13 +67,15 @@ pub(super) struct ConstantObjects {
 }
 
 impl ConstantObjects {
-    /// None yet. Tasks read so many generations of weights at once.
+    /// Creates an empty table. Tasks read up to `weight_versions` generations of weights at the
+    /// same time.
     pub(super) fn new(weight_versions: u32) -> Self {
         let generations = u64::from(weight_versions) + MORE_GENERATIONS;
         Self { known: HashMap::new(), generations }
     }
 
-    /// The constant's upload, written if it is new; `None`: send it along.
+    /// Returns the upload of a constant, which is written if it is new. Returns `None` if the
+    /// constant is sent inside each request.
     pub(super) fn get(
         &mut self,
         constant: Constant,
@@ -91,7 +96,7 @@ impl ConstantObjects {
         Ok(upload)
     }
 
-    /// Forgets weights that no task will read again; their keys.
+    /// Forgets weights that no task will read again. Returns the keys of their objects.
     pub(super) fn forget_before(&mut self, newest: u64) -> Vec<Key> {
         let generations = self.generations;
         let old = |constant: &Constant| match constant {

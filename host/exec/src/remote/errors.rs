@@ -1,11 +1,14 @@
-//! Errors of the way to a function, as kernels report theirs.
+//! Conversion of transport errors into the error type of kernels.
 
 use eciton_kernel::Error;
 
+/// Returns an error that another attempt would have again.
 pub(super) fn refused(place: &str, reason: impl std::fmt::Display) -> Error {
     Error::Wire { place: place.to_owned(), reason: reason.to_string() }
 }
 
+/// Converts an error of the transport. Another attempt may succeed if the original error allows a
+/// retry.
 pub(super) fn transport(error: &eciton_transport::Error) -> Error {
     let (place, reason) = ("transport".to_owned(), error.to_string());
     if error.is_retryable() { Error::Host { place, reason } } else { Error::Wire { place, reason } }

@@ -1,8 +1,8 @@
-//! Flights: attempts under way with functions, as many as there may be.
+//! Flights, which are attempts at functions that have not been answered.
 //!
-//! Whoever makes room for one more, or brings one, hands out the next ([`Shared::dispatch`]): the
-//! driver's thread at a submission, an I/O thread when an answer comes. So functions have work
-//! while the driver's thread computes.
+//! An event that allows one more flight, or adds a task, starts the next flight
+//! ([`Shared::dispatch`]). The driver's thread does so after a submission, and an I/O thread after
+//! an answer. So functions have work while the driver's thread computes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,55 +26,55 @@ use crate::local::Inbox;
 use crate::pending::PendingJob;
 use crate::process::Process;
 
-/// Counts of flights, and attempts that wait for one.
+/// Counts of attempts in flight, and attempts that wait to be sent.
 #[derive(Default)]
 pub(super) struct Flights {
     /// Maximum number of attempts in flight, before throttling lowers it.
     pub(super) limit: u32,
-    /// ...less what throttling takes.
+    /// Reduction of `limit` after throttled requests.
     pub(super) pace: Pace,
     pub(super) in_flight: u32,
-    /// Written, and no longer anybody else's to do; bounded by the steps of an epoch times the
-    /// attempts.
+    /// Attempts that are written as frames, so that only a function may run them. Their number is
+    /// at most the steps of an epoch times the attempts.
     pub(super) written: VecDeque<(Attempt, PendingJob)>,
-    /// Nothing is handed out any more.
+    /// True once the pool is cancelled and sends no further attempts.
     pub(super) closed: bool,
-    /// Processes of functions, numbered as they answer for the first time, by the identity that
-    /// each draws at its start.
+    /// Numbers of function processes, by the random identity that each process draws at its start.
+    /// They are assigned in the order of first answers.
     pub(super) processes: BTreeMap<String, u32>,
 }
 
 impl Flights {
-    /// Returns the process of a function that has drawn an identity.
+    /// Returns the process of the function that has drawn this identity.
     fn process(&mut self, id: &str) -> Process {
-        // At most as many as there are answers.
+        // // Not larger than the number of answers.
         let next = self.processes.len() as u32;
         let number = *self.processes.entry(id.to_owned()).or_insert(next);
         Process { at: Location::function(number), connection: 0 }
     }
 }
 
-/// State that the pool's owner and its I/O threads share. Locks are taken in the order of the
-/// fields.
+/// State that the owner of the pool and its I/O threads share. A thread that takes several locks
+/// takes them in the order of the fields.
 pub(super) struct Shared<I> {
     pub(super) wire: Wire<I>,
     pub(super) flights: Mutex<Flights>,
     pub(super) objects: Mutex<Objects>,
-    /// Inbox for completions, in which first attempts wait.
+    /// Inbox for reports, in which first attempts also wait as offers.
     pub(super) inbox: Inbox,
     pub(super) runtime: tokio::runtime::Handle,
-    /// Ends all flights, once.
+    /// Signals once that all flights are to end.
     pub(super) cancelled: watch::Sender<bool>,
 }
 
-/// Next attempt for a function.
+/// Next attempt to be sent to a function.
 enum Next {
     Written(Attempt, PendingJob),
     Offer(Box<Order>, PendingJob),
 }
 
 impl<I> Shared<I> {
-    /// Ends all flights; what waits for one is forgotten. Says how many there were.
+    /// Ends all flights, and forgets the attempts that wait. Returns the number of both.
     pub(super) fn cancel(&self) -> u64 {
         let mut flights = lock(&self.flights);
         flights.closed = true;
@@ -85,7 +85,7 @@ impl<I> Shared<I> {
         count
     }
 
-    /// Returns whether one more may be under way; then it is counted.
+    /// Returns whether one more attempt may be in flight. If so, this counts it as in flight.
     pub(super) fn has_room(&self) -> bool {
         let mut flights = lock(&self.flights);
         let allowed = flights.pace.allowed(flights.limit);
@@ -94,6 +94,7 @@ impl<I> Shared<I> {
         room
     }
 
+    /// Takes the next attempt to send, if one waits and the limit allows it.
     fn next(&self) -> Option<Next> {
         let mut flights = lock(&self.flights);
         if flights.closed {
@@ -118,7 +119,8 @@ impl<I> Shared<I> {
 }
 
 impl<I: Invoker> Shared<I> {
-    /// Writes an attempt that only a function may do; its leases end here.
+    /// Writes the frame of an attempt that only a function may run, and queues it. The leases of
+    /// the order end here.
     pub(super) fn write(&self, order: &Order) {
         self.inbox.begin();
         let pending = PendingJob::new(&self.inbox);
@@ -128,31 +130,34 @@ impl<I: Invoker> Shared<I> {
         }
     }
 
+    /// Writes the frame of an order, and deletes objects that no attempt reads any more.
     fn attempt(&self, order: &Order) -> Result<Attempt, Error> {
         let (attempt, gone) = lock(&self.objects).attempt(&self.wire, order)?;
         self.delete(gone);
         Ok(attempt)
     }
 
-    /// Deletes objects that nobody reads any more.
+    /// Deletes objects that no attempt reads any more.
     fn delete(&self, gone: Vec<Key>) {
         if let (Some(store), false) = (&self.wire.store, gone.is_empty()) {
             let store = store.clone();
-            // What cannot be deleted now is at the end, or by the bucket's lifecycle.
+            // // Objects that cannot be deleted now are deleted at the end of the run, or by the
+            // lifecycle rule of the bucket.
             self.runtime.spawn(async move { drop(store.delete(&gone).await) });
         }
     }
 
-    /// Begins a task for which there was room ([`Shared::has_room`]).
+    /// Sends a task that [`Shared::has_room`] has counted as in flight.
     pub(super) fn begin(self: &Arc<Self>, order: Order) {
         self.inbox.begin();
         self.fly(Box::new(order), PendingJob::new(&self.inbox));
     }
 
+    /// Writes the frame of an order that counts as in flight, and sends it.
     fn fly(self: &Arc<Self>, order: Box<Order>, pending: PendingJob) {
         match self.attempt(&order) {
             Ok(attempt) => {
-                // Its leases end here.
+                // // The leases of the order end here.
                 drop(order);
                 self.launch(attempt, pending);
             }
@@ -163,7 +168,7 @@ impl<I: Invoker> Shared<I> {
         }
     }
 
-    /// Hands out what waits, to as many functions as there may be.
+    /// Sends waiting attempts to functions until the limit is reached or none waits.
     pub(super) fn dispatch(self: &Arc<Self>) {
         while let Some(next) = self.next() {
             match next {
@@ -173,6 +178,7 @@ impl<I: Invoker> Shared<I> {
         }
     }
 
+    /// Sends an attempt, and reports its end from an I/O thread.
     fn launch(self: &Arc<Self>, attempt: Attempt, pending: PendingJob) {
         let shared = self.clone();
         let mut cancelled = self.cancelled.subscribe();
@@ -194,7 +200,7 @@ impl<I: Invoker> Shared<I> {
             };
             let result = tokio::select! {
                 biased;
-                // The sender lives as long as what is shared.
+                // // The sender lives as long as the shared state.
                 _ = cancelled.wait_for(|cancelled| *cancelled) => None,
                 result = answered => Some(result),
             };
@@ -211,7 +217,8 @@ impl<I: Invoker> Shared<I> {
         });
     }
 
-    /// After the report of a flight's end, so that a stop counts it here or there.
+    /// Ends the count of a flight, and sends the next attempt. It runs after the report of the
+    /// flight's end, so that the pool never looks idle in between.
     fn landed(self: &Arc<Self>, throttled: bool) {
         let mut flights = lock(&self.flights);
         flights.in_flight -= 1;

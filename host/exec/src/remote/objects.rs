@@ -1,4 +1,4 @@
-//! Objects of a run in the object store, and frames that name them.
+//! Objects of a run in the object store, and frames that name these objects.
 
 use eciton_kernel::wire::{Encoding, Expected, Source, encode, encode_matrices};
 use eciton_kernel::{Error, Operand};
@@ -11,7 +11,7 @@ use super::constants::{Constant, ConstantObjects, OBJECT_BYTES};
 use super::spent::Spent;
 use crate::job::{Order, SharedInput};
 
-/// Objects of a run.
+/// Objects of a run in the object store.
 #[derive(Debug)]
 pub(super) struct Objects {
     constants: ConstantObjects,
@@ -19,13 +19,14 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// None yet. Tasks read so many generations of weights at once.
+    /// Creates an empty table. Tasks read up to `weight_versions` generations of weights at the
+    /// same time.
     pub(super) fn new(weight_versions: u32) -> Self {
         Self { constants: ConstantObjects::new(weight_versions), spent: Spent::default() }
     }
 
-    /// Writes the order's frame, and constants that are new. The attempt counts as under way;
-    /// besides come keys of objects that nobody will read again.
+    /// Writes the frame of an order, and the constants that are new. The attempt then counts as in
+    /// flight. Also returns the keys of objects that no task will read again.
     pub(super) fn attempt<I>(&mut self, wire: &Wire<I>, order: &Order) -> Result<(Attempt, Vec<Key>), Error> {
         let attempt = self.write(wire, order)?;
         let (pass, key, stored) = (order.pass, order.task.key(), wire.store.is_some());
@@ -36,13 +37,14 @@ impl Objects {
         Ok((attempt, gone))
     }
 
+    /// Writes the frame of an order, and prepares uploads for the constants that it reads.
     fn write<I>(&mut self, wire: &Wire<I>, order: &Order) -> Result<Attempt, Error> {
         let (settings, work) = (&wire.settings, &order.work);
         let key = order.task.key();
         let names_of = &wire.keys;
         let (mut names, mut uploads) = (Vec::new(), Vec::new());
         let mut elsewhere: Vec<(usize, Source)> = Vec::new();
-        // What an edge kernel or several steps read travels along.
+        // // Inputs of edge kernels and of fused steps travel inside the request.
         if let (Some(_), Some((_, step))) = (&wire.store, work.call.only_vertex()) {
             for &SharedInput { at, slot, .. } in &work.shared {
                 let constant = Constant::Features(slot, key.interval);
@@ -57,7 +59,7 @@ impl Objects {
             let parameters = || step.parameters.iter().filter_map(Operand::given);
             let all = || parameters().filter_map(|at| work.call.matrix(at));
             let size: usize = all().map(|p| p.rows() * p.columns() * 4).sum();
-            // One reader would fetch what it might have been sent.
+            // // If only one task reads the weights, its request carries them.
             let shared_by = if settings.transport == Transport::S3 { 2 } else { settings.intervals };
             if size as u64 >= OBJECT_BYTES && shared_by > 1 {
                 let (operation, generation) = (work.operation, work.generation);

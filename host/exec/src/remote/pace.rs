@@ -1,6 +1,6 @@
-//! The pace: how many invocations may be under way.
+//! Limit of the number of invocations in flight, which adapts to throttling.
 
-/// Limit of invocations in flight. It decreases by one after each throttled invocation, and
+/// Limit of invocations in flight. It decreases by one after each throttled invocation. It
 /// increases by one after as many unthrottled ones as the limit (additive increase, as in
 /// congestion control). Throttled requests wait, so a decrease by one at a time is fast enough.
 #[derive(Debug, Default)]
@@ -12,17 +12,18 @@ pub(super) struct Pace {
 
 impl Pace {
     /// Returns the number of invocations that may be in flight under a limit. It is at least one if
-    /// the limit is.
+    /// the limit is at least one.
     pub(super) fn allowed(&self, limit: u32) -> u32 {
         limit.saturating_sub(self.less).max(limit.min(1))
     }
 
-    /// An attempt has ended.
+    /// Adapts the limit after an attempt has ended.
     pub(super) fn after(&mut self, throttled: bool, limit: u32) {
         let now = self.allowed(limit);
         if throttled {
             self.calm = 0;
-            // Not below one; and a limit that fell took some of it already.
+            // // The limit stays at least one. A limit that fell already took part of the
+            // reduction.
             self.less = limit.saturating_sub(now.saturating_sub(1).max(1));
         } else if self.less > 0 {
             self.calm += 1;

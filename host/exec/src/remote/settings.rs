@@ -1,35 +1,37 @@
-//! Settings of a remote pool.
+//! Settings of the remote pool.
 
 use eciton_cloud::{Architecture, Cut, Host};
 use eciton_kernel::Limits;
 use eciton_recipe::Transport;
 use eciton_tensor::frame::Encoding;
 
-/// Settings of a remote pool.
+/// Settings of a [`RemotePool`](crate::RemotePool).
 #[derive(Debug, Clone)]
 pub struct RemoteSettings {
-    /// The run's name in the object store; nobody else may use it.
+    /// Name of the run in the object store. No other run may use the same name.
     pub run: String,
-    /// Way in which frames are sent.
+    /// How frames travel to functions: in requests, or through the object store.
     pub transport: Transport,
-    /// Storage format of rows. If it rounds them, the host's threads round theirs in the same way.
+    /// Storage format of rows in frames. If it rounds values, threads of the host round their rows
+    /// in the same way.
     pub rows: Encoding,
-    /// True if a worker may compute on rows that are still arriving.
+    /// True if a function may compute on rows while further rows are still arriving.
     pub stream: bool,
-    /// Invocations under way at once, at most. Tasks beyond are the host's threads'.
+    /// Maximum number of invocations in flight. Further tasks run on threads of the host.
     pub most: u32,
-    /// Limits of a task.
+    /// Limits on the memory and time of a task.
     pub limits: Limits,
-    /// Number of intervals that share a generation of weights.
+    /// Number of intervals (ranges of vertices that are tasks of their own) that read the same
+    /// generation of weights.
     pub intervals: u32,
-    /// Versions of the weights that tasks read at once, at most.
+    /// Maximum number of weight versions that tasks read at the same time.
     pub weight_versions: u32,
-    /// The functions' processors.
+    /// Processor architecture of the functions. `None` if the functions run in this process.
     pub architecture: Option<Architecture>,
-    /// This machine's place; `None` where nothing is charged.
+    /// Location of this host, which sets transfer prices. `None` if nothing is charged.
     pub host: Option<Host>,
-    /// The limit that lowered `most`, if one did.
+    /// The limit that lowered `most`. `None` if no limit did.
     pub cut: Option<Cut>,
-    /// Share of the tasks that are audited, from 0 to 1.
+    /// Share of the tasks that the host audits by a second computation, from 0 to 1.
     pub audit: f64,
 }

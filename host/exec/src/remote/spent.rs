@@ -1,20 +1,21 @@
-//! Objects of attempts, and when nobody reads them any more.
+//! Object keys of attempts, and the time from which they may be deleted.
 
 use std::collections::BTreeMap;
 
 use eciton_transport::Key;
 
-/// A pass and a round of it.
+/// A pass and a round in it.
 pub(super) type Time = (u32, u32);
 
-/// Keys that attempts use, kept until no attempt of their round is under way. (Rounds may run into
-/// each other, and evaluations lie within them.)
+/// Keys of the objects that attempts use. They are stored until no attempt of their round is in
+/// flight. Rounds may overlap, and evaluations run within them.
 #[derive(Debug, Default)]
 pub(super) struct Spent {
     newest: Option<Time>,
     times: BTreeMap<Time, Keys>,
 }
 
+/// Keys of one round, and the number of its attempts in flight.
 #[derive(Debug, Default)]
 struct Keys {
     under_way: u32,
@@ -22,8 +23,8 @@ struct Keys {
 }
 
 impl Spent {
-    /// An attempt begins that uses these keys. Gives back keys that nobody reads any more, where
-    /// another round begins.
+    /// Records that an attempt of a round begins and uses these keys. If a new round begins,
+    /// returns the keys of rounds that have ended, whose objects may be deleted.
     pub(super) fn begin(&mut self, time: Time, keys: impl IntoIterator<Item = Key>) -> Vec<Key> {
         let mut gone = Vec::new();
         if self.newest.replace(time) != Some(time) {
@@ -36,7 +37,7 @@ impl Spent {
         gone
     }
 
-    /// An attempt has ended.
+    /// Records that an attempt of a round has ended.
     pub(super) fn end(&mut self, time: Time) {
         if let Some(keys) = self.times.get_mut(&time) {
             keys.under_way -= 1;
