@@ -1,4 +1,4 @@
-//! Workers that this process starts, and the lines that they print.
+//! Worker processes that this process has started, and the lines that they print.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Child, ChildStderr, ExitStatus};
@@ -8,10 +8,10 @@ use eciton_exec::{Completion, Inbox};
 use eciton_input::text::clean;
 use eciton_types::Location;
 
-/// Maximum number of bytes of a line; the rest of a longer one is another line.
+/// Maximum number of bytes of a line. The rest of a longer line counts as another line.
 const LINE_BYTES: u64 = 1 << 10;
 
-/// A worker that this process has started.
+/// A worker process that this process has started.
 pub(super) struct Started {
     process: Child,
     /// Thread that reads the worker's standard error, and returns the last line.
@@ -19,8 +19,9 @@ pub(super) struct Started {
 }
 
 impl Started {
-    /// Takes the worker with an index over. A thread passes its lines on as warnings of this run:
-    /// the run may succeed without the worker, so the worker's error is not the run's.
+    /// Takes over the process of the worker at a location. A thread reports each line of its
+    /// standard error as a warning of this run. The run may succeed without the worker, so the
+    /// worker's error is not an error of the run.
     pub(super) fn new(at: Location, mut process: Child, inbox: Inbox) -> Self {
         let read = |stderr| {
             let name = "eciton-lines".to_owned();
@@ -30,22 +31,23 @@ impl Started {
         Self { process, lines }
     }
 
-    /// Returns the status of the process and its last line, once the process has ended.
+    /// Returns the exit status of the process and its last line. Returns `None` while the process
+    /// runs.
     pub(super) fn ended(&mut self) -> Option<(ExitStatus, String)> {
         let status = self.process.try_wait().ok().flatten()?;
         let last = self.lines.take().and_then(|lines| lines.join().ok());
         Some((status, last.unwrap_or_default()))
     }
 
-    /// Ends the process.
+    /// Kills the process, and waits for its end.
     pub(super) fn kill(&mut self) {
-        // A process that has ended cannot be killed; neither result is of interest.
+        // // A process that has ended cannot be killed. Neither result matters.
         drop(self.process.kill());
         drop(self.process.wait());
     }
 }
 
-/// Passes on each line of a worker. Returns the last one.
+/// Reports each line of a worker's standard error as a warning. Returns the last line.
 fn pass_on(at: Location, stderr: ChildStderr, inbox: &Inbox) -> String {
     let (mut stderr, mut last) = (BufReader::new(stderr), String::new());
     loop {

@@ -1,4 +1,4 @@
-//! Connections of workers: admission, and the exchange of messages with each of them.
+//! Connections to workers: admission, and the exchange of messages with each worker.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use super::link::Link;
 use super::shared::{GOES, Shared};
 
-/// Time for the last message of a connection to leave, and for the other end to close it.
+/// Time to send the last message of a connection, and for the other end to close it.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Admits workers for as long as the pool lives.
+/// Admits workers for as long as the pool exists.
 pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
     while let Some(joined) = listener.next().await {
         let at = Location::worker(joined.seat.place);
@@ -38,7 +38,7 @@ pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
         if let Some(slot) = state.links.get_mut(at.index()) {
             *slot = Some(link);
         }
-        // With peers, a worker counts once it listens for them.
+        // // If workers send rows to each other, a worker counts once it listens for the others.
         let counts = !shared.settings.peers;
         let deserted = counts && std::mem::take(&mut state.deserted);
         state.writers.retain(|writer| !writer.is_finished());
@@ -72,14 +72,16 @@ async fn converse(shared: Arc<Shared>, id: u64, joined: Joined, messages: mpsc::
         // Another worker may take the index from now on.
         false => drop(seat),
     }
-    // A connection that is closed with unread bytes is reset, and the last message would be lost.
+    // // If a connection is closed with unread bytes, it is reset, and the last message would be
+    // lost.
     match wrote {
         true => drop(timeout(FAREWELL, reading).await),
         false => drop(timeout(FAREWELL, writing).await),
     }
 }
 
-/// Returns once the worker has owed an answer for longer than `workers.answer_s`.
+/// Waits until a worker has owed an answer for longer than `workers.answer_s`. Returns the reason
+/// for its exclusion.
 async fn overdue(shared: &Shared, (at, id): (Location, u64)) -> String {
     loop {
         match shared.time_to_answer(at, id) {
@@ -92,7 +94,7 @@ async fn overdue(shared: &Shared, (at, id): (Location, u64)) -> String {
     }
 }
 
-/// Sends a worker's messages. Sends a sign of life whenever no message is due.
+/// Sends messages to a worker. Sends a sign of life whenever no other message is due.
 async fn write(
     shared: &Arc<Shared>,
     at: Location,
@@ -117,7 +119,7 @@ async fn write(
     Ok(())
 }
 
-/// Receives a worker's messages. Returns the reason of their end.
+/// Receives messages from a worker. Returns the reason why they end.
 async fn read(shared: &Arc<Shared>, (at, id): (Location, u64), mut receiver: Receiver) -> String {
     loop {
         let (message, bytes) = match receiver.next().await {

@@ -1,4 +1,4 @@
-//! Messages between a worker and the host, as the worker hears and writes them.
+//! Messages between a worker and the host, on the worker's side.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use eciton_kernel::wire::Decoded;
 use eciton_types::{Location, TensorKey};
 use tokio::sync::{mpsc, watch};
 
-/// Asks the host for no more once this process is to go.
+/// Asks the host to send no further tasks, once this process has been asked to leave.
 pub(super) async fn leave(mut leaves: watch::Receiver<bool>, out: mpsc::UnboundedSender<Message>) {
     if leaves.wait_for(|leaves| *leaves).await.is_ok() {
         drop(out.send(Message::Drain));
     }
 }
 
-/// A message for the worker.
+/// A message from the host, from another worker, or from a timer.
 pub(super) enum Incoming {
-    /// A kernel's component, by its digest.
+    /// The component (WebAssembly code) of a kernel, with its digest.
     Kernel(String, Bytes),
-    /// An object's tensors.
+    /// The tensors of an object, a copy of host data that the worker caches.
     Object(TensorKey, Vec<Decoded>),
     Forget(Vec<TensorKey>),
     Work(u64, Work),
@@ -29,19 +29,19 @@ pub(super) enum Incoming {
     Passed(TensorKey, Decoded),
     Peer(Location, String, Token),
     Abandon,
-    /// Work has waited for as long as it may.
+    /// A task or an instruction has waited for the maximum time. The number is its message number.
     Late(u64),
-    /// The host says no more.
+    /// The connection to the host has ended.
     Ended,
 }
 
-/// A frame of something to do.
+/// Frame of a task or of an instruction.
 pub(super) enum Work {
     Task(Bytes),
     Instruction(Bytes),
 }
 
-/// Hears the host, to its farewell; why that came.
+/// Reads messages of the host until its farewell. Returns the reason of the farewell.
 pub(super) async fn read(
     mut receiver: Receiver,
     inwards: mpsc::Sender<Incoming>,
@@ -74,13 +74,14 @@ pub(super) async fn read(
     }
 }
 
-/// An object's tensors.
+/// Decodes the tensors of an object.
 fn decode(bytes: &[u8]) -> Result<Vec<Decoded>, Error> {
     let frame = framed::parse(bytes)?;
     let count = u32::try_from(frame.header().parts.len()).unwrap_or(u32::MAX);
     (0..count).map(|part| frame.part(part).map_err(framed::tensor_error)).collect()
 }
 
+/// Sends messages to the host. Sends a sign of life after each pause of the length `between`.
 pub(super) async fn write(
     mut sender: Sender,
     mut messages: mpsc::UnboundedReceiver<Message>,

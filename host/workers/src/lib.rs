@@ -1,16 +1,16 @@
-//! Pool of worker processes, their connections, and a worker's own side.
+//! Pool of worker processes, and the program side of a worker.
 //!
 //! A [`WorkerPool`] is an [`Executor`](eciton_exec::Executor). It admits processes that connect to
-//! this host ([`eciton_connect::Listener`]), each with an index of its own, and sends them tasks. A
-//! task of a lane names its worker ([`Affinity`](eciton_exec::Affinity)). Other tasks go to the
-//! worker with the fewest. [`start`] starts a pool for a run, and the processes if the run has
-//! none.
+//! this host ([`eciton_connect::Listener`]), gives each an index, and sends them tasks. A task of a
+//! lane (a worker's share of the pipeline) names its worker ([`Affinity`](eciton_exec::Affinity)).
+//! Every other task goes to the worker with the fewest tasks. [`start`] starts the pool of a run,
+//! and also the worker processes if the user starts none.
 //!
 //! A worker ([`serve`]) runs one task at a time. It caches tensors that later steps read: weights
-//! by generation, and rows of forward steps of lanes until their backward steps.
+//! by generation, and rows of forward steps until their backward steps.
 //!
-//! A worker may fail at any time, because its cached tensors are copies or can be computed again.
-//! The caller logs the state that a worker owns ([`Owned`]), and gives it to another worker.
+//! A worker may fail at any time, because the tensors that it caches are copies or can be computed
+//! again. The caller logs the state that a worker owns ([`Owned`]), and gives it to another worker.
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! One worker that is there: what it has, what it is at.
+//! Links, which are connections to workers, with the tasks and objects of each worker.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,28 +16,31 @@ use super::objects::{Objects, Written};
 
 /// Maximum number of times that a worker may lack objects of one task.
 const RESENDS: u32 = 2;
-/// Maximum number of times in one round that a worker may lack rows, which are then computed again.
+/// Maximum number of times in one round that a worker may lack rows. The rows are then computed
+/// again.
 const ROW_MISSES: u32 = 256;
 
-/// A task that a worker has.
+/// A task or an instruction that was sent to a worker and has no answer yet.
 pub(super) struct Flight {
     pub(super) pass: u32,
     pub(super) key: TaskKey,
     pub(super) begun: Instant,
     pub(super) pending: PendingJob,
-    /// A lane's task is not reported where the worker vanishes.
+    /// True for a task of a lane, a worker's share of the pipeline. If the worker fails, the end of
+    /// such a task is not reported.
     pub(super) of_lane: bool,
-    /// The task's frame, to send it once more.
+    /// Frame of the task, for a second transmission.
     frame: Bytes,
     keys: Vec<TensorKey>,
     /// Objects that no later task reads.
     pub(super) frees: Vec<TensorKey>,
-    /// Parts that the answer must have. `None` for an instruction.
+    /// Matrices and sums that the answer must have. `None` for an instruction.
     expected: Option<Expected>,
     resent: u32,
 }
 
 impl Flight {
+    /// Creates the record of a task that is sent now.
     pub(super) fn new(
         (pass, key): (u32, TaskKey),
         pending: PendingJob,
@@ -49,13 +52,13 @@ impl Flight {
         Self { pass, key, begun, pending, of_lane, frame, keys, frees, expected, resent: 0 }
     }
 
-    /// An instruction, which names no objects.
+    /// Creates the record of an instruction, whose frame names no objects.
     pub(super) fn instruction((pass, key): (u32, TaskKey), pending: PendingJob, frame: Bytes) -> Self {
         let (begun, keys, frees) = (Instant::now(), Vec::new(), Vec::new());
         Self { pass, key, begun, pending, of_lane: true, frame, keys, frees, expected: None, resent: 0 }
     }
 
-    /// The message that asks for it.
+    /// Returns the message that sends the task or the instruction.
     fn message(&self, number: u64) -> Message {
         let frame = self.frame.clone();
         match self.expected {
@@ -64,8 +67,8 @@ impl Flight {
         }
     }
 
-    /// Reads an answer, and checks that it is one to this task. `None` for an instruction, whose
-    /// answer is checked by the one who gave it.
+    /// Parses an answer, and checks that it belongs to this task. Returns `None` for an
+    /// instruction, because the sender of an instruction checks the answer itself.
     pub(super) fn check(&self, frame: &Bytes) -> Result<Option<Answer>, String> {
         let Some(expected) = &self.expected else { return Ok(None) };
         let answer = Answer::parse(frame.clone().into()).map_err(|error| error.to_string())?;
@@ -80,31 +83,33 @@ impl Flight {
     }
 }
 
-/// A connection to a worker.
+/// A connection to a worker, with the worker's tasks and cached objects.
 pub(super) struct Link {
-    /// The number of the connection in the run.
+    /// Number of the connection within the run.
     pub(super) id: u64,
-    /// Bytes that it keeps.
+    /// Maximum number of bytes that the worker caches.
     pub(super) keeps_bytes: u64,
-    /// The worker's address, as this end of the connection sees it.
+    /// Address of the worker, as this end of the connection sees it.
     pub(super) address: IpAddr,
     out: mpsc::UnboundedSender<Message>,
     pub(super) flights: BTreeMap<u64, Flight>,
-    /// Objects that it has, with their bytes.
+    /// Objects that the worker caches, with their sizes in bytes.
     known: BTreeMap<TensorKey, u64>,
-    /// Bytes of values of objects that were sent and are not counted.
+    /// Bytes of matrix values in objects that were sent and have not been counted yet.
     values: u64,
-    /// It wants no further tasks.
+    /// True if the worker has asked for no further tasks.
     pub(super) draining: bool,
-    /// The address at which it listens for others, with a token for each.
+    /// Address at which the worker listens for other workers, with a token for each of them.
     pub(super) door: Option<(String, Vec<Token>)>,
-    /// The host has sent what the worker owns. Before, the worker gets no tasks of lanes.
+    /// True if the host has sent the parameters that the worker owns. Before that, the worker gets
+    /// no tasks of lanes.
     pub(super) begun: bool,
-    /// A round, and how often the worker lacked rows in it.
+    /// A round, and the number of times that the worker lacked rows in it.
     misses: (Round, u32),
 }
 
 impl Link {
+    /// Creates the link of a new connection, without tasks and objects.
     pub(super) fn new(
         (id, keeps_bytes): (u64, u64),
         address: IpAddr,
@@ -125,7 +130,8 @@ impl Link {
         }
     }
 
-    /// Counts rows that the worker lacks, in a round. Returns whether it may still lack them.
+    /// Counts that the worker lacks rows in a round. Returns whether this is still within the
+    /// limit.
     pub(super) fn may_miss(&mut self, round: Round) -> bool {
         if self.misses.0 != round {
             self.misses = (round, 0);
@@ -134,22 +140,23 @@ impl Link {
         self.misses.1 <= ROW_MISSES
     }
 
-    /// Returns whether it wants no further tasks and has none.
+    /// Returns whether the worker has asked for no further tasks and has answered all of its tasks.
     pub(super) fn is_through(&self) -> bool {
         self.draining && self.flights.is_empty()
     }
 
-    /// Hands a message to whoever sends them; a connection that is gone says so itself.
+    /// Queues a message for the worker. If the connection has ended, the message is dropped,
+    /// because another task reports that end.
     pub(super) fn say(&self, message: Message) {
         drop(self.out.send(message));
     }
 
-    /// Bytes of values of objects that were sent since the last time.
+    /// Returns the bytes of matrix values in the objects that were sent since the last call.
     pub(super) fn take_values(&mut self) -> u64 {
         std::mem::take(&mut self.values)
     }
 
-    /// Sends objects that it does not have. Returns their bytes.
+    /// Sends the objects that the worker does not have. Returns their sizes in total, in bytes.
     pub(super) fn give(&mut self, keys: &[TensorKey], objects: &Objects) -> u64 {
         let mut sent = 0;
         for key in keys {
@@ -165,7 +172,7 @@ impl Link {
         sent
     }
 
-    /// It need not keep these any longer.
+    /// Tells the worker to drop these objects. Objects that the worker does not have are ignored.
     pub(super) fn forget(&mut self, keys: &[TensorKey]) {
         let own: Vec<TensorKey> =
             keys.iter().copied().filter(|key| self.known.remove(key).is_some()).collect();
@@ -174,17 +181,17 @@ impl Link {
         }
     }
 
-    /// Gives it a task, whose objects it has.
+    /// Sends a task to the worker, which must have its objects. The task is in flight from now on.
     pub(super) fn begin(&mut self, number: u64, flight: Flight) {
         self.say(flight.message(number));
         self.flights.insert(number, flight);
     }
 
-    /// Sends objects that a task lacks, and the task, once more. Returns the bytes of the objects.
+    /// Sends the objects of a task again, and then the task. Returns the bytes of the objects.
     ///
     /// # Errors
-    /// The reason why the worker cannot lack these objects: the host does not have them for the
-    /// task, or they were sent several times.
+    /// Returns a text if the worker's claim is wrong. Either the host does not send these objects
+    /// for the task, or they were sent several times already.
     pub(super) fn again(
         &mut self,
         number: u64,

@@ -1,4 +1,4 @@
-//! Objects that several tasks read and workers keep, and frames that name them.
+//! Objects, which are tensors that several tasks read and workers cache. Task frames name them.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,62 +10,66 @@ use eciton_kernel::Error;
 use eciton_kernel::wire::{Encoding, Expected, Object, Source, encode, encode_matrices};
 use eciton_types::{TensorKey, Version, Via};
 
-/// Smaller matrices travel along.
+/// Minimum size of a matrix that becomes an object, in bytes. A smaller matrix is sent inside each
+/// task frame.
 pub const OBJECT_BYTES: usize = 4 << 10;
 
-/// A task written down.
+/// A task that is written as a frame.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) frame: Bytes,
-    /// Objects that it reads.
+    /// Objects that the task reads.
     pub(super) keys: Vec<TensorKey>,
-    /// Objects that no later task reads.
+    /// Objects that no later task reads, so that workers may drop them.
     pub(super) frees: Vec<TensorKey>,
-    /// Parts that the answer must have.
+    /// Matrices and sums that the answer must have.
     pub(super) expected: Expected,
 }
 
-/// Objects of a run, by address.
+/// Objects of a run, by key.
 #[derive(Debug)]
 pub(super) struct Objects {
     known: BTreeMap<TensorKey, Bytes>,
-    /// Weights by generation.
+    /// Keys of weights, by generation.
     weights: BTreeMap<u64, BTreeSet<TensorKey>>,
     generations: u64,
-    /// Rows that several steps of a lane read, by round.
+    /// Keys of rows that several steps of a lane read, by round.
     rows: BTreeMap<u32, BTreeSet<TensorKey>>,
 }
 
-/// Rounds that may be under way at once.
+/// Number of rounds (optimizer steps) that may be in flight at the same time.
 const ROUNDS: u32 = 2;
 
-/// Objects that a task reads, while it is written.
+/// Keys of the objects that a task reads, collected while its frame is written.
 #[derive(Default)]
 struct Names(Vec<TensorKey>);
 
 impl Names {
+    /// Returns a reference to an object, which is added to the list unless it is listed already.
     fn add(&mut self, key: TensorKey) -> Source {
         let at = self.0.iter().position(|known| *known == key).unwrap_or_else(|| {
             self.0.push(key);
             self.0.len() - 1
         });
-        // At most as many as a task has matrices.
+        // // Not larger than the number of matrices of a task.
         Source { object: Some(at as u32), part: 0 }
     }
 }
 
 impl Objects {
-    /// None yet. Tasks read so many generations of weights at once.
+    /// Creates an empty table. Tasks read up to `weight_versions` generations of weights at the
+    /// same time.
     pub(super) fn new(weight_versions: u32) -> Self {
         let generations = weight_versions.max(1).into();
         Self { known: BTreeMap::new(), weights: BTreeMap::new(), generations, rows: BTreeMap::new() }
     }
 
+    /// Returns the frame of an object, if the object is known.
     pub(super) fn get(&self, key: &TensorKey) -> Option<Bytes> {
         self.known.get(key).cloned()
     }
 
-    /// Removes weights that no task will read again. Returns their keys.
+    /// Removes weights of generations that no task will read again. Returns their keys.
     pub(super) fn forget_before(&mut self, newest: u64) -> Vec<TensorKey> {
         let oldest = (newest + 1).saturating_sub(self.generations);
         let left = self.weights.split_off(&oldest);
@@ -75,7 +79,7 @@ impl Objects {
         gone
     }
 
-    /// Removes rows of rounds that are over, if any are left. Returns their keys.
+    /// Removes rows of rounds that have ended. Returns their keys.
     pub(super) fn forget_rounds(&mut self, round: u32) -> Vec<TensorKey> {
         let left = self.rows.split_off(&(round + 1).saturating_sub(ROUNDS));
         let gone: Vec<TensorKey> = std::mem::replace(&mut self.rows, left).into_values().flatten().collect();
@@ -98,6 +102,7 @@ impl Objects {
         }
     }
 
+    /// Adds the weights of a generation, written by `write`, unless they are known.
     fn weights(
         &mut self,
         generation: u64,
@@ -111,7 +116,7 @@ impl Objects {
         Ok(key)
     }
 
-    /// Writes an order's frame, and objects that are new.
+    /// Writes the frame of an order, and the objects that are new.
     pub(super) fn write(&mut self, run: &str, framing: &Framing, order: &Order) -> Result<Written, Error> {
         let (work, key) = (&order.work, order.task.key());
         let mut names = Names::default();

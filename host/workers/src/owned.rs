@@ -1,4 +1,5 @@
-//! State that workers own. The host has no copy of it, and changes it by instructions.
+//! Parameters and other state that workers own. The host has no copy of this state, and changes it
+//! by instructions.
 
 use std::fmt::Debug;
 
@@ -6,16 +7,17 @@ use eciton_tensor::frame::Frame;
 use eciton_tensor::{Buffer, Matrix};
 use eciton_types::{IntervalId, Location, ParameterId, Round, TensorKey};
 
-/// The state of a worker, whose meaning is its caller's.
+/// State that a worker owns, such as parameters with their optimizer state. The implementor defines
+/// its content.
 pub trait Owned: Debug + Send {
-    /// A matrix that tasks read.
+    /// Returns a matrix that tasks read. Returns `None` if the worker does not own it.
     fn matrix(&self, key: &TensorKey) -> Option<Matrix>;
 
-    /// Adds the gradient of a use of a parameter, which a task has summed over the rows of an
-    /// interval, in parts.
+    /// Adds a gradient of a parameter. A task has summed the gradient over the rows of an interval,
+    /// a range of vertices. The gradient may have several parts.
     ///
     /// # Errors
-    /// What does not fit, in words. The run ends.
+    /// Returns a text if the gradient does not fit the parameter. The run then ends.
     fn add(
         &mut self,
         of: (ParameterId, Round),
@@ -23,27 +25,28 @@ pub trait Owned: Debug + Send {
         parts: Vec<Buffer>,
     ) -> Result<(), String>;
 
-    /// Does an instruction, and returns its answer, which reports errors as well. Returns `None`
-    /// while it waits for what other workers pass. An instruction that is `late` does not wait.
+    /// Executes an instruction, and returns its answer, which also reports errors. Returns `None`
+    /// while the instruction waits for matrices of other workers. If `late`, the time to wait has
+    /// passed, and the instruction must not wait any longer.
     fn instruction(&mut self, frame: &Frame<'_>, late: bool) -> Option<Vec<u8>>;
 
-    /// Matrices that other workers are to get, since the last time.
+    /// Removes and returns the matrices that the worker must send to other workers.
     fn passes(&mut self) -> Vec<Passes>;
 
-    /// Takes a matrix from another worker. One that does not fit is left out.
+    /// Takes a matrix from another worker. A matrix that does not fit is ignored.
     fn passed(&mut self, key: &TensorKey, matrix: &Matrix);
 
-    /// Bytes that it holds.
+    /// Returns the size of the state, in bytes.
     fn bytes(&self) -> u64;
 }
 
-/// A matrix for another worker.
+/// A matrix that a worker sends ("passes") to another worker.
 #[derive(Debug)]
 pub struct Passes {
-    /// The worker that gets it.
+    /// The worker that receives the matrix.
     pub to: Location,
-    /// Its address.
+    /// Key under which the receiver looks up the matrix.
     pub key: TensorKey,
-    /// The matrix.
+    /// The values to send.
     pub matrix: Matrix,
 }

@@ -1,7 +1,7 @@
-//! Workers among themselves: rows that one sends to another, over a connection that it dials.
+//! Direct connections between workers, over which one worker sends rows to another.
 //!
-//! Each worker listens with a certificate of its own, and has a token for every place. Address and
-//! tokens go to the host over its connection, and from there to the others.
+//! Each worker listens with its own certificate, and has a token for every other worker. It sends
+//! its address and the tokens to the host, which forwards them to the other workers.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -20,24 +20,26 @@ use tokio::sync::mpsc;
 
 use super::incoming::Incoming;
 
-/// The pause before a peer is dialled again.
+/// Pause before the connection to another worker is tried again.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// The others, as one worker knows them.
+/// The other workers, as one worker knows them.
 pub(super) struct Peers {
     runtime: Handle,
     hello: Hello,
-    /// The silence after which a sign of life is due.
+    /// Time without a message after which a sign of life is sent.
     between: Duration,
     out: HashMap<Location, mpsc::UnboundedSender<Message>>,
 }
 
 impl Peers {
+    /// Creates an empty table of workers.
     pub(super) fn new(runtime: Handle, hello: Hello, between: Duration) -> Self {
         Self { runtime, hello, between, out: HashMap::new() }
     }
 
-    /// Hears of another worker, which replaces an earlier one at the same location.
+    /// Records the address of another worker. A new worker replaces an earlier one at the same
+    /// location.
     pub(super) fn meet(&mut self, worker: Location, address: String, token: Token) {
         let (out, messages) = mpsc::unbounded_channel();
         self.out.insert(worker, out);
@@ -45,8 +47,8 @@ impl Peers {
         self.runtime.spawn(send(at, self.between, messages));
     }
 
-    /// Sends rows or a sum to a worker. A worker that is gone does not get them: the host hears of
-    /// its end.
+    /// Queues rows or a sum for another worker. If that worker has failed, it does not get them,
+    /// and the host learns of the failure from its own connection.
     pub(super) fn pass(&self, to: Location, key: TensorKey, rows: &Matrix) -> Result<(), String> {
         let Some(out) = self.out.get(&to) else { return Err(format!("{to} is unknown here")) };
         let mut writer = Writer::new(Vec::new());
@@ -57,8 +59,8 @@ impl Peers {
     }
 }
 
-/// Sends messages to one worker. Dials it again after each failure, until no message can come any
-/// more.
+/// Sends messages to one worker. Connects again after each failure, until the queue of messages is
+/// closed.
 async fn send(
     (address, token, hello): (String, Token, Hello),
     between: Duration,
@@ -70,14 +72,15 @@ async fn send(
         if let Ok(Dialled { mut sender, receiver, .. }) = dialled {
             let done = tokio::select! {
                 done = write(&mut sender, between, &mut messages, &mut left) => done,
-                // Without signs of life, what is written may reach nobody.
+                // // If the other worker sends no signs of life, it may not receive what is
+                // written.
                 () = signs_of_life(receiver) => false,
             };
             if done {
                 return sender.close().await;
             }
         }
-        // The worker has been replaced, or this one ends.
+        // // The worker was replaced, or this worker ends.
         if messages.is_closed() {
             return;
         }
@@ -85,8 +88,9 @@ async fn send(
     }
 }
 
-/// Writes messages. Returns whether all are written and none can come. `left` is the message that
-/// may not have arrived.
+/// Writes messages from a queue. Returns true once the queue is closed and all messages are
+/// written. Returns false if the connection fails. `left` is then the message that may not have
+/// arrived.
 async fn write(
     sender: &mut Sender,
     between: Duration,
@@ -109,13 +113,13 @@ async fn write(
     }
 }
 
-/// Reads the other worker's signs of life. Returns once they stop, or if something else comes.
+/// Reads the other worker's signs of life. Returns once they stop, or if another message arrives.
 async fn signs_of_life(mut receiver: Receiver) {
     while let Ok((Message::Alive, _)) = receiver.next().await {}
 }
 
-/// Listens at this machine's address for the other workers. Returns the message that reports it to
-/// the host.
+/// Listens at an address of this machine for other workers. Returns the message that reports the
+/// address to the host.
 pub(super) async fn open(
     local: SocketAddr,
     welcome: &Welcome,
@@ -148,7 +152,7 @@ async fn serve(joined: Joined, between: Duration, inwards: mpsc::Sender<Incoming
         () = hear(receiver, inwards) => {}
         () = signs => {}
     }
-    // The other worker may dial again.
+    // // The other worker may connect again.
     drop(seat);
 }
 
@@ -157,7 +161,7 @@ async fn hear(mut receiver: Receiver, inwards: mpsc::Sender<Incoming>) {
     while let Ok((message, _)) = receiver.next().await {
         match message {
             Message::Object { key, bytes } => {
-                // Rows that cannot be read are missing to their task.
+                // // Rows that cannot be read are missing when their task runs.
                 let Some(rows) = parse(&bytes) else { continue };
                 if inwards.send(Incoming::Passed(key, rows)).await.is_err() {
                     return;
@@ -169,6 +173,7 @@ async fn hear(mut receiver: Receiver, inwards: mpsc::Sender<Incoming>) {
     }
 }
 
+/// Parses the rows in a message of another worker.
 fn parse(bytes: &Bytes) -> Option<Decoded> {
     let rows = Frame::parse(bytes).ok()?.part(0).ok()?;
     matches!(rows, Decoded::Matrix(_)).then_some(rows)

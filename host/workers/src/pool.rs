@@ -1,4 +1,4 @@
-//! The pool: an executor that sends its tasks to workers that have dialled this process.
+//! The worker pool, an executor that sends tasks to workers that have connected to this process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -24,29 +24,30 @@ use super::objects::Objects;
 use super::settings::Settings;
 use super::shared::{Shared, State};
 
-/// The place where a pool listens, and its tokens.
+/// Address at which a pool accepts workers, and the folder of their tokens.
 #[derive(Debug, Clone)]
 pub struct Rendezvous {
-    /// `HOST:PORT`
+    /// Address in the form `HOST:PORT`.
     pub address: String,
-    /// The folder of the tokens: `worker-0.token` and so on.
+    /// Folder of the token files, which are `worker-0.token` and so on. A worker needs one to
+    /// connect.
     pub tokens: PathBuf,
-    /// Number of tokens that this run wrote; the others are of an earlier run.
+    /// Number of tokens that this run wrote. The other tokens are from an earlier run.
     pub written: u32,
 }
 
-/// Hands tasks to workers that have dialled this process.
+/// Executor that sends tasks to worker processes that have connected to this process.
 pub struct WorkerPool {
     local: LocalPool,
     audit: Audit,
     shared: Arc<Shared>,
     runtime: Option<tokio::runtime::Runtime>,
     rendezvous: Rendezvous,
-    /// The folder of tokens for workers that this process starts.
+    /// Folder of tokens, if this process starts the workers itself. It is removed with the pool.
     _own: Option<Scratch>,
-    /// Processes that were started here.
+    /// Worker processes that this process has started.
     children: Vec<Started>,
-    /// All were there once.
+    /// True once all workers have been connected at the same time.
     gathered: bool,
     at_home: bool,
 }
@@ -57,16 +58,18 @@ impl std::fmt::Debug for WorkerPool {
     }
 }
 
+/// Returns a function that converts connection errors, with the operation that failed.
 fn failed(doing: &'static str) -> impl Fn(ConnectError) -> Error {
     move |error| Error::Choice(format!("{doing}: {error}"))
 }
 
 impl WorkerPool {
-    /// Opens the folder of tokens, and listens. `kernels` are those that tasks use, with their
-    /// components.
+    /// Opens the folder of tokens, and listens for workers. `kernels` contains the kernels that
+    /// tasks use, with their components (WebAssembly code).
     ///
     /// # Errors
-    /// [`Error`] where the address cannot be listened at, or a token cannot be written.
+    /// Returns an [`Error`] if the process cannot listen at the address, or if a token cannot be
+    /// written.
     pub fn new(local: LocalPool, kernels: &[(Arc<Kernel>, Arc<[u8]>)], settings: Settings) -> Result<Self> {
         let runtime = runtime(1)?;
         let (folder, own) = match &settings.tokens {
@@ -134,17 +137,17 @@ impl WorkerPool {
         })
     }
 
-    /// The address and the tokens of workers.
+    /// Returns the address and the folder of tokens that workers need to connect.
     pub fn rendezvous(&self) -> &Rendezvous {
         &self.rendezvous
     }
 
-    /// Takes over the process of the worker with an index. The process ends with this pool.
+    /// Takes over the process of the worker at a location. The process ends with this pool.
     pub(super) fn adopt(&mut self, at: Location, child: std::process::Child) {
         self.children.push(Started::new(at, child, self.shared.inbox.clone()));
     }
 
-    /// Waits until all workers are there.
+    /// Waits until all workers are connected, or until the time limit has passed.
     fn gather(&mut self) -> Result<(), String> {
         let begun = Instant::now();
         let end = begun + self.shared.settings.patience;
@@ -178,7 +181,7 @@ impl WorkerPool {
 }
 
 impl WorkerPool {
-    /// Ends all tasks. Returns how many were under way.
+    /// Ends all tasks. Returns the number of tasks that were in flight or waiting.
     fn end(&mut self) -> u64 {
         self.at_home = true;
         self.audit.cancel();
@@ -221,7 +224,7 @@ impl Executor for WorkerPool {
             return self.shared.hand(at, &order);
         }
         if self.shared.settings.lanes {
-            // An evaluation, which needs all weights.
+            // // A task of an evaluation reads all weights, so it runs on this machine.
             return self.local.submit(order.into());
         }
         match self.shared.free() {
@@ -308,7 +311,7 @@ impl Drop for WorkerPool {
         let writers = std::mem::take(&mut state.writers);
         drop(state);
         if let Some(runtime) = self.runtime.take() {
-            // So long that workers hear of the end.
+            // // Time for the workers to receive the farewell.
             let all = async {
                 for writer in writers {
                     drop(writer.await);

@@ -1,8 +1,8 @@
-//! Store of a worker: tensors that it keeps between tasks, within a number of bytes.
+//! Store of a worker: the tensors that the worker caches between tasks, within a limit in bytes.
 //!
-//! Objects are copies of the host's, and rows are results of earlier tasks. A tensor that was
-//! removed is missing when a task reads it: the host sends an object once more, and has rows
-//! computed again.
+//! Objects are copies of tensors of the host, and rows are results of earlier tasks. A tensor that
+//! was removed is missing when a task reads it. The host then sends a missing object again, and has
+//! missing rows computed again.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -10,20 +10,22 @@ use eciton_kernel::Error;
 use eciton_kernel::wire::Decoded;
 use eciton_types::TensorKey;
 
-/// Tensors by address. Of the rows of an interval only those of one round are kept.
+/// Cached tensors of a worker, by key. For each slot and interval, the store has the rows of one
+/// round only.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     most: u64,
     bytes: u64,
-    /// Bytes of what the worker owns, which go from the room.
+    /// Bytes of the parameters that the worker owns, which count towards the limit `most`.
     beside: u64,
     peak: u64,
-    /// Tensors by address without the round.
+    /// Cached tensors, by key without the round.
     kept: HashMap<TensorKey, Kept>,
-    /// Addresses without their rounds, the oldest first.
+    /// Keys without the round, in the order of insertion, the oldest first.
     order: VecDeque<TensorKey>,
 }
 
+/// A cached tensor, which may have several parts, with its size in bytes.
 #[derive(Debug)]
 struct Kept {
     key: TensorKey,
@@ -32,23 +34,26 @@ struct Kept {
 }
 
 impl Kept {
+    /// Returns whether the tensor consists of rows that a worker computed. An object, in contrast,
+    /// is a copy of a tensor of the host.
     fn is_rows(&self) -> bool {
         self.key.is_made_by_workers()
     }
 }
 
 impl Room {
-    /// An empty room of so many bytes.
+    /// Creates an empty store with this limit, in bytes.
     pub(super) fn new(most: u64) -> Self {
         Self { most, ..Self::default() }
     }
 
-    /// The most bytes that were kept and owned at once.
+    /// Returns the maximum number of bytes that were cached and owned at one time.
     pub(super) fn peak(&self) -> u64 {
         self.peak
     }
 
-    /// Has so many bytes less, for what the worker owns.
+    /// Records the size of the parameters that the worker owns, in bytes, and removes cached
+    /// tensors that no longer fit beside them.
     pub(super) fn beside(&mut self, bytes: u64) {
         self.beside = bytes;
         self.make(0, Kept::is_rows);
@@ -56,8 +61,8 @@ impl Room {
         self.peak = self.peak.max(self.bytes.saturating_add(bytes));
     }
 
-    /// Keeps an object, in the place of rows and, where these do not suffice, of older objects. One
-    /// that is larger than the room is missing to its task.
+    /// Caches an object. Removes rows to make space, and then older objects if necessary. An object
+    /// larger than the limit is not cached, so that its task reports it as missing.
     pub(super) fn put(&mut self, key: TensorKey, parts: Vec<Decoded>) {
         let bytes = parts.iter().map(Decoded::bytes).sum();
         self.free(&key);
@@ -68,11 +73,12 @@ impl Room {
         }
     }
 
-    /// Keeps rows, and removes older rows for them and then objects, but none of what the task
-    /// reads or makes: its `own`.
+    /// Caches rows. Removes older rows to make space, and then objects, but no tensor in `own`,
+    /// which the present task reads or makes.
     ///
     /// # Errors
-    /// [`Error::Wire`], which ends the run, where the room does not hold the task's own.
+    /// Returns [`Error::Wire`], which ends the run, if the tensors of the present task exceed the
+    /// limit.
     pub(super) fn keep(
         &mut self,
         key: TensorKey,
@@ -95,7 +101,8 @@ impl Room {
         Ok(())
     }
 
-    /// Removes a tensor, if it is there, and rows of the interval of any round.
+    /// Removes a tensor if it is cached. Rows of the same slot and interval are removed for every
+    /// round.
     pub(super) fn free(&mut self, key: &TensorKey) {
         let place = key.place();
         if let Some(kept) = self.kept.remove(&place) {
@@ -104,21 +111,23 @@ impl Room {
         }
     }
 
-    /// Returns whether a tensor is there.
+    /// Returns whether a tensor is cached.
     pub(super) fn has(&self, key: &TensorKey) -> bool {
         self.kept.get(&key.place()).is_some_and(|kept| kept.key == *key)
     }
 
-    /// Returns a part of a tensor.
+    /// Returns a part of a cached tensor. Returns `None` if the tensor or the part does not exist.
     pub(super) fn part(&self, key: &TensorKey, part: u32) -> Option<Decoded> {
         let kept = self.kept.get(&key.place()).filter(|kept| kept.key == *key);
         kept?.parts.get(part as usize).cloned()
     }
 
+    /// Returns whether this number of further bytes is within the limit.
     fn fits(&self, bytes: u64) -> bool {
         self.bytes.saturating_add(self.beside).saturating_add(bytes) <= self.most
     }
 
+    /// Adds a tensor that fits, and updates the byte counts.
     fn insert(&mut self, kept: Kept) {
         self.bytes += kept.bytes;
         self.peak = self.peak.max(self.bytes.saturating_add(self.beside));
@@ -126,7 +135,7 @@ impl Room {
         self.kept.insert(kept.key.place(), kept);
     }
 
-    /// Removes the oldest tensors that may go, until a number of bytes more fits.
+    /// Removes the oldest tensors that `may_go` allows, until this number of further bytes fits.
     fn make(&mut self, bytes: u64, may_go: impl Fn(&Kept) -> bool) {
         if bytes > self.most {
             return;
@@ -173,12 +182,12 @@ mod tests {
         assert!(!room.has(&slot(0, 1)), "the oldest");
         room.keep(slot(1, 2), rows(4.0), &own).unwrap();
         assert!(room.has(&slot(1, 2)) && !room.has(&slot(1, 1)) && room.has(&slot(2, 1)));
-        // Rows go before objects, the oldest object before others.
+        // // Rows are removed before objects, and older objects before newer ones.
         room.put(weight(2), vec![rows(0.0)]);
         assert!(room.has(&weight(1)) && room.has(&weight(2)) && !room.has(&slot(2, 1)));
         room.put(weight(3), vec![rows(0.0), rows(0.0)]);
         assert!(!room.has(&weight(1)) && room.has(&weight(2)) && room.has(&weight(3)));
-        // Objects of other tasks go for rows, those of the task do not.
+        // // Objects of other tasks are removed for rows, but no objects of the present task.
         room.keep(slot(3, 3), rows(1.0), &BTreeSet::from([weight(3)])).unwrap();
         assert!(!room.has(&weight(2)) && room.has(&slot(3, 3)));
         let all = BTreeSet::from([weight(3), weight(4)]);
@@ -188,7 +197,7 @@ mod tests {
         room.put(weight(5), vec![rows(0.0), rows(0.0), rows(0.0), rows(0.0)]);
         assert!(!room.has(&weight(5)), "larger than the room");
         assert_eq!((room.peak(), room.bytes, room.order.len()), (3 * one, 3 * one, 2));
-        // The state that the worker owns goes first.
+        // // Cached tensors are removed for the parameters that the worker owns.
         room.beside(2 * one);
         assert!(!room.has(&weight(3)) || !room.has(&weight(4)));
         assert_eq!((room.bytes + room.beside <= 3 * one, room.peak()), (true, 3 * one));

@@ -1,4 +1,4 @@
-//! The worker's side: one task after the other, and what is kept between them.
+//! The program of a worker, which runs one task after another and caches tensors between them.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,33 +20,34 @@ use super::owned::{Owned, Passes};
 use super::peers::{self, Peers};
 use super::room::Room;
 
-/// Messages that wait for the worker, at most; further ones wait on the wire.
+/// Maximum number of messages that wait in the worker. Further messages wait in the connection.
 const WAITING: usize = 4;
-/// Layers that stay open.
+/// Maximum number of opened layers that are cached.
 const LAYERS: usize = 1024;
 
-/// Loads a kernel of this name from its component.
+/// Function that loads a kernel from its name and its component (WebAssembly code).
 pub type Load = Box<dyn FnMut(&str, &[u8]) -> Result<Arc<Kernel>, Error> + Send>;
 
-/// Settings of a worker.
+/// Settings of a worker that serves a run.
 pub struct Serving<'a> {
-    /// The host: `HOST:PORT`.
+    /// Address of the host, in the form `HOST:PORT`.
     pub address: &'a str,
-    /// Its token.
+    /// Token with which the worker proves that it may connect.
     pub token: &'a Token,
-    /// The time for which a host that does not answer yet is tried.
+    /// Time for which the worker tries to reach a host that does not answer.
     pub patience: Duration,
-    /// Bytes that it keeps of objects and rows, at most.
+    /// Maximum number of bytes of objects and rows that the worker caches.
     pub keeps_bytes: u64,
-    /// Limits of a task, whatever the host says.
+    /// Upper bounds on the limits of a task. The host may request lower limits.
     pub limits: Limits,
-    /// The loader of kernels.
+    /// Function that loads kernels.
     pub load: Load,
-    /// The state that it owns.
+    /// Parameters and other state that the worker owns.
     pub owned: Box<dyn Owned>,
-    /// The switch by which it is asked to go.
+    /// Switch that asks the worker to leave.
     pub leave: &'a Leave,
-    /// Vanishes without a word in place of the answer to the so many-th task: to try out losses.
+    /// Number of the task at which the worker ends without an answer, to test failures. `None` for
+    /// never.
     pub vanishes_at: Option<u64>,
 }
 
@@ -56,7 +57,7 @@ impl std::fmt::Debug for Serving<'_> {
     }
 }
 
-/// Asks a worker to go once its task is done.
+/// Switch that asks a worker to leave the run once its present task is done.
 #[derive(Debug)]
 pub struct Leave(watch::Sender<bool>);
 
@@ -67,29 +68,31 @@ impl Default for Leave {
 }
 
 impl Leave {
-    /// Asks. Whether that is the first time.
+    /// Asks the worker to leave. Returns whether this is the first request.
     pub fn ask(&self) -> bool {
         !self.0.send_replace(true)
     }
 }
 
-/// The end of a worker's time with a run.
+/// Summary of a worker's service to a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
-    /// The run.
+    /// Name of the run.
     pub run: String,
-    /// Tasks that it did.
+    /// Number of tasks that the worker ran.
     pub tasks: u64,
-    /// The most bytes that it kept.
+    /// Maximum number of bytes that the worker cached at one time.
     pub kept_bytes: u64,
-    /// The reason of the end.
+    /// Reason of the end.
     pub reason: String,
 }
 
-/// Serves a run from its welcome to its end. `welcomed` is called in between.
+/// Serves a run until its end. Calls `welcomed` with the name of the run once the host has accepted
+/// the worker.
 ///
 /// # Errors
-/// As [`dial`]; [`ConnectError`] where the connection ends without a farewell.
+/// Returns a [`ConnectError`] if the host cannot be reached or refuses the worker, or if the
+/// connection ends without a farewell.
 pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served, ConnectError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -119,7 +122,7 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
     let (out, outwards) = mpsc::unbounded_channel();
     let between = Duration::from_millis(welcome.silence_ms) / eciton_connect::limits::SIGNS;
     if welcome.peers > 0 {
-        // The host hears of it before all else.
+        // // The host gets this message before any other.
         drop(out.send(runtime.block_on(peers::open(local, &welcome, inwards.clone()))?));
     }
     let silence = Duration::from_millis(welcome.silence_ms);
@@ -127,7 +130,8 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
     let writing = runtime.spawn(write(sender, outwards, between));
     let reading = runtime.spawn(async move {
         let ended = read(receiver, inwards.clone()).await;
-        // Whoever else has an end of the channel.
+        // // Connections to other workers still hold senders of the channel, so it does not close
+        // by itself.
         drop(inwards.send(Incoming::Ended).await);
         ended
     });
@@ -161,42 +165,47 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
     Ok(Served { run, tasks, kept_bytes, reason })
 }
 
+/// State of a worker that serves a run.
 struct Worker {
     load: Load,
     limits: Limits,
-    /// Components that have come, or what was made of them, by digest.
+    /// Kernels by digest: components that have arrived, or the kernels loaded from them.
     kernels: HashMap<String, Component>,
     /// Opened layers, by kernel, extents and attributes.
     layers: HashMap<String, Arc<Layer>>,
     instances: Instances,
     peers: Peers,
-    /// The runtime of timers, whom they tell, and the time for which work waits for other workers.
+    /// Runtime of timers, channel to which timers report, and time for which work waits for other
+    /// workers.
     late: (tokio::runtime::Handle, mpsc::WeakSender<Incoming>, Duration),
-    /// Work that waits for rows or values of other workers.
+    /// Tasks and instructions that wait for rows or values of other workers.
     waiting: VecDeque<(u64, Work)>,
     room: Room,
     owned: Box<dyn Owned>,
     done: u64,
-    /// Bytes of values that other workers were sent since the last answer.
+    /// Bytes of values that were sent to other workers since the last answer.
     passed: u64,
 }
 
-/// Bytes of the values of a matrix that another worker is sent.
+/// Returns the bytes of the values of a matrix that is sent to another worker.
 fn value_bytes(matrix: &eciton_tensor::Matrix) -> u64 {
     4 * matrix.rows() as u64 * matrix.columns() as u64
 }
 
+/// Kernel of a worker, before and after it is loaded.
 enum Component {
     Bytes(Bytes),
     Loaded(Arc<Kernel>),
 }
 
+/// Returns an error that another attempt would have again.
 fn refused(place: impl Into<String>, reason: impl Into<String>) -> Error {
     Error::Wire { place: place.into(), reason: reason.into() }
 }
 
 impl Worker {
-    /// Does what comes, to the end; whether it vanished.
+    /// Processes messages until the run ends. Returns whether the worker ended without an answer,
+    /// as a test requested.
     fn work(
         &mut self,
         mut tasks: mpsc::Receiver<Incoming>,
@@ -215,7 +224,8 @@ impl Worker {
                 Incoming::Abandon => self.waiting.clear(),
                 Incoming::Passed(key, rows) => {
                     match &rows {
-                        // Rows that find no room are dropped, and their task is late.
+                        // // Rows that do not fit are dropped, and their task then reports them as
+                        // missing.
                         _ if key.is_awaited() => drop(self.room.keep(key, rows, &BTreeSet::new())),
                         Decoded::Matrix(matrix) => self.owned.passed(&key, matrix),
                         Decoded::Ids(_) => {}
@@ -253,14 +263,16 @@ impl Worker {
         false
     }
 
-    /// Does what waits and need wait no longer.
+    /// Processes waiting work that need not wait any longer.
     fn again(&mut self, out: &mpsc::UnboundedSender<Message>, vanishes_at: Option<u64>) -> Option<bool> {
-        // Whatever still waits comes to stand in the same order.
+        // // Work that must still wait is queued again in the same order.
         let waiting = std::mem::take(&mut self.waiting);
         waiting.into_iter().find_map(|work| self.take(work, false, out, vanishes_at))
     }
 
-    /// Does work, or has it wait for rows or values of other workers, unless it is `late`.
+    /// Processes a task or an instruction. Queues it if it must wait for rows or values of other
+    /// workers, unless it is `late`. Returns `Some` if the worker ends, and then whether a test
+    /// requested that.
     fn take(
         &mut self,
         (number, work): (u64, Work),
@@ -269,7 +281,7 @@ impl Worker {
         vanishes_at: Option<u64>,
     ) -> Option<bool> {
         let answer = match &work {
-            // In their order: a lane has no more parts of a batch than it may.
+            // // Tasks keep their order, so that a lane has no more micro-batches than allowed.
             Work::Task(_) if !late && self.waiting.iter().any(|(_, work)| matches!(work, Work::Task(_))) => {
                 self.waiting.push_back((number, work));
                 return None;
@@ -290,22 +302,23 @@ impl Worker {
         }
     }
 
-    /// The answer to an instruction, or `None` while it waits for other workers.
+    /// Returns the answer to an instruction. Returns `None` while the instruction waits for other
+    /// workers.
     fn instruction(&mut self, number: u64, frame: &[u8], late: bool) -> Option<Message> {
         let answer = match framed::parse(frame) {
             Ok(frame) => self.owned.instruction(&frame, late),
-            // One that cannot be read has no answer that could be.
+            // // An instruction that cannot be read gets an empty answer.
             Err(_) => Some(Vec::new()),
         };
         for Passes { to, key, matrix } in self.owned.passes() {
-            // A worker that is unknown gets nothing, and its instruction is late.
+            // // A worker that is unknown gets nothing, and its instruction waits until it is late.
             let sent = self.peers.pass(to, key, &matrix);
             self.passed += sent.map_or(0, |()| value_bytes(&matrix));
         }
         answer.map(|answer| Message::Answer { number, frame: answer.into(), passed: 0 })
     }
 
-    /// Answers; at the end, whether it vanished.
+    /// Sends an answer. Returns `Some` if the worker ends, and then whether a test requested that.
     fn answer(
         &mut self,
         mut answer: Message,
@@ -322,7 +335,7 @@ impl Worker {
         out.send(answer).is_err().then_some(false)
     }
 
-    /// The answer to a task.
+    /// Returns the answer to a task.
     fn task(&mut self, number: u64, frame: &[u8]) -> Message {
         let parsed = framed::parse(frame).and_then(|own| Ok((Request::parse(&own.header().meta)?, own)));
         let (request, own) = match parsed {
@@ -342,6 +355,7 @@ impl Worker {
         }
     }
 
+    /// Runs a task on its layers, and stores the rows and sums that stay at this worker.
     fn run(&mut self, mut request: Request, own: &Frame<'_>) -> Result<Vec<u8>, Error> {
         request.restrict(&self.limits);
         let layers = request.calls().map(|call| open(self, call)).collect::<Result<Vec<_>, _>>()?;
@@ -393,7 +407,7 @@ impl Worker {
     }
 }
 
-/// The layer of a call, opened once for all that call it alike.
+/// Returns the layer of a call. Calls with equal kernels, extents and attributes share one layer.
 fn open(worker: &mut Worker, call: &CallRef) -> Result<Arc<Layer>, Error> {
     let attributes = serde_json::to_string(&(&call.kernel.digest, &call.inputs_extents));
     let attributes = attributes.map_err(|e| refused("a request", e.to_string()))?;
@@ -409,7 +423,7 @@ fn open(worker: &mut Worker, call: &CallRef) -> Result<Arc<Layer>, Error> {
         None => return Err(refused("a request", format!("kernel `{}` was not sent", call.kernel.name))),
     };
     worker.kernels.insert(digest.clone(), Component::Loaded(kernel.clone()));
-    // Compares the digests.
+    // // This compares the digests.
     let layer = call.open(&kernel)?;
     if worker.layers.len() >= LAYERS {
         worker.layers.clear();
@@ -418,7 +432,7 @@ fn open(worker: &mut Worker, call: &CallRef) -> Result<Arc<Layer>, Error> {
     Ok(layer)
 }
 
-/// The key of a task that cannot be read.
+/// Returns a placeholder key for the answer to a task that cannot be read.
 fn nobody() -> TaskKey {
     TaskKey {
         round: eciton_types::Round(0),
@@ -428,6 +442,7 @@ fn nobody() -> TaskKey {
     }
 }
 
+/// Returns the answer that reports a task as failed.
 fn failed(number: u64, key: TaskKey, error: Error) -> Message {
     let meta = AnswerMeta::new(key, &Err(error));
     let frame = encode_failure(&meta).unwrap_or_default().into();

@@ -1,44 +1,46 @@
-//! Settings of a pool of workers.
+//! Settings of a worker pool.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use eciton_exec::framed::Framing;
 
-/// Tasks that a worker may have at once: the one that it is at and the next, whose data come
-/// meanwhile.
+/// Maximum number of tasks that a worker has at one time. It runs one task, and receives the data
+/// of the next one meanwhile.
 pub const CREDIT: u32 = 2;
 
-/// Settings of a pool of workers.
+/// Settings of a [`WorkerPool`](crate::WorkerPool).
 #[derive(Debug)]
 pub struct Settings {
-    /// The run's name.
+    /// Name of the run.
     pub run: String,
-    /// Format and limits of the frames of tasks.
+    /// Row format and limits of the task frames.
     pub framing: Framing,
-    /// Places.
+    /// Number of workers that the pool admits at the same time.
     pub count: u32,
-    /// The address to listen at: `HOST:PORT`.
+    /// Address at which the pool listens, in the form `HOST:PORT`.
     pub listen: String,
     /// Folder of tokens. If `None`, tokens are in a folder that is removed at the end of the
     /// process.
     pub tokens: Option<PathBuf>,
-    /// The silence after which a worker counts as gone.
+    /// Time without a message after which a worker counts as failed.
     pub silence: Duration,
-    /// The time in which a task is answered: a worker that owes one for longer is let go.
+    /// Maximum time to answer a task. A worker that takes longer is excluded.
     pub answer: Duration,
-    /// The time to wait for workers where none is there.
+    /// Time to wait for workers while fewer than needed are connected.
     pub patience: Duration,
-    /// The numeric class that all must compute in.
+    /// The numeric class in which all workers must compute. A numeric class is a set of machines
+    /// whose arithmetic gives the same bits.
     pub numeric_class: String,
-    /// Tasks come by lanes: nobody else does them.
+    /// True if each worker computes one lane (share of the pipeline). No other worker then runs the
+    /// tasks of that lane.
     pub lanes: bool,
-    /// Workers send each other rows.
+    /// True if workers send rows directly to each other.
     pub peers: bool,
-    /// Versions of the weights that tasks read at once, at most.
+    /// Maximum number of weight versions that tasks read at the same time.
     pub weight_versions: u32,
-    /// Bytes of weights and of rows that a lane's worker keeps at once, by lane.
+    /// Bytes of weights and bytes of rows that the worker of each lane stores at one time, by lane.
     pub needs: Vec<(u64, u64)>,
-    /// Share of the tasks that are audited, from 0 to 1.
+    /// Share of the tasks that the host audits by a second computation, from 0 to 1.
     pub audit: f64,
 }

@@ -1,4 +1,4 @@
-//! Workers and tasks, as the pool's owner and its connections share them.
+//! Tables of workers and tasks, which the owner of the pool shares with its connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -16,60 +16,64 @@ use super::link::{Flight, Link};
 use super::objects::Objects;
 use super::settings::{CREDIT, Settings};
 
-/// The reason of a worker that is through with its tasks.
+/// Reason of the end of a worker that was asked to leave and has finished its tasks.
 pub(super) const GOES: &str = "it was asked to go";
-/// Maximum number of bytes of the reason why a worker is gone.
+/// Maximum length of the reason of a worker's end, in bytes.
 const REASON_BYTES: usize = 512;
-/// Number of wrong answers after which no further worker may have an index.
+/// Number of wrong answers at a worker index after which the index is closed for the rest of the
+/// run.
 const WRONG_ANSWERS: u32 = 3;
-/// Number of failures in a row, without an answer between them, after which no further worker may
-/// have an index.
+/// Number of consecutive failures without an answer at a worker index after which the index is
+/// closed for the rest of the run.
 const SILENT_FAILURES: u32 = 16;
-/// Number of passing failures that a worker may report of one step.
+/// Number of temporary failures of one step that a worker may report before the report is doubted.
 const PASSING_FAILURES: u32 = 1;
-/// Number of rounds whose failures are remembered.
+/// Number of rounds whose failure reports are remembered.
 const FAILURE_ROUNDS: u32 = 16;
-/// Numeric classes that are remembered; there are four.
+/// Maximum number of numeric classes that are recorded. Only four exist.
 const CLASSES: usize = 16;
 
-/// Tables of workers and tasks.
+/// Tables of workers and tasks of a pool.
 pub(super) struct State {
     pub(super) links: Vec<Option<Link>>,
     pub(super) objects: Objects,
     pub(super) traffic: Vec<Traffic>,
     pub(super) classes: BTreeSet<String>,
-    /// Wrong answers of workers, by index.
+    /// Number of wrong answers, by worker index.
     pub(super) wrong: Vec<u32>,
-    /// Failures since the last answer, by index.
+    /// Number of failures since the last answer, by worker index.
     pub(super) silent: Vec<u32>,
-    /// Steps that a worker reported as failed: the first such worker, and its reports.
+    /// Steps that a worker reported as failed, each with the first such worker and the number of
+    /// its reports.
     pub(super) failures: BTreeMap<Step, (Location, u32)>,
-    /// Connections so far.
+    /// Number of connections so far, which is the number of the latest connection.
     pub(super) connections: u64,
-    /// Tasks so far.
+    /// Number of tasks and instructions sent so far, which is the number of the latest one.
     pub(super) numbers: u64,
-    /// Tasks that send messages.
+    /// Asynchronous tasks that serve the connections of workers.
     pub(super) writers: Vec<tokio::task::JoinHandle<()>>,
-    /// Nothing is handed out any more.
+    /// True if no further tasks are sent.
     pub(super) closed: bool,
-    /// Nobody is there: the local pool waits for them.
+    /// True if no worker is connected and the local pool waits for one.
     pub(super) deserted: bool,
 }
 
 impl State {
+    /// Returns the link of a worker, if its connection still has this number.
     pub(super) fn link(&mut self, at: Location, id: u64) -> Option<&mut Link> {
         self.links.get_mut(at.index())?.as_mut().filter(|link| link.id == id)
     }
 
+    /// Returns whether no worker is connected.
     pub(super) fn is_empty(&self) -> bool {
         self.links.iter().all(Option::is_none)
     }
 
-    /// Returns whether a failure that a worker reports of a task needs to be reproduced elsewhere,
-    /// before it counts. Tasks are deterministic, so a second worker that computes the step fails,
-    /// too, or the first report was wrong.
+    /// Returns whether another process must reproduce a failure that a worker reports before the
+    /// failure counts. Tasks are deterministic. If a second worker computes the step, it also
+    /// fails, or the first report was wrong.
     ///
-    /// A failure that another attempt may not have is left to the engine once.
+    /// The engine gets one report of a temporary failure, which another attempt may not have.
     fn is_doubtful(&mut self, at: Location, (key, of_lane): (TaskKey, bool), error: &Error) -> bool {
         self.failures.retain(|step, _| step.round.0.saturating_add(FAILURE_ROUNDS) >= key.round.0);
         let (first, reports) = self.failures.entry(key.step()).or_insert((at, 0));
@@ -82,34 +86,35 @@ impl State {
         }
         let others = Location::workers().zip(&self.links).filter(|(other, _)| *other != at);
         let others = others.filter_map(|(_, link)| link.as_ref());
-        // The host does what is not a lane's.
+        // // The host can compute every task that is not of a lane.
         !of_lane || others.into_iter().any(|link| !link.draining)
     }
 }
 
+/// State that the owner of a worker pool shares with its connections.
 pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) inbox: Inbox,
     pub(super) state: Mutex<State>,
-    /// Told whenever somebody comes or goes.
+    /// Signals that a worker has connected or failed.
     pub(super) changed: Condvar,
     pub(super) runtime: tokio::runtime::Handle,
-    /// Components of kernels, by digest.
+    /// Components (WebAssembly code) of kernels, by digest.
     pub(super) kernels: Vec<(String, Bytes)>,
 }
 
-/// Returns the beginning of a text, of `most` bytes at most.
+/// Returns the beginning of a text, of at most `most` bytes.
 fn cut(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most)).unwrap_or_default()
 }
 
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // Tables are whole whatever happened.
+        // // The tables are consistent even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses workers that keep less than their lanes need.
+    /// Checks that each connected worker may cache the bytes that its lane needs.
     pub(super) fn check(&self, state: &State) -> Result<(), String> {
         let needs = self.settings.needs.iter().zip(&state.links);
         for (at, (&(weights, rows), link)) in Location::workers().zip(needs) {
@@ -126,8 +131,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives a worker a task. If the worker is gone, the task fails, or is forgotten if it is a
-    /// lane's: the worker's loss is reported.
+    /// Sends a task to a worker. If the worker has failed, the task fails with it. A task of a lane
+    /// is dropped without a report in that case, because the worker's failure is reported.
     pub(super) fn hand(self: &Arc<Self>, at: Location, order: &Order) {
         let key = order.task.key();
         let of_lane = order.affinity.is_bound();
@@ -154,7 +159,7 @@ impl Shared {
             }
             return;
         };
-        // Before what comes in their place.
+        // // Old objects are removed before new ones are sent.
         let mut gone = objects.forget_before(order.work.generation);
         gone.extend(objects.forget_rounds(key.round.0));
         links.iter_mut().flatten().for_each(|link| link.forget(&gone));
@@ -181,7 +186,7 @@ impl Shared {
         }
     }
 
-    /// Tells of a task that is not answered in time.
+    /// Reports a task as overdue if it has no answer when its deadline has passed.
     pub(super) fn watch(
         self: &Arc<Self>,
         (pass, key): (u32, TaskKey),
@@ -211,17 +216,19 @@ impl Shared {
         free.min().map(|(_, at)| at).filter(|_| !state.closed)
     }
 
-    /// Hands out what waits for anybody.
+    /// Sends offered tasks to workers that may get one more, until no task or no such worker is
+    /// left.
     pub(super) fn dispatch(self: &Arc<Self>) {
         while let Some(at) = self.free() {
             let Some(order) = self.inbox.take_offer() else { return };
             self.hand(at, &order);
-            // Counted once more as it was handed out.
+            // // `hand` has counted the task a second time.
             self.inbox.forget();
         }
     }
 
-    /// Returns the time until a worker owes an answer for too long; `None` if it does already.
+    /// Returns the time until the oldest task of a worker is overdue. Returns `None` if it is
+    /// overdue already.
     pub(super) fn time_to_answer(&self, at: Location, id: u64) -> Option<Duration> {
         let mut state = self.lock();
         let oldest = state.link(at, id).and_then(|link| link.flights.values().map(|task| task.begun).min());
@@ -229,8 +236,8 @@ impl Shared {
         self.settings.answer.checked_sub(waited).filter(|left| !left.is_zero())
     }
 
-    /// Gives a worker an instruction. It fails if the worker is gone, whose loss is reported by
-    /// then. A worker that was asked to go still follows instructions, but begins nothing.
+    /// Sends an instruction to a worker. It fails if the worker has failed, which was reported
+    /// before. A worker that was asked to leave still executes instructions, except the first one.
     pub(super) fn instruct(&self, at: Location, (pass, key): (u32, TaskKey), instruction: Instruction) {
         self.inbox.begin();
         let pending = PendingJob::new(&self.inbox);
@@ -252,18 +259,19 @@ impl Shared {
         link.begin(*numbers, Flight::instruction((pass, key), pending, instruction.frame));
     }
 
-    /// Takes a worker's answer to a task or an instruction.
+    /// Processes a worker's answer to a task or an instruction.
     ///
     /// # Errors
-    /// The reason why the answer is wrong, or is to be reproduced. Its sender is to be excluded,
-    /// and other workers do its tasks.
+    /// Returns a text if the answer is wrong, or if another process must reproduce it. The caller
+    /// excludes the worker, and other workers run its tasks.
     pub(super) fn answered(
         self: &Arc<Self>,
         at: Location,
         id: u64,
         (number, frame, passed): (u64, Bytes, u64),
     ) -> Result<(), String> {
-        // Checked first: others must not wait for this.
+        // // The checksums are verified before the lock is taken, so that other threads do not
+        // wait.
         whole(&frame).map_err(|error| format!("wrong answer: {error}"))?;
         let mut state = self.lock();
         let known = number <= state.numbers;
@@ -314,10 +322,10 @@ impl Shared {
         Ok(())
     }
 
-    /// Handles a worker's report that it lacks what a task names.
+    /// Processes a worker's report that it lacks tensors which a task names.
     ///
     /// # Errors
-    /// The reason why the worker cannot lack it. The worker is to be excluded.
+    /// Returns a text if the worker cannot lack these tensors. The caller excludes the worker.
     pub(super) fn missing(
         self: &Arc<Self>,
         at: Location,
@@ -330,7 +338,7 @@ impl Shared {
         let State { links, objects, traffic, .. } = &mut *state;
         let link = links.get_mut(at.index()).and_then(Option::as_mut).filter(|link| link.id == id);
         let Some(link) = link else { return Ok(()) };
-        // The task may have been cancelled meanwhile.
+        // // The task may have been cancelled in the meantime.
         let Some(round) = link.flights.get(&number).map(|flight| flight.key.round) else { return Ok(()) };
         if rows {
             if !link.may_miss(round) {
@@ -365,8 +373,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Excludes a worker whose answer is wrong: the one of a connection, or the one that has the
-    /// index now.
+    /// Excludes a worker whose answer is wrong. `connection` selects the worker of that connection.
+    /// If `None`, the worker that has the index now is excluded.
     pub(super) fn exclude(self: &Arc<Self>, at: Location, connection: Option<u64>, reason: &str) {
         let mut state = self.lock();
         let link = state.links.get(at.index()).and_then(Option::as_ref);
@@ -380,7 +388,7 @@ impl Shared {
         }
     }
 
-    /// Excludes a worker for the rest of the run: no worker may have its index any more.
+    /// Excludes a worker, and closes its index for the rest of the run.
     pub(super) fn bar(self: &Arc<Self>, Process { at, connection }: Process, reason: &str) {
         let mut state = self.lock();
         state.wrong.get_mut(at.index()).into_iter().for_each(|wrong| *wrong = WRONG_ANSWERS);
@@ -388,17 +396,18 @@ impl Shared {
         self.exclude(at, Some(connection), reason);
     }
 
-    /// Returns whether an index has had too many wrong answers, or failures without an answer.
+    /// Returns whether an index has had too many wrong answers, or too many failures without an
+    /// answer.
     pub(super) fn is_closed(&self, at: Location) -> bool {
         let state = self.lock();
         let reaches = |counts: &[u32], most| counts.get(at.index()).is_some_and(|count| *count >= most);
         reaches(&state.wrong, WRONG_ANSWERS) || reaches(&state.silent, SILENT_FAILURES)
     }
 
-    /// A worker has gone, or is to go. Its loss is told before its tasks are forgotten: something
-    /// is under way all the time.
+    /// Removes a worker that has failed or must leave. Its failure is reported before its tasks are
+    /// dropped, so that the pool never looks idle in between.
     pub(super) fn lost(self: &Arc<Self>, (at, id): (Location, u64), reason: &str) {
-        // A worker's farewell may have any length.
+        // // The reason that a worker sends may have any length.
         let reason = cut(reason, REASON_BYTES);
         let mut state = self.lock();
         let Some(slot) = state.links.get_mut(at.index()) else { return };
@@ -417,7 +426,7 @@ impl Shared {
         let deserted = state.is_empty() && !closed && !state.deserted && self.settings.lanes;
         if deserted {
             state.deserted = true;
-            // Under way until somebody comes.
+            // // A job counts as in flight until a worker connects.
             self.inbox.begin();
         }
         let connections = state.connections;
@@ -434,11 +443,12 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Records where a worker listens for other workers, and tells these of it and it of these.
+    /// Records the address at which a worker listens for other workers. Sends it to the other
+    /// workers, and sends their addresses to this worker.
     ///
     /// # Errors
-    /// The reason why other workers must not dial the address: it is not the worker's, or not its
-    /// first.
+    /// Returns a text if other workers must not connect to the address. It is not the worker's own
+    /// address, or the worker has reported one before.
     pub(super) fn door(&self, at: Location, id: u64, door: (String, Vec<Token>)) -> Result<(), String> {
         let mut state = self.lock();
         let count = state.links.len();
@@ -476,7 +486,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Forgets the tasks of lanes.
+    /// Drops all tasks of lanes, and tells the workers to do the same.
     pub(super) fn abandon(self: &Arc<Self>) {
         let mut state = self.lock();
         let (mut gone, mut through) = (Vec::new(), Vec::new());
@@ -496,8 +506,8 @@ impl Shared {
         drop(gone);
     }
 
-    /// Reports after `workers.wait_s` that no worker has come since the last one failed, for a
-    /// reason.
+    /// Reports after `workers.wait_s` that no worker has connected since the last one failed.
+    /// `last` is the reason of that failure.
     fn wait_for_others(self: &Arc<Self>, connections: u64, last: &str) {
         let (shared, patience) = (self.clone(), self.settings.patience);
         let reason = format!(
@@ -507,13 +517,14 @@ impl Shared {
         self.runtime.spawn(async move {
             tokio::time::sleep(patience).await;
             let state = shared.lock();
-            // The count also tells of workers that have come and gone.
+            // // The number also shows workers that have connected and failed in the meantime.
             if state.deserted && state.connections == connections {
                 shared.inbox.note(Completion::Deserted { reason });
             }
         });
     }
 
+    /// Counts the bytes of a message from or to a worker.
     pub(super) fn count(&self, at: Location, (bytes_in, bytes_out): (u64, u64)) {
         if let Some(traffic) = self.lock().traffic.get_mut(at.index()) {
             traffic.bytes_in += bytes_in;

@@ -1,4 +1,4 @@
-//! Start of the pool of a run, whose workers this process or the user starts.
+//! Start of the worker pool of a run. Its workers are started by this process or by the user.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -14,11 +14,13 @@ use eciton_types::Location;
 use super::pool::WorkerPool;
 use super::settings::Settings;
 
-/// Starts the pool of a run. If `workers.listen` is absent, it starts the workers as processes of
-/// this machine. `lanes` has the bytes of weights and of rows that the worker of each lane stores.
+/// Starts the worker pool of a run. If the setting `workers.listen` is absent, it also starts the
+/// workers, as processes of this machine. If the run has lanes (shares of the pipeline), `lanes`
+/// contains the bytes of weights and of rows that the worker of each lane stores.
 ///
 /// # Errors
-/// As [`WorkerPool::new`]; where a process cannot be started.
+/// Returns an [`Error`] if the pool cannot listen or write tokens, or if a worker process cannot be
+/// started.
 pub fn start(wanted: Wanted, workers: &Workers, lanes: Option<Vec<(u64, u64)>>) -> Result<WorkerPool> {
     let rows = wanted.rows();
     let settings = Settings {
@@ -49,7 +51,7 @@ pub fn start(wanted: Wanted, workers: &Workers, lanes: Option<Vec<(u64, u64)>>) 
             if let Some(at) = workers.fail_at.get(number as usize).filter(|at| **at > 0) {
                 command.args(["--fail-at", &at.to_string()]);
             }
-            // Ctrl-C is the run's to hear.
+            // // Only the run handles Ctrl-C, so a worker is in a process group of its own.
             std::os::unix::process::CommandExt::process_group(&mut command, 0);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
             command.spawn().map_err(Error::file(program.clone(), "started"))
@@ -61,8 +63,8 @@ pub fn start(wanted: Wanted, workers: &Workers, lanes: Option<Vec<(u64, u64)>>) 
     Ok(pool)
 }
 
-/// Returns the program whose command `worker` starts a worker: the one that `ECITON_PROGRAM` names,
-/// else this program, else `eciton` in the same folder.
+/// Returns the program whose command `worker` starts a worker. It is the program that
+/// `ECITON_PROGRAM` names, or else this program, or else `eciton` in the same folder.
 fn program() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("ECITON_PROGRAM").filter(|path| !path.is_empty()) {
         return Ok(path.into());
