@@ -1,4 +1,4 @@
-//! The processors of functions: as Lambda spells them, and what kernels are compiled for.
+//! Processor architectures of functions: their names at Lambda, and the code that runs on them.
 
 use eciton_kernel::artefact::Baseline;
 use eciton_recipe::Processor;
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// A kind of processor that functions run on.
+/// Processor architecture of functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Architecture {
-    /// Intel and AMD.
+    /// Processors of Intel and AMD.
     #[serde(rename = "x86_64")]
     X86_64,
-    /// Graviton.
+    /// AWS Graviton processors.
     #[serde(rename = "arm64")]
     Arm64,
 }
 
 impl Architecture {
-    /// Returns the name that Lambda uses.
+    /// Returns the name that Lambda uses for the architecture.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -27,7 +27,8 @@ impl Architecture {
         }
     }
 
-    /// The numeric class that deployments pin: one that every processor of this kind at AWS has.
+    /// Returns the numeric class (a set of processors whose arithmetic gives the same bits) that
+    /// deployments use. Every processor of this architecture at AWS supports it.
     #[must_use]
     pub fn numeric_class(self) -> &'static str {
         match self {
@@ -36,8 +37,8 @@ impl Architecture {
         }
     }
 
-    /// Returns the processor features that kernels are compiled for: those of all processors of
-    /// this kind at AWS.
+    /// Returns the processor features for which kernels are compiled. All processors of this
+    /// architecture at AWS have them.
     #[must_use]
     pub fn baseline(self) -> Baseline {
         match self {

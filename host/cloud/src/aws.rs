@@ -1,4 +1,4 @@
-//! The way to AWS: configuration, credentials, and the bucket of a deployment.
+//! Access to AWS: configuration, credentials, and the bucket of a deployment.
 
 use std::time::Duration;
 
@@ -10,16 +10,17 @@ use eciton_transport::{S3Settings, S3Store, s3};
 use crate::deployment::Deployment;
 use crate::error::{Error, Result, at_store};
 
-/// Tries of a request of a deployment.
+/// Maximum number of attempts at a request of a deployment.
 const ATTEMPTS: u32 = 4;
 
-/// Configuration and credentials as every AWS tool finds them: the environment, the files in
-/// `~/.aws`, single sign-on, an instance's role. `AWS_ENDPOINT_URL` and `AWS_PROFILE` count.
+/// Loads configuration and credentials from the sources that all AWS tools use. These are the
+/// environment, the files in `~/.aws`, single sign-on, and the role of an instance.
+/// `AWS_ENDPOINT_URL` and `AWS_PROFILE` are respected.
 ///
-/// Credentials are looked for at the first request.
+/// Credentials are looked up at the first request.
 ///
 /// # Errors
-/// No region is given anywhere.
+/// Returns an [`Error`] if no source names a region.
 pub async fn sdk(region: Option<&str>, profile: Option<&str>) -> Result<SdkConfig> {
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(Duration::from_secs(5))
@@ -45,10 +46,10 @@ pub async fn sdk(region: Option<&str>, profile: Option<&str>) -> Result<SdkConfi
     Ok(config)
 }
 
-/// The bucket of a deployment, as runs use it.
+/// Creates the client of a deployment's bucket, as runs use it.
 ///
 /// # Errors
-/// A name that no bucket has.
+/// Returns an error if no bucket can have the name.
 pub fn store(deployment: &Deployment, config: &SdkConfig) -> eciton_transport::Result<S3Store> {
     let mut bucket = S3Settings::new(&deployment.bucket, &deployment.region);
     bucket.endpoint = deployment.endpoints.s3.clone();

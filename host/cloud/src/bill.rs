@@ -1,4 +1,4 @@
-//! The bill: what a run used of what is charged for.
+//! Bills, which count the usage that cloud services charge for.
 
 use eciton_recipe::{Moved, Prices};
 use serde::{Deserialize, Serialize};
@@ -6,42 +6,45 @@ use serde::{Deserialize, Serialize};
 use crate::architecture::Architecture;
 use crate::host::Host;
 
-/// Counts, as the services reported them. Money follows from a dated price list, not from here.
+/// Charged usage of a run, as the services reported it. Costs are computed from it with a dated
+/// price list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bill {
-    /// Invocations that the functions' service took: answered, failed, and those without an answer.
+    /// Invocations that the functions' service accepted: answered, failed, and without an answer.
     pub invocations: u64,
     /// Number of cold starts among the reported invocations.
     pub cold_starts: u64,
-    /// Requests that were throttled; nothing is charged for them.
+    /// Requests that were throttled, for which nothing is charged.
     pub throttled: u64,
     /// Invocations that failed by crash, time limit or refusal.
     pub failed: u64,
-    /// Invocations whose end was never reported (lost, or given up): charged, but not in the
-    /// figures below.
+    /// Invocations whose end was never reported, because they were lost or abandoned. They are
+    /// charged, but not included in the counts of time below.
     pub unreported: u64,
-    /// Milliseconds charged, cold starts included.
+    /// Time charged, in milliseconds, including cold starts.
     pub billed_ms: u64,
-    /// Milliseconds of cold starts, as the functions' service reported them.
+    /// Time of cold starts in milliseconds, as the functions' service reported it.
     #[serde(default)]
     pub init_ms: f64,
-    /// Memory times time charged, GiB-seconds.
+    /// Memory multiplied by time charged, in GiB-seconds.
     pub gb_seconds: f64,
     /// Bytes of requests to functions.
     pub bytes_to_functions: u64,
-    /// Bytes of their replies.
+    /// Bytes of replies of functions.
     pub bytes_from_functions: u64,
-    /// Object store: PUT, COPY, POST and LIST requests, of the host and of the functions.
+    /// Number of PUT, COPY, POST and LIST requests to the object store, of the host and the
+    /// functions.
     pub store_writes: u64,
-    /// Object store: GET and all other requests that are charged.
+    /// Number of GET and all other charged requests to the object store.
     pub store_reads: u64,
-    /// Object store: bytes written.
+    /// Bytes written to the object store.
     pub store_bytes_in: u64,
-    /// Object store: bytes read.
+    /// Bytes read from the object store.
     pub store_bytes_out: u64,
-    /// Number of bytes of the last two that passed between the host and the store.
+    /// Bytes that passed between the host and the object store, in both directions. They are
+    /// included in the two fields before.
     pub store_bytes_host: u64,
-    /// Number of these bytes that the host read.
+    /// Bytes that the host read from the object store, which `store_bytes_host` includes.
     pub store_bytes_to_host: u64,
 }
 
@@ -49,7 +52,7 @@ pub struct Bill {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TimeOrigin {
-    /// Real time on this machine. It depends on the load of the machine.
+    /// Real time on this machine, which depends on the machine's load.
     #[default]
     Measured,
     /// Virtual time of a preset of the cloud file: processor time and modelled waits.
@@ -58,18 +61,20 @@ pub enum TimeOrigin {
     Charged,
 }
 
-/// A bill in money.
+/// Cost of a bill, in US dollars.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// US dollars, all of it.
+    /// Total cost in US dollars.
     pub usd: f64,
-    /// For functions: time and requests.
+    /// Cost of functions: time and requests.
     pub functions_usd: f64,
-    /// For requests to the object store. What lies there for a run's time costs next to nothing.
+    /// Cost of requests to the object store. Storage for the time of a run costs next to nothing
+    /// and is left out.
     pub store_usd: f64,
-    /// For bytes between the host and the functions' region, by where the host is.
+    /// Cost of bytes between the host and the functions' region. It depends on the location of the
+    /// host.
     pub transfer_usd: f64,
-    /// The host's place, and its source.
+    /// Location of the host, and its source.
     #[serde(default)]
     pub host: Host,
     /// Date and region of the prices.
@@ -80,7 +85,7 @@ pub struct Cost {
 }
 
 impl Bill {
-    /// In money, for a host that is there.
+    /// Returns the cost of the usage for a host at this location.
     #[must_use]
     pub fn cost(&self, prices: &Prices, architecture: Architecture, host: &Host) -> Cost {
         let functions_usd = prices.lambda_usd(architecture, self.gb_seconds, self.invocations);
@@ -102,7 +107,7 @@ impl Bill {
         }
     }
 
-    /// Both together.
+    /// Returns the sum of two bills.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self {
@@ -125,7 +130,7 @@ impl Bill {
         }
     }
 
-    /// Returns the difference to an earlier bill.
+    /// Returns the usage since an earlier bill, which is the difference of both.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Objects below a prefix of an S3-compatible bucket, for callers without an I/O runtime.
+//! Objects below a key prefix of an S3-compatible bucket, for callers without an I/O runtime.
 
 #[cfg(feature = "aws")]
 mod client;
@@ -14,10 +14,10 @@ use eciton_transport::Key;
 
 use crate::error::{Error, Result};
 
-/// Address of the objects, as a command line gives it.
+/// Address of a bucket and a key prefix, as given on the command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Address {
-    /// `s3://BUCKET` or `s3://BUCKET/PREFIX`.
+    /// URL in the form `s3://BUCKET` or `s3://BUCKET/PREFIX`.
     pub url: String,
     /// `http://` or `https://` address of the service. If `None`, the environment or AWS itself is
     /// used.
@@ -32,15 +32,16 @@ pub struct Address {
 pub struct Fault {
     /// Description of the error.
     pub text: String,
-    /// The same request may succeed later.
+    /// True if the same request may succeed later.
     pub is_retryable: bool,
 }
 
 impl Address {
-    /// Returns the bucket, and the prefix of its keys, which is empty or ends in a slash.
+    /// Returns the name of the bucket, and the prefix of the keys, which is empty or ends in a
+    /// slash.
     ///
     /// # Errors
-    /// [`Error::Choice`] for a URL of another form, or a prefix that no key has.
+    /// Returns [`Error::Choice`] if the URL has another form, or if no key can have the prefix.
     pub fn parts(&self) -> Result<(&str, String)> {
         let refused = |reason: &str| {
             let url = &self.url;

@@ -1,6 +1,7 @@
-//! The cloud file with prices and presets: the program's own, or the user's.
+//! The cloud file, which contains prices and presets of cloud providers.
 //!
-//! The program's own is `infra/cloud.toml`, compiled in. `ECITON_CLOUD` names another file.
+//! The default file is `infra/cloud.toml`, which is compiled into the program. `ECITON_CLOUD` names
+//! another file.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -10,31 +11,30 @@ use eciton_recipe::{Cloud, Prices};
 
 use crate::error::{Error, Result};
 
-/// Text of the program's own file.
+/// Text of the default file.
 const OWN: &str = include_str!("../../../infra/cloud.toml");
 
-/// Reads the file that `ECITON_CLOUD` names, or the program's own if the variable is absent or
-/// empty.
+/// Reads the cloud file. This is the file that `ECITON_CLOUD` names, or the default file if the
+/// variable is absent or empty.
 ///
 /// # Errors
-/// A file that cannot be read or is no cloud file. The message names it.
+/// Returns an [`Error`] with the path if the file cannot be read or is not a cloud file.
 pub fn cloud() -> Result<Cloud> {
     let (path, text) = text()?;
     parse(&path, &text)
 }
 
-/// Returns the name of the cloud file that holds, and the SHA-256 of its text in hexadecimal
-/// digits.
+/// Returns the path of the cloud file in use, and the SHA-256 of its text in hexadecimal.
 ///
 /// # Errors
-/// A file that cannot be read. The message names it.
+/// Returns an [`Error`] with the path if the file cannot be read.
 pub fn cloud_digest() -> Result<(String, String)> {
     let (path, text) = text()?;
     let digest = eciton_kernel::cache::digest(text.as_bytes());
     Ok((path.display().to_string(), digest.iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
-/// Returns the path and the text of the cloud file that holds.
+/// Returns the path and the text of the cloud file in use.
 fn text() -> Result<(PathBuf, Cow<'static, str>)> {
     if let Some(name) = std::env::var_os("ECITON_PRICES").filter(|name| !name.is_empty()) {
         let reason = "ECITON_PRICES is no longer read: put the prices into a copy of infra/cloud.toml, \
@@ -52,19 +52,19 @@ fn text() -> Result<(PathBuf, Cow<'static, str>)> {
     }
 }
 
-/// Returns the prices of the default region.
+/// Returns the prices of the default region, from the cloud file.
 ///
 /// # Errors
-/// As [`cloud`].
+/// Returns an [`Error`] with the path if the cloud file cannot be read or is not valid.
 pub fn prices() -> Result<Prices> {
     prices_in(DEFAULT_REGION)
 }
 
-/// Returns the prices of a region, or of the default region if the file has none for it. A bill
-/// names the region that its prices are of.
+/// Returns the prices of a region, or of the default region if the cloud file has none for it. A
+/// bill names the region of its prices.
 ///
 /// # Errors
-/// As [`cloud`].
+/// Returns an [`Error`] with the path if the cloud file cannot be read or is not valid.
 pub fn prices_in(region: &str) -> Result<Prices> {
     let mut cloud = cloud()?;
     let found = cloud.regions.remove(region).or_else(|| cloud.regions.remove(DEFAULT_REGION));

@@ -1,14 +1,14 @@
-//! Number of functions that may run at once, and the limit that sets it.
+//! Number of functions that may run at the same time, and the limit that sets it.
 
 use eciton_recipe::FunctionCount;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of functions that run at once, and its source.
+/// Maximum number of concurrent functions, and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConcurrencyLimit {
-    /// Maximum number of functions.
+    /// Maximum number of concurrent functions.
     pub count: u32,
-    /// Description of the limit, and the way to change it.
+    /// Description of the limit and of the way to change it, as text for the user.
     pub limit: String,
 }
 
@@ -19,7 +19,7 @@ pub struct Cut {
     pub asked: u32,
     /// Number of functions granted.
     pub given: u32,
-    /// The limit, and the way to change it.
+    /// Description of the limit and of the way to change it, as text for the user.
     pub limit: String,
 }
 
@@ -30,7 +30,8 @@ impl std::fmt::Display for Cut {
 }
 
 impl Cut {
-    /// Returns the reduction if more functions are requested than the limit allows.
+    /// Returns the reduction if a run requests more functions than the limit allows. A run with an
+    /// autotuner requests one per interval, because further functions would have no task.
     pub fn find(count: FunctionCount, intervals: u32, most: &ConcurrencyLimit) -> Option<Self> {
         let asked = match count {
             FunctionCount::Fixed(count) => count,
@@ -43,7 +44,7 @@ impl Cut {
 }
 
 impl ConcurrencyLimit {
-    /// Returns the limit of an emulated account.
+    /// Returns the concurrency limit of an emulated account.
     pub fn of_emulator(emulator: &eciton_recipe::Emulator) -> Self {
         let count = emulator.account_concurrency;
         Self { count, limit: format!("emulator.account_concurrency is {count}") }

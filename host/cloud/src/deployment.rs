@@ -1,10 +1,11 @@
-//! A deployment: what `eciton deploy` leaves for `eciton train --executor lambda`, as a JSON file.
+//! Deployments, the JSON files that `eciton deploy` writes for `eciton train --executor lambda`.
 //!
-//! It says which functions and which bucket there are, where, and which key's kernels they take. It
-//! holds no secret: the signing key is named by its path, credentials are AWS's own business.
+//! A deployment names the functions, the bucket, the region, and the key whose kernels the
+//! functions accept. It contains no secret: it has only the path of the signing key, and AWS's own
+//! tools manage credentials.
 //!
-//! Files lie in the user's configuration folder, `eciton/deployments/NAME.json`; wherever a name is
-//! asked for, a path (with a `/`, or ending in `.json`) does as well.
+//! The files are in the user's configuration folder, as `eciton/deployments/NAME.json`. A path that
+//! has a `/` or ends in `.json` can replace the name.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,79 +16,83 @@ use crate::architecture::Architecture;
 use crate::concurrency::ConcurrencyLimit;
 use crate::error::{Error, Result};
 
-/// Version of the file.
+/// Version of the file format.
 pub const VERSION: u32 = 1;
-/// The stack's name where none is given.
+/// Name of the stack if none is given.
 pub const DEFAULT_STACK: &str = "eciton";
-/// Longer files are not read, bytes.
+/// Maximum size of a file that is read, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
-/// Most functions of a deployment.
+/// Maximum number of functions of a deployment.
 const MAX_FUNCTIONS: usize = 64;
-/// Longest stack name, in characters: the names of its functions and buckets have it as their
-/// start, and a bucket's ends at 63.
+/// Maximum length of a stack name, in characters. The names of functions and buckets start with it,
+/// and a bucket name has at most 63 characters.
 pub const MAX_STACK_CHARS: usize = 20;
 
 /// One function of a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Function {
-    /// Its name, which is what invocations name.
+    /// Name of the function, which invocations use.
     pub name: String,
-    /// Its memory, MiB; processors follow from it (one at 1,769).
+    /// Memory of the function, in MiB. AWS assigns processors in proportion to the memory, one at
+    /// 1,769 MiB.
     pub memory_mb: u32,
-    /// Its processors' kind; kernels are compiled for it.
+    /// Processor architecture of the function, for which kernels are compiled.
     pub architecture: Architecture,
 }
 
-/// Addresses of services that are not at AWS.
+/// URLs of services that are not those of AWS, for tests and compatible services.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoints {
-    /// The Lambda API's URL.
+    /// URL of the Lambda API. If `None`, AWS's own is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lambda: Option<String>,
-    /// S3's URL.
+    /// URL of S3. If `None`, AWS's own is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub s3: Option<String>,
 }
 
-/// A deployed stack.
+/// A deployed stack of functions and their bucket, as recorded in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deployment {
-    /// [`VERSION`].
+    /// Version of the file format, which is [`VERSION`].
     pub version: u32,
-    /// The CloudFormation stack.
+    /// Name of the CloudFormation stack.
     pub stack: String,
-    /// For instance `us-east-1`.
+    /// AWS region, for instance `us-east-1`.
     pub region: String,
-    /// The zone that the functions are in, where they were put into one: `us-east-1a`. `eciton
-    /// deploy` does not; who attaches them to a subnet writes it here.
+    /// Availability zone of the functions, for instance `us-east-1a`, if they are in a single one.
+    /// `eciton deploy` does not choose one. A user who attaches the functions to a subnet adds it
+    /// here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// The named set of credentials that it was deployed with, if any.
+    /// Name of the AWS profile with which the stack was deployed, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// The functions, by memory, the smallest first. At least one, at most 64.
+    /// Functions that compute tasks, in ascending order of memory; 1 to 64 of them.
     pub functions: Vec<Function>,
-    /// Functions that do whole runs, by memory, the smallest first; none where none were deployed.
+    /// Functions that compute whole training runs, in ascending order of memory. Empty if none were
+    /// deployed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trainers: Vec<Function>,
-    /// After which a function is ended, seconds.
+    /// Time limit of a function, in seconds.
     pub timeout_s: u32,
-    /// The class that functions compute in, whatever processor they get; `None`: the best of each.
+    /// Numeric class (a set of processors whose arithmetic gives the same bits) in which functions
+    /// compute. If `None`, each function uses the best class of its processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
-    /// The bucket of runs and of the user's kernels.
+    /// Name of the bucket for the objects of runs and the user's kernels.
     pub bucket: String,
-    /// Kernels of the functions' package, `kernels/DIGEST.BASELINE.cwasm`; the bucket need not have
-    /// them.
+    /// Object keys of the kernels in the functions' package, `kernels/DIGEST.BASELINE.cwasm`. The
+    /// bucket does not need to contain them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packaged: Vec<String>,
-    /// The file of the key that signs kernels. Only the deployer's machine has it, and only a new
-    /// kernel needs it.
+    /// Path of the key file that signs kernels. Only the machine that deployed has it, and only a
+    /// new kernel needs it.
     pub signing_key: PathBuf,
-    /// Its public half, 64 hexadecimal digits, as the functions have it.
+    /// Public half of the signing key, as 64 hexadecimal digits. The functions have the same one.
     pub verifying_key: String,
     /// Concurrency limit of the account at the time of the deployment.
     pub account_concurrency: u32,
@@ -101,17 +106,17 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// The user's folder of deployments: `$XDG_CONFIG_HOME/eciton/deployments`, else under
-    /// `~/.config`; `None` where the user has no home.
+    /// Returns the user's folder of deployments: `$XDG_CONFIG_HOME/eciton/deployments`, or else the
+    /// same under `~/.config`. Returns `None` if the user has no home folder.
     #[must_use]
     pub fn folder() -> Option<PathBuf> {
         user_folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("eciton/deployments"))
     }
 
-    /// The file of a deployment given by name or by path.
+    /// Returns the path of a deployment's file. `name` is the name of a stack or a path.
     ///
     /// # Errors
-    /// A name that no stack can have; no home.
+    /// Returns an [`Error`] if no stack can have the name, or if the user has no home folder.
     pub fn path(name: &str) -> Result<PathBuf> {
         if name.contains('/') || name.ends_with(".json") {
             return Ok(PathBuf::from(name));
@@ -123,10 +128,10 @@ impl Deployment {
         Ok(folder.join(format!("{name}.json")))
     }
 
-    /// The deployment given by name or by path.
+    /// Reads a deployment. `name` is the name of a stack or a path.
     ///
     /// # Errors
-    /// No such file; one that is damaged, or of another version.
+    /// Returns an [`Error`] if the file does not exist, is damaged, or has another version.
     pub fn load(name: &str) -> Result<Self> {
         let path = Self::path(name)?;
         match std::fs::metadata(&path) {
@@ -157,10 +162,10 @@ impl Deployment {
         Ok(())
     }
 
-    /// Writes the file, all of it or nothing; makes its folder.
+    /// Writes the file completely or not at all, and creates its folder.
     ///
     /// # Errors
-    /// A folder or file that cannot be written.
+    /// Returns an [`Error`] if the folder or file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(self)
             .map_err(|e| Error::Content { path: path.to_owned(), reason: e.to_string() })?;
@@ -180,10 +185,11 @@ impl Deployment {
         })
     }
 
-    /// The function of this memory, MiB; without one, the smallest.
+    /// Returns the function with this memory, in MiB. If `None`, returns the function with the
+    /// least memory.
     ///
     /// # Errors
-    /// No function has it.
+    /// Returns an [`Error`] if no function has this memory.
     pub fn function(&self, memory_mb: Option<u32>) -> Result<&Function> {
         let found = match memory_mb {
             None => self.functions.iter().min_by_key(|f| f.memory_mb),
@@ -202,11 +208,11 @@ impl Deployment {
 }
 
 impl Deployment {
-    /// The function that does whole runs and has this memory, MiB; of another size, the smallest
-    /// that has as much.
+    /// Returns the function for whole training runs that has at least this memory, in MiB, and the
+    /// least such memory.
     ///
     /// # Errors
-    /// None has as much.
+    /// Returns an [`Error`] if no such function has this memory or more.
     pub fn trainer(&self, memory_mb: u32) -> Result<&Function> {
         let fit = self.trainers.iter().filter(|function| function.memory_mb >= memory_mb);
         fit.min_by_key(|function| function.memory_mb).ok_or_else(|| {
@@ -244,7 +250,8 @@ impl Deployment {
     }
 }
 
-/// A folder of the user's: the variable if it is set and absolute, else `rest` in the home.
+/// Returns a folder of the user. It is the path in the variable if that is set and absolute, and
+/// otherwise `rest` in the home folder.
 #[must_use]
 pub fn user_folder(variable: &str, rest: &str) -> Option<PathBuf> {
     let value = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
@@ -253,7 +260,8 @@ pub fn user_folder(variable: &str, rest: &str) -> Option<PathBuf> {
         .or_else(|| value("HOME").filter(|home| home.is_absolute()).map(|home| home.join(rest)))
 }
 
-/// `; there are: a, b`, or nothing.
+/// Returns the names of the known deployments for an error message, in the form `; there are: a,
+/// b`. Returns an empty text if there are none.
 fn known() -> String {
     let entries = Deployment::folder().and_then(|folder| std::fs::read_dir(folder).ok());
     let files = entries.into_iter().flatten().flatten().map(|entry| entry.path());
@@ -266,11 +274,11 @@ fn known() -> String {
     if names.is_empty() { String::new() } else { format!("; there are: {}", names.join(", ")) }
 }
 
-/// Checks the name of a stack: a letter, then letters, digits and hyphens, in lower case, because
-/// the names of its buckets start with it.
+/// Checks the name of a stack: a lower-case letter, then lower-case letters, digits and hyphens.
+/// Bucket names, which start with it, allow no others.
 ///
 /// # Errors
-/// What is wrong with it.
+/// Returns an [`Error`] with the rule if the name breaks it.
 pub fn check_stack(name: &str) -> Result<()> {
     let starts = name.starts_with(|c: char| c.is_ascii_lowercase());
     let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');

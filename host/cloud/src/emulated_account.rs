@@ -1,6 +1,5 @@
-//! The emulated account: a stand-in for AWS on this machine, which starts real worker processes.
-//!
-//! Its clients are those of AWS.
+//! The emulated account, a stand-in for AWS on this machine that starts real worker processes. The
+//! program uses the same clients as for AWS.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -25,13 +24,13 @@ use crate::trainers::{FILES, JOBS};
 
 const REGION: &str = "us-east-1";
 const BUCKET: &str = "eciton-emulated";
-/// Access key of the stand-in's clients. Its secret is drawn for each run.
+/// Access key of the stand-in's clients. The matching secret is random in each run.
 const ACCESS_KEY: &str = "emulated";
 
-/// Draws a secret of 256 random bits, in hexadecimal.
+/// Returns a secret of 256 random bits, in hexadecimal.
 ///
-/// The stand-in listens on loopback, which other users of the machine reach as well. Functions get
-/// the secret in their environment, which only their user can read.
+/// The stand-in listens on the loopback interface, which other users of the machine can also reach.
+/// Functions get the secret in their environment, which only their own user can read.
 fn draw_secret() -> Result<String, Error> {
     let mut bytes = [0; 32];
     let read = File::open(RANDOM).and_then(|mut file| file.read_exact(&mut bytes));
@@ -39,20 +38,20 @@ fn draw_secret() -> Result<String, Error> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The system's source of random bytes.
+/// The operating system's source of random bytes.
 const RANDOM: &str = "/dev/urandom";
 
-/// Time within which a process asks for its first work: Lambda's own limit, and one for a loaded
-/// machine where time is virtual.
+/// Maximum time from the start of a process to its request for work. The first value is Lambda's
+/// own limit. The second is for a loaded machine whose emulator uses virtual time.
 const INIT_LIMIT: Duration = Duration::from_secs(10);
 const LOADED_INIT_LIMIT: Duration = Duration::from_secs(300);
-/// Real time within which an answer arrives where time is virtual.
+/// Maximum real time in which an answer arrives if the emulator uses virtual time.
 const HELD_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// A stand-in for AWS with functions of one kind, and its clients.
+/// A stand-in for AWS that has functions of one kind, and the clients of its services.
 #[derive(Debug)]
 pub struct EmulatedAccount {
-    /// The stand-in.
+    /// The emulated services: Lambda and S3.
     pub cloud: emulator::Emulator,
     /// Threads of the stand-in and of its clients.
     pub runtime: tokio::runtime::Runtime,
@@ -60,20 +59,20 @@ pub struct EmulatedAccount {
     pub store: S3Store,
     /// Keys of the kernels that functions trust.
     pub keys: KernelKeys,
-    /// Processor features that kernels are compiled for.
+    /// Processor features for which kernels are compiled.
     pub baseline: Baseline,
     /// Client of the functions.
     pub invoker: LambdaInvoker,
-    /// Folder of the functions' temporary files, which a killed function leaves behind.
+    /// Folder of the functions' temporary files, which a killed function does not remove.
     pub folder: Scratch,
 }
 
 impl EmulatedAccount {
-    /// Starts functions `eciton-KIND-SIZE` of this program.
+    /// Starts an account with functions of this program, whose names are `eciton-KIND-SIZE`.
     ///
     /// # Errors
-    /// A port or folder that the system refuses, a preset that the cloud file does not have, or a
-    /// processor that no kernel can be compiled for.
+    /// Returns an [`Error`] if the operating system refuses a port or folder. Also returns one if
+    /// the cloud file lacks the preset, or if no kernel can be compiled for the processor.
     pub fn start(
         (kind, program): (&str, PathBuf),
         executor: &eciton_recipe::Executor,
@@ -94,11 +93,11 @@ impl EmulatedAccount {
         let preset = if kind == "worker" { None } else { Some(preset(settings)?) };
         function.environment.insert("ECITON_BUCKET".to_owned(), BUCKET.to_owned());
         function.environment.insert("ECITON_SIGNING_KEY".to_owned(), signer.verifier().to_string());
-        // A worker computes in the class of the run, a trainer in the class of its job.
+        // // A worker computes in the numeric class of the run, and a trainer in that of its job.
         if let Some(preset) = &preset {
             let files = folder.path("files").map_err(&system)?;
             function.tmp = Some(emulator::Tmp { folder: files, mb: preset.tmp_mb });
-            // Kernels are in the package, as in that of a deployment.
+            // // As in a deployment, the package contains kernels.
             folder.path("package/kernels").map_err(&system)?;
             function.task_root = Some(folder.path("package").map_err(&system)?);
         } else {
@@ -110,7 +109,7 @@ impl EmulatedAccount {
             Baseline::NeoverseN1 => Processor::Arm64,
             _ => Processor::X86_64,
         };
-        // Layer tasks take the time that they take here: the host computes beside them.
+        // // Tasks of layers take their real time, because the host computes in parallel.
         let times = preset.as_ref().map(|preset| times(preset, executor, settings, processor));
         let bandwidth = (settings.mbit_s > 0.0 && times.is_none()).then_some((settings.mbit_s * 1e6) as u64);
         let share = settings.crash / 3.0;
@@ -120,7 +119,7 @@ impl EmulatedAccount {
             crash_during: share,
             crash_after: share,
             lose_answer: settings.lose,
-            // A trainer's answer is text, of which a changed digit is not noticed.
+            // // The answer of a trainer is text, in which a changed digit would not be noticed.
             corrupt_answer: if kind == "worker" { settings.corrupt } else { 0.0 },
             double: settings.double,
             straggle: settings.straggle,
@@ -151,7 +150,7 @@ impl EmulatedAccount {
                 function: name,
                 region: REGION.to_owned(),
                 endpoint: Some(cloud.endpoint()),
-                // An answer is held in real time until its virtual time has come.
+                // // The stand-in delays an answer in real time until its virtual time has come.
                 timeout: times.map_or(timeout, |_| HELD_LIMIT),
                 memory_mb: executor.memory_mb,
             },

@@ -1,88 +1,88 @@
-//! The error of deployments, stand-ins and functions.
+//! Errors of deployments, emulated accounts and functions.
 
 use std::path::PathBuf;
 
-/// The result of what a run's functions need.
+/// Result of an operation on the functions of a run.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why functions cannot be had.
+/// Error of a deployment, an emulated account, or a function.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file or folder.
+    /// A file or folder cannot be used.
     #[error("{path}: cannot be {doing}: {source}", path = path.display())]
     File {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// `read`, `written` and so on.
+        /// The operation that failed: `read`, `written` and so on.
         doing: &'static str,
-        /// Why.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// A file that is there and says something else than expected.
+    /// A file exists, but its content is not valid.
     #[error("{path}: {reason}", path = path.display())]
     Content {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// The value found, and the remedy.
+        /// The content found, and the remedy.
         reason: String,
     },
-    /// No deployment file of this name.
+    /// There is no deployment file of this name.
     #[error("there is no deployment `{name}` ({path} does not exist){known}; `eciton deploy --stack {name}` makes one", path = path.display())]
     NoDeployment {
         /// The name requested.
         name: String,
         /// Path that the file would have.
         path: PathBuf,
-        /// `; there are: a, b`, or nothing.
+        /// List of existing deployments, `; there are: a, b`, or empty.
         known: String,
     },
-    /// A worker binary that cannot be found.
+    /// The binary of a worker or trainer cannot be found.
     #[error(
         "no {program} binary: {tried}; build it in Eciton's repository with `cargo build --locked --profile worker -p eciton-{program}`, or name the file with {names}"
     )]
     NoWorker {
         /// `worker` or `trainer`.
         program: &'static str,
-        /// The settings that may name the file.
+        /// Settings that may name the file.
         names: &'static str,
         /// The paths that were tried.
         tried: String,
     },
-    /// A choice that cannot be.
+    /// A setting or a choice of the user is not valid. The text says why.
     #[error("{0}")]
     Choice(String),
     /// This build has no clients of AWS.
     #[error(transparent)]
     NoAws(#[from] crate::no_aws::NoAws),
-    /// The stand-in for AWS does not start.
+    /// The stand-in for AWS cannot be started.
     #[cfg(feature = "aws")]
     #[error("the emulated cloud: {0}")]
     Emulator(Box<eciton_emulator::Error>),
     /// A kernel cannot be compiled or signed.
     #[error(transparent)]
     Kernel(Box<eciton_kernel::Error>),
-    /// The object store.
+    /// A request to the object store failed.
     #[error("{doing}: {source}")]
     Store {
-        /// The operation.
+        /// The operation that failed.
         doing: String,
-        /// Why it was not.
+        /// Error of the object store.
         source: Box<eciton_transport::Error>,
     },
-    /// A kernel that functions cannot have, because nobody here can sign it.
+    /// Functions lack a kernel, and nobody on this machine can sign it.
     #[error(
         "kernel `{kernel}` cannot be given to the functions of stack `{stack}`: {found}, and {key}; \
          its deployer puts it there with `eciton deploy --kernel {kernel}=FILE.wasm`"
     )]
     Unsigned {
-        /// Its name.
+        /// Name of the kernel.
         kernel: String,
-        /// The deployment's.
+        /// Name of the deployment's stack.
         stack: String,
-        /// The object found in the bucket.
+        /// Description of what the bucket contains in its place.
         found: String,
-        /// Why it cannot be signed here.
+        /// Reason why the kernel cannot be signed here.
         key: String,
     },
     /// No kernel can be compiled ahead of time for this processor.
@@ -90,18 +90,18 @@ pub enum Error {
         "functions run code compiled for x86-64-v3 (AVX2 and FMA) or neoverse-n1, and this processor is below both; use --executor local"
     )]
     Processor,
-    /// A folder or thread that the system refuses.
+    /// The operating system refuses a folder or thread.
     #[error("{doing}: {source}")]
     System {
-        /// The operation.
+        /// The operation that failed.
         doing: &'static str,
-        /// Why it was not.
+        /// Error of the operating system.
         source: std::io::Error,
     },
 }
 
 impl Error {
-    /// Wraps an error of a file with its path and the operation that failed.
+    /// Returns a function that converts an I/O error, with the path and the operation that failed.
     pub fn file(path: impl Into<PathBuf>, doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, doing, source }
@@ -121,12 +121,13 @@ impl From<eciton_kernel::Error> for Error {
     }
 }
 
-/// Wraps an error of the operating system with the operation that failed.
+/// Returns a function that converts an error of the operating system, with the operation that
+/// failed.
 pub fn system(doing: &'static str) -> impl Fn(std::io::Error) -> Error {
     move |source| Error::System { doing, source }
 }
 
-/// Wraps an error of the object store with the operation that failed.
+/// Returns a function that converts an error of the object store, with the operation that failed.
 #[cfg(feature = "aws")]
 pub fn at_store(doing: impl Into<String>) -> impl FnOnce(eciton_transport::Error) -> Error {
     let doing = doing.into();

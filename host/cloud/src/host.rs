@@ -1,7 +1,7 @@
-//! The place of a run's host and its source, which set the price of the host's bytes.
+//! Location of a run's host relative to the functions, which sets the price of its data transfer.
 //!
-//! A place is set (`executor.host`), or found in the metadata of EC2 or ECS, or assumed. Whoever
-//! shows dollars shows it beside them.
+//! The location is a setting (`executor.host`), or comes from the metadata of EC2 or ECS, or is
+//! assumed. Output with dollars also shows the location and its source.
 
 #[cfg(feature = "aws")]
 mod metadata;
@@ -9,16 +9,16 @@ mod metadata;
 use eciton_recipe::HostPlace;
 use serde::{Deserialize, Serialize};
 
-/// A place, and how it is known.
+/// Location of the host relative to the functions, and how it was determined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// Location of the host.
+    /// The location: in the functions' zone or region, or elsewhere.
     pub place: HostPlace,
-    /// Source of this knowledge, as text.
+    /// Source of the location, as text for the user.
     pub because: String,
 }
 
-/// Bills of before were all of a host at home.
+/// The location in bills of older versions, which assumed a host outside the cloud.
 impl Default for Host {
     fn default() -> Self {
         Self::assumed("nothing was asked")
@@ -36,10 +36,10 @@ impl std::fmt::Display for Host {
     }
 }
 
-/// A machine's place by its metadata.
+/// Region and zone of a machine, as its metadata service reports them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The service of the metadata: `EC2` or `ECS`.
+    /// The metadata service: `EC2` or `ECS`.
     pub(crate) service: &'static str,
     pub(crate) region: String,
     pub(crate) zone: Option<String>,
@@ -52,20 +52,22 @@ impl Host {
         Self { place, because: "as set".to_owned() }
     }
 
-    /// At home, because nothing says otherwise.
+    /// Creates the location outside the cloud, which is assumed if no other is known. `why` is the
+    /// reason.
     #[must_use]
     pub fn assumed(why: &str) -> Self {
         Self { place: HostPlace::Home, because: format!("assumed, {why}") }
     }
 
-    /// The place of functions that a stand-in runs.
+    /// Creates the location for emulated functions. It is the one that is set, or else assumed to
+    /// be outside the cloud.
     #[must_use]
     pub fn of_emulated(set: Option<HostPlace>) -> Self {
         set.map_or_else(|| Self::assumed("as functions are emulated (executor.host sets it)"), Self::set)
     }
 
-    /// Returns the location as seen from functions in a region, and in an availability zone if they
-    /// are in one.
+    /// Returns the location relative to functions in a region, and in an availability zone if they
+    /// are in a single one.
     #[cfg_attr(not(feature = "aws"), allow(dead_code))]
     pub(crate) fn seen(found: &Found, region: &str, zone: Option<&str>) -> Self {
         let Found { service, region: own, zone: own_zone } = found;
@@ -86,10 +88,10 @@ impl Host {
         Self { place, because }
     }
 
-    /// Returns the location that is set, or else the one in this machine's metadata, which is
-    /// requested for at most two seconds.
+    /// Returns the location that is set, or else the one in this machine's metadata. The request
+    /// for metadata takes at most two seconds.
     ///
-    /// `region`: the functions', where it is known.
+    /// `region` and `zone` are those of the functions, where known.
     #[must_use]
     pub fn find(set: Option<HostPlace>, region: Option<&str>, zone: Option<&str>) -> Self {
         match (set, region) {

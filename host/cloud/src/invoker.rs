@@ -1,77 +1,78 @@
-//! An invoker: one request to a function, one reply.
+//! Invokers, which send a request to a function and wait for its reply.
 
 use std::future::Future;
 
 use bytes::Bytes;
 
-/// A reply.
+/// Reply of a function, and the requests that it took.
 #[derive(Debug, Clone)]
 pub struct Invoked {
-    /// The function's JSON.
+    /// JSON document that the function returned.
     pub payload: Bytes,
-    /// Charge of the service, if it reports one.
+    /// Charge of the invocation, if the service reports one.
     pub charge: Option<Charge>,
-    /// Requests that it took, retries of throttled and broken ones included; at least 1.
+    /// Number of requests, including retries after throttling and broken connections; at least 1.
     pub requests: u64,
-    /// Number of these attempts that were throttled.
+    /// Number of these requests that were throttled.
     pub throttled: u64,
 }
 
 /// Charge of one invocation, from the REPORT line of its log.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Charge {
-    /// Milliseconds charged, whole ones.
+    /// Time charged, in whole milliseconds.
     pub billed_ms: u64,
-    /// Milliseconds that the handler took.
+    /// Time that the handler took, in milliseconds.
     pub duration_ms: f64,
-    /// Milliseconds that a cold start took; `None`: it was warm.
+    /// Time that the cold start took, in milliseconds. `None` if a running process took the
+    /// request.
     pub init_ms: Option<f64>,
-    /// The function's size, MiB.
+    /// Memory of the function, in MiB.
     pub memory_mb: u32,
-    /// The most that it used, MiB.
+    /// Maximum memory that the function used, in MiB.
     pub used_mb: u32,
 }
 
-/// Why a request had no reply.
+/// Reason why an invocation has no reply.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvokeError {
-    /// The service refused it, or could not be reached, as often as it was tried.
+    /// The service refused the request or could not be reached, in all attempts.
     #[error("{operation}: {message} ({requests} requests)")]
     Service {
-        /// For instance `Invoke eciton-worker-1769`.
+        /// The operation, for instance `Invoke eciton-worker-1769`.
         operation: String,
-        /// Code and text.
+        /// Error code and text of the service.
         message: String,
-        /// True if another attempt can end otherwise.
+        /// True if another attempt may succeed.
         retryable: bool,
-        /// Requests made.
+        /// Number of requests made.
         requests: u64,
-        /// Number of these attempts that were throttled.
+        /// Number of these requests that were throttled.
         throttled: u64,
     },
-    /// The function failed: it crashed, ran into its time limit, or refused the request.
+    /// The function failed: it crashed, reached its time limit, or refused the request.
     #[error("function {function}: {kind}: {message}")]
     Function {
-        /// Its name.
+        /// Name of the function.
         function: String,
-        /// For instance `Runtime.ExitError`.
+        /// Type of the error, for instance `Runtime.ExitError`.
         kind: String,
-        /// Message of the service.
+        /// Error text of the service.
         message: String,
-        /// True if another attempt can end otherwise.
+        /// True if another attempt may succeed.
         retryable: bool,
         /// Charge in spite of the error, if it is known.
         charge: Option<Charge>,
-        /// Requests made.
+        /// Number of requests made.
         requests: u64,
-        /// Number of these attempts that were throttled.
+        /// Number of these requests that were throttled.
         throttled: u64,
     },
 }
 
 impl InvokeError {
-    /// Returns whether another attempt can end otherwise.
+    /// Returns whether another attempt may succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -79,7 +80,7 @@ impl InvokeError {
         }
     }
 
-    /// Returns the number of requests, and the number of these that were throttled.
+    /// Returns the number of requests, and the number of them that were throttled.
     #[must_use]
     pub fn requests(&self) -> (u64, u64) {
         match self {
@@ -89,7 +90,7 @@ impl InvokeError {
         }
     }
 
-    /// Returns the charge, if the service reported one.
+    /// Returns the charge of the failed invocation, if the service reported one.
     #[must_use]
     pub fn charge(&self) -> Option<Charge> {
         match self {
@@ -99,9 +100,9 @@ impl InvokeError {
     }
 }
 
-/// Sends requests to one function. Dropping the future gives a request up; the function may still
-/// run to its end, and is charged.
+/// Client that sends requests to one function. If the caller drops the future, the request is
+/// abandoned. The function may still run to its end, and is charged.
 pub trait Invoker: Send + Sync + 'static {
-    /// One request. `payload` is JSON.
+    /// Sends one request, whose payload is JSON, and waits for the reply.
     fn invoke(&self, payload: Bytes) -> impl Future<Output = Result<Invoked, InvokeError>> + Send;
 }

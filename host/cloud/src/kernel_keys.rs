@@ -1,9 +1,9 @@
-//! Kernels in the store that functions take them from.
+//! Storage and signing of the kernels that functions load.
 //!
-//! A trainer needs no key for a kernel that is there: in the functions' package, or in the bucket
-//! and signed by the deployment's key. Only a new one must be signed, and only the key that the
-//! functions trust will do: what another one signed no function takes, and writing it would take
-//! the kernel from everybody.
+//! No key is needed for a kernel that functions already have. It is in their package, or in the
+//! bucket with a signature of the deployment's key. A new kernel must be signed with the key that
+//! the functions trust. A kernel with another signature would be rejected, and would replace a
+//! valid one for all users.
 
 use std::path::Path;
 
@@ -14,14 +14,16 @@ use eciton_transport::{Condition, Key, Store};
 use crate::deployment::Deployment;
 use crate::error::{Error, at_store};
 
-/// The key that functions trust, and the signer of further kernels, if there is one.
+/// The public key that functions trust, and the private key that signs new kernels, if this machine
+/// has it.
 #[derive(Debug)]
 pub struct KernelKeys {
     stack: String,
     trusted: Verifier,
-    /// In words why there is none.
+    /// The signing key, or the reason why there is none.
     signer: Result<Signer, String>,
-    /// Kernels of the functions' package, as [`artefact::store_key`] names them.
+    /// Object keys of the kernels in the functions' package, in the form of
+    /// [`artefact::store_key`].
     packaged: Vec<String>,
     /// Cache of code that was compiled for functions.
     pub cache: Option<Cache>,
@@ -35,11 +37,11 @@ impl KernelKeys {
         Self { stack: "emulated".to_owned(), trusted, signer: Ok(signer), packaged: Vec::new(), cache: None }
     }
 
-    /// Creates the keys of a deployment. Its signing key may be on another machine, so no key is
+    /// Creates the keys of a deployment. The signing key may be on another machine, so no key is
     /// generated.
     ///
     /// # Errors
-    /// A verifying key or a file of a signing key that cannot be read.
+    /// Returns an [`Error`] if the verifying key or the file of the signing key cannot be read.
     pub fn from_deployment(deployment: &Deployment) -> Result<Self, Error> {
         let trusted = Verifier::parse(&deployment.verifying_key)?;
         let path = &deployment.signing_key;
@@ -51,7 +53,8 @@ impl KernelKeys {
         Ok(Self { stack: deployment.stack.clone(), trusted, signer, packaged, cache: None })
     }
 
-    /// The reason why a stored kernel is not taken; `None` where it is.
+    /// Returns the reason why functions would reject a stored kernel. Returns `None` if they accept
+    /// it.
     fn objection(&self, sealed: &[u8], baseline: Baseline) -> Option<String> {
         match artefact::open(sealed, &self.trusted) {
             Err(refusal) => Some(format!("of what the bucket has, {refusal}")),
@@ -62,10 +65,12 @@ impl KernelKeys {
         }
     }
 
-    /// Writes a kernel, compiled and signed, into the folder `kernels` of a functions' package.
+    /// Compiles and signs a kernel, and writes it into the folder `kernels` of a functions'
+    /// package.
     ///
     /// # Errors
-    /// No signing key, a kernel that cannot be compiled, a file that cannot be written.
+    /// Returns an [`Error`] if there is no signing key, the kernel cannot be compiled, or the file
+    /// cannot be written.
     pub fn package(
         &self,
         root: &Path,
@@ -78,10 +83,11 @@ impl KernelKeys {
         std::fs::write(&place, sealed).map_err(Error::file(&place, "written"))
     }
 
-    /// Stores a kernel where functions cannot have it yet.
+    /// Compiles, signs and stores a kernel, unless the functions already have it.
     ///
     /// # Errors
-    /// An error of the store, no signing key, a kernel that cannot be compiled.
+    /// Returns an [`Error`] if the store fails, there is no signing key, or the kernel cannot be
+    /// compiled.
     pub async fn store(
         &self,
         store: &dyn Store,
@@ -116,7 +122,7 @@ impl KernelKeys {
     }
 }
 
-/// Why a deployment's kernels cannot be signed here.
+/// Returns the reason why kernels of a deployment cannot be signed on this machine.
 fn refusal(path: &Path, found: Option<&Signer>, trusted: &Verifier) -> String {
     let path = path.display();
     match found {

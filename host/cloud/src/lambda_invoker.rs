@@ -1,4 +1,4 @@
-//! AWS Lambda: functions invoked through the SDK, one request a task.
+//! Client of AWS Lambda that invokes functions through the AWS SDK, one request per task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,28 +24,28 @@ use crate::invoker::{Charge, InvokeError, Invoked, Invoker};
 
 mod report;
 
-/// Requests for one invocation, throttled and broken ones included, with exponential waits and full
-/// jitter. Not the SDK's adaptive mode: one throttled request among the first sets its rate to one
-/// in two seconds. The pool of functions adapts the number of
-/// invocations in flight.
+/// Maximum number of requests for one invocation, including those that were throttled or broken
+/// off. The waits between them are exponential with full jitter. The SDK's adaptive mode is not
+/// used. There, one throttled request among the first limits the rate to one request in two
+/// seconds. The pool of functions adapts the number of invocations in flight.
 const REQUESTS: u32 = 10;
 
-/// Settings of calls to a function.
+/// Settings of an invoker of one function.
 #[derive(Debug, Clone)]
 pub struct LambdaSettings {
-    /// Its name or ARN.
+    /// Name or ARN of the function.
     pub function: String,
-    /// For instance `us-east-1`.
+    /// AWS region, for instance `us-east-1`.
     pub region: String,
-    /// Another endpoint than AWS's.
+    /// URL of the service, if it is not AWS's own.
     pub endpoint: Option<String>,
-    /// The function's time limit.
+    /// Time limit of the function.
     pub timeout: Duration,
-    /// Its size, MiB.
+    /// Memory of the function, in MiB.
     pub memory_mb: u32,
 }
 
-/// Invokes one function.
+/// Invoker of one function at AWS Lambda or at a stand-in.
 #[derive(Debug, Clone)]
 pub struct LambdaInvoker {
     client: aws_sdk_lambda::Client,
@@ -53,17 +53,17 @@ pub struct LambdaInvoker {
 }
 
 impl LambdaInvoker {
-    /// Over configuration and credentials that were found elsewhere.
+    /// Creates an invoker with an existing configuration, including its credentials.
     #[must_use]
     pub fn new(config: &aws_config::SdkConfig, settings: LambdaSettings) -> Self {
         let builder = aws_sdk_lambda::config::Builder::from(config);
         Self::build(builder, settings)
     }
 
-    /// Makes an invoker with fixed credentials, for a stand-in.
+    /// Creates an invoker with fixed credentials, for a stand-in.
     ///
     /// # Errors
-    /// An HTTP client that cannot be made.
+    /// Returns an [`Error`](crate::Error) if the HTTP client cannot be created.
     pub fn with_credentials(settings: LambdaSettings, access_key: &str, secret_key: &str) -> Result<Self> {
         let plain = settings.endpoint.as_deref().is_some_and(s3::http::is_plain);
         let client = s3::http::client(plain).map_err(at_store("making the HTTP client"))?;
@@ -75,7 +75,7 @@ impl LambdaInvoker {
     }
 
     fn build(builder: aws_sdk_lambda::config::Builder, settings: LambdaSettings) -> Self {
-        // A function answers within its limit or not at all.
+        // // A function answers within its time limit, or not at all.
         let attempt = settings.timeout + Duration::from_secs(5);
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(Duration::from_secs(5))
@@ -89,10 +89,10 @@ impl LambdaInvoker {
             .region(Region::new(settings.region.clone()))
             .timeout_config(timeouts)
             .retry_config(retries)
-            // A retry budget of this client's own: the SDK shares one by service and region
-            // otherwise.
+            // // This client has its own retry budget. By default, the SDK shares one per service
+            // and region.
             .retry_partition(RetryPartition::custom(settings.function.clone()).build())
-            // Nothing is sent while a function computes: that is no stall.
+            // // While a function computes, the connection is silent without being stalled.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
         if let Some(endpoint) = &settings.endpoint {
             builder = builder.endpoint_url(endpoint);
@@ -101,7 +101,7 @@ impl LambdaInvoker {
     }
 }
 
-/// Counts the requests of one invocation.
+/// Counter of the requests of one invocation.
 #[derive(Debug, Default, Clone)]
 struct Requests(Arc<Counted>);
 
@@ -147,7 +147,7 @@ impl Invoker for LambdaInvoker {
             .invoke()
             .function_name(&self.settings.function)
             .log_type(LogType::Tail)
-            // Without a copy: nobody else holds these bytes.
+            // // This makes no copy, because there is no other reference to the bytes.
             .payload(Blob::new(Vec::from(payload)))
             .customize()
             .interceptor(counted.clone())
@@ -184,7 +184,7 @@ impl LambdaInvoker {
                     | "ResourceConflictException"
                     | "ResourceNotReadyException"
             ),
-            // A connection that broke, a time-out, an answer that is none.
+            // // The connection broke, timed out, or gave an answer that is not valid.
             _ => true,
         };
         let remedy = match code {
@@ -216,8 +216,8 @@ impl LambdaInvoker {
         }
         let body: Body = serde_json::from_slice(payload).unwrap_or_default();
         let kind = if body.error_type.is_empty() { handling.to_owned() } else { body.error_type };
-        // The worker's refusals say `Eciton.` and would be the same again; a crash, a time limit
-        // and the service's own errors may not be.
+        // // Refusals of the worker start with `Eciton.` and would occur again. A crash, a time
+        // limit and the service's own errors may not.
         let retryable = !kind.starts_with("Eciton.") && kind != "Function.ResponseSizeTooLarge";
         let message = body.error_message.chars().take(2000).collect();
         let function = self.settings.function.clone();

@@ -1,18 +1,18 @@
-//! An account at a cloud: its deployments, its prices and bills, and the clients of its services.
+//! Accounts at a cloud provider: deployments, prices, bills, and clients of cloud services.
 //!
 //! A [`Deployment`] is the file that `eciton deploy` writes and a run reads. It names the
-//! functions, their bucket, and the key that signs kernels. An [`Architecture`] is the processor of
-//! functions.
+//! functions, their bucket, and the key that signs kernels. An [`Architecture`] is the processor
+//! architecture of functions.
 //!
-//! A [`Bill`] has the usage that the services charge for. [`Bill::cost`] multiplies it with the
+//! A [`Bill`] counts the usage that the services charge for. [`Bill::cost`] multiplies it by the
 //! [`Prices`] of a region, for a [`Host`] at a location. [`cloud_file`] reads prices and presets.
 //!
 //! An [`Invoker`] sends requests to a function. With the feature `aws`, a
-//! `lambda_invoker::LambdaInvoker` is one for AWS Lambda, `aws` finds credentials, and an
+//! `lambda_invoker::LambdaInvoker` sends them to AWS Lambda, and `aws` finds credentials. An
 //! `emulated_account::EmulatedAccount` is a stand-in for AWS on this machine. Without the feature,
-//! all of these are refused with [`NoAws`]. [`trainers`] runs whole trainings as functions' calls.
+//! all of these fail with [`NoAws`]. [`trainers`] runs each training run as a single function call.
 //!
-//! This crate knows no executor and no task: `eciton-exec` builds its remote executors on it.
+//! This crate contains no executors and no tasks. `eciton-exec` builds its remote executors on it.
 //!
 //! # Example
 //!

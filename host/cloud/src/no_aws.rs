@@ -1,6 +1,7 @@
-//! The error of a build without AWS's clients.
+//! Error of builds without AWS's clients.
 
-/// Something that needs the feature `aws`, as the user asked for it.
+/// Error of a feature that needs AWS's clients, which this build lacks. The field is the feature as
+/// the user asked for it, such as `--executor lambda`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0} needs AWS's clients, and this `eciton` was built without them: build it with `cargo build --release --features aws`"

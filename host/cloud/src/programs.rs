@@ -1,4 +1,4 @@
-//! Search for the worker's and the trainer's binaries, which functions run.
+//! Search for the binaries of workers and trainers, which functions run.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -8,53 +8,57 @@ use crate::error::{Error, Result};
 
 static CARRIED: OnceLock<PathBuf> = OnceLock::new();
 
-/// Names a folder that has `bootstrap` and `trainer`, for a process whose program is not Eciton's.
-/// The Python package calls it with its own folder. A second call changes nothing.
+/// Registers a folder that contains `bootstrap` and `trainer`, for a process whose program is not
+/// Eciton's. The Python package passes its own folder. Only the first call has an effect.
 pub fn carried_in(folder: PathBuf) {
     let _ = CARRIED.set(folder);
 }
 
-/// Finds the worker's binary: as given, else `ECITON_WORKER`, else `bootstrap` in the folder of
-/// [`carried_in`] or beside this program, else `target/worker/bootstrap` in this folder or above.
+/// Finds the worker binary. The path given takes precedence, and then the file that `ECITON_WORKER`
+/// names. Otherwise it is `bootstrap` in the folder of [`carried_in`] or next to this program. The
+/// last candidate is `target/worker/bootstrap` in this folder or above.
 ///
 /// # Errors
-/// There is none; a file that was named and is not there.
+/// Returns an [`Error`] if no binary is found, or if the file that was named does not exist.
 pub fn find(given: Option<&Path>) -> Result<PathBuf> {
     first(WORKER, given, beside("bootstrap").chain(built_here()?))
 }
 
-/// Finds the worker's binary for a package: as [`find`], but what `--profile worker` built, a
-/// quarter of the size, goes before what another build put beside this program. What was built for
-/// the functions' architecture alone goes before both.
+/// Finds the worker binary for a deployment package. The search is that of [`find`] in another
+/// order. A binary built with `--profile worker`, which has a quarter of the size, precedes one
+/// next to this program. A binary built for the functions' architecture alone precedes both.
 ///
 /// # Errors
-/// As [`find`].
+/// Returns an [`Error`] if no binary is found, or if the file that was named does not exist.
 pub fn find_for_package(given: Option<&Path>, architecture: Architecture) -> Result<PathBuf> {
     let places = crossed(architecture)?.into_iter().chain(worker_profile()).chain(built_here()?);
     first(WORKER, given, places.chain(beside("bootstrap")))
 }
 
-/// Finds the trainer's binary: as given, else `ECITON_TRAINER`, else `trainer` where [`find`] looks
-/// for the worker's.
+/// Finds the trainer binary. The path given takes precedence, and then the file that
+/// `ECITON_TRAINER` names. Otherwise it is `trainer` in the folders where [`find`] looks for the
+/// worker binary.
 ///
 /// # Errors
-/// As [`find`].
+/// Returns an [`Error`] if no binary is found, or if the file that was named does not exist.
 pub fn find_trainer(given: Option<&Path>) -> Result<PathBuf> {
     let built = built_here()?.into_iter().map(|path| path.with_file_name("trainer"));
     first(TRAINER, given, beside("trainer").chain(built))
 }
 
-/// Finds the trainer's binary for a package, as [`find_for_package`] finds the worker's.
+/// Finds the trainer binary for a deployment package, in the folders and the order of
+/// [`find_for_package`].
 ///
 /// # Errors
-/// As [`find`].
+/// Returns an [`Error`] if no binary is found, or if the file that was named does not exist.
 pub fn find_trainer_for_package(given: Option<&Path>, architecture: Architecture) -> Result<PathBuf> {
     let places = crossed(architecture)?.into_iter().chain(worker_profile()).chain(built_here()?);
     let named = places.map(|path| path.with_file_name("trainer"));
     first(TRAINER, given, named.chain(beside("trainer")))
 }
 
-/// A program: its name, the variable that names its file, and its purpose.
+/// A program: its name, the environment variable with its path, and the names of all settings with
+/// its path.
 type What = (&'static str, &'static str, &'static str);
 const WORKER: What = ("worker", "ECITON_WORKER", "--worker or ECITON_WORKER");
 const TRAINER: What = ("trainer", "ECITON_TRAINER", "ECITON_TRAINER");
@@ -63,13 +67,14 @@ fn program_folder() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.parent()?.to_owned())
 }
 
-/// A file in the folder of [`carried_in`], and in this program's.
+/// Returns the paths of a file in the folder of [`carried_in`] and in the folder of this program.
 fn beside(file: &str) -> impl Iterator<Item = PathBuf> {
     let folders = CARRIED.get().cloned().into_iter().chain(program_folder());
     folders.map(move |folder| folder.join(file))
 }
 
-/// The worker in the folder where `--profile worker` puts it, next to this program's own folder.
+/// Returns the path of the worker binary in the folder of `--profile worker`, which is next to the
+/// folder of this program.
 fn worker_profile() -> Option<PathBuf> {
     Some(program_folder()?.parent()?.join("worker/bootstrap"))
 }
@@ -78,7 +83,7 @@ fn built_here() -> Result<Vec<PathBuf>> {
     above("target/worker/bootstrap")
 }
 
-/// Returns the programs that `make -C infra arm64` built.
+/// Returns the paths where `make -C infra arm64` writes the worker binary for an architecture.
 fn crossed(architecture: Architecture) -> Result<Vec<PathBuf>> {
     match architecture {
         Architecture::X86_64 => Ok(Vec::new()),
@@ -86,12 +91,13 @@ fn crossed(architecture: Architecture) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// A file in this folder or in one above.
+/// Returns the paths of a file in the current folder and in all folders above.
 fn above(file: &str) -> Result<Vec<PathBuf>> {
     let here = std::env::current_dir().map_err(Error::file(".", "found"))?;
     Ok(here.ancestors().map(|folder| folder.join(file)).collect())
 }
 
+/// Returns the first binary that exists: the one that was named, or one of the candidates.
 fn first(what: What, given: Option<&Path>, places: impl Iterator<Item = PathBuf>) -> Result<PathBuf> {
     let variable = std::env::var_os(what.1).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(path) = given.map(Path::to_owned).or(variable) {
@@ -104,6 +110,7 @@ fn first(what: What, given: Option<&Path>, places: impl Iterator<Item = PathBuf>
     }
 }
 
+/// Returns the error of a binary that was not found, with the first paths that were tried.
 fn none((program, _, names): What, tried: &[PathBuf]) -> Result<PathBuf> {
     let shown: Vec<String> = tried.iter().take(3).map(|path| path.display().to_string()).collect();
     Err(Error::NoWorker { program, names, tried: format!("there is no {}", shown.join(", no ")) })

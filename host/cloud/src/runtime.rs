@@ -1,11 +1,12 @@
-//! The runtime whose threads wait for requests to services.
+//! Runtime whose threads wait for requests to cloud services.
 
 use crate::error::{Error, system};
 
-/// Starts threads that wait for requests. They compute nothing except encodings.
+/// Starts a runtime with this number of threads, which wait for requests to services. They do no
+/// computation except encoding.
 ///
 /// # Errors
-/// If the system refuses a thread.
+/// Returns an [`Error`] if the operating system cannot start a thread.
 pub fn runtime(threads: usize) -> Result<tokio::runtime::Runtime, Error> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)

@@ -1,7 +1,7 @@
-//! Folders of this process in the folder for temporary files.
+//! Temporary folders of this process.
 //!
 //! A process that is killed leaves its folders behind. Each folder has a file that its process
-//! keeps locked, so that the next process finds out which folders nobody uses, and removes these.
+//! locks. The next process thereby finds the folders that no process uses, and removes them.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,15 +10,16 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Beginning of the folders' names.
+/// Prefix of the folder names.
 const PREFIX: &str = "eciton-scratch-";
-/// The file that is locked for as long as the folder is in use.
+/// Name of the file that is locked while the folder is in use.
 const LOCK: &str = "lock";
-/// Age from which a folder without a lock counts as left behind. A new one has no lock for a
+/// Minimum age of a folder without a lock that counts as unused. A new folder has no lock for a
 /// moment.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// A folder that is removed when this is dropped, or by the next process if this one is killed.
+/// Temporary folder that is removed when this value is dropped. If the process is killed, the next
+/// process removes the folder.
 #[derive(Debug)]
 pub struct Scratch {
     folder: tempfile::TempDir,
@@ -26,10 +27,10 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Creates an empty folder, and removes those that killed processes of this user left behind.
+    /// Creates an empty folder. Removes the folders of this user that killed processes left behind.
     ///
     /// # Errors
-    /// An [`io::Error`] if the folder for temporary files cannot be written.
+    /// Returns an [`io::Error`] if the folder for temporary files cannot be written.
     pub fn new() -> io::Result<Self> {
         Self::new_in(&std::env::temp_dir())
     }
@@ -48,10 +49,10 @@ impl Scratch {
         Ok(Self { folder, _lock: lock })
     }
 
-    /// Returns the path of a folder in it, which is created if necessary.
+    /// Returns the path of a subfolder, which is created if necessary.
     ///
     /// # Errors
-    /// An [`io::Error`] if the folder cannot be created.
+    /// Returns an [`io::Error`] if the subfolder cannot be created.
     pub fn path(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.folder.path().join(name);
         std::fs::create_dir_all(&path)?;
@@ -59,7 +60,7 @@ impl Scratch {
     }
 }
 
-/// Returns whether a path is a folder of ours whose process is gone.
+/// Returns whether a path is a temporary folder of this user and its process has ended.
 fn is_left_behind(path: &Path, owner: u32) -> bool {
     let named = path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(PREFIX));
     // Links are not followed.

@@ -1,7 +1,8 @@
-//! Functions that do whole runs: many calls, each of which leaves an object in the store.
+//! Functions that compute whole training runs: many calls, each of which writes an object to the
+//! store.
 //!
-//! A call is made again after a crash, a lost answer or throttling, and a second time beside a
-//! straggler. Its object is written once, so of several answers all are the same one.
+//! A call is repeated after a crash, a lost answer or throttling, and while another attempt takes
+//! too long. The store writes the object of a call only once, so all attempts have the same answer.
 
 #[cfg(feature = "aws")]
 mod answer;
@@ -28,64 +29,68 @@ pub use pool::Trainers;
 #[cfg(not(feature = "aws"))]
 pub use without::Trainers;
 
-/// Prefix of answers in a store. The role of functions may write there.
+/// Key prefix of answers in the store. The role of the functions may write there.
 pub const JOBS: &str = "runs/jobs/";
-/// Prefix of files in a store. The role of functions may read there.
+/// Key prefix of input files in the store. The role of the functions may read there.
 pub const FILES: &str = "runs/files/";
 
-/// Returns an answer as a reply carries it, in Base64.
+/// Encodes an answer in Base64, the form in which a reply contains it.
 #[must_use]
 pub fn to_text(answer: &[u8]) -> String {
     STANDARD.encode(answer)
 }
 
-/// Requests to the object store of a call, with room for parts of a file and of an answer. A
-/// modelled function does not see the waits for them.
+/// Estimated number of requests that a call makes to the object store, including parts of a file
+/// and of an answer. The waits for these requests are not part of a modelled function's time.
 pub const REQUESTS: u32 = 15;
 
-/// A call of a function.
+/// A call of a function, which computes one training run or a part of it.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// Event, JSON.
+    /// Payload of the request, in JSON.
     pub event: Bytes,
-    /// Object with the answer. The reply carries the answer as well if it is small.
+    /// Key of the object with the answer. The reply also contains the answer if it is small.
     pub answer: Key,
-    /// Second object of the answer that is fetched. `None` if it stays in the store.
+    /// Key of a second object of the answer, which is fetched. `None` if that object stays in the
+    /// store.
     pub second: Option<Key>,
-    /// Objects that the call needs, which are stored before it is made.
+    /// Objects that the call reads. They are stored before the call is made.
     pub files: Vec<(Key, Bytes)>,
 }
 
-/// Result of a call.
+/// Final result of a call, after all attempts at it.
 #[derive(Debug)]
 pub enum Ended {
-    /// It answered.
+    /// The function answered.
     Answered {
-        /// Reply, JSON, without the answer that it may have carried.
+        /// The reply in JSON, without the answer that it may have contained.
         reply: Bytes,
-        /// Answer.
+        /// The answer.
         object: Bytes,
-        /// Second object of the answer, if the call asked for it and the function has left one.
+        /// Second object of the answer, if the call asked for it and the function has written one.
         second: Option<Bytes>,
     },
-    /// It failed, in words; another attempt would fail as well, or did.
+    /// The call failed, with the reason as text. Another attempt failed as well, or would fail.
     Failed(String),
-    /// It was not made, or given up: the caller stopped, or the budget was used up.
+    /// The call was not made, or was abandoned in flight, because the caller stopped or the budget
+    /// was used up.
     Left,
 }
 
-/// Hears how a call ended, by its number. Returns the call that continues an answered one, if it
-/// needs to be continued: that call takes over the number.
+/// Callback for the end of each call. It gets the index of the call, and may return a further call
+/// that continues an answered one. The further call then has the same index.
 pub type OnEnd<'a> = dyn FnMut(usize, Ended) -> Option<Call> + 'a;
 
-/// Limits of what calls may spend, and the request to stop.
+/// Limits on the cost and time of calls, and the caller's request to stop.
 pub struct Rules<'a> {
-    /// Maximum of the bill, US dollars. Calls in flight, and the calls of earlier processes by the
-    /// record, count.
+    /// Maximum of the bill in US dollars. It includes calls in flight and, by the record, calls of
+    /// earlier processes.
     pub max_usd: Option<f64>,
-    /// Seconds after which no call goes on, those of earlier processes by the record included.
+    /// Time in seconds after which no call continues. It includes, by the record, the time of
+    /// earlier processes.
     pub within: Option<f64>,
-    /// File of the record that is continued.
+    /// Path of the file in which costs are recorded across processes. If `None`, nothing is
+    /// recorded.
     pub record: Option<&'a Path>,
     /// Returns whether to stop. It is called several times a second.
     pub stop: &'a dyn Fn() -> bool,

@@ -1,4 +1,4 @@
-//! The bucket by AWS's client for S3.
+//! A bucket that is accessed with AWS's client for S3.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::runtime::runtime;
 /// Maximum number of requests in flight.
 const AT_ONCE: usize = 16;
 
-/// Objects below a prefix of a bucket.
+/// Objects below a key prefix of an S3-compatible bucket.
 #[derive(Debug)]
 pub struct Bucket {
     store: Arc<S3Store>,
@@ -27,7 +27,8 @@ impl Bucket {
     /// made.
     ///
     /// # Errors
-    /// An address of another form, no region, a setting that S3 does not take.
+    /// Returns an [`Error`](crate::Error) if the address has another form, no region is known, or
+    /// S3 does not accept a setting.
     pub fn open(address: &Address) -> Result<Self> {
         let (bucket, prefix) = address.parts()?;
         let runtime = runtime(2)?;
@@ -47,7 +48,7 @@ impl Bucket {
     /// Reads an object of at most `limit` bytes.
     ///
     /// # Errors
-    /// A [`Fault`] if the object is absent or larger, or if the store fails.
+    /// Returns a [`Fault`] if the object is absent or larger, or if the store fails.
     pub fn get(&self, key: &str, limit: u64) -> Result<Vec<u8>, Fault> {
         let absent = || Fault { text: format!("`{key}`: there is no such object"), is_retryable: false };
         self.find(key, limit)?.ok_or_else(absent)
@@ -56,14 +57,14 @@ impl Bucket {
     /// Reads an object of at most `limit` bytes. Returns `None` if it is absent.
     ///
     /// # Errors
-    /// A [`Fault`] if the object is larger, or if the store fails.
+    /// Returns a [`Fault`] if the object is larger, or if the store fails.
     pub fn find(&self, key: &str, limit: u64) -> Result<Option<Vec<u8>>, Fault> {
         let key = self.key(key)?;
         self.runtime.block_on(find(self.store.clone(), key, limit))
     }
 
-    /// Reads objects of at most `limit` bytes each, [`AT_ONCE`] at a time. `report` takes the index
-    /// of each key and its object.
+    /// Reads objects of at most `limit` bytes each, [`AT_ONCE`] at a time. Calls `report` with the
+    /// index of each key and its object.
     pub fn find_each(
         &self,
         keys: &[String],
@@ -97,17 +98,17 @@ impl Bucket {
     /// Returns whether an object exists.
     ///
     /// # Errors
-    /// A [`Fault`] if the store fails.
+    /// Returns a [`Fault`] if the store fails.
     pub fn has(&self, key: &str) -> Result<bool, Fault> {
         let key = self.key(key)?;
         self.runtime.block_on(has(&self.store, &key))
     }
 
-    /// Writes an object; if `only_absent`, an object that exists stays. Returns whether it was
-    /// written.
+    /// Writes an object. If `only_absent`, an existing object is not replaced. Returns whether the
+    /// object was written.
     ///
     /// # Errors
-    /// A [`Fault`] if the store fails.
+    /// Returns a [`Fault`] if the store fails.
     pub fn put(&self, key: &str, bytes: Vec<u8>, only_absent: bool) -> Result<bool, Fault> {
         let key = self.key(key)?;
         let condition = if only_absent { Condition::IfAbsent } else { Condition::Always };
@@ -116,11 +117,11 @@ impl Bucket {
         Ok(stored == Stored::Written)
     }
 
-    /// Writes the objects that are absent, [`AT_ONCE`] at a time. Each costs a HEAD request before
-    /// its PUT, so that large ones travel once.
+    /// Writes the objects that are absent, [`AT_ONCE`] at a time. A HEAD request before each PUT
+    /// avoids sending a large object that exists.
     ///
     /// # Errors
-    /// A [`Fault`] if the store fails.
+    /// Returns a [`Fault`] if the store fails.
     pub fn put_absent(&self, objects: Vec<(String, Vec<u8>)>) -> Result<(), Fault> {
         let mut waiting = objects.into_iter();
         self.runtime.block_on(async {
@@ -147,18 +148,20 @@ impl Bucket {
         })
     }
 
-    /// Returns the requests and bytes so far.
+    /// Returns the counts of requests and bytes so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.store.counts()
     }
 
+    /// Returns the key below the prefix of this bucket.
     fn key(&self, key: &str) -> Result<Key, Fault> {
         let name = format!("{}{key}", self.prefix);
         Key::new(name).map_err(|error| Fault { text: error.to_string(), is_retryable: false })
     }
 }
 
+/// Returns a function that converts errors of the store, with the operation and the key.
 fn fault<'a>(doing: &'a str, key: &'a Key) -> impl Fn(eciton_transport::Error) -> Fault + 'a {
     move |error| Fault { text: format!("{doing} `{key}`: {error}"), is_retryable: error.is_retryable() }
 }

@@ -1,6 +1,7 @@
-//! A machine's metadata: EC2's by IMDSv2, ECS's by its task metadata endpoint, version 4.
+//! Metadata of this machine: EC2's by IMDSv2, and ECS's by the task metadata endpoint, version 4.
 //!
-//! Both answer on the machine itself, in milliseconds, or are not there; so the limits are short.
+//! Both services answer on the machine itself within milliseconds, or do not exist. The time limits
+//! are therefore short.
 
 use std::time::Duration;
 
@@ -12,27 +13,28 @@ use tokio::net::TcpStream;
 
 use super::{Found, Host};
 
-/// After which a service is taken for absent, all its requests together.
+/// Time after which a service counts as absent, for all requests to it together.
 const WITHIN: Duration = Duration::from_secs(1);
-/// The time limit of a connection, and of an answer to one request.
+/// Time limit of a connection, and of the answer to one request.
 const EACH: Duration = Duration::from_millis(400);
-/// Longer task metadata is not read, bytes.
+/// Maximum size of task metadata that is read, in bytes.
 const MAX_BYTES: u64 = 256 << 10;
 
-/// The address of a metadata service.
+/// Addresses of the metadata services.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sources {
-    /// EC2's, in place of the SDK's own choice (the environment, the profile, `169.254.169.254`).
+    /// Address of EC2's service. If `None`, the SDK chooses it (the environment, the profile,
+    /// `169.254.169.254`).
     pub(crate) instance: Option<String>,
-    /// True if EC2's is not to be asked.
+    /// True if EC2's service must not be asked.
     pub(crate) instance_off: bool,
-    /// ECS's, which only a task has.
+    /// Address of ECS's service, which only an ECS task has.
     pub(crate) task: Option<String>,
 }
 
 impl Sources {
-    /// Reads the environment as AWS's tools do: `AWS_EC2_METADATA_DISABLED`,
-    /// `ECS_CONTAINER_METADATA_URI_V4`.
+    /// Reads the addresses from the environment variables that AWS's tools use:
+    /// `AWS_EC2_METADATA_DISABLED` and `ECS_CONTAINER_METADATA_URI_V4`.
     pub(crate) fn of_environment() -> Self {
         let value = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
         let off = value("AWS_EC2_METADATA_DISABLED").is_some_and(|v| v.eq_ignore_ascii_case("true"));
@@ -40,11 +42,12 @@ impl Sources {
     }
 }
 
-/// The host as seen from functions in this region, and, where they are in one only, in this zone.
+/// Returns the location of this host relative to functions in this region. `zone` is their
+/// availability zone, if they are in a single one.
 pub(crate) async fn ask(sources: &Sources, region: &str, zone: Option<&str>) -> Host {
     let mut found = None;
     if let Some(task) = &sources.task {
-        // A task on an instance has both; its own is nearer.
+        // // A task on an instance has both services, and the task's own is more specific.
         found = tokio::time::timeout(WITHIN, of_task(task)).await.ok().flatten();
     }
     if found.is_none() && !sources.instance_off {
@@ -60,6 +63,7 @@ pub(crate) async fn ask(sources: &Sources, region: &str, zone: Option<&str>) -> 
     }
 }
 
+/// Reads region and zone from EC2's service. Returns `None` if it does not answer.
 async fn of_instance(endpoint: Option<&str>) -> Option<Found> {
     let provider = ProviderConfig::without_region().with_http_client(s3::http::client(true).ok()?);
     let mut builder = imds::Client::builder()
@@ -78,6 +82,7 @@ async fn of_instance(endpoint: Option<&str>) -> Option<Found> {
     Some(Found { service: "EC2", region, zone: zone.and_then(|zone| named(zone.as_ref())) })
 }
 
+/// Reads region and zone from ECS's service. Returns `None` if it does not answer.
 async fn of_task(endpoint: &str) -> Option<Found> {
     #[derive(serde::Deserialize)]
     struct Task {
@@ -93,15 +98,16 @@ async fn of_task(endpoint: &str) -> Option<Found> {
     Some(Found { service: "ECS", region, zone: task.zone.as_deref().and_then(named) })
 }
 
-/// A region's or zone's name: it is printed, so nothing else passes.
+/// Returns the name of a region or zone if it is valid. The name is printed, so other characters
+/// are rejected.
 fn named(text: &str) -> Option<String> {
     let text = text.trim();
     let plain = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
     (plain && (1..=64).contains(&text.len())).then(|| text.to_owned())
 }
 
-/// The body of a `200` answer. HTTP/1.0, so that the answer ends with the connection and comes in
-/// one piece.
+/// Returns the body of an answer with status `200`. The request is HTTP/1.0, so that the answer
+/// comes in one piece and ends with the connection.
 async fn get(url: &str) -> Option<Vec<u8>> {
     let rest = url.strip_prefix("http://")?;
     let (authority, path) = rest.split_once('/')?;

@@ -1,17 +1,18 @@
-//! The REPORT line that ends the log of an invocation: what it cost.
+//! The REPORT line at the end of an invocation's log, which has the charge.
 
 use base64::Engine as _;
 
 use crate::invoker::Charge;
 
-/// Reads the tail of a log, as the service sends it.
+/// Returns the charge in the tail of a log, which the service sends in Base64.
 pub(super) fn from_base64(tail: &str) -> Option<Charge> {
     let bytes = base64::engine::general_purpose::STANDARD.decode(tail).ok()?;
     parse(&String::from_utf8_lossy(&bytes))
 }
 
-/// Reads `REPORT RequestId: ...\tDuration: 1.23 ms\tBilled Duration: 2 ms\tMemory Size: 128 MB\tMax
-/// Memory Used: 30 MB\tInit Duration: 20.1 ms`, the last such line of a log.
+/// Returns the charge in the last REPORT line of a log. The line has the form `REPORT RequestId:
+/// ...\tDuration: 1.23 ms\tBilled Duration: 2 ms\tMemory Size: 128 MB\tMax Memory Used: 30 MB\tInit
+/// Duration: 20.1 ms`.
 fn parse(log: &str) -> Option<Charge> {
     let line = log.lines().rev().find(|line| line.starts_with("REPORT "))?;
     let value = |name: &str, unit: &str| {

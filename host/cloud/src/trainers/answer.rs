@@ -11,11 +11,13 @@ use super::Call;
 use crate::invoker::{Charge, InvokeError, Invoker as _};
 use crate::lambda_invoker::LambdaInvoker;
 
-/// Memory sizes that an error advises, MB: those that `eciton deploy` offers for whole runs.
+/// Memory sizes that an error message may recommend, in MB. `eciton deploy` offers them for whole
+/// training runs.
 const SIZES: [u32; 7] = [512, 1024, 1769, 3008, 3538, 7076, 10_240];
+/// Answer to a call, with its charge and the number of throttled requests.
 pub(super) struct Answer {
     pub(super) reply: Bytes,
-    /// Size of the reply as it came.
+    /// Size of the reply before the answer is removed from it, in bytes.
     pub(super) reply_bytes: u64,
     /// Real seconds from the request to the reply.
     pub(super) reply_s: f64,
@@ -25,6 +27,7 @@ pub(super) struct Answer {
     pub(super) throttled: u64,
 }
 
+/// Failure of an attempt at a call, and whether another attempt may succeed.
 pub(super) struct Fault {
     pub(super) text: String,
     pub(super) retryable: bool,
@@ -33,8 +36,8 @@ pub(super) struct Fault {
     pub(super) charge: Option<Charge>,
 }
 
-/// Returns why another attempt would fail as well, for a call that ran into its function's time
-/// limit or memory.
+/// Returns the reason why another attempt would also fail, for a call that reached the time or
+/// memory limit of its function. Returns `None` for other failures.
 pub(super) fn exhausted(error: &InvokeError, (memory_mb, timeout): (u32, Duration)) -> Option<String> {
     let InvokeError::Function { kind, message, charge, .. } = error else { return None };
     let larger = match SIZES.iter().find(|size| **size > memory_mb) {
@@ -61,8 +64,8 @@ pub(super) fn exhausted(error: &InvokeError, (memory_mb, timeout): (u32, Duratio
     None
 }
 
-/// Stores an object unless the store has it. A conditional request alone would send its bytes
-/// first.
+/// Stores an object unless the store has it. The size is requested first, because a conditional PUT
+/// would send all bytes.
 pub(super) async fn store_once(store: &S3Store, key: &Key, bytes: Bytes) -> eciton_transport::Result<()> {
     match store.size(key).await {
         Ok(_) => Ok(()),
@@ -71,7 +74,7 @@ pub(super) async fn store_once(store: &S3Store, key: &Key, bytes: Bytes) -> ecit
     }
 }
 
-/// Makes a call once, and gets its answer.
+/// Makes one attempt at a call, and reads its answer.
 pub(super) async fn make(
     invoker: &LambdaInvoker,
     store: &S3Store,
@@ -115,7 +118,7 @@ pub(super) async fn make(
     Ok(Answer { reply, reply_bytes, reply_s, object, second, charge, throttled: throttles })
 }
 
-/// Describes a call that failed. One that reached a limit of its function would do so again.
+/// Describes a call that failed. A call that reached a limit of its function is not retried.
 pub(super) fn refused(error: &InvokeError, advice: (u32, Duration)) -> Fault {
     let (_, throttles) = error.requests();
     let throttled = matches!(error, InvokeError::Service { .. }) && throttles > 0;
@@ -128,11 +131,11 @@ pub(super) fn refused(error: &InvokeError, advice: (u32, Duration)) -> Fault {
     }
 }
 
-/// Kind of the error of a function that reached its time limit.
+/// Error type of a function that reached its time limit.
 pub(super) const TIMED_OUT: &str = "Sandbox.Timedout";
 
 /// Splits a reply into the reply without its answer, and the answer. A damaged answer counts as
-/// none: the store has it as well.
+/// absent, because the store also has it.
 pub(super) fn without_answer(reply: Bytes) -> (Bytes, Option<Bytes>) {
     let Ok(mut fields) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&reply) else {
         return (reply, None);
@@ -144,7 +147,7 @@ pub(super) fn without_answer(reply: Bytes) -> (Bytes, Option<Bytes>) {
     }
 }
 
-/// Field of a reply that has the answer in Base64.
+/// Field of a reply that contains the answer in Base64.
 pub(super) const ANSWER: &str = "answer";
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! Stragglers: calls that take much longer than the others.
+//! Stragglers, which are calls that take much longer than the others.
 
 use std::time::Duration;
 
 use eciton_recipe::Executor;
 
-/// Attempts at a call; throttled ones do not count.
+/// Maximum number of attempts at a call. Throttled attempts do not count.
 pub(super) const ATTEMPTS: u32 = 10;
-/// State of a call.
+/// Progress of a call.
 #[derive(Debug, Clone, Default)]
 pub(super) struct State {
-    /// Number of calls that this one continues.
+    /// Number of earlier calls that this one continues.
     pub(super) link: u32,
-    /// Begin of its first attempt.
+    /// Start time of the first attempt. `None` before it.
     pub(super) begun: Option<Duration>,
     pub(super) attempts: u32,
     pub(super) throttled: u32,
@@ -19,12 +19,12 @@ pub(super) struct State {
     pub(super) ended: bool,
 }
 
-/// Limits above which a call is a straggler: `executor.deadline_ms`, `executor.deadline_ratio`.
+/// Limits above which a call is a straggler: `executor.deadline_ms` and `executor.deadline_ratio`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline {
-    /// After this time at least.
+    /// Minimum time after which a call may be a straggler.
     pub(super) floor: Duration,
-    /// Multiple of the median time of the answered calls after which a call is late, too.
+    /// Multiple of the median time of answered calls that a straggler has exceeded as well.
     pub(super) ratio: f64,
 }
 
@@ -34,7 +34,7 @@ impl Deadline {
     }
 }
 
-/// Returns the median of the times that calls took.
+/// Returns the median of the times that calls took. Returns `None` without any.
 pub(super) fn median(took: &mut [Duration]) -> Option<Duration> {
     let middle = took.len() / 2;
     if took.is_empty() {
@@ -43,17 +43,17 @@ pub(super) fn median(took: &mut [Duration]) -> Option<Duration> {
     Some(*took.select_nth_unstable(middle).1)
 }
 
-/// Returns the time after which a call counts as a straggler, from its first attempt on.
+/// Returns the time from the first attempt after which a call counts as a straggler.
 pub(super) fn late_after(took: &mut [Duration], deadline: Deadline) -> Option<Duration> {
     Some(deadline.floor.max(median(took)?.mul_f64(deadline.ratio)))
 }
 
-/// Returns whether a second attempt at a call may be made beside the one in flight.
+/// Returns whether a second attempt at a call may be made in addition to the one in flight.
 pub(super) fn is_single(state: &State) -> bool {
     !state.ended && state.under == 1 && state.attempts < ATTEMPTS
 }
 
-/// Returns a call that takes much longer than the others did, and has one attempt in flight.
+/// Returns the index of a straggler that has exactly one attempt in flight.
 pub(super) fn straggler(
     states: &[State],
     took: &mut [Duration],

@@ -1,4 +1,5 @@
-//! The calls of whole runs: launched, made again, paid for.
+//! Pool of the calls that compute whole training runs. It makes the calls, repeats them after
+//! failures, and accounts for their costs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,14 +35,15 @@ use crate::programs;
 use crate::runtime::runtime;
 use crate::scratch::Scratch;
 
-/// Factor by which each call in flight is expected to cost more than the most expensive one so far,
-/// and to make more requests and bytes at the store than the mean.
+/// Safety factor for the cost of a call in flight. Its time is taken to cost up to this factor
+/// times that of the dearest call so far. Its store requests and bytes are taken as this factor
+/// times the mean.
 const DEARER: f64 = 1.5;
-/// Requests to the store that a call is taken to make which has not told: looks and files, and its
-/// answer, in parts.
+/// Number of read and write requests to the store that is assumed for a call which does not report
+/// any. They are lookups, reads of files, and the answer in parts.
 const UNTOLD: (u64, u64) = (16, 4);
 
-/// Functions that do whole runs.
+/// Functions that compute whole training runs, with the budget and the bill of their calls.
 #[derive(Debug)]
 pub struct Trainers {
     invoker: Arc<LambdaInvoker>,
@@ -59,14 +61,14 @@ pub struct Trainers {
     /// Name of the function, for the record.
     function: String,
     record: Option<Record>,
-    /// Sum of earlier processes, by the record.
+    /// Sum of the usage of earlier processes, from the record.
     before: Before,
-    /// Calls that were given up in flight.
+    /// Number of calls that were abandoned in flight.
     abandoned: u64,
-    /// Requests of functions to the store, as their answers tell.
+    /// Requests of functions to the store, as their answers report them.
     told: Counts,
     budget: Budget,
-    /// The stand-in for AWS, which counts what functions do.
+    /// The stand-in for AWS, which counts what functions use. `None` for AWS itself.
     cloud: Option<eciton_emulator::Emulator>,
     runtime: Option<Runtime>,
     /// Folder of emulated functions, removed after they have ended.
@@ -74,12 +76,13 @@ pub struct Trainers {
 }
 
 impl Trainers {
-    /// The functions of a deployment, or emulated ones, with these kernels (name, component) at
-    /// hand.
+    /// Starts the functions of a deployment, or emulated ones. Makes the kernels available to them,
+    /// each given as name and component.
     ///
     /// # Errors
-    /// An executor without functions that train; no trainer program or deployment, no credentials,
-    /// a kernel that cannot be compiled, or that only another's key can sign.
+    /// Returns an [`Error`] if the executor has no functions that train, or if a program, a
+    /// deployment or credentials are missing. Also returns one if a kernel cannot be compiled or
+    /// signed on this machine.
     pub fn start(
         executor: &Executor,
         emulator: &Emulator,
@@ -132,6 +135,7 @@ impl Trainers {
         Ok(trainers)
     }
 
+    /// Creates the pool for the functions of a deployment at AWS Lambda.
     fn of_deployment(executor: &Executor, kernels: &[(&str, &[u8])], cache: Option<Cache>) -> Result<Self> {
         let deployment = Deployment::load(executor.deployment.as_deref().unwrap_or(DEFAULT_STACK))?;
         let function = deployment.trainer(executor.memory_mb)?;
@@ -179,10 +183,10 @@ impl Trainers {
         self.runtime.as_ref().ok_or_else(|| Error::Choice("the functions were stopped".to_owned()))
     }
 
-    /// Stores an object that calls need, unless the store has it.
+    /// Stores an object that calls read, unless the store has it.
     ///
     /// # Errors
-    /// The store's.
+    /// Returns an [`Error`] if the store fails.
     pub fn put(&mut self, key: &str, bytes: Vec<u8>) -> Result<()> {
         let key = Key::new(key).map_err(at_store(format!("storing `{key}`")))?;
         let stored = store_once(&self.store, &key, bytes.into());
@@ -195,8 +199,8 @@ impl Trainers {
         self.timeout
     }
 
-    /// Returns the time that a call of modelled functions waits for the object store besides its
-    /// files and its answer.
+    /// Returns the time that a call of modelled functions waits for the object store, besides its
+    /// files and its answer. It is zero if time is real.
     #[must_use]
     pub fn waits(&self) -> Duration {
         match &self.time {
@@ -205,8 +209,8 @@ impl Trainers {
         }
     }
 
-    /// Returns the share of this machine's processor that a function is modelled with, or `None` if
-    /// time is real.
+    /// Returns the share of this machine's processor that a function is modelled with. Returns
+    /// `None` if time is real.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         match &self.time {
@@ -215,20 +219,21 @@ impl Trainers {
         }
     }
 
-    /// Returns the limit that lowers the number of functions for this number of calls, if one does.
+    /// Returns the limit that lowers the number of functions for this number of calls. Returns
+    /// `None` if no limit does.
     #[must_use]
     pub fn cut(&self, calls: usize) -> Option<Cut> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         Cut::find(self.asked, calls, &self.most)
     }
 
-    /// Returns what was used so far of what is charged for, by earlier processes of the record too.
+    /// Returns the charged usage so far, including that of earlier processes in the record.
     #[must_use]
     pub fn bill(&self) -> Bill {
         self.before.bill.and(&self.own_bill())
     }
 
-    /// Returns what this process has used so far.
+    /// Returns the charged usage of this process so far.
     fn own_bill(&self) -> Bill {
         let (counts, told) = (self.store.counts(), self.told);
         let mut own = self.bill;
@@ -250,7 +255,7 @@ impl Trainers {
         }
     }
 
-    /// Returns [`Self::bill`] in money.
+    /// Returns the cost of [`Self::bill`].
     #[must_use]
     pub fn cost(&self) -> Cost {
         self.in_money(&self.bill())
@@ -265,8 +270,8 @@ impl Trainers {
         Cost { times, ..bill.cost(&self.prices, self.architecture, &self.host) }
     }
 
-    /// Returns the seconds of all calls so far, those of earlier processes of the record included.
-    /// They are virtual where the emulator has times.
+    /// Returns the seconds of all calls so far, including those of earlier processes in the record.
+    /// The seconds are virtual if the emulator models times.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.before.seconds + self.time.now().as_secs_f64()
@@ -277,14 +282,14 @@ impl Trainers {
         self.prices.lambda_usd(self.architecture, gb_seconds, 1)
     }
 
-    /// The store's requests of a call that has not told of them.
+    /// Returns the estimated cost of the store requests of a call that has not reported them.
     fn untold_usd(&self) -> f64 {
         let (reads, writes) = UNTOLD;
         self.prices.s3_usd(writes, reads)
     }
 
-    /// Returns whether one call more, beside those under way, keeps the bill within a limit, as far
-    /// as anybody can tell.
+    /// Returns whether the bill stays within a limit, as far as known, if one more call is made.
+    /// `under` is the number of calls in flight, and `longest` the maximum cost of a call.
     fn fits(&self, limit: f64, under: usize, longest: f64) -> bool {
         let Cost { usd, functions_usd, .. } = self.in_money(&self.own_bill());
         let Budget { lost_usd, answered, .. } = self.budget;
@@ -298,13 +303,13 @@ impl Trainers {
         self.before.usd + usd + lost_usd + each * (under + 1) as f64 <= limit
     }
 
-    /// Returns the time and request of the dearest call, in dollars.
+    /// Returns the cost of the dearest call so far, for its time and its request, in dollars.
     fn dearest(&self) -> Option<f64> {
         let (own, before) = (self.budget.dearest_usd, self.before.dearest_usd);
         own.zip(before).map_or(own.or(before), |(own, before)| Some(own.max(before)))
     }
 
-    /// Counts a call that has ended, and what nobody tells of it.
+    /// Counts a call that has ended, and estimates the costs that are not reported.
     fn settle(&mut self, at: usize, result: &Result<Answer, Fault>, longest: f64) -> Result<()> {
         let charge = match result {
             Ok(answer) => answer.charge,
@@ -329,7 +334,7 @@ impl Trainers {
             budget.dearest_usd = Some(budget.dearest_usd.map_or(usd, |most| most.max(usd)));
         }
         let outcome = result.as_ref().map_or_else(|fault| &fault.text[..], |_| "answered");
-        // Requests to the emulator take no time that means anything.
+        // // Request times of the emulator have no meaning.
         let reply_s = result.as_ref().ok().filter(|_| self.cloud.is_none()).map(|answer| answer.reply_s);
         self.note(at, outcome, (charge, reply_s), known)
     }
@@ -349,11 +354,12 @@ impl Trainers {
         record.end(record::Ended { call, outcome, charge, reply_s, usd, at, bill: &bill, total_usd })
     }
 
-    /// Makes the calls, and those that continue them. The executor's setting and the account limit
-    /// how many run at once. `told` hears of each end.
+    /// Makes the calls, and the calls that continue them. The executor's setting and the account
+    /// limit the number of concurrent calls. Calls `told` at each end.
     ///
     /// # Errors
-    /// A budget that not even one call fits into.
+    /// Returns an [`Error`] if the budget does not suffice for a single call, or if the record
+    /// cannot be written.
     pub fn run(&mut self, calls: &[Call], rules: &Rules<'_>, told: &mut OnEnd<'_>) -> Result<()> {
         let longest = Charge { billed_ms: self.timeout.as_millis() as u64, ..Charge::default() };
         let longest = self.usd(&longest);
@@ -404,7 +410,7 @@ impl Trainers {
                 if rules.max_usd.is_some_and(|limit| !self.fits(limit, under.len(), longest)) {
                     break;
                 }
-                // A call of the usual length would end too late.
+                // // A call of median duration would end too late.
                 if end.is_some_and(|end| now + median(&mut took).unwrap_or_default() > end) {
                     break;
                 }
@@ -430,13 +436,13 @@ impl Trainers {
                 let advice = (self.memory_mb, timeout);
                 under.spawn(async move { (at, link, now, make(&invoker, &store, call, advice).await) });
             }
-            // What is under way beside a call that has ended answers nothing new.
+            // // Attempts still in flight for calls that have ended give nothing new.
             if stopped || under.is_empty() || states.iter().all(|state| state.ended) {
                 break;
             }
             let timer = next_late(&states, &mut took, (now, self.deadline)).into_iter().chain(end).min();
             let Some(joined) = self.time.next(&mut under, timer).await else { continue };
-            // A call that panicked has no number: what it was for ends as left.
+            // // A panic loses the index of the call, so that call ends as left.
             let Ok((at, link, begun, result)) = joined else { continue };
             let lasted = self.time.now().saturating_sub(begun);
             if let Some(landed) = flying.iter().position(|flying| *flying == at) {
@@ -461,7 +467,8 @@ impl Trainers {
                         Some(next) => {
                             *call = next;
                             *state = State { link: link + 1, ..State::default() };
-                            // Before the calls that have not begun: a chain is the longest of them.
+                            // // This precedes calls that have not begun, because a chain of calls
+                            // takes longest.
                             waiting.push_front(at);
                         }
                         None => state.ended = true,
@@ -495,8 +502,8 @@ impl Trainers {
         Ok(())
     }
 
-    /// Counts calls that are given up in flight. They are charged to their end, which nobody
-    /// reports.
+    /// Counts calls that are abandoned in flight. They are charged to their end, but no report of
+    /// it arrives.
     fn abandon(&mut self, calls: &[usize], longest: f64) -> Result<()> {
         let count = calls.len() as u64;
         self.bill.invocations += count;
@@ -507,6 +514,7 @@ impl Trainers {
         calls.iter().try_for_each(|call| self.note(*call, "left", (None, None), None))
     }
 
+    /// Adds the end of a call to the bill.
     fn count(&mut self, result: &Result<Answer, Fault>, charge: Option<Charge>) {
         let bill = &mut self.bill;
         bill.invocations += 1;
@@ -535,7 +543,7 @@ impl Drop for Trainers {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             if let Some(cloud) = &self.cloud {
-                // Functions die with it at the latest.
+                // // The functions end with the cloud at the latest.
                 let _ = runtime.block_on(cloud.stop());
             }
             runtime.shutdown_timeout(Duration::from_millis(200));
@@ -543,7 +551,7 @@ impl Drop for Trainers {
     }
 }
 
-/// Puts kernels where functions take them from.
+/// Stores kernels where functions load them from.
 async fn at_hand(
     store: &S3Store,
     baseline: eciton_kernel::artefact::Baseline,
@@ -559,14 +567,14 @@ async fn at_hand(
 /// Costs of calls that are not in the bill.
 #[derive(Debug, Clone, Copy, Default)]
 struct Budget {
-    /// Dollars of calls without a report.
+    /// Estimated dollars of calls without a report.
     lost_usd: f64,
-    /// The dearest call, its requests to the store aside.
+    /// Dollars of the dearest call, without its store requests. `None` before the first report.
     dearest_usd: Option<f64>,
     answered: u64,
 }
 
-/// The function's use of the store, as its reply reports it.
+/// Store requests of a function, as its reply contains them.
 #[derive(Deserialize)]
 struct Told {
     store: Option<Counts>,

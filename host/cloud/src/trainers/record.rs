@@ -1,9 +1,9 @@
-//! An append-only record of what calls cost, read across restarts.
+//! Append-only record of the costs of calls, which is read after a restart.
 //!
-//! One JSON object a line. A process that makes calls writes `start`, then `call` before each call
-//! and `end` after it, with the bill of this process so far. So the bill of all processes is the
-//! sum of each one's last `end`, and a `call` without an `end` is a call that was in flight when
-//! its process was killed: it is charged to its end.
+//! Each line is a JSON object. A process that makes calls writes `start`, then `call` before each
+//! call and `end` after it. Each `end` has the bill of that process so far. The bill of all
+//! processes is therefore the sum over their last `end` lines. A `call` without an `end` was in
+//! flight when its process was killed, and is charged to its end.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use crate::bill::Bill;
 use crate::error::{Error, Result};
 use crate::invoker::Charge;
 
-/// Maximum length of a record that is read, bytes.
+/// Maximum size of a record that is read, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// A line of the record.
@@ -24,7 +24,7 @@ const MAX_BYTES: u64 = 1 << 30;
 enum Line {
     /// A process begins to make calls.
     Start {
-        /// The function and the prices, for a reader.
+        /// Name of the function. It and the prices are for human readers.
         function: String,
         prices: String,
     },
@@ -35,41 +35,42 @@ enum Line {
         call: usize,
         /// `answered`, or the reason of the failure.
         outcome: String,
-        /// Milliseconds charged; `None` if nobody reported them.
+        /// Time charged, in milliseconds. `None` if it was not reported.
         billed_ms: Option<u64>,
-        /// Milliseconds of its cold start.
+        /// Time of the cold start, in milliseconds. `None` if there was none.
         init_ms: Option<f64>,
-        /// Milliseconds that its handler took.
+        /// Time that the handler took, in milliseconds.
         #[serde(default)]
         duration_ms: Option<f64>,
-        /// Maximum memory that it used, MiB.
+        /// Maximum memory that the function used, in MiB.
         #[serde(default)]
         used_mb: Option<u32>,
-        /// Real seconds from its request to its reply, where both are of AWS; objects that were
-        /// stored before it and read after it are left out.
+        /// Real seconds from the request to the reply, if both are of AWS. The time to store
+        /// objects before the call, and to read objects after it, is not included.
         #[serde(default)]
         reply_s: Option<f64>,
-        /// Dollars of this call's time and request.
+        /// Dollars of the call's time and request.
         usd: Option<f64>,
-        /// Virtual or real seconds since the start of this process's calls.
+        /// Virtual or real seconds since the process began to make calls.
         at: f64,
-        /// Use of this process so far.
+        /// Usage of the process so far.
         bill: Box<Bill>,
-        /// Dollars of this process so far, with estimates of what nobody reported.
+        /// Dollars of the process so far, with estimates of unreported costs.
         total_usd: f64,
     },
 }
 
-/// Sum of earlier processes.
+/// Sum of the usage of earlier processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Before {
-    /// Their bills together. Calls in flight at a kill count as unreported.
+    /// Bills of earlier processes together. Calls in flight when a process was killed count as
+    /// unreported.
     pub bill: Bill,
-    /// Dollars, with estimates of what nobody reported.
+    /// Dollars of earlier processes, with estimates of unreported costs.
     pub usd: f64,
-    /// Seconds of calls.
+    /// Seconds of calls of earlier processes.
     pub seconds: f64,
-    /// The dearest call.
+    /// Dollars of the dearest call. `None` if no cost was reported.
     pub dearest_usd: Option<f64>,
 }
 
@@ -81,12 +82,12 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Opens or creates the record and sums up what it has. `longest_usd` is what a call costs at
-    /// most.
+    /// Opens or creates the record, and sums up its content. `longest_usd` is the maximum cost of a
+    /// call.
     ///
     /// # Errors
-    /// A file that cannot be read or written, or a line that is no line of a record; the message
-    /// names file and line.
+    /// Returns an [`Error`] if the file cannot be read or written. Returns one with the file and
+    /// the line if a line is not valid.
     pub(super) fn open(path: &Path, longest_usd: f64) -> Result<(Self, Before)> {
         let (before, whole) = match path.exists() {
             true => {
@@ -132,7 +133,7 @@ impl Record {
         })
     }
 
-    /// Appends a line in one write, so that a killed process leaves whole lines but for the last.
+    /// Appends a line in one write. After a kill, only the last line may be incomplete.
     fn write(&mut self, line: &Line) -> Result<()> {
         let mut text = serde_json::to_string(line).map_err(|e| Error::Choice(e.to_string()))?;
         text.push('\n');
@@ -145,7 +146,7 @@ impl Record {
 pub(super) struct Ended<'a> {
     pub call: usize,
     pub outcome: &'a str,
-    /// The service's report; `None` if there was none.
+    /// Charge that the service reported. `None` if there was no report.
     pub charge: Option<Charge>,
     pub reply_s: Option<f64>,
     pub usd: Option<f64>,
@@ -154,7 +155,7 @@ pub(super) struct Ended<'a> {
     pub total_usd: f64,
 }
 
-/// Sums up a record.
+/// Sums up the lines of a record.
 fn sum(path: &Path, text: &str, longest_usd: f64) -> Result<Before> {
     let mut before = Before::default();
     // The present process: its last bill, dollars and seconds, and its calls in flight.

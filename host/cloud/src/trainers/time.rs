@@ -1,4 +1,4 @@
-//! Time by which calls are ordered: real time, or the emulator's virtual time.
+//! Time by which calls are ordered: real time, or the virtual time of the emulator.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use eciton_emulator::{Advanced, Clock};
 use tokio::task::JoinSet;
 
-/// Interval at which calls in flight are looked at, in real time.
+/// Real time after which the pool checks for a request to stop while calls are in flight.
 const LOOK: Duration = Duration::from_millis(50);
-/// Real time within which a released answer reaches its call.
+/// Maximum real time until an answer that the emulator releases reaches its call.
 const DELIVERY: Duration = Duration::from_secs(10);
 
 /// Time by which calls are ordered.
@@ -16,7 +16,7 @@ const DELIVERY: Duration = Duration::from_secs(10);
 pub(super) enum Time {
     /// Real time since this moment.
     Real(Instant),
-    /// Virtual time of an emulator, which releases an answer when it is asked for the next.
+    /// Virtual time of an emulator. The emulator releases one answer at each request for the next.
     Virtual(Arc<Clock>),
 }
 
@@ -29,15 +29,15 @@ impl Time {
         }
     }
 
-    /// Says that a call is about to be sent.
+    /// Announces to the emulator that a call is about to be sent.
     pub(super) fn announce(&self) {
         if let Self::Virtual(clock) = self {
             clock.announce();
         }
     }
 
-    /// Waits for the next end of a call, and for `timer` at most. Returns `None` from time to time,
-    /// so that the caller sees a request to stop.
+    /// Waits for the next end of a call, or until `timer`. Also returns `None` at intervals, so
+    /// that the caller can check for a request to stop.
     pub(super) async fn next<T: 'static>(
         &self,
         under: &mut JoinSet<T>,
