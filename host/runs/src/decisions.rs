@@ -1,47 +1,53 @@
-//! Decisions from the scores of rows, and the known labels of these rows.
+//! Decisions, which are the predictions that follow from a row's scores, and the known labels of
+//! the rows.
 //!
-//! For classes, the probabilities are the softmax of the scores of a row. The decision is the first
-//! class with the highest score. For several labels, the probabilities are the sigmoids of the
-//! scores. A label is predicted if its score is above 0. For regression, scores are the decisions.
+//! For classes, the probabilities are the softmax of a row's scores, and the decision is the first
+//! class with the highest score. For several labels, each probability is the sigmoid of a score,
+//! and a label is predicted if its score is above 0. For regression, the scores are the predicted
+//! numbers.
 
 use eciton_graph::metrics::best;
 use eciton_recipe::TaskType;
 
-/// Parts of a data set, by the number that [`Known::parts`] has; 0 is none.
+/// Names of the parts of a data set, by their number in [`Known::parts`]. Number 0 means no part.
 const PARTS: [&str; 4] = ["", "train", "val", "test"];
 
-/// Known labels and parts of the rows that are predicted, in the data set's order.
+/// Known labels of the predicted rows, and the part of the data set (training, validation, test) of
+/// each row. The rows are in the data set's order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Known {
-    /// Names of classes or of columns of labels; empty where they are numbers.
+    /// Names of the classes or label columns. Empty if they have numbers only.
     pub names: Vec<String>,
-    /// `[rows, columns]`: class, flags or numbers, NaN where unknown; one column of classes. Empty
-    /// where nothing is known of any row.
+    /// Known labels as a matrix `[rows, columns]`: classes (one column), flags or numbers. A value
+    /// is NaN if it is unknown. Empty if no label of any row is known.
     pub labels: Vec<f32>,
-    /// Part of each row, as [`Known::part`] tells it; empty where rows are in no part.
+    /// Number of the part of each row: 1 for training, 2 for validation, 3 for test, 0 for none.
+    /// [`Known::part`] returns its name. Empty if no row is in a part.
     pub parts: Vec<u8>,
 }
 
 impl Known {
-    /// Name of a class or of a column.
+    /// Returns the name of a class or of a label column, or its number if there are no names.
     #[must_use]
     pub fn name(&self, at: usize) -> String {
         self.names.get(at).cloned().unwrap_or_else(|| at.to_string())
     }
 
-    /// Labels of a row of so many columns: one of classes. Empty where nothing is known.
+    /// Returns the labels of a row. `columns` is their number per row, which is 1 for classes.
+    /// Returns an empty slice if nothing is known.
     #[must_use]
     pub fn row(&self, row: usize, columns: usize) -> &[f32] {
         self.labels.get(row * columns..(row + 1) * columns).unwrap_or_default()
     }
 
-    /// Class of a row, where it has one.
+    /// Returns the class of a row. Returns `None` if it is unknown.
     #[must_use]
     pub fn class(&self, row: usize) -> Option<usize> {
         self.labels.get(row).filter(|class| class.is_finite()).map(|&class| class as usize)
     }
 
-    /// Part of a row: `train`, `val`, `test`, or nothing.
+    /// Returns the name of a row's part: `train`, `val` or `test`. Returns an empty text for a row
+    /// in no part.
     #[must_use]
     pub fn part(&self, row: usize) -> &'static str {
         let part = self.parts.get(row).copied().unwrap_or(0);
@@ -49,19 +55,20 @@ impl Known {
     }
 }
 
-/// Class of the first highest score; `None` where no score is a number.
+/// Returns the first class with the highest score. Returns `None` if no score is a number.
 #[must_use]
 pub fn class(scores: &[f32]) -> Option<usize> {
     best(scores)
 }
 
-/// Returns whether a label is told to hold.
+/// Returns whether a label with this score is predicted, which is so for scores above 0.
 #[must_use]
 pub fn holds(score: f32) -> bool {
     score > 0.0
 }
 
-/// Probabilities of a row's scores; nothing for numbers and links. NaN where scores are no numbers.
+/// Writes the probabilities of a row's scores to `into`. Writes none for regression and link
+/// prediction. A probability is NaN if scores are not numbers.
 pub fn probabilities(task: TaskType, scores: &[f32], into: &mut Vec<f32>) {
     into.clear();
     match task {
@@ -72,7 +79,7 @@ pub fn probabilities(task: TaskType, scores: &[f32], into: &mut Vec<f32>) {
             into.extend(scores.iter().map(|score| (power(score) / total) as f32));
         }
         TaskType::MultiLabel => {
-            // Without an overflow.
+            // // This form of the sigmoid does not overflow.
             into.extend(scores.iter().map(|&s| (0.5 * (1.0 + (0.5 * f64::from(s)).tanh())) as f32));
         }
         TaskType::Regression | TaskType::LinkPrediction => {}

@@ -1,4 +1,4 @@
-//! Durable files: a file is either whole on disk, or absent.
+//! Durable files: a file is either complete on disk, or absent.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Write};
@@ -9,11 +9,11 @@ use sha2::{Digest as _, Sha256};
 
 use crate::run_folder::{Result, reading, writing};
 
-/// Suffix of a file name until the file is whole.
+/// Suffix of a file name until the file is complete.
 pub const TEMPORARY: &str = ".partial";
 
-/// Writes a file under a temporary name, forces it to disk, renames it, and forces its folder to
-/// disk.
+/// Writes a file so that it is complete or absent after a power failure. It is written under a
+/// temporary name, forced to disk, and renamed, and its folder is forced to disk.
 pub fn write(
     folder: &Path,
     name: &str,
@@ -34,12 +34,12 @@ pub fn write(
     })
 }
 
-/// Forces the names in a folder to disk. Only Unix can open folders; other systems do nothing.
+/// Forces the names in a folder to disk. Only Unix can open folders, so other systems do nothing.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Returns a SHA-256 in hexadecimal.
+/// Returns the SHA-256 of bytes, in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(Sha256::new_with_prefix(bytes))
 }
@@ -48,16 +48,16 @@ fn hex(hasher: Sha256) -> String {
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Length and digest of the start of a file.
+/// Length and digest of the first bytes of a file, by which a checkpoint records a growing file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     /// Number of bytes.
     pub bytes: u64,
-    /// SHA-256 of the bytes, hexadecimal.
+    /// SHA-256 of the bytes, in hexadecimal.
     pub sha256: String,
 }
 
-/// File that only grows.
+/// File to which bytes are only appended, with the digest of its content.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -73,8 +73,8 @@ impl Journal {
         Ok(Self { path, file, bytes: 0, hasher: Sha256::new() })
     }
 
-    /// Continues a journal after `content`, which must be the start of the file. The rest of the
-    /// file is cut off.
+    /// Opens a journal that ends after `content`, which must be the start of the file. The rest of
+    /// the file is cut off.
     pub fn cut(path: PathBuf, content: &[u8]) -> Result<Self> {
         let mut file = OpenOptions::new().write(true).open(&path).map_err(writing(&path))?;
         let cut = file.set_len(content.len() as u64);
@@ -84,15 +84,15 @@ impl Journal {
         Ok(Self { path, file, bytes: content.len() as u64, hasher })
     }
 
-    /// Returns the current length in bytes.
+    /// Returns the current length of the journal, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Appends bytes. A partial write is cut off.
+    /// Appends bytes to the journal. If only a part can be written, that part is cut off again.
     ///
     /// # Errors
-    /// An error of the operating system.
+    /// Returns an error of the operating system if the bytes cannot be written.
     pub fn append(&mut self, bytes: &[u8]) -> Result<()> {
         if let Err(error) = self.file.write_all(bytes) {
             // A partial write would precede the next append, so it is cut off.
@@ -105,15 +105,15 @@ impl Journal {
         Ok(())
     }
 
-    /// Forces the journal to disk, and returns its extent.
+    /// Forces the journal to disk. Returns its length and digest.
     pub fn sync(&mut self) -> Result<Extent> {
         self.file.sync_data().map_err(writing(&self.path))?;
         Ok(Extent { bytes: self.bytes, sha256: hex(self.hasher.clone()) })
     }
 }
 
-/// Reads the start of a file that `extent` describes. Returns `None` if its length or digest
-/// differs.
+/// Reads the start of a file that `extent` describes. Returns `None` if the file is shorter, does
+/// not exist, or has another digest.
 pub fn read_extent(path: &Path, extent: &Extent) -> Result<Option<Vec<u8>>> {
     let file = match eciton_input::file::open(path) {
         Ok(file) => file,

@@ -1,8 +1,8 @@
-//! Text of numbers, sizes and durations for people.
+//! Formats of numbers and names in tables and reports for people.
 
 use std::collections::BTreeMap;
 
-/// 1,234,567
+/// Formats a number with commas between groups of three digits: `1,234,567`.
 #[must_use]
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
@@ -16,8 +16,8 @@ pub fn grouped(value: u64) -> String {
     text
 }
 
-/// Shortens a text to at most `most` characters: an ellipsis takes the place of its middle, so that names which differ
-/// at their end stay different.
+/// Shortens a text to at most `most` characters. An ellipsis replaces the middle, so that names
+/// with different ends remain different.
 #[must_use]
 pub fn shortened(text: &str, most: usize) -> String {
     let count = text.chars().count();
@@ -30,8 +30,9 @@ pub fn shortened(text: &str, most: usize) -> String {
     text.chars().take(head).chain(ellipsis).chain(text.chars().skip(count - tail)).collect()
 }
 
-/// Shortens names to at most `most` characters so that different names stay different: names that [`shortened`] would
-/// make equal begin where they differ, and if that is not enough, with their index.
+/// Shortens names to at most `most` characters so that different names remain different. Names that
+/// [`shortened`] would make equal are cut at their start, up to where they differ. If they are
+/// still equal, they start with their index.
 #[must_use]
 pub fn shortened_apart(names: &[String], most: usize) -> Vec<String> {
     let mut short: Vec<String> = names.iter().map(|name| shortened(name, most)).collect();
@@ -59,7 +60,7 @@ pub fn shortened_apart(names: &[String], most: usize) -> Vec<String> {
     short
 }
 
-/// Returns the indices of different names whose short forms are equal, a list for each form.
+/// Returns the indices of different names whose short forms are equal, one list per short form.
 fn equal(short: &[String], names: &[String]) -> Vec<Vec<usize>> {
     let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, form) in short.iter().enumerate() {
@@ -72,7 +73,8 @@ fn equal(short: &[String], names: &[String]) -> Vec<Vec<usize>> {
     groups.into_values().filter(differ).collect()
 }
 
-/// Returns the number of characters with which all names begin, up to the start of a word or number.
+/// Returns the number of characters at the start that all names share, up to the start of a word or
+/// number.
 fn common_start(names: &[&String]) -> usize {
     let Some(first) = names.first() else { return 0 };
     let mut start = 0;
@@ -87,7 +89,7 @@ fn common_start(names: &[&String]) -> usize {
     start
 }
 
-/// `31.2 MB`; decimal units.
+/// Formats a number of bytes in decimal units: `31.2 MB`.
 #[must_use]
 pub fn bytes(count: u64) -> String {
     let (unit, name) = match count {
@@ -99,7 +101,7 @@ pub fn bytes(count: u64) -> String {
     format!("{:.1} {name}", count as f64 / unit)
 }
 
-/// Seconds in the unit that suits them: `0.412 ms`, `12.3 s`, `3 min 20 s`, `2 h 05 min`.
+/// Formats seconds in a suitable unit: `0.412 ms`, `12.3 s`, `3 min 20 s`, `2 h 05 min`.
 #[must_use]
 pub fn seconds(seconds: f64) -> String {
     match seconds {

@@ -1,35 +1,38 @@
-//! `predictions.npz`: NumPy arrays in a zip archive, stored, written as they come.
+//! Writer of `predictions.npz`, a zip archive of NumPy arrays without compression. Arrays are
+//! written as they are computed.
 //!
-//! `numpy.load(path)` reads it without pickle. An entry is `NAME.npy`, format 1.0: a text header
-//! padded to 64 bytes, then the cells, row-major and little-endian.
+//! `numpy.load(path)` reads the archive without pickle. An entry is `NAME.npy` in format 1.0. It
+//! has a text header padded to 64 bytes, and then the values, row-major and little-endian.
 
 use std::io::{self, Seek, SeekFrom, Write};
 
 use eciton_graph::dataset::VertexIds;
 use zip::write::SimpleFileOptions;
 
-/// Cells are written in pieces of so many bytes.
+/// Number of bytes that are written at once.
 const PIECE_BYTES: usize = 1 << 16;
 
-/// An open archive.
+/// Writer of an archive of NumPy arrays.
 pub(crate) struct NpzWriter<W: Write + Seek> {
     archive: zip::ZipWriter<Latch<W>>,
 }
 
 impl<W: Write + Seek> NpzWriter<W> {
+    /// Creates a writer of an archive into `inner`.
     pub(crate) fn new(inner: W) -> Self {
         let latch = Latch { inner, position: 0, end: 0, failed: None };
         Self { archive: zip::ZipWriter::new(latch) }
     }
 
-    /// `values`: [rows, columns], row-major; stored as `<f4`.
+    /// Writes a matrix of f32 as an array `[rows, columns]` of type `<f4`. `values` is row-major.
     pub(crate) fn matrix(&mut self, name: &str, columns: usize, values: &[f32]) -> io::Result<()> {
         let rows = values.len().checked_div(columns).unwrap_or(0);
         self.begin(name, "<f4", &format!("({rows}, {columns})"))?;
         self.cells(values.iter().map(|v| v.to_le_bytes()))
     }
 
-    /// Values made row after row: [rows, columns], stored as `<f4`.
+    /// Writes a matrix of f32 as an array `[rows, columns]` of type `<f4`. `row` computes each row
+    /// in turn.
     pub(crate) fn made(
         &mut self,
         name: &str,
@@ -51,13 +54,13 @@ impl<W: Write + Seek> NpzWriter<W> {
         self.archive.write_all(&piece)
     }
 
-    /// Whole numbers: [rows], stored as `<i8`.
+    /// Writes an array `[rows]` of integers, of type `<i8`.
     pub(crate) fn whole(&mut self, name: &str, rows: usize, of: impl Fn(usize) -> i64) -> io::Result<()> {
         self.begin(name, "<i8", &format!("({rows},)"))?;
         self.cells((0..rows).map(|row| of(row).to_le_bytes()))
     }
 
-    /// Flags: [rows, columns], stored as `|b1`.
+    /// Writes an array `[rows, columns]` of flags, of type `|b1`.
     pub(crate) fn flags(
         &mut self,
         name: &str,
@@ -68,7 +71,7 @@ impl<W: Write + Seek> NpzWriter<W> {
         self.cells((0..rows * columns).map(|at| [u8::from(of(at))]))
     }
 
-    /// Words of a few characters: [rows], stored as `<U` and their width.
+    /// Writes an array `[rows]` of short texts, of type `<U` and their maximum length.
     pub(crate) fn words<'w>(
         &mut self,
         name: &str,
@@ -80,8 +83,9 @@ impl<W: Write + Seek> NpzWriter<W> {
         self.cells((0..rows).flat_map(word).map(|c| u32::from(c).to_le_bytes()))
     }
 
-    /// One id a vertex: `<i8`; `<u8` where a number is above 2^63 - 1; `<U` as wide as the longest
-    /// word. `vertices` counts where ids are dense.
+    /// Writes one id per vertex. The type is `<i8`, or `<u8` if a number is above 2^63 - 1. Ids
+    /// that are texts have type `<U` and the length of the longest text. `vertices` is the number
+    /// of vertices, which dense ids do not contain.
     pub(crate) fn ids(&mut self, name: &str, ids: &VertexIds, vertices: u32) -> io::Result<()> {
         match ids {
             VertexIds::Dense => {
@@ -105,17 +109,18 @@ impl<W: Write + Seek> NpzWriter<W> {
         }
     }
 
-    /// Writes the archive's directory.
+    /// Writes the directory of the archive.
     ///
     /// # Errors
-    /// The first one of the whole archive.
+    /// Returns the first error of any write to the archive.
     pub(crate) fn finish(self) -> io::Result<W> {
         let latch = self.archive.finish()?;
         latch.failed.map_or(Ok(latch.inner), Err)
     }
 
     fn begin(&mut self, name: &str, descr: &str, shape: &str) -> io::Result<()> {
-        // 64-bit sizes always, as NumPy does; no times, so that equal arrays are equal files.
+        // // Sizes always have 64 bits, as in NumPy. There are no times, so that equal arrays give
+        // equal files.
         let options = SimpleFileOptions::default()
             .compression_method(zip::CompressionMethod::Stored)
             .last_modified_time(zip::DateTime::default())
@@ -137,8 +142,8 @@ impl<W: Write + Seek> NpzWriter<W> {
     }
 }
 
-/// Keeps the first error and goes on as if all were well: crate zip prints on standard error when an
-/// archive that has failed is dropped, and a library must not.
+/// Writer that stores the first error and then pretends to succeed. If a failed archive is dropped,
+/// the crate zip prints to standard error, which a library must not do.
 struct Latch<W> {
     inner: W,
     position: u64,
@@ -178,18 +183,19 @@ impl<W: Seek> Seek for Latch<W> {
     }
 }
 
-/// Characters of the longest word, at least 1.
+/// Returns the length of the longest text in characters, at least 1.
 pub(crate) fn word_chars(words: &[String]) -> usize {
     words.iter().map(|w| w.chars().count()).max().unwrap_or(0).max(1)
 }
 
-/// Magic, version 1.0, length, and a Python dictionary padded so that cells begin at a multiple of 64.
+/// Returns the header of an array: magic bytes, version 1.0, length, and a Python dictionary. It is
+/// padded so that the values start at a multiple of 64.
 fn header(descr: &str, shape: &str) -> Vec<u8> {
     let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
     let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
     text.extend(std::iter::repeat_n(' ', length - 1 - text.len()));
     text.push('\n');
-    // Descriptions and shapes of two numbers are some 100 bytes.
+    // // A header with two extents has about 100 bytes.
     let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend(length.to_le_bytes());

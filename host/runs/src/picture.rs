@@ -1,10 +1,12 @@
-//! The picture of one seed's training, `curve.svg`: loss on the left, metrics on the right, over
-//! epochs. A dashed line marks the epoch that validation chose; the loss is on a logarithmic axis where it spans more
-//! than two powers of ten.
+//! The picture `curve.svg` of the training of one seed. It shows the loss on the left and the
+//! metrics on the right, by epoch.
 //!
-//! Plain SVG 1.1 without script, style sheet or embedded font. A run of more than [`MAX_POINTS`]
-//! epochs is drawn by every n-th; the last epoch is always among the points. An epoch without an
-//! evaluation has no metric point, a loss that is not finite breaks its line.
+//! A dashed line marks the epoch that validation chose. The axis of the loss is logarithmic if the
+//! values span more than two powers of ten.
+//!
+//! The picture is plain SVG 1.1 without script, style sheet or embedded font. If a run has more
+//! than [`MAX_POINTS`] epochs, every n-th is drawn, always including the last. An epoch without an
+//! evaluation has no point of a metric. A loss that is not finite interrupts its line.
 
 pub mod scale;
 
@@ -15,10 +17,10 @@ use eciton_recipe::{Keep, Loss, Metric};
 use self::scale::{Scale, epoch_ticks, label};
 use crate::report::{BestEpoch, EpochReport, Metrics};
 
-/// Most points of a line. The loss panel is about 330 units wide.
+/// Maximum number of points of a line. The loss panel is about 330 units wide.
 pub(crate) const MAX_POINTS: usize = 1000;
 
-/// Content of the title and the labels.
+/// Texts for the title and the labels of the picture.
 #[derive(Debug, Clone, Copy)]
 pub struct Caption<'a> {
     /// Name of the data set.
@@ -71,10 +73,11 @@ const TOP: f64 = 92.0;
 const BOTTOM: f64 = HEIGHT - 50.0;
 const INK: &str = "#222222";
 const GREY: &str = "#666666";
-/// Okabe and Ito's colours, which most eyes tell apart.
+/// Colours of Okabe and Ito, which most people with colour blindness can distinguish.
 const LOSS: &str = "#cc3311";
 
-/// A metric's split, colour, width of its line, and value.
+/// A line of the metric panel: name of the data part, colour, line width, and value in an epoch's
+/// metrics.
 type Curve = (&'static str, &'static str, f64, fn(&Metrics) -> Option<f64>);
 const CURVES: [Curve; 3] = [
     ("train", "#56b4e9", 1.5, |a| a.train),
@@ -82,11 +85,11 @@ const CURVES: [Curve; 3] = [
     ("test", "#006d4f", 2.0, |a| a.test),
 ];
 
-/// A rectangle with an axis on two of its sides.
+/// A rectangle with a horizontal axis of epochs and a vertical axis of values.
 struct Panel {
     left: f64,
     right: f64,
-    /// Epochs, from and to.
+    /// First and last epoch of the horizontal axis.
     epochs: (f64, f64),
     values: Scale,
 }
@@ -101,7 +104,7 @@ impl Panel {
         BOTTOM - (BOTTOM - TOP) * self.values.place(value)
     }
 
-    /// Grid, ticks and the names of both axes.
+    /// Draws the grid, the ticks and the names of both axes.
     fn frame(&self, into: &mut String, title: &str, unit: &str) {
         let (left, right) = (self.left, self.right);
         for (tick, name) in self.values.ticks() {
@@ -109,7 +112,7 @@ impl Panel {
             line(into, (left, y), (right, y), "#e4e4e4");
             write_text(into, (left - 8.0, y + 4.0), "end", 12, GREY, &format!("{name}{unit}"));
         }
-        // Epochs are counted from 1; ticks stand at round numbers and at the first epoch.
+        // // Epochs are counted from 1. Ticks are at round numbers and at the first epoch.
         for tick in epoch_ticks(self.epochs) {
             let x = self.x(tick);
             line(into, (x, BOTTOM), (x, BOTTOM + 5.0), GREY);
@@ -121,7 +124,7 @@ impl Panel {
         write_text(into, (f64::midpoint(left, right), BOTTOM + 38.0), "middle", 12, GREY, "epoch");
     }
 
-    /// A dashed line at an epoch, with words beside it where there is room.
+    /// Draws a dashed line at an epoch. Writes a text next to it if there is space.
     fn mark(&self, into: &mut String, epoch: u32, text: &str) {
         let x = self.x(f64::from(epoch));
         let _ = writeln!(
@@ -135,7 +138,7 @@ impl Panel {
         }
     }
 
-    /// One of three entries of the legend, above the panel.
+    /// Draws one of three entries of the legend, above the panel.
     fn key(&self, into: &mut String, slot: usize, colour: &str, text: &str) {
         let (x, y) = (self.left + [0.0, 94.0, 220.0].get(slot).copied().unwrap_or(0.0), TOP - 16.0);
         let end = x + 14.0;
@@ -146,7 +149,8 @@ impl Panel {
         write_text(into, (end + 4.0, y + 4.0), "start", 12, INK, text);
     }
 
-    /// A line through what is there; a single point is a dot. `None` breaks it.
+    /// Draws a line through the points. A value of `None` interrupts the line, and a single point
+    /// is drawn as a dot.
     fn curve(&self, into: &mut String, points: &[(f64, Option<f64>)], colour: &str, width: f64) {
         for run in points.split(|(_, value)| value.is_none()).filter(|run| !run.is_empty()) {
             let place = |&(epoch, value): &(f64, Option<f64>)| {
@@ -167,7 +171,8 @@ impl Panel {
     }
 }
 
-/// Draws one seed's epochs, ascending. Without an epoch the panels are empty.
+/// Draws the epochs of one seed, which are in ascending order. Without an epoch, the panels are
+/// empty.
 pub fn svg(caption: &Caption<'_>, epochs: &[EpochReport]) -> String {
     let shown = thin(epochs);
     let range = match (epochs.first(), epochs.last()) {
@@ -206,7 +211,7 @@ pub fn svg(caption: &Caption<'_>, epochs: &[EpochReport]) -> String {
     panel.frame(&mut out, caption.metric(), unit);
     best.iter().for_each(|&epoch| panel.mark(&mut out, epoch, &format!("best validation: epoch {epoch}")));
     for (slot, (name, colour, width, value)) in CURVES.into_iter().enumerate() {
-        // An epoch that was not evaluated is no gap.
+        // // An epoch without an evaluation does not interrupt the line.
         let evaluated = shown.iter().filter_map(|e| Some((f64::from(e.epoch), e.metrics.as_ref()?)));
         let points: Vec<_> =
             evaluated.map(|(epoch, a)| (epoch, value(a).and_then(finite).map(|v| factor * v))).collect();
@@ -226,8 +231,8 @@ fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// Every n-th epoch counted from the last, so that at most [`MAX_POINTS`] stay; those evaluated only
-/// now and then are kept in preference within each group of n.
+/// Returns every n-th epoch, counted from the last, so that at most [`MAX_POINTS`] remain. Within a
+/// group of n epochs, one with an evaluation is preferred.
 fn thin(epochs: &[EpochReport]) -> Vec<&EpochReport> {
     let every = epochs.len().div_ceil(MAX_POINTS).max(1);
     let mut shown: Vec<&EpochReport> = epochs
@@ -254,14 +259,15 @@ fn write_text(into: &mut String, (x, y): (f64, f64), anchor: &str, size: u32, co
     into.push_str("</text>\n");
 }
 
-/// Text as XML holds it, at most 100 characters: a data set's name is whatever a file is called.
+/// Appends a text as XML, with at most 100 characters. The name of a data set may contain any
+/// character of a file name.
 pub(crate) fn escape(into: &mut String, text: &str) {
     for c in text.chars().take(100) {
         match c {
             '&' => into.push_str("&amp;"),
             '<' => into.push_str("&lt;"),
             '>' => into.push_str("&gt;"),
-            // XML 1.0 has no way to write these.
+            // // XML 1.0 cannot represent these characters.
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => into.push('\u{fffd}'),
             c => into.push(c),
         }

@@ -11,33 +11,34 @@ use sha2::{Digest as _, Sha256};
 
 use crate::run_folder::{CONTRACT, ECITON_VERSION};
 
-/// Hexadecimal digits of a part's digest.
+/// Number of hexadecimal digits of the digest of one part.
 const PART_DIGITS: usize = 16;
 
-/// Digests of a data set as a run is trained on it, hexadecimal: of all, and of each part. Features are
-/// taken before they are scaled.
+/// Digests of the data set that a run is trained on, in hexadecimal: of the whole set, and of each
+/// part. Features are digested before they are scaled.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DataDigest {
-    /// SHA-256 over the checksums of all parts.
+    /// SHA-256 of the checksums of all parts.
     pub all: String,
-    /// In-neighbours of each vertex, and the graph of each vertex.
+    /// Digest of the edges into each vertex, and of the graph to which each vertex belongs.
     pub graph: String,
-    /// Features of the vertices.
+    /// Digest of the features of the vertices.
     pub features: String,
-    /// Features of the edges. Empty if there are none.
+    /// Digest of the features of the edges. Empty if there are none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub edge_features: String,
-    /// Labels.
+    /// Digest of the labels.
     pub labels: String,
-    /// Training, validation and test rows.
+    /// Digest of the sets of training, validation and test rows.
     pub split: String,
-    /// Names of vertices, graphs, columns and classes.
+    /// Digest of the names of vertices, graphs, columns and classes.
     pub names: String,
 }
 
 impl DataDigest {
-    /// Computes the digests of a prepared data set. Sections that a store has checked are not read again.
+    /// Computes the digests of a prepared data set. Sections whose checksums a store has verified
+    /// are not read again.
     pub fn of(dataset: &Dataset) -> Self {
         let checksums = checksum::for_dataset(dataset);
         let hash = |wanted: &dyn Fn(Part) -> bool| {
@@ -74,8 +75,8 @@ impl DataDigest {
         ]
     }
 
-    /// Returns a sentence for each part of the data that has another digest now. `compared` says which parts
-    /// count.
+    /// Returns a sentence for each part of the data whose digest differs from that in `now`.
+    /// `compared` selects the parts to compare.
     pub fn differences(&self, now: &Self, compared: impl Fn(Part) -> bool) -> Vec<String> {
         let pairs = self.parts().into_iter().zip(now.parts());
         let other = pairs.filter(|((part, _, then), (_, _, now))| compared(*part) && then != now);
@@ -88,13 +89,13 @@ impl DataDigest {
     }
 }
 
-/// Processor, memory and system of the machine that hosted a run.
+/// Processor, memory and operating system of the machine that hosted a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
-    /// Model of the processor as the system names it, or its architecture.
+    /// Model of the processor as the operating system reports it, or else its architecture.
     pub processor: String,
-    /// Processors that the process may use.
+    /// Number of processors that the process may use.
     pub cores: u32,
     /// Memory of the machine in bytes. 0 if the system does not report it.
     pub memory_bytes: u64,
@@ -125,29 +126,30 @@ impl Machine {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Provenance {
-    /// `data.source` of the recipe.
+    /// Path or name of the data set: `data.source` of the recipe.
     pub source: String,
     /// Digests of the data that the run was trained on.
     pub data: DataDigest,
-    /// SHA-256 of the settings that the run was asked for, hexadecimal: those of [`recipe_digest`]. Empty
-    /// if the run went on from a checkpoint that does not record it.
+    /// SHA-256 of the requested settings of the run ([`recipe_digest`]), in hexadecimal. Empty if
+    /// the run was resumed from a checkpoint that does not record it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub recipe: String,
-    /// Kernel name and SHA-256 of its component, hexadecimal.
+    /// SHA-256 of each kernel's component, in hexadecimal, by kernel name.
     pub kernels: BTreeMap<String, String>,
-    /// Version of Eciton.
+    /// Version of Eciton that trained the run.
     pub eciton: String,
-    /// Version of the kernel contract.
+    /// Version of the kernel contract, the interface between Eciton and its kernels.
     pub contract: String,
-    /// Class of processors that compute the same bits.
+    /// Numeric class of the results, which is a set of processors whose arithmetic gives the same
+    /// bits.
     pub numeric_class: String,
-    /// Machine of the host.
+    /// The machine that hosted the run.
     pub machine: Machine,
 }
 
 impl Provenance {
-    /// Creates the provenance of a run on this machine. `recipe` is the digest of its settings,
-    /// `data` those of its data, and `kernels` has the digest of each kernel.
+    /// Creates the provenance of a run on this machine. `recipe` is the digest of the settings,
+    /// `data` has the digests of the data, and `kernels` has the digest of each kernel.
     pub fn new(
         config: &Config,
         recipe: &str,
@@ -168,16 +170,17 @@ impl Provenance {
     }
 }
 
-/// Returns the SHA-256 of a run's settings, hexadecimal. Settings about this machine do not count: paths,
-/// the numbers of threads and bytes, and where tasks run. The data counts by its own digest.
+/// Returns the SHA-256 of the settings of a run, in hexadecimal. It excludes settings about this
+/// machine: paths, numbers of threads and bytes, and the choice of the executor. The data has its
+/// own digest.
 ///
 /// # Errors
-/// A configuration that no recipe can hold.
+/// Returns an error if no recipe can represent the configuration.
 pub fn recipe_digest(config: &Config) -> Result<String, eciton_recipe::Error> {
     Ok(hex(&Sha256::digest(portable(config).to_toml()?)))
 }
 
-/// Returns the settings that count in [`recipe_digest`].
+/// Returns the settings that are included in [`recipe_digest`].
 fn portable(config: &Config) -> Config {
     let mut own = config.clone();
     own.run_here();
@@ -189,8 +192,8 @@ fn portable(config: &Config) -> Config {
     own
 }
 
-/// Returns the keys in which the settings of a run differ from those that are wanted, with both values.
-/// Settings that the data or the machine settled are left out.
+/// Returns the keys in which the settings of a run differ from the wanted settings, with both
+/// values. Settings that followed from the data or the machine are left out.
 pub fn other_settings(then: &Config, wanted: &Config) -> Result<Vec<String>, eciton_recipe::Error> {
     let (then, wanted) = (portable(then).to_toml()?, portable(wanted).to_toml()?);
     let then: BTreeMap<String, &str> = keys(&then).collect();
@@ -201,7 +204,8 @@ pub fn other_settings(then: &Config, wanted: &Config) -> Result<Vec<String>, eci
     Ok(keys(&wanted).filter_map(differs).collect())
 }
 
-/// Yields each key of a TOML text with its section, and the value's text.
+/// Returns an iterator over the keys of a TOML text, with their sections, and the texts of the
+/// values.
 fn keys(text: &str) -> impl Iterator<Item = (String, &str)> {
     let mut section = String::new();
     text.lines().filter_map(move |line| {
@@ -214,8 +218,9 @@ fn keys(text: &str) -> impl Iterator<Item = (String, &str)> {
     })
 }
 
-/// Adds a warning to the notes if the data of a run has other parts than the run was trained on. Names may be
-/// missing. The split counts if `own_split` states that the caller asked for no other one.
+/// Adds a warning to the notes if parts of the data differ from those that a run was trained on.
+/// Names may be missing. The split is compared if `own_split` states that the caller requested no
+/// other one.
 pub fn warn_of_other_data(
     run: &Path,
     (source, own_split): (&str, bool),

@@ -1,4 +1,4 @@
-//! Reports of a run, during the run and at its end.
+//! Reports of a training run, during the run and at its end.
 
 mod audit;
 mod epoch;
@@ -32,7 +32,7 @@ use crate::provenance::Provenance;
 /// Facts of a run that are known before the first epoch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Started {
-    /// The data set's name.
+    /// Name of the data set.
     pub dataset: String,
     /// Number of vertices.
     pub vertices: u64,
@@ -40,10 +40,10 @@ pub struct Started {
     pub edges: u64,
     /// Number of features of a vertex.
     pub features: u64,
-    /// Task to be learnt.
+    /// Learning task of the run, such as classification.
     #[serde(default)]
     pub task: TaskType,
-    /// Metric of the run.
+    /// Metric by which the run evaluates its model.
     #[serde(default)]
     pub metric: Metric,
     /// Number of classes, labels or regression targets. For link prediction, number of columns of
@@ -55,25 +55,26 @@ pub struct Started {
     /// Number of training, validation and test links. `None` if the task is not link prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub links: Option<[u64; 3]>,
-    /// For instance `gcn 1433-16-7`.
+    /// Description of the model, for instance `gcn 1433-16-7`.
     pub model: String,
-    /// Number of trained values.
+    /// Number of trained parameter values.
     pub parameters: u64,
-    /// Number of vertex intervals.
+    /// Number of intervals (ranges of vertices that are scheduled as one unit).
     pub intervals: u32,
-    /// Compute threads.
+    /// Number of compute threads.
     pub threads: u32,
     /// Number of epochs of each seed.
     pub epochs: u32,
-    /// Seeds that will run.
+    /// Seeds with which the run trains, one after another.
     pub seeds: Vec<u64>,
-    /// Seconds from the call to the start of training: data and its order, kernels, plan.
+    /// Seconds from the call to the start of training. They include reading and ordering the data,
+    /// loading kernels and planning.
     pub setup_seconds: f64,
-    /// Settings that follow from data and model.
+    /// Settings that follow from the data and the model.
     #[serde(default)]
     pub settings: Vec<ResolvedSetting>,
-    /// Location of the functions' host, and the limit that reduced the number of functions. `None`
-    /// if nothing is charged.
+    /// Location of the host relative to the functions, and the limit that reduced the number of
+    /// functions. `None` if nothing is charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<Outlook>,
 }
@@ -81,7 +82,7 @@ pub struct Started {
 /// Facts of a resumed run that are known before its first further epoch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resumed {
-    /// Seed with which the run resumes.
+    /// Seed whose training resumes.
     pub seed: u64,
     /// Last finished epoch of that seed.
     pub epoch: u32,
@@ -96,14 +97,14 @@ pub struct Resumed {
 /// Progress of a seed towards `run.until`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Target {
-    /// Target of the run.
+    /// Target of the run (`run.until`).
     pub until: Until,
     /// First evaluated epoch that reached the target. `None` if none did.
     pub epoch: Option<u32>,
-    /// Seconds of training until that epoch, without evaluations. If no epoch reached the target,
-    /// seconds of all epochs.
+    /// Seconds of training until the target was reached, without evaluations. If no epoch reached
+    /// it, seconds of all epochs.
     pub seconds: f64,
-    /// Best value of an evaluated epoch. `None` if there is none.
+    /// Best value among the evaluated epochs. `None` if no epoch was evaluated.
     pub best: Option<f64>,
 }
 
@@ -126,14 +127,14 @@ impl Target {
 pub struct SeedReport {
     /// The seed.
     pub seed: u64,
-    /// Last epoch.
+    /// Number of the last epoch.
     pub epochs: u32,
-    /// Loss of the last epoch.
+    /// Loss of the last epoch, averaged over the training rows.
     pub loss: f64,
     /// Metrics after the last epoch.
     #[serde(alias = "accuracy")]
     pub metrics: Metrics,
-    /// Epoch with the best validation metric. `None` if none was chosen among evaluated epochs.
+    /// Epoch with the best validation metric. `None` if no evaluated epochs could be compared.
     pub best: Option<BestEpoch>,
     /// Epoch whose model is written, if it is not the last (`run.keep`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,7 +150,7 @@ pub struct SeedReport {
     /// did not, or if the setting is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synchronised_after: Option<u32>,
-    /// SHA-256 of the written weights, hexadecimal.
+    /// SHA-256 of the written weights, in hexadecimal.
     pub model_digest: String,
     /// Quality of the written model, class by class. `None` for regression, and if there are no
     /// known labels.
@@ -165,12 +166,12 @@ impl SeedReport {
     }
 }
 
-/// Traffic of a run's workers, and the cost of their failures.
+/// Traffic of a run's worker processes, and the cost of their failures.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkersUsed {
-    /// Traffic of each worker.
+    /// Message counts of each worker.
     pub places: Vec<Traffic>,
-    /// Number of steps repeated for the rows that a failed worker had stashed.
+    /// Number of steps that were repeated because a failed worker had stored their rows.
     pub again: u64,
     /// Number of steps that redundant computation (`workers.redundant`) did a second time in advance.
     #[serde(default)]

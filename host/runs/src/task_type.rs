@@ -1,9 +1,9 @@
-//! Types of tasks, from labels and from losses.
+//! Types of learning tasks, as determined by labels and by losses.
 
 use eciton_graph::dataset::Labels;
 use eciton_recipe::{Loss, TaskType};
 
-/// Returns the type of task that the labels define.
+/// Returns the learning task for labels of this type.
 #[must_use]
 pub fn task(labels: &Labels) -> TaskType {
     match labels {
@@ -13,7 +13,7 @@ pub fn task(labels: &Labels) -> TaskType {
     }
 }
 
-/// Returns the task that a loss is for.
+/// Returns the learning task for which a loss is defined.
 pub(crate) fn task_of_loss(loss: Loss) -> TaskType {
     match loss {
         Loss::CrossEntropy => TaskType::Classification,

@@ -1,32 +1,34 @@
-//! The axis of values: from zero, or by powers of ten where values span more than two of them.
+//! The axis of values in a picture. It starts at zero, or is logarithmic if the values span more
+//! than two powers of ten.
 
-/// The ratio of the largest to the smallest value from which an axis is logarithmic.
+/// Ratio of the largest to the smallest value above which an axis is logarithmic.
 const DECADES: f64 = 100.0;
-/// Most ticks of a logarithmic axis.
+/// Maximum number of ticks of a logarithmic axis.
 const MAX_TICKS: i32 = 7;
 
-/// An axis of values.
+/// Range and ticks of an axis of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Scale {
-    /// An axis from 0 to `to`, a tick each `step`.
+    /// Linear axis from 0 to `to`, with a tick at each multiple of `step`.
     Linear { to: f64, step: f64 },
-    /// An axis from 10^`from` to 10^`to`; values of zero and less lie at its lower end.
+    /// Logarithmic axis from 10^`from` to 10^`to`. Values of zero and below are drawn at the lower
+    /// end.
     Logarithmic { from: i32, to: i32 },
 }
 
 impl Scale {
-    /// A scale of shares, in per cent.
+    /// Linear axis of shares in per cent, from 0 to 100.
     pub(crate) const PERCENT: Self = Self::Linear { to: 100.0, step: 20.0 };
 
-    /// A scale from 0 to at least the largest value.
+    /// Returns a linear axis from 0 to at least the largest value.
     pub(crate) fn linear(values: impl Iterator<Item = f64>) -> Self {
         let highest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         let step = nice_step(if highest > 0.0 { highest / 4.0 } else { 0.25 });
         Self::Linear { to: (highest / step).ceil().max(1.0) * step, step }
     }
 
-    /// A scale as [`Scale::linear`], or by powers of ten where positive values span more than two
-    /// of them.
+    /// Returns an axis for the values. It is logarithmic if the positive values span more than two
+    /// powers of ten, and linear otherwise.
     pub(crate) fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
         let positive = values.clone().filter(|value| value.is_finite() && *value > 0.0);
         let (least, most) =
@@ -39,7 +41,8 @@ impl Scale {
         Self::Logarithmic { from, to: to.max(from + 1) }
     }
 
-    /// The place of a value, from 0 at the lower end to 1 at the upper one.
+    /// Returns the relative position of a value on the axis, from 0 at the lower end to 1 at the
+    /// upper end.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let place = match *self {
             Self::Linear { to, .. } => value / to,
@@ -49,7 +52,7 @@ impl Scale {
         place.clamp(0.0, 1.0)
     }
 
-    /// Values that the axis names, with their names.
+    /// Returns the values of the ticks, with their labels.
     pub(crate) fn ticks(&self) -> Vec<(f64, String)> {
         match *self {
             Self::Linear { to, step } => {
@@ -62,13 +65,13 @@ impl Scale {
         }
     }
 
-    /// Returns whether it is by powers of ten.
+    /// Returns whether the axis is logarithmic.
     pub(crate) fn is_logarithmic(&self) -> bool {
         matches!(self, Self::Logarithmic { .. })
     }
 }
 
-/// A power of ten: `0.01`, `1`, `100`, `1e5`.
+/// Returns the label of a power of ten: `0.01`, `1`, `100`, `1e5`.
 fn named(power: i32) -> String {
     match power {
         -3..0 => format!("{:.*}", power.unsigned_abs() as usize, 10f64.powi(power)),
@@ -77,26 +80,28 @@ fn named(power: i32) -> String {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, at least `rough`.
+/// Returns the smallest number of at least `rough` that is 1, 2 or 5 times a power of ten.
 pub(crate) fn nice_step(rough: f64) -> f64 {
     let power = 10f64.powf(rough.log10().floor());
     [1.0, 2.0, 5.0].into_iter().map(|n| n * power).find(|&step| step >= rough * 0.999).unwrap_or(10.0 * power)
 }
 
-/// Multiples of `step` within a range; at most 50.
+/// Returns the multiples of `step` within a range, at most 50.
 pub(crate) fn ticks((from, to): (f64, f64), step: f64) -> Vec<f64> {
     let first = (from / step).ceil();
     (0..50).map(|n| (first + f64::from(n)) * step).take_while(|&tick| tick <= to + 1e-9 * step).collect()
 }
 
-/// Epochs that an axis names: the first, and round numbers that are not beside it.
+/// Returns the epochs at the ticks of an axis: the first epoch, and round numbers that are not
+/// close to it.
 pub(crate) fn epoch_ticks((from, to): (f64, f64)) -> Vec<f64> {
     let step = if to > from { nice_step((to - from) / 5.0).max(1.0) } else { 1.0 };
     let round = ticks((from, to), step).into_iter().filter(|&tick| tick - from > 0.4 * step);
     std::iter::once(from).chain(round).collect()
 }
 
-/// A tick with as many decimals as its step has; thousands as k and millions as M.
+/// Returns the label of a tick, with the number of decimals of `step`. Thousands are written as k
+/// and millions as M.
 pub(crate) fn label(value: f64, step: f64) -> String {
     if value >= 1e6 {
         return format!("{}M", value / 1e6);

@@ -17,35 +17,36 @@ use serde_json::{Map, Value};
 
 use super::Metrics;
 
-/// The beginning of a bill's columns.
+/// Prefix of the columns of a bill.
 const BILL: &str = "bill_";
 
-/// One epoch of one seed.
+/// Report of one epoch of one seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Row", into = "Row")]
 pub struct EpochReport {
-    /// The seed.
+    /// Seed of the training.
     pub seed: u64,
-    /// The epoch, from 1.
+    /// Number of the epoch, from 1.
     pub epoch: u32,
-    /// The mean loss over the training vertices, with this epoch's dropout, before its update.
+    /// Mean loss over the training vertices, with the dropout of this epoch, before the epoch's
+    /// update.
     pub loss: f64,
-    /// Metrics after the update, without dropout; only on epochs that are evaluated.
+    /// Metrics after the update, without dropout. `None` if the epoch was not evaluated.
     pub metrics: Option<Metrics>,
-    /// Seconds of forward, loss, backward and update. Evaluation is not included.
+    /// Seconds of forward, loss, backward and update. The evaluation is not included.
     pub seconds: f64,
     /// Floating-point operations of forward, loss and backward, counted as products and sums. 0 in
-    /// records from before they were counted.
+    /// older records without the count.
     pub flops: u64,
-    /// The learning rate of its update.
+    /// Learning rate of the epoch's update.
     pub lr: f64,
-    /// The L2 norm of all gradients before they were clipped; `None` without `optimiser.clip_norm`.
+    /// L2 norm of all gradients before they were clipped. `None` without `optimiser.clip_norm`.
     pub gradient_norm: Option<f64>,
-    /// The bill of this epoch and its evaluation; `None` where nothing is charged for.
+    /// Bill of the epoch and its evaluation. `None` if nothing is charged.
     pub bill: Option<Bill>,
 }
 
-/// The columns.
+/// Columns of an epoch's report as JSON.
 #[derive(Serialize, Deserialize)]
 struct Row {
     seed: u64,
@@ -119,15 +120,15 @@ impl TryFrom<Row> for EpochReport {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written")]
 pub struct BestEpoch {
-    /// The epoch with the best validation metric: the first of equals, or the last one with
-    /// `run.keep = "last-best"`.
+    /// Number of the epoch with the best validation metric. Of equal epochs it is the first, or the
+    /// last with `run.keep = "last-best"`.
     pub epoch: u32,
-    /// The metrics after it.
+    /// Metrics after that epoch.
     #[serde(flatten)]
     pub metrics: Metrics,
 }
 
-/// A best epoch as it may be written.
+/// A best epoch in the forms that records may have.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {

@@ -28,7 +28,7 @@ impl Phase {
     }
 }
 
-/// Memory of one purpose.
+/// Memory of one purpose, such as the graph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MemoryItem {
     /// Name of the purpose, for instance `graph`.
@@ -37,7 +37,7 @@ pub struct MemoryItem {
     pub detail: String,
     /// Number of bytes.
     pub bytes: u64,
-    /// Phases in which the memory is held.
+    /// Phases in which the memory is in use.
     pub during: Vec<Phase>,
 }
 
@@ -46,7 +46,7 @@ pub struct MemoryItem {
 pub struct PhaseBytes {
     /// The phase.
     pub phase: Phase,
-    /// Sum of the items that are held in the phase, in bytes.
+    /// Sum of the items that are in use in the phase, in bytes.
     pub bytes: u64,
 }
 
@@ -62,16 +62,16 @@ pub struct MemoryPlan {
     /// Peak memory of this process when the plan was made, after it had read the data set, in
     /// bytes. It is never a reason to refuse the run. `None` if the system does not report it.
     pub read_bytes: Option<u64>,
-    /// Bytes that rows as bfloat16 (`run.row_storage`) would save during training. `None` if they
-    /// are bfloat16.
+    /// Bytes that training would save by storing rows as bfloat16 (`run.row_storage`). `None` if
+    /// rows are bfloat16.
     pub bf16_saves_bytes: Option<u64>,
-    /// Bytes that this process may use: those that the machine and its control group have left, and
-    /// those that it holds already. `None` if the system does not report them.
+    /// Memory that this process may use, in bytes: what the machine and its control group have
+    /// free, and what the process has already. `None` if the system does not report it.
     pub available_bytes: Option<u64>,
 }
 
 impl MemoryPlan {
-    /// Returns the peak in bytes, including the reading of the data set.
+    /// Returns the peak memory in bytes, including the reading of the data set.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.total_bytes.max(self.read_bytes.unwrap_or(0))

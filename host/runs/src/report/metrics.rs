@@ -1,4 +1,4 @@
-//! Values of the metric of a run, by part of the data.
+//! Values of the metric of a run, by part of the data (training, validation, test).
 
 use eciton_recipe::{Metric, Part};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Returns the value on a part of the data.
+    /// Returns the value on a part of the data. Returns `None` if there is none.
     #[must_use]
     pub fn of(&self, part: Part) -> Option<f64> {
         match part {
@@ -29,22 +29,23 @@ impl Metrics {
         }
     }
 
-    /// Returns the validation metric, negated if smaller is better. `None` if it has no value or is
-    /// NaN.
+    /// Returns the validation metric, negated if smaller is better, so that larger is always
+    /// better. Returns `None` if it has no value or is NaN.
     #[must_use]
     pub fn goodness(&self) -> Option<f64> {
         self.goodness_on(Part::Validation)
     }
 
-    /// Returns the metric of a part of the data, negated if smaller is better. `None` if it has no
-    /// value or is NaN.
+    /// Returns the metric of a part of the data, negated if smaller is better. Returns `None` if it
+    /// has no value or is NaN.
     #[must_use]
     pub fn goodness_on(&self, part: Part) -> Option<f64> {
         self.of(part).filter(|found| !found.is_nan()).map(|found| self.metric.goodness(found))
     }
 }
 
-/// Returns the mean and the standard deviation (n - 1; 0 for one value), or `None` without values.
+/// Returns the mean and the standard deviation (n - 1; 0 for one value). Returns `None` without
+/// values.
 #[must_use]
 pub fn spread(values: &[f64]) -> Option<(f64, f64)> {
     let mean = mean(values)?;
@@ -52,7 +53,7 @@ pub fn spread(values: &[f64]) -> Option<(f64, f64)> {
     Some((mean, if values.len() < 2 { 0.0 } else { (squares / (values.len() - 1) as f64).sqrt() }))
 }
 
-/// Returns the mean, or `None` without values.
+/// Returns the mean. Returns `None` without values.
 #[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

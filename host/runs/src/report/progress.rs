@@ -1,18 +1,18 @@
 //! Progress inside an epoch or an evaluation.
 
-/// Part of a run that is in progress.
+/// The activity of a run whose progress is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
-    /// An epoch of training, from 1.
+    /// An epoch of training, with its number from 1.
     Epoch(u32),
-    /// An evaluation.
+    /// An evaluation of the model.
     Evaluation,
 }
 
 /// Progress inside an epoch or an evaluation that takes longer than a second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// The seed of the run.
+    /// Seed that is being trained.
     pub seed: u64,
     /// Epoch or evaluation in progress.
     pub activity: Activity,
@@ -33,7 +33,8 @@ impl Progress {
         self.steps.0 as f64 / self.steps.1.max(1) as f64
     }
 
-    /// Returns the estimated seconds left at the pace so far, or `None` before the first step.
+    /// Returns the estimated number of seconds left at the speed so far. Returns `None` before the
+    /// first finished step.
     #[must_use]
     pub fn seconds_left(&self) -> Option<f64> {
         let left = self.steps.1.saturating_sub(self.steps.0) as f64;

@@ -1,41 +1,43 @@
-//! Quality of a model on one part of the data, beyond the run's metric: the accuracy of the
-//! majority class, figures by class, and the confusion matrix.
+//! Quality of a model on one part of the data, beyond the metric of the run. It has the accuracy of
+//! the majority class, figures per class, and the confusion matrix.
 
 use eciton_graph::dataset::Names;
 use eciton_graph::metrics::Tally;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of classes for which figures by class are recorded.
+/// Maximum number of classes for which figures per class are recorded.
 const MAX_CLASSES: usize = 1024;
 
-/// The quality of the written model.
+/// Quality of the written model on one part of the data.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
-    /// Part of the data of all figures: `test`, or `validation` if no rows test.
+    /// Part of the data on which all figures are computed: `test`, or `validation` if there are no
+    /// test rows.
     pub part: String,
-    /// Number of rows with a known class. For several labels, known values. For links, held-out
-    /// links.
+    /// Number of rows with a known class. For several labels, the number of known values. For link
+    /// prediction, the number of held-out links.
     pub known: u64,
-    /// Largest class of the part, and the accuracy of always predicting it. Only for classes.
+    /// Largest class of the part, and the accuracy of always predicting it. `None` unless the task
+    /// is classification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub majority: Option<Majority>,
-    /// Share of rows whose class is predicted correctly. Only for classes.
+    /// Share of rows whose class is predicted correctly. `None` unless the task is classification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
-    /// Mean recall over classes. Only for classes.
+    /// Mean recall over classes. `None` unless the task is classification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balanced_accuracy: Option<f64>,
-    /// The mean F1 over classes, or over labels.
+    /// Mean F1 over classes, or over labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_macro: Option<f64>,
-    /// Area under the ROC curve, for two classes, several labels, and links.
+    /// Area under the ROC curve, for two classes, several labels, and links. `None` otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roc_auc: Option<f64>,
     /// Area under the precision-recall curve, as average precision, for two classes, several
-    /// labels, and links.
+    /// labels, and links. `None` otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average_precision: Option<f64>,
-    /// Figures of each class, or of each label; empty above [`MAX_CLASSES`].
+    /// Figures of each class or label. Empty if there are more than [`MAX_CLASSES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassQuality>,
     /// Counts of rows, by true class (rows of the matrix) and predicted class (columns). Both are in the order
@@ -45,20 +47,20 @@ pub struct Quality {
     pub confusion: Vec<Vec<u64>>,
 }
 
-/// Rows of one class for which another class is predicted.
+/// Rows of one true class for which another class is predicted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mistake {
     /// The true class, as an index into [`Quality::classes`].
     pub class: usize,
-    /// The predicted class.
+    /// The predicted class, as an index into [`Quality::classes`].
     pub predicted: usize,
-    /// Number of rows.
+    /// Number of these rows.
     pub rows: u64,
-    /// Share of the rows of the true class.
+    /// Share of these rows among all rows of the true class.
     pub share: f64,
 }
 
-/// The largest class.
+/// The largest class of a part of the data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Majority {
     /// Name of the class, or its number.
@@ -67,7 +69,7 @@ pub struct Majority {
     pub share: f64,
 }
 
-/// Figures of a class.
+/// Figures of one class or label.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassQuality {
     /// Name of the class, or its number.

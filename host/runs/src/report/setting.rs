@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A setting of a run that follows from its data or from its model.
+/// A setting of a run that follows from its data or its model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedSetting {
-    /// The key that changes it, with its section.
+    /// Key of the setting in a recipe, with its section.
     pub key: String,
-    /// The setting's name for people: `activation`.
+    /// Name of the setting in printed output, for instance `activation`.
     pub name: String,
-    /// Its value, for people.
+    /// Value of the setting, as printed.
     pub value: String,
-    /// Its origin: `set`, or the default and its reason.
+    /// Origin of the value: `set`, or the default with its reason.
     pub from: String,
 }

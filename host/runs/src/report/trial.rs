@@ -1,4 +1,5 @@
-//! Results of the trials that select the staleness of a pipeline (`pipeline.staleness = "auto"`).
+//! Results of the trials that select the staleness bound of a pipeline (`pipeline.staleness =
+//! "auto"`).
 
 use eciton_recipe::Mode;
 use serde::{Deserialize, Serialize};
@@ -8,24 +9,24 @@ use serde::{Deserialize, Serialize};
 pub struct StalenessTrial {
     /// Pipeline mode of the trial.
     pub mode: Mode,
-    /// Staleness bound S.
+    /// Staleness bound S of the trial, in epochs.
     pub staleness: u32,
     /// Mean seconds of the timed epochs.
     pub epoch_seconds: f64,
     /// Loss of the last epoch.
     pub loss: f64,
-    /// True if the loss has kept up with the synchronous one.
+    /// True if the loss was close enough to that of the synchronous trial.
     pub kept_up: bool,
 }
 
-/// Results of the pipeline trials.
+/// Results of the trials that select the settings of a pipeline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PipelineTrial {
     /// Number of epochs in each trial.
     pub epochs: u32,
-    /// Trials in their order, the synchronous one first.
+    /// Trials in the order in which they ran, the synchronous one first.
     pub tried: Vec<StalenessTrial>,
-    /// Selected setting.
+    /// The trial whose setting was selected.
     pub chosen: StalenessTrial,
     /// Number of synchronous epochs at the end of the run, if the selected mode is asynchronous.
     pub synchronous_last: u32,

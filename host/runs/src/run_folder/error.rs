@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// Result of a run folder operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A run folder that cannot be written or read. A retry is useless unless something has changed.
+/// Error of writing or reading a run folder. A retry is useless unless something has changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

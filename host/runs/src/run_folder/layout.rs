@@ -7,12 +7,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::provenance::hex;
 
-/// The version that writes runs.
+/// Version of Eciton, which each run folder records.
 pub const ECITON_VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The newest contract that kernels of this version keep.
+/// Newest version of the kernel contract (the interface of kernels) that this version of Eciton
+/// supports.
 pub const CONTRACT: &str = eciton_kernel::CONTRACT;
-/// Format number of the run folders that this version writes. It reads format 1 as well, which has
-/// no `schema.json`: columns and classes are then matched by position.
+/// Format number of the run folders that this version writes. It also reads format 1, which has no
+/// `schema.json`. Columns and classes are then matched by position.
 pub const FORMAT: u64 = 2;
 /// Format number of the run folders of Eciton 0.1.0.
 pub(super) const OLDER_FORMAT: u64 = 1;
@@ -38,13 +39,13 @@ pub(super) fn seed_folder(seed: u64) -> String {
     format!("seed-{seed}")
 }
 
-/// Records of a run folder that every command reads, whose SHA-256 the summary holds.
+/// Names of the records that every command reads. The summary contains their SHA-256.
 pub(super) const RECORDS: [&str; 3] = [CONFIG, SCHEMA, VERSIONS];
 
-/// Number of bytes of a file that are read at once for its digest.
+/// Number of bytes that are read at once to compute the digest of a file.
 pub(super) const DIGEST_BYTES: usize = 1 << 16;
 
-/// Computes the SHA-256 of a file, hexadecimal.
+/// Computes the SHA-256 of a file, in hexadecimal.
 pub(super) fn file_digest(path: &Path) -> std::io::Result<String> {
     let (mut file, mut hasher) = (eciton_input::file::open(path)?, Sha256::new());
     let mut piece = vec![0; DIGEST_BYTES];

@@ -1,10 +1,13 @@
-//! `model.safetensors`: the weights of one seed, f32, in the order of the program; those of layers of
-//! signs as [`packed`](super::packed) says.
+//! The file `model.safetensors`, which contains the weights of one seed as f32, in the order of the
+//! program. Weights of binary layers are packed as in [`packed`](super::packed).
 //!
-//! Eight bytes of header length (little-endian), a JSON header padded to a multiple of 8, the values.
-//! Written here, because equal weights must be equal files (crate safetensors writes its metadata in
-//! random order); read by crate safetensors. The header's `__metadata__` says with which version, on
-//! what and from which seed the weights were made, and their digest.
+//! The file has eight bytes with the length of the header (little-endian), a JSON header padded to
+//! a multiple of 8, and the values. This module writes the file, because equal weights must give
+//! equal files, and the crate safetensors writes metadata in random order. That crate reads the
+//! file.
+//!
+//! `__metadata__` in the header has the version of Eciton, the model, the data set, the seed, and
+//! the digest of the weights.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
@@ -21,33 +24,34 @@ use super::error::{Error, Result, limit, malformed, shown};
 use super::packed::{Signs, UNPACKED};
 use super::tensor::{Entry, NamedTensor};
 
-/// Maximum size of its header, bytes.
+/// Maximum size of the header of a model file, in bytes.
 pub const MAX_HEADER_BYTES: u64 = 1 << 20;
-/// Maximum number of tensors in a model.
+/// Maximum number of tensors in a model file.
 pub const MAX_TENSORS: usize = 4096;
 
 /// Metadata key of the digest of the trained weights.
 pub(super) const DIGEST: &str = "digest";
-/// Metadata key of the version that wrote a file. Only files of Eciton have it.
+/// Metadata key of the version that wrote a file. Only files that Eciton wrote have it.
 const VERSION: &str = "eciton";
 /// Header key of the metadata. No tensor may have this name.
 const METADATA: &str = "__metadata__";
 
-/// SHA-256 of weights, hexadecimal.
+/// Returns the SHA-256 of weights, in hexadecimal.
 ///
-/// Of each tensor in order: its name's length in bytes, the name (UTF-8), the number of extents, the
-/// extents, the values' bits. Lengths and extents are unsigned 64-bit, values 32-bit, all little-endian.
+/// The digest is over the tensors in order. Each gives the length of its name in bytes, the name
+/// (UTF-8), the number of extents, the extents, and the bits of the values. Lengths and extents are
+/// unsigned 64-bit, and values 32-bit, all little-endian.
 #[must_use]
 pub fn model_digest(tensors: &[NamedTensor]) -> String {
     let entries: Vec<_> = tensors.iter().map(Entry::from).collect();
-    // Values that are there are always read.
+    // // Values in memory can always be read.
     digest_of(&entries).unwrap_or_default()
 }
 
 /// Returns the [`model_digest`] of tensors that may be read in pieces.
 ///
 /// # Errors
-/// An error of the source of values.
+/// Returns an error if the source of the values cannot be read.
 pub fn digest_of(tensors: &[Entry<'_>]) -> io::Result<String> {
     let mut hasher = Sha256::new();
     for tensor in tensors {
@@ -65,31 +69,33 @@ pub fn digest_of(tensors: &[Entry<'_>]) -> io::Result<String> {
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A model file's content: what is written, and what was read and checked.
+/// Content of a model file, to be written or as read and verified.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// In the file's order.
+    /// Tensors, in the order of the file.
     pub tensors: Vec<NamedTensor>,
-    /// `eciton`, `model`, `dataset`, `seed`, `digest` and whatever else was given.
+    /// Metadata of the file: `eciton`, `model`, `dataset`, `seed`, `digest`, and further entries of
+    /// the writer.
     pub metadata: BTreeMap<String, String>,
 }
 
 impl Model {
-    /// The digest of the weights that were trained.
+    /// Returns the digest of the trained weights, from the metadata.
     pub fn digest(&self) -> &str {
         self.metadata.get(DIGEST).map_or("", String::as_str)
     }
 
-    /// Returns whether another program wrote the file, so that no digest of it was checked.
+    /// Returns whether another program wrote the file. Such a file has no digest, so its weights
+    /// were not verified.
     pub fn is_foreign(&self) -> bool {
         !self.metadata.contains_key(VERSION)
     }
 }
 
-/// Returns the header of a file of at most `most` bytes. `path` is named in errors.
+/// Returns the header of a file of at most `most` bytes. Errors name `path`.
 ///
 /// # Errors
-/// Tensors that [`decode`] would refuse.
+/// Returns an [`Error`] for tensors that [`decode`] would reject.
 pub fn header(
     tensors: &[Entry<'_>],
     metadata: &BTreeMap<String, String>,
@@ -142,10 +148,11 @@ pub fn header(
     Ok(bytes)
 }
 
-/// Writes a file that begins with `header`.
+/// Writes a model file that starts with `header`.
 ///
 /// # Errors
-/// An error of the operating system, or of the source of values.
+/// Returns an error if the operating system refuses to write, or if the source of the values cannot
+/// be read.
 pub fn write(mut out: impl Write, header: &[u8], tensors: &[Entry<'_>]) -> io::Result<()> {
     out.write_all(&(header.len() as u64).to_le_bytes())?;
     out.write_all(header)?;
@@ -155,12 +162,12 @@ pub fn write(mut out: impl Write, header: &[u8], tensors: &[Entry<'_>]) -> io::R
     out.flush()
 }
 
-/// Location of a tensor in a file.
+/// Location of a tensor in the bytes of a model file.
 #[derive(Debug)]
 pub struct Cells {
     /// Name of the tensor.
     pub name: String,
-    /// Type, extents and offsets.
+    /// Type, extents and offsets of the tensor.
     pub info: TensorInfo,
     /// Byte range in the file.
     pub place: Range<usize>,
@@ -169,10 +176,10 @@ pub struct Cells {
 /// Returns the tensors of a file in its order, and its metadata. No value is copied.
 ///
 /// # Errors
-/// A file that is damaged or above a limit.
+/// Returns an [`Error`] if the file is damaged or exceeds a limit.
 pub fn cells(bytes: &[u8], path: &Path) -> Result<(Vec<Cells>, BTreeMap<String, String>)> {
     let wrong = |expected: &str, found: String| malformed(path, expected, &found);
-    // Bounds what the header can make the reader allocate.
+    // // This limits the memory that a header can make the reader allocate.
     let header = bytes.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length));
     limit(path, "header of a model", "bytes", MAX_HEADER_BYTES, header)?;
     let (length, head) =
@@ -203,25 +210,26 @@ impl Cells {
     }
 }
 
-/// Converts the bytes of a file to values.
+/// Converts the bytes of a file to f32 values.
 pub fn values_of(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|&cell| f32::from_le_bytes(cell)).collect()
 }
 
-/// Reads a whole file and checks its weights against the digest in its metadata.
+/// Reads a whole model file, and verifies its weights by the digest in its metadata.
 pub fn decode(bytes: &[u8], path: &Path) -> Result<Model> {
     tensors_of(bytes, path, true)
 }
 
-/// Decodes a file that another program may have written. Such a file has no digest to be checked.
+/// Reads a whole model file that another program may have written. A file of another program has no
+/// digest, so its weights are not verified.
 ///
 /// # Errors
-/// As [`decode`].
+/// Returns an [`Error`] if the file is damaged, exceeds a limit, or differs from its digest.
 pub fn decode_any(bytes: &[u8], path: &Path) -> Result<Model> {
     tensors_of(bytes, path, false)
 }
 
-/// The tensors of a file; `own`: it must be one of Eciton's.
+/// Returns the tensors of a file. If `own`, the file must have been written by Eciton.
 fn tensors_of(bytes: &[u8], path: &Path, own: bool) -> Result<Model> {
     let wrong = |expected: &str, found: String| malformed(path, expected, &found);
     let (all, metadata) = cells(bytes, path)?;
@@ -262,7 +270,7 @@ fn clone_pair((key, value): (&String, &String)) -> (String, String) {
     (key.clone(), value.clone())
 }
 
-/// Compares the weights with a digest that `place` gives.
+/// Verifies weights by a digest. `place` is the name of the record with the digest, for the error.
 fn check_digest(tensors: &[NamedTensor], expected: &str, place: &'static str, path: &Path) -> Result<()> {
     let found = model_digest(tensors);
     if found == expected {

@@ -1,10 +1,12 @@
-//! Weights of layers of signs in a model file: a bit a weight and a scale a column.
+//! Packed weights of binary layers in a model file: one bit per weight, and one scale per column.
 //!
-//! In the place of `NAME`, f32 of extents [rows, ...], stand two tensors: `NAME.signs`, U8 of extents
-//! [rows, bytes], of each row a bit a column from the lowest on, 1 for weights from 0 on; and
-//! `NAME.scales`, F32 of the extents behind the rows. The weight is its column's scale with its sign. The
-//! header's `digest` is that of the weights that were trained, its `unpacked_digest` that of those that the
-//! file holds.
+//! Two tensors replace the tensor `NAME` with extents [rows, ...]. `NAME.signs` is of type U8 with
+//! extents [rows, bytes]. Each row has one bit per column, from the lowest bit on, which is 1 for
+//! weights of 0 and above. `NAME.scales` is of type F32 and has the extents after the rows. A
+//! weight is the scale of its column with the sign of its bit.
+//!
+//! `digest` in the header is that of the trained weights. `unpacked_digest` is that of the weights
+//! that a reader unpacks from the file.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -15,14 +17,14 @@ use eciton_tensor::signs::{Columns, plane};
 use super::error::{Result, limit, malformed, shown};
 use super::tensor::{Entry, MAX_MODEL_BYTES, NamedTensor, Values};
 
-/// The metadata that says that there are packed weights: the digest of what they are unpacked to.
+/// Metadata key of the digest of the unpacked weights. Only files with packed weights have it.
 pub(super) const UNPACKED: &str = "unpacked_digest";
-/// The ends of the names of signs, and of scales.
+/// Suffixes of the names of signs and of scales.
 const SIGNS: &str = ".signs";
 const SCALES: &str = ".scales";
 
-/// The entries of a file of tensors, of which those that `names` names are packed where they can be; and the
-/// tensors that will be read back, if any differ.
+/// Returns the entries of a file. Tensors in `names` are packed if possible. Also returns the
+/// tensors as they will be read back, if packing changes any.
 pub(super) fn entries<'a>(
     tensors: &'a [NamedTensor],
     names: &BTreeSet<String>,
@@ -57,7 +59,7 @@ pub(super) fn entries<'a>(
     (entries, unpacked.filter(|_| any))
 }
 
-/// Signs whose scales come next.
+/// Signs of a tensor that was read, whose scales are the next tensor of the file.
 pub(super) struct Signs<'a> {
     name: &'a str,
     rows: usize,
@@ -66,7 +68,7 @@ pub(super) struct Signs<'a> {
 }
 
 impl<'a> Signs<'a> {
-    /// The signs of a tensor of bytes; `None`: it is none of signs.
+    /// Returns the signs in a tensor of bytes. Returns `None` if the tensor does not contain signs.
     pub(super) fn of(name: &'a str, shape: &[usize], bits: &'a [u8]) -> Option<Self> {
         let (name, [rows, bytes]) = (name.strip_suffix(SIGNS).filter(|name| !name.is_empty())?, shape) else {
             return None;
@@ -74,10 +76,12 @@ impl<'a> Signs<'a> {
         Some(Self { name, rows: *rows, bytes: *bytes, bits })
     }
 
-    /// The weights, of which `values` bytes were read before.
+    /// Returns the weights from the signs and their scales. `values` is the number of bytes of
+    /// weights that were read before.
     ///
     /// # Errors
-    /// Scales of another tensor or of other extents; more bytes of weights than a file may have.
+    /// Returns an error if the scales belong to another tensor or have other extents. Also returns
+    /// one if the file has too many bytes of weights.
     pub(super) fn with(
         &self,
         (name, shape, scales): (&str, &[usize], Vec<f32>),

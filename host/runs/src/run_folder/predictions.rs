@@ -24,15 +24,16 @@ use super::error::{Error, Result, limit, writing};
 use crate::decisions::{self, Known};
 use crate::npz_write::{NpzWriter, word_chars};
 
-/// Maximum size of `scores`, and of `embeddings`, bytes.
+/// Maximum size of the array `scores`, and of `embeddings`, in bytes.
 pub const MAX_MATRIX_BYTES: u64 = 64 << 30;
-/// Maximum size of `ids` that are text, bytes. Each takes four times the longest text's characters.
+/// Maximum size of ids that are texts, in bytes. Each id takes four times the characters of the
+/// longest.
 pub const MAX_WORDS_BYTES: u64 = 1 << 30;
 
-/// Maximum size of the class names in one array, bytes. Each row has one.
+/// Maximum size of the class names in one array, in bytes. Each row has one name.
 pub const MAX_NAMED_BYTES: u64 = 1 << 30;
 
-/// Predictions for every vertex.
+/// Predictions for every row of a data set, as written to `predictions.npz`.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrays<'a> {
     /// The user's ids of the rows: int64, or uint64 if a number is above 2^63 - 1, or text of a
@@ -49,12 +50,13 @@ pub struct Arrays<'a> {
 }
 
 impl Arrays<'_> {
-    /// Returns the number of classes.
+    /// Returns the number of score columns per row.
     fn columns(&self) -> usize {
         self.scores.map_or(0, <[f32]>::len).checked_div(self.vertices as usize).unwrap_or(0)
     }
 
-    /// Checks that each array has one row per vertex, and that all are within the limits.
+    /// Checks that each array has one row per vertex, and that all arrays are within the size
+    /// limits.
     pub(super) fn check(&self, path: &Path) -> Result<()> {
         let wrong = |what: &str, expected: String, found: String| {
             Err(Error::Values { path: path.to_owned(), what: what.to_owned(), expected, found })
@@ -93,7 +95,7 @@ impl Arrays<'_> {
         Ok(())
     }
 
-    /// Writes the archive.
+    /// Writes the archive to a file.
     pub(super) fn write(&self, file: File) -> io::Result<()> {
         let mut npz = NpzWriter::new(BufWriter::with_capacity(1 << 16, file));
         npz.ids("ids", self.ids, self.vertices)?;
@@ -112,7 +114,7 @@ impl Arrays<'_> {
 }
 
 impl Arrays<'_> {
-    /// Writes decisions, probabilities, labels and parts.
+    /// Writes the decisions, the probabilities, the labels and the parts of the data set.
     fn write_known<W: io::Write + io::Seek>(
         &self,
         npz: &mut NpzWriter<W>,
@@ -140,7 +142,7 @@ impl Arrays<'_> {
                 let holds = |at: usize| scores.get(at).is_some_and(|&score| decisions::holds(score));
                 npz.flags("predicted", extents, holds)?;
             }
-            // Scores are the numbers themselves.
+            // // For regression, the scores are the predicted numbers.
             TaskType::Regression => npz.matrix("predicted", columns, scores)?,
             TaskType::LinkPrediction => return Ok(()),
         }
@@ -167,19 +169,19 @@ impl Arrays<'_> {
     }
 }
 
-/// Checks that ids can be written. `path` is named in errors.
+/// Checks that the ids can be written. Errors name `path`.
 pub(super) fn check_ids(ids: &VertexIds, path: &Path) -> Result<()> {
     let VertexIds::Words(words) = ids else { return Ok(()) };
     let bytes = (word_chars(words) as u64).saturating_mul(4).saturating_mul(words.len() as u64);
     limit(path, "ids (as wide as the longest)", "bytes", MAX_WORDS_BYTES, bytes)
 }
 
-/// Writes predictions to a file of their own, whole or not at all, into a folder that is made if need be; what is
-/// there is replaced.
+/// Writes predictions to a separate file, completely or not at all. Creates its folder if
+/// necessary, and replaces an existing file.
 ///
 /// # Errors
-/// Arrays that do not fit together or are above [`MAX_MATRIX_BYTES`] or [`MAX_WORDS_BYTES`]; what the
-/// operating system refuses.
+/// Returns an [`Error`] if the arrays do not fit each other, or exceed [`MAX_MATRIX_BYTES`] or
+/// [`MAX_WORDS_BYTES`]. Also returns one if the operating system refuses to write.
 pub fn save_predictions(path: &Path, arrays: &Arrays<'_>) -> Result<()> {
     arrays.check(path)?;
     if path.is_dir() {
@@ -192,7 +194,7 @@ pub fn save_predictions(path: &Path, arrays: &Arrays<'_>) -> Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // Less the user's mask, as for any other file.
+        // // The permissions are reduced by the user's umask, as for any other file.
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     let partial = builder.tempfile_in(parent).map_err(writing(path))?;

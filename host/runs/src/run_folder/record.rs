@@ -1,4 +1,5 @@
-//! `summary.json` and `versions.json`: the results of a run, and the versions that made it.
+//! The files `summary.json` and `versions.json`: the results of a run, and the versions that
+//! produced them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,26 +13,26 @@ use super::layout::{CONTRACT, ECITON_VERSION, FORMAT, METRICS, OLDER_FORMAT, PRE
 use crate::provenance::hex;
 use crate::report::Summary;
 
-/// Maximum size of `summary.json`, `versions.json` and `config.toml`, bytes. It suffices for some
-/// hundred thousand seeds.
+/// Maximum size of `summary.json`, `versions.json` and `config.toml`, in bytes. It suffices for
+/// several hundred thousand seeds.
 pub const MAX_RECORD_BYTES: u64 = 64 << 20;
 
-/// Versions that made a run.
+/// Versions of the software that produced a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
-    /// Version of this crate.
+    /// Version of Eciton.
     pub eciton: String,
     /// Newest version of the kernel contract that this crate knows, for instance
     /// `eciton:kernel@0.1.2`.
     pub contract: String,
-    /// Numeric class. Processors of one class compute the same bits.
+    /// Numeric class of the run, which is a set of processors whose arithmetic gives the same bits.
     pub numeric_class: String,
-    /// SHA-256 of each kernel's component by kernel name, hexadecimal.
+    /// SHA-256 of each kernel's component, in hexadecimal, by kernel name.
     pub kernels: BTreeMap<String, String>,
 }
 
 impl Versions {
-    /// Returns the versions of this program, with these kernels (name -> SHA-256) and numeric
+    /// Returns the versions of this program, with these kernels (name to SHA-256) and this numeric
     /// class.
     pub fn of(kernels: &BTreeMap<String, String>, numeric_class: &str) -> Self {
         Self {
@@ -43,44 +44,45 @@ impl Versions {
     }
 }
 
-/// `summary.json` as it is written.
+/// Fields of `summary.json` as they are written.
 #[derive(Serialize)]
 struct Written<'a> {
     format: u64,
     eciton: &'a str,
     #[serde(flatten)]
     summary: &'a Summary,
-    /// SHA-256 of the run folder's other records by name, hexadecimal.
+    /// SHA-256 of the other records of the run folder, in hexadecimal, by file name.
     files: &'a BTreeMap<String, String>,
-    /// SHA-256 of all other fields as compact JSON, hexadecimal. It is the last field.
+    /// SHA-256 of all other fields as compact JSON, in hexadecimal. It is the last field.
     #[serde(skip_serializing_if = "Option::is_none")]
     checksum: Option<String>,
 }
 
-/// Name of the field that holds the checksum of all others.
+/// Name of the field with the checksum of all other fields.
 const CHECKSUM: &str = "checksum";
 
-/// Returns a summary as JSON, with the folder that it is going to lie in, the SHA-256 of the folder's other
-/// records, and a checksum of all that.
+/// Returns a summary as JSON. It contains the final path of the run folder, the SHA-256 of the
+/// folder's other records, and a checksum of all these.
 pub(super) fn summary_json(
     summary: &Summary,
     run_dir: &Path,
     files: &BTreeMap<String, String>,
     path: &Path,
 ) -> Result<Vec<u8>> {
-    // JSON has no name for a path that is no text; whoever opens the run knows where it is.
+    // // JSON cannot represent a path that is not Unicode, and a reader of the folder knows its
+    // path.
     let run_dir = run_dir.to_str().map(PathBuf::from);
     let summary = Summary { run_dir, ..summary.clone() };
     let mut written =
         Written { format: FORMAT, eciton: ECITON_VERSION, summary: &summary, files, checksum: None };
-    // The numbers count as they are read back.
+    // // The checksum is over the numbers as a reader will parse them.
     let value: Value = parse(&json(&written, path)?, path)?;
     written.checksum = Some(hex(&Sha256::digest(value.to_string())));
     json(&written, path)
 }
 
-/// Refuses a summary whose fields are not those that its checksum was made of. Summaries of Eciton 0.1.0 have
-/// no checksum.
+/// Checks that the fields of a summary match its checksum. Summaries of Eciton 0.1.0 have no
+/// checksum.
 fn check(value: &mut Value, path: &Path) -> Result<()> {
     let Some(recorded) = value.as_object_mut().and_then(|fields| fields.remove(CHECKSUM)) else {
         return Ok(());
@@ -94,7 +96,8 @@ fn check(value: &mut Value, path: &Path) -> Result<()> {
     Err(malformed(path, &expected, &format!("{found}: the file is damaged or was changed")))
 }
 
-/// Returns the SHA-256 of the records that a summary names, by file. Empty for a summary of Eciton 0.1.0.
+/// Returns the SHA-256 of the records that a summary lists, by file name. Empty for a summary of
+/// Eciton 0.1.0.
 pub(super) fn recorded_files(bytes: &[u8], path: &Path) -> Result<BTreeMap<String, String>> {
     #[derive(Deserialize)]
     struct Files {
@@ -104,17 +107,17 @@ pub(super) fn recorded_files(bytes: &[u8], path: &Path) -> Result<BTreeMap<Strin
     Ok(parse::<Files>(bytes, path)?.files)
 }
 
-/// Returns the names of the metrics and predictions of a run folder with these seeds. They may be
-/// large, so only commands that read them compare them with the SHA-256 that the summary holds.
+/// Returns the names of the files with metrics and predictions of a run with these seeds. They may
+/// be large, so only commands that read them compare their SHA-256 with that in the summary.
 pub(super) fn results(summary: &Summary) -> impl Iterator<Item = String> {
     let further = summary.seeds.iter().skip(1);
     let further = further.map(|seed| format!("{}/{PREDICTIONS}", seed_folder(seed.seed)));
     [METRICS, PREDICTIONS].into_iter().map(str::to_owned).chain(further)
 }
 
-/// Reads `summary.json`; `run_dir` is where it was found.
+/// Parses `summary.json`. `run_dir` is the path at which the folder was found.
 ///
-/// A loss that was not finite is null in JSON, and NaN again here.
+/// A loss that was not finite is null in JSON, and becomes NaN.
 pub(super) fn summary(bytes: &[u8], run_dir: &Path, path: &Path) -> Result<Summary> {
     let mut value: Value = parse(bytes, path)?;
     let format = value.get("format").and_then(Value::as_u64);
@@ -149,7 +152,7 @@ pub(super) fn summary(bytes: &[u8], run_dir: &Path, path: &Path) -> Result<Summa
     Ok(summary)
 }
 
-/// `value` as JSON for people to read.
+/// Returns a value as indented JSON.
 pub fn json(value: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec_pretty(value)
         .map_err(|e| Error::Write { path: path.to_owned(), source: e.into() })?;
@@ -158,7 +161,7 @@ pub fn json(value: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// JSON as a value. Nesting is limited by crate serde_json, to 128.
+/// Parses JSON. The crate serde_json limits nesting to a depth of 128.
 pub fn parse<T: for<'a> Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|e| malformed(path, "JSON", &e.to_string()))
 }

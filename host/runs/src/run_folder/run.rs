@@ -1,4 +1,4 @@
-//! A finished run, read back.
+//! A finished run, as read from its run folder.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
@@ -21,37 +21,38 @@ use crate::provenance::hex;
 use crate::report::{EpochReport, Summary};
 use crate::schema::{self, Column, Schema, Tokens};
 
-/// Maximum size of `metrics.jsonl` that is read, bytes. It suffices for some million epochs.
+/// Maximum size of `metrics.jsonl` that is read, in bytes. It suffices for several million epochs.
 pub const MAX_METRICS_BYTES: u64 = 256 << 20;
 
-/// A finished run with the weights of its first seed.
+/// A finished run, as read from its run folder, with the weights of its first seed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Run {
-    /// Run folder, as given.
+    /// Path of the run folder, as given.
     pub path: PathBuf,
-    /// Resolved configuration.
+    /// Resolved configuration of the run.
     pub config: Config,
-    /// Summary of at least one seed. `run_dir` is the path at which the folder was found, not that
-    /// at which it was written.
+    /// Summary of the run, with at least one seed. Its `run_dir` is the path at which the folder
+    /// was found, not that at which it was written.
     pub summary: Summary,
-    /// Versions that made the run.
+    /// Versions of the software that produced the run.
     pub versions: Versions,
     /// Columns, classes and tokens that the model was trained on.
     pub schema: Schema,
-    /// Weights of the first seed, in the program's order. The caller must check that they match the
-    /// program.
+    /// Weights of the first seed, in the order of the program. The caller must check that they
+    /// match the program.
     pub tensors: Vec<NamedTensor>,
-    /// The model file's metadata: `eciton`, `model`, `dataset`, `seed`, `digest`.
+    /// Metadata of the model file: `eciton`, `model`, `dataset`, `seed`, `digest`.
     pub metadata: BTreeMap<String, String>,
 }
 
 impl Run {
-    /// Opens a run folder and checks its weights against the digests in its files.
+    /// Reads a run folder, and verifies its weights by the digests in its files.
     ///
     /// # Errors
-    /// No run folder, a file that is missing, damaged or above its limit ([`MAX_MODEL_BYTES`],
-    /// [`MAX_RECORD_BYTES`], 1 MiB of configuration), a summary of another format.
+    /// Returns an [`Error`] if the path is not a run folder, or if the summary has another format.
+    /// Also returns one if a file is missing, damaged, or above its limit. The limits are
+    /// [`MAX_MODEL_BYTES`], [`MAX_RECORD_BYTES`], and 1 MiB of configuration.
     pub fn open(path: &Path) -> Result<Self> {
         let not_a_run = |found: &str| Error::NotARun { path: path.to_owned(), found: found.to_owned() };
         match path.metadata() {
@@ -82,20 +83,22 @@ impl Run {
         Ok(Self { path: path.to_owned(), config, summary, versions, schema, tensors, metadata })
     }
 
-    /// Returns the tokens of the text that the model was trained on. `None` if it was not a text.
+    /// Returns the tokens of the text that the model was trained on. Returns `None` if it was not
+    /// trained on a text.
     ///
     /// # Errors
-    /// Symbols that do not ascend.
+    /// Returns an [`Error`] if the symbols are not in ascending order.
     pub fn vocabulary(&self) -> Result<Option<Vocabulary>> {
         let Some(tokens) = &self.schema.tokens else { return Ok(None) };
         let file = self.path.join(SCHEMA);
         tokens.vocabulary().map(Some).ok_or_else(|| malformed(&file, "symbols that ascend", "others"))
     }
 
-    /// The weights of one of the run's seeds, checked like the first one's.
+    /// Reads the weights of one seed of the run, and verifies them by their digests.
     ///
     /// # Errors
-    /// [`Error::UnknownSeed`]; a model file that is missing, damaged or above [`MAX_MODEL_BYTES`].
+    /// Returns [`Error::UnknownSeed`] if the run has no such seed. Returns another [`Error`] if the
+    /// model file is missing, damaged, or above [`MAX_MODEL_BYTES`].
     pub fn model(&self, seed: u64) -> Result<Model> {
         let seeds = &self.summary.seeds;
         let Some(at) = seeds.iter().position(|s| s.seed == seed) else {
@@ -109,11 +112,11 @@ impl Run {
     }
 }
 
-/// Compares the records of a run folder with the SHA-256 that its summary holds. A changed recipe adds a note,
-/// because users may edit it.
+/// Verifies the records of a run folder by the SHA-256 in its summary. A changed recipe only adds a
+/// note, because users may edit it.
 ///
 /// # Errors
-/// [`Error::Digest`] for another record that was changed or damaged.
+/// Returns [`Error::Digest`] if another record was changed or damaged.
 fn check_records(path: &Path, files: &BTreeMap<String, String>) -> Result<()> {
     for (name, expected) in files {
         let file = path.join(name);
@@ -137,11 +140,12 @@ fn check_records(path: &Path, files: &BTreeMap<String, String>) -> Result<()> {
     Ok(())
 }
 
-/// Compares the metrics and predictions of a run folder with the SHA-256 that its summary holds. Folders of earlier
-/// versions have none. A file that was removed is not read, so it is no error.
+/// Verifies the metrics and predictions of a run folder by the SHA-256 in its summary. Folders of
+/// earlier versions have none. A file that the user removed is not an error.
 ///
 /// # Errors
-/// [`Error::Digest`] for a file that was changed or damaged; a damaged summary; a file that cannot be read.
+/// Returns [`Error::Digest`] if a file was changed or damaged. Returns another [`Error`] if the
+/// summary is damaged, or a file cannot be read.
 pub fn check_results(path: &Path) -> Result<()> {
     let file = path.join(SUMMARY);
     let bytes = read(&file, MAX_RECORD_BYTES)?;
@@ -160,8 +164,8 @@ pub fn check_results(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reads the schema of a run folder. A folder of format 1 has none; what its records state is returned, and
-/// a note reports that columns and classes are matched by position.
+/// Reads the schema of a run folder. A folder of format 1 has none. Its schema is derived from
+/// other records, and a note reports that columns and classes are matched by position.
 fn read_schema(path: &Path, config: &Config, summary: &Summary) -> Result<Schema> {
     let file = path.join(SCHEMA);
     if file.exists() {
@@ -178,7 +182,7 @@ fn read_schema(path: &Path, config: &Config, summary: &Summary) -> Result<Schema
         let found: OlderMoments = record::parse(&read(&file, MAX_RECORD_BYTES)?, &file)?;
         schema.features.count = u32::try_from(found.mean.len()).ok();
         let column = |(mean, deviation): (&f64, &f64)| Column {
-            // The file has the shortest decimals of f32.
+            // // The file has the shortest decimal form of an f32.
             mean: Some(f64::from(*mean as f32)),
             deviation: Some(f64::from(*deviation as f32)),
             ..Column::default()
@@ -203,10 +207,11 @@ fn read_schema(path: &Path, config: &Config, summary: &Summary) -> Result<Schema
     Ok(schema)
 }
 
-/// Reads `schema.json`.
+/// Parses `schema.json`.
 ///
 /// # Errors
-/// Damaged JSON, a newer version of the layout, or scaling without the moments of every column.
+/// Returns an [`Error`] if the JSON is damaged or its layout has a newer version. Also returns one
+/// if features are scaled and a column lacks its mean or deviation.
 pub fn parse_schema(bytes: &[u8], file: &Path) -> Result<Schema> {
     let schema: Schema = record::parse(bytes, file)?;
     if schema.version == 0 || schema.version > schema::VERSION {
@@ -226,17 +231,17 @@ pub fn parse_schema(bytes: &[u8], file: &Path) -> Result<Schema> {
     Ok(schema)
 }
 
-/// `moments.json` of format 1.
+/// Content of `moments.json` in format 1.
 #[derive(Deserialize)]
 struct OlderMoments {
     mean: Vec<f64>,
     deviation: Vec<f64>,
 }
 
-/// The epochs of a run folder, of all seeds; a last line that is cut off is left out.
+/// Reads the epoch reports of all seeds of a run folder. An incomplete last line is ignored.
 ///
 /// # Errors
-/// A file that is missing, damaged or above [`MAX_METRICS_BYTES`].
+/// Returns an [`Error`] if the file is missing, damaged, or above [`MAX_METRICS_BYTES`].
 pub fn epochs(path: &Path) -> Result<Vec<EpochReport>> {
     let file = path.join(METRICS);
     let bytes = read(&file, MAX_METRICS_BYTES)?;
@@ -245,26 +250,26 @@ pub fn epochs(path: &Path) -> Result<Vec<EpochReport>> {
     lines.filter(|line| !line.is_empty()).map(|line| record::parse(line, &file)).collect()
 }
 
-/// The record of a run folder, without its weights.
+/// Reads the summary of a run folder, without its weights.
 ///
 /// # Errors
-/// A summary that is missing, damaged, too large or of another format.
+/// Returns an [`Error`] if the summary is missing, damaged, too large, or of another format.
 pub fn summary(path: &Path) -> Result<Summary> {
     let file = path.join(SUMMARY);
     record::summary(&read(&file, MAX_RECORD_BYTES)?, path, &file)
 }
 
-/// The text of a run folder's recipe.
+/// Reads the text of a run folder's recipe.
 ///
 /// # Errors
-/// A file that is missing, too large or no text.
+/// Returns an [`Error`] if the file is missing, too large, or not a text.
 pub fn recipe(path: &Path) -> Result<String> {
     let file = path.join(CONFIG);
     String::from_utf8(read(&file, MAX_RECORD_BYTES)?)
         .map_err(|e| malformed(&file, "UTF-8 text", &e.to_string()))
 }
 
-/// Reads the model file in `dir`, whose weights must have the summary's digest.
+/// Reads the model file in the folder `dir`. Its weights must have the digest from the summary.
 fn open_model(dir: &Path, digest: &str) -> Result<Model> {
     let file = dir.join(MODEL);
     let model = model::decode(&read(&file, MAX_MODEL_BYTES)?, &file)?;
@@ -275,8 +280,8 @@ fn open_model(dir: &Path, digest: &str) -> Result<Model> {
     Ok(model)
 }
 
-/// A whole file of at most `allowed` bytes. Pipes and devices are refused before they are opened,
-/// because they may never end.
+/// Reads a whole file of at most `allowed` bytes. Pipes and devices are rejected before they are
+/// opened, because reading them may never end.
 pub fn read(path: &Path, allowed: u64) -> Result<Vec<u8>> {
     let there = match path.metadata() {
         Err(e) if e.kind() == ErrorKind::NotFound => return Err(Error::Missing { path: path.to_owned() }),

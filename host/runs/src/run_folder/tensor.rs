@@ -3,42 +3,42 @@
 use std::borrow::Cow;
 use std::io;
 
-/// Maximum size of a model file, bytes.
+/// Maximum size of a model file, in bytes.
 pub const MAX_MODEL_BYTES: u64 = 4 << 30;
-/// Number of values that are written at once.
+/// Number of values that are converted and written at once.
 const PIECE_VALUES: usize = 1 << 14;
 
-/// Parameter with its name.
+/// A parameter of the model, with its name and values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedTensor {
     /// Unique name, for instance `layer0.weight`. It is not empty.
     pub name: String,
-    /// Extents, rows first.
+    /// Extents of the tensor, rows first.
     pub shape: Vec<usize>,
     /// Values, row-major. Their number is the product of the extents, and at least one.
     pub values: Vec<f32>,
 }
 
-/// Source of values that are read in pieces.
+/// Source of tensor values that are read in pieces.
 pub trait Pieces: std::fmt::Debug {
     /// Calls `take` with each piece of the values of a tensor, in order.
     fn pieces(&self, tensor: usize, take: &mut dyn FnMut(&[f32]) -> io::Result<()>) -> io::Result<()>;
 }
 
-/// Values of a tensor in a file.
+/// Source of the values of a tensor in a model file.
 #[derive(Debug)]
 pub enum Values<'a> {
-    /// F32 in memory.
+    /// Values of type F32 in memory.
     F32(Cow<'a, [f32]>),
-    /// Bytes in memory.
+    /// Values of type U8 in memory.
     U8(Vec<u8>),
-    /// F32, in the bytes of a file.
+    /// Values of type F32, as bytes of a file.
     Bytes(&'a [u8]),
-    /// F32 that are read in pieces: their source, and the number of the tensor.
+    /// Values of type F32 that are read in pieces: their source, and the index of the tensor.
     Pieces(&'a dyn Pieces, usize),
 }
 
-/// Tensor of a model file.
+/// A tensor to be written to a model file: name, extents and values.
 #[derive(Debug)]
 pub struct Entry<'a> {
     pub(super) name: Cow<'a, str>,
@@ -61,7 +61,7 @@ impl<'a> Entry<'a> {
 }
 
 impl Values<'_> {
-    /// Returns the number of values, or `None` if the extents decide it.
+    /// Returns the number of values. Returns `None` if the extents determine it.
     pub(super) fn len(&self) -> Option<usize> {
         match self {
             Self::F32(values) => Some(values.len()),
@@ -81,7 +81,7 @@ impl Values<'_> {
         }
     }
 
-    /// Returns the name of the type in a header, and the bytes of a value.
+    /// Returns the name of the type in a file header, and the bytes per value.
     pub(super) fn kind(&self) -> (&'static str, u64) {
         match self {
             Self::F32(_) | Self::Bytes(_) | Self::Pieces(..) => ("F32", 4),
