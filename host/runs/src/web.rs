@@ -1,8 +1,7 @@
-//! The report of a run: one web page with all that its folder tells, without script and without
-//! anything from a network.
+//! The report of a run as one web page, without scripts and without requests to a network.
 //!
-//! Colours follow the reader's light or dark scheme, columns the width of the window. What stands
-//! in a run folder is text of others: it is escaped wherever it is shown.
+//! Colours follow the reader's light or dark scheme, and columns follow the width of the window.
+//! Texts in a run folder may come from other users, so all texts are escaped.
 
 mod chart;
 mod confusion;
@@ -26,17 +25,17 @@ use self::timeline::Timeline;
 use crate::report::{EpochReport, MemoryPlan, Summary};
 use crate::run_folder::{self, Result, Run};
 
-/// Most seeds of which each has a row.
+/// Maximum number of seeds that are listed, one row each.
 const MAX_SEEDS: usize = 100;
-/// Most characters of a recipe that is shown.
+/// Maximum number of characters of the recipe that are shown.
 const MAX_RECIPE: usize = 100_000;
 
-/// A page, and what it could not show.
+/// Web page of a run, and the sections that it lacks.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// HTML 5.
+    /// The page as HTML 5.
     pub html: String,
-    /// Sections that are left out, and why, a line each.
+    /// Sections that are left out, with the reason, one line each.
     pub left_out: Vec<String>,
 }
 
@@ -44,11 +43,11 @@ pub struct Page {
 /// cannot.
 pub type Memory<'a> = &'a dyn Fn(&Config) -> std::result::Result<MemoryPlan, String>;
 
-/// Returns the page of the run in a folder. `memory` plans the memory of the run. If it cannot, the
-/// page shows its reason. `trace` is a file that `eciton train --trace` wrote.
+/// Creates the page of a run from its folder. `memory` plans the memory of the run. If it cannot,
+/// the page shows the reason. `trace` is a file that `eciton train --trace` wrote.
 ///
 /// # Errors
-/// A run folder, or a trace, that is missing or damaged.
+/// Returns an error if the run folder or the trace is missing or damaged.
 pub fn page(path: &Path, trace: Option<&Path>, memory: Memory<'_>) -> Result<Page> {
     let run = Run::open(path)?;
     run_folder::check_results(path)?;
@@ -84,7 +83,7 @@ pub fn page(path: &Path, trace: Option<&Path>, memory: Memory<'_>) -> Result<Pag
     Ok(Page { html, left_out })
 }
 
-/// The seeds, a row each.
+/// Returns the section of the seeds, with one row each.
 fn seeds(summary: &Summary, keep: Keep) -> Section {
     let metric = summary.metric;
     let shown = |value: Option<f64>| part::measured(metric, value);
@@ -132,7 +131,8 @@ fn seeds(summary: &Summary, keep: Keep) -> Section {
     Section::wide("Results", body)
 }
 
-/// Loss and metric over the epochs, side by side where there is room.
+/// Returns the section with loss and metric over the epochs, side by side if the window is wide
+/// enough.
 fn curves(run: &Run, epochs: &[EpochReport]) -> Section {
     let body = chart::pair(run.config.model.loss, run.summary.metric, epochs, &run.summary.seeds);
     Section::wide("Curves", body)

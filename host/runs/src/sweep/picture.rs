@@ -1,9 +1,9 @@
-//! The picture of a sweep: a panel a parameter, the metric of each trial over the parameter's
-//! value.
+//! The picture of a sweep. It has one panel per parameter, which shows the metric of each trial
+//! over the parameter's value.
 //!
-//! The metric is the one that ranks choices: of the validation rows, unless the sweep's file has
-//! `rank_by = "test"`. A picture of a metric that no trial has shows the reason instead of another
-//! metric.
+//! The metric is the one that ranks choices. It is of the validation rows, unless the file of the
+//! sweep has `rank_by = "test"`. If no trial has this metric, the picture shows the reason and no
+//! other metric.
 
 use std::fmt::Write as _;
 
@@ -14,37 +14,37 @@ use crate::metrics_format::shortened;
 use crate::picture::escape;
 use crate::picture::scale::{nice_step, ticks};
 
-/// Width and height of a panel's plot.
+/// Width and height of the plot in a panel.
 const PANEL: (f64, f64) = (300.0, 240.0);
-/// Space to the left of a plot (name and ticks of the axis of values), and to its right.
+/// Space to the left of a plot, for the name and the ticks of the axis of values, and to its right.
 const SIDES: (f64, f64) = (74.0, 14.0);
-/// Space above a plot, and below it (ticks and name of the axis of parameter values).
+/// Space above a plot, and below it for the ticks and the name of the axis of parameter values.
 const ENDS: (f64, f64) = (12.0, 48.0);
 /// Height of the title.
 const TITLE: f64 = 34.0;
 /// Maximum number of panels.
 const MAX_PANELS: usize = 16;
-/// Ratio of the largest to the smallest number from which an axis is logarithmic.
+/// Ratio of the largest to the smallest number above which an axis is logarithmic.
 const WIDE: f64 = 20.0;
-/// Maximum number of values that an axis names.
+/// Maximum number of labels on an axis.
 const MAX_TICKS: usize = 8;
-/// Maximum number of characters of a word on an axis, of all words together.
+/// Maximum number of characters of all words on an axis together.
 const MAX_WORDS: usize = 44;
 
-/// A panel: SVG elements within [`panel_size`], and the parameter that it is of.
+/// A panel for one parameter, as SVG elements of the size [`panel_size`].
 pub(crate) struct Panel {
     pub(crate) key: String,
     pub(crate) body: String,
 }
 
-/// Width and height of a panel with its axes.
+/// Returns the width and height of a panel with its axes.
 pub(crate) const fn panel_size() -> (f64, f64) {
     (SIDES.0 + PANEL.0 + SIDES.1, ENDS.0 + PANEL.1 + ENDS.1)
 }
 
-/// The metric of each trial over each parameter, as SVG 1.1. `by` is the part of the data whose
-/// metric ranks choices. Of successive halving, trials that did not come to the last rung are
-/// hollow: their metric is of another epoch.
+/// Returns the metric of each trial over each parameter, as SVG 1.1. `by` is the part of the data
+/// whose metric ranks choices. With successive halving, trials that did not reach the last rung are
+/// drawn hollow, because their metric is of another epoch.
 #[must_use]
 pub fn picture(rows: &[Row], title: &str, by: Part) -> String {
     let panels = panels(rows, by);
@@ -72,9 +72,9 @@ pub fn picture(rows: &[Row], title: &str, by: Part) -> String {
     svg
 }
 
-/// The panels of a sweep, one for each parameter.
+/// Returns the panels of a sweep, one for each parameter.
 pub(crate) fn panels(rows: &[Row], by: Part) -> Vec<Panel> {
-    // A grid over models leaves out keys that a model does not have.
+    // // In a grid over models, a trial lacks the keys that its model does not have.
     let mut keys: Vec<&str> = Vec::new();
     for (key, _) in rows.iter().flat_map(|row| &row.choice) {
         if !keys.contains(&key.as_str()) && keys.len() < MAX_PANELS {
@@ -89,7 +89,7 @@ fn metric(rows: &[Row]) -> Metric {
     rows.iter().find_map(|row| row.metric).unwrap_or_default()
 }
 
-/// Axis of metric values, which all panels share.
+/// Axis of metric values that all panels share.
 struct Values {
     low: f64,
     high: f64,
@@ -110,7 +110,7 @@ impl Values {
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
         let (low, high) = match high - low {
             width if width > 0.0 => (low, high),
-            // One value, or none.
+            // // All trials have one value, or there is no value.
             _ if low.is_finite() => (low - 0.01 * factor, high + 0.01 * factor),
             _ => (0.0, factor),
         };
@@ -119,7 +119,7 @@ impl Values {
         Self { low, high, step, factor, name: format!("{} {}{unit}", by.name(), metric.name()) }
     }
 
-    /// Distance from the upper end of the plot.
+    /// Returns the distance of a value from the upper end of the plot.
     fn y(&self, value: f64) -> f64 {
         PANEL.1 * (1.0 - (value - self.low) / (self.high - self.low))
     }
@@ -134,7 +134,8 @@ impl Values {
     }
 }
 
-/// The unit of a metric that is no share, in brackets. Errors have the unit of the labels.
+/// Returns the unit of a metric that is not a share, in brackets. Errors have the unit of the
+/// labels.
 fn unit_of_metric(metric: Metric) -> &'static str {
     match metric {
         Metric::CrossEntropy => " (nats)",
@@ -143,7 +144,8 @@ fn unit_of_metric(metric: Metric) -> &'static str {
     }
 }
 
-/// The unit of a parameter; `None` for words and for numbers without a unit, such as rates.
+/// Returns the unit of a parameter. Returns `None` for words, and for numbers without a unit, such
+/// as rates.
 fn unit(key: &str) -> Option<&'static str> {
     let name = key.rsplit('.').next().unwrap_or(key);
     match name {
@@ -161,6 +163,7 @@ fn unit(key: &str) -> Option<&'static str> {
     }
 }
 
+/// Draws the panel of one parameter.
 fn panel((rows, by): (&[Row], Part), key: &str, values: &Values) -> String {
     let value = |row: &Row| row.choice.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
     let mut texts: Vec<String> = rows.iter().filter_map(value).collect();
@@ -228,6 +231,7 @@ fn panel((rows, by): (&[Row], Part), key: &str, values: &Values) -> String {
     svg
 }
 
+/// Horizontal axis of a panel, with the values of a parameter.
 enum Axis {
     Numbers { low: f64, high: f64, log: bool, values: Vec<f64> },
     Words(Vec<String>),
@@ -274,7 +278,7 @@ impl Axis {
                 if own.len() <= MAX_TICKS && fit(&own) {
                     return own;
                 }
-                // Values that are drawn are no round numbers.
+                // // The values of random searches are not round numbers.
                 let round = if *log { decades(*low, *high) } else { round(*low, *high) };
                 let round: Vec<(f64, String)> = round.into_iter().filter_map(tick).collect();
                 match round.len() >= 2 && fit(&round) {
@@ -296,7 +300,7 @@ impl Axis {
     }
 }
 
-/// Returns whether texts stand next to each other without an overlap.
+/// Returns whether texts fit next to each other without an overlap.
 fn fit(texts: &[(f64, String)]) -> bool {
     let width = |text: &str| 7.0 * text.chars().count() as f64;
     texts.windows(2).all(|pair| match pair {
@@ -307,11 +311,12 @@ fn fit(texts: &[(f64, String)]) -> bool {
     })
 }
 
-/// Powers of ten between two numbers; if there are few, with their multiples by 3.
+/// Returns the powers of ten between two numbers. If there are few, multiples of them by 3 are
+/// included.
 fn decades(low: f64, high: f64) -> Vec<String> {
     let powers = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
     let factors: &[i32] = if powers.clone().count() > 4 { &[1] } else { &[1, 3] };
-    // Written and read, so that no digits of rounding appear.
+    // // The number is formatted and parsed, so that no rounding error appears.
     let value = |power: i32, factor: i32| format!("{factor}e{power}").parse::<f64>().ok();
     powers
         .flat_map(|power| factors.iter().filter_map(move |factor| value(power, *factor)))
@@ -320,7 +325,7 @@ fn decades(low: f64, high: f64) -> Vec<String> {
         .collect()
 }
 
-/// Round numbers between two numbers.
+/// Returns the round numbers between two numbers.
 fn round(low: f64, high: f64) -> Vec<String> {
     let step = nice_step((high - low) / 4.0);
     let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;

@@ -1,4 +1,5 @@
-//! The table of a sweep: a row for each trial, and the combined results of each choice.
+//! The table of a sweep, with a row for each trial, and the combined results of each choice of
+//! parameters.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,16 +11,16 @@ use serde::Serialize;
 use super::outcome::Outcome;
 use crate::report::{SeedReport, spread};
 
-/// A trial and its outcome.
+/// A trial of a sweep and its outcome, as a row of the table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// Trial number, from 0, in the order of the sweep.
     pub trial: u32,
-    /// Parameters that differ between trials, as written in a recipe.
+    /// Parameters that differ between trials, each with its value as written in a recipe.
     pub choice: Vec<(String, String)>,
-    /// Fold and seed, which repeat a choice.
+    /// Fold and seed. Trials with the same choice and other folds or seeds repeat it.
     pub repeat: Vec<(String, String)>,
-    /// `done`, `failed` or `left`.
+    /// State of the trial: `done`, `failed` or `left` (not trained).
     pub state: &'static str,
     /// Metric of the values below.
     pub metric: Option<Metric>,
@@ -29,16 +30,16 @@ pub struct Row {
     /// Metric of the written model on the test rows.
     #[serde(rename = "test_metric")]
     pub test: Option<f64>,
-    /// Last epoch.
+    /// Number of the last epoch.
     pub epochs: Option<u32>,
     /// Last rung of successive halving that the trial reached, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rung: Option<u32>,
-    /// Seconds of the training, including data and kernels.
+    /// Seconds of the training, including the reading of data and kernels.
     pub seconds: Option<f64>,
-    /// SHA-256 of the weights.
+    /// SHA-256 of the weights, in hexadecimal.
     pub model_digest: Option<String>,
-    /// Text of the failure.
+    /// Text of the error, if the trial failed.
     pub error: Option<String>,
     /// Reasons why the metric is undefined, by part of the data.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -46,7 +47,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns the row of a trial.
+    /// Creates the row of a trial from its outcome.
     #[must_use]
     pub fn from_outcome(trial: &Trial, outcome: &Outcome) -> Self {
         let summary = outcome.summary();
@@ -76,7 +77,8 @@ impl Row {
         }
     }
 
-    /// Returns the metric on a part of the data, or `None` if it has no value or is not a number.
+    /// Returns the metric on a part of the data. Returns `None` if it has no value or is not a
+    /// number.
     #[must_use]
     pub fn of(&self, part: Part) -> Option<f64> {
         let found = match part {
@@ -87,7 +89,7 @@ impl Row {
         found.filter(|value| !value.is_nan())
     }
 
-    /// Returns the choice as one text. It is empty if no parameter differs.
+    /// Returns the choice as one text, which is empty if no parameter differs between trials.
     #[must_use]
     pub fn label(&self) -> String {
         let one = |(key, value): &(String, String)| format!("{key}={}", value.trim_matches(['"', '\'']));
@@ -95,12 +97,12 @@ impl Row {
     }
 }
 
-/// Combined results of the trials of one choice.
+/// Combined results of the trials with one choice of parameters.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
     /// Parameters that differ between choices.
     pub choice: Vec<(String, String)>,
-    /// Choice as one text.
+    /// The choice as one text.
     #[serde(skip)]
     pub label: String,
     /// Number of trials that have ended without a failure.
@@ -120,7 +122,7 @@ pub struct Group {
     pub test: Option<(f64, f64)>,
 }
 
-/// Serialises mean and standard deviation with their names.
+/// Serialises mean and standard deviation as an object with these names.
 fn named<S: serde::Serializer>(found: &Option<(f64, f64)>, to: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Spread {
@@ -130,8 +132,8 @@ fn named<S: serde::Serializer>(found: &Option<(f64, f64)>, to: S) -> Result<S::O
     found.map(|(mean, std)| Spread { mean, std }).serialize(to)
 }
 
-/// Returns the reason why choices are not ranked by the metric of a part: no trial that ended has a value. `None` if one
-/// has, or if no trial has ended.
+/// Returns the reason why choices cannot be ranked by the metric of a part: no trial that ended has
+/// a value. Returns `None` if one has a value, or if no trial has ended.
 #[must_use]
 pub fn unranked(rows: &[Row], by: Part) -> Option<String> {
     let mut done = rows.iter().filter(|row| row.state == "done").peekable();
@@ -146,9 +148,10 @@ pub fn unranked(rows: &[Row], by: Part) -> Option<String> {
     Some(format!("no trial has a {part} metric ({metric} is undefined: {reason})"))
 }
 
-/// The choices of a sweep, the best metric of a part of the data first. Choices without one are last, in the order of the
-/// sweep; no other part ranks them. Of successive halving, choices of the last rung come first: metrics of other rungs
-/// are of other epochs.
+/// Returns the choices of a sweep, in descending order of the metric on a part of the data. Choices
+/// without this metric are last, in the order of the sweep, and no other part ranks them. With
+/// successive halving, choices of the last rung come first, because metrics of other rungs are of
+/// other epochs.
 #[must_use]
 pub fn groups(rows: &[Row], by: Part) -> Vec<Group> {
     let mut groups: Vec<(Group, Vec<&Row>)> = Vec::new();
@@ -189,14 +192,14 @@ pub fn groups(rows: &[Row], by: Part) -> Vec<Group> {
     groups
 }
 
-/// The rows as CSV (RFC 4180), a column a parameter.
+/// Returns the rows as CSV (RFC 4180), with one column per parameter.
 #[must_use]
 pub fn csv(rows: &[Row]) -> String {
     let quoted = |text: &str| match text.contains(['"', ',', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_owned(),
     };
-    // A grid over models leaves out keys that a model does not have.
+    // // In a grid over models, a trial lacks the keys that its model does not have.
     let mut keys: Vec<&str> = Vec::new();
     for (key, _) in rows.iter().flat_map(|row| &row.choice).chain(rows.iter().flat_map(|row| &row.repeat)) {
         if !keys.contains(&key.as_str()) {

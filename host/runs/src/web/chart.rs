@@ -1,4 +1,5 @@
-//! Curves over epochs: the first seed's in colour, those of further seeds faint behind it.
+//! Curves over epochs. Those of the first seed are coloured, and those of further seeds are faint
+//! in the background.
 
 use std::fmt::Write as _;
 
@@ -15,14 +16,14 @@ const LEFT: f64 = 66.0;
 const RIGHT: f64 = WIDTH - 24.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = HEIGHT - 40.0;
-/// Most seeds that are drawn.
+/// Maximum number of seeds that are drawn.
 const MAX_SEEDS: usize = 20;
 
-/// A curve's name, which is its colour's, and its value at an epoch.
+/// A curve: its name, which is also that of its colour, and its value in an epoch's metrics.
 type Curve = (&'static str, fn(&Metrics) -> Option<f64>);
 const PARTS: [Curve; 3] = [("train", |m| m.train), ("validation", |m| m.validation), ("test", |m| m.test)];
 
-/// The loss and the metric, as two figures.
+/// Returns the figures of the loss and of the metric.
 pub(super) fn pair(
     loss: Option<Loss>,
     metric: Metric,
@@ -65,7 +66,7 @@ pub(super) fn pair(
     let mut keys = Vec::new();
     for (name, value) in PARTS {
         for (at, (_, of_seed)) in seeds_of.iter().enumerate().rev() {
-            // An epoch that was not evaluated is no gap.
+            // // An epoch without an evaluation does not interrupt the line.
             let evaluated = of_seed.iter().filter_map(|epoch| Some((epoch.epoch, epoch.metrics?)));
             let points = evaluated.map(|(epoch, metrics)| (epoch, value(&metrics).map(|v| factor * v)));
             axis.curve(&mut drawn, points, name, at > 0);
@@ -90,14 +91,14 @@ pub(super) fn pair(
     out
 }
 
-/// Every n-th epoch, counted from the last.
+/// Returns every n-th epoch, counted from the last.
 fn thin(epochs: Vec<&EpochReport>) -> Vec<&EpochReport> {
     let every = epochs.len().div_ceil(MAX_POINTS).max(1);
     let skipped = epochs.len().saturating_sub(1) % every;
     epochs.into_iter().skip(skipped).step_by(every).collect()
 }
 
-/// A drawing with its title and the names of its curves.
+/// Returns a drawing with its title and the names of its curves, as HTML.
 fn figure(title: &str, keys: &[(&str, String)], drawn: &str) -> String {
     let keys = keys.iter().map(|(colour, text)| {
         format!(
@@ -114,8 +115,9 @@ fn figure(title: &str, keys: &[(&str, String)], drawn: &str) -> String {
     )
 }
 
+/// Axes of a figure: epochs and values.
 struct Axis {
-    /// Epochs, first and last.
+    /// First and last epoch of the horizontal axis.
     range: (f64, f64),
     values: Scale,
 }
@@ -161,7 +163,7 @@ impl Axis {
         out
     }
 
-    /// A line through what is there; a value that is missing or not finite breaks it.
+    /// Draws a line through the points. A value that is missing or not finite interrupts it.
     fn curve(
         &self,
         into: &mut String,

@@ -1,5 +1,6 @@
-//! The confusion matrix: counts in a table where they fit into a narrow window, else a picture of shares with a list of
-//! the most frequent errors; and the figures of each class.
+//! The section with the confusion matrix and the figures of each class. The matrix is a table of
+//! counts if these fit into a narrow window. Otherwise it is a picture of shares, with a list of
+//! the most frequent errors.
 
 use std::fmt::Write as _;
 
@@ -8,16 +9,17 @@ use super::table::Table;
 use crate::metrics_format::{grouped, shortened_apart};
 use crate::report::Quality;
 
-/// Maximum number of characters of a class's name in front of a row.
+/// Maximum number of characters of a class name at the start of a row.
 const MAX_NAME: usize = 16;
-/// Maximum number of characters of a class's name above a column.
+/// Maximum number of characters of a class name above a column.
 const MAX_HEAD: usize = 14;
 /// Maximum number of errors that are listed.
 const MAX_MISTAKES: usize = 10;
-/// Width of all columns of counts in a window of 400 pixels, and of a digit and the padding of a cell there.
+/// Width of all columns of counts in a window of 400 pixels, width of a digit, and padding of a
+/// cell, in pixels.
 const COUNTS: (f64, f64, f64) = (236.0, 6.4, 5.0);
 
-/// The matrix and the figures of each class.
+/// Returns the section with the confusion matrix and the figures of each class.
 pub(super) fn section(found: &Quality) -> Section {
     let counts_fit = width(found) <= COUNTS.0;
     let cells = match counts_fit {
@@ -37,7 +39,7 @@ pub(super) fn section(found: &Quality) -> Section {
     Section::new("Confusion matrix", body)
 }
 
-/// The names of the classes, and the same at most `most` characters long, as HTML.
+/// Returns the names of the classes, and their short forms of at most `most` characters, as HTML.
 fn names(found: &Quality, most: usize) -> (Vec<String>, Vec<String>) {
     let wholes: Vec<String> = (0..found.confusion.len()).map(|class| found.class_name(class)).collect();
     let short = shortened_apart(&wholes, most);
@@ -45,10 +47,10 @@ fn names(found: &Quality, most: usize) -> (Vec<String>, Vec<String>) {
     (escape(wholes), escape(short))
 }
 
-/// Maximum number of classes of a picture that has shares as numbers.
+/// Maximum number of classes for which the picture shows shares as numbers.
 const MAX_SHARES: usize = 16;
 
-/// Width in pixels that the counts need in a narrow window.
+/// Returns the width in pixels that the counts need in a narrow window.
 fn width(found: &Quality) -> f64 {
     let classes = found.confusion.len();
     let column = |class: usize| {
@@ -59,12 +61,12 @@ fn width(found: &Quality) -> f64 {
     (0..classes).map(column).sum()
 }
 
-/// Share of a count in the rows of its true class.
+/// Returns the share of a count in the rows of its true class.
 fn share(counts: &[u64], rows: u64) -> f64 {
     rows as f64 / counts.iter().sum::<u64>().max(1) as f64
 }
 
-/// The whole text of a cell, which a pointer shows.
+/// Returns the full text of a cell, which the browser shows under the pointer.
 fn title(found: &Quality, (class, predicted): (usize, usize), counts: &[u64], rows: u64) -> String {
     escaped(&format!(
         "{} predicted as {}: {} of {} rows, {:.1} %",
@@ -76,11 +78,12 @@ fn title(found: &Quality, (class, predicted): (usize, usize), counts: &[u64], ro
     ))
 }
 
-/// Colour of a cell: right predictions and errors have colours of their own.
+/// Returns the colour of a cell. Correct predictions and errors have different colours.
 fn colour(right: bool, share: f64) -> String {
     format!("rgba(var(--{}),{:.2})", if right { "hot" } else { "miss" }, 0.75 * share)
 }
 
+/// Returns the matrix as a table of counts.
 fn counts(found: &Quality) -> String {
     let (wholes, heads) = names(found, MAX_HEAD);
     let (_, starts) = names(found, MAX_NAME);
@@ -110,14 +113,15 @@ fn counts(found: &Quality) -> String {
     body
 }
 
-/// Width of the picture, and of the names in it.
+/// Width of the picture, and of the class names in it.
 const WIDTH: f64 = 372.0;
 const NAMES: f64 = 96.0;
-/// Height of the names of columns, which stand upright.
+/// Height of the vertical names above the columns.
 const HEADS: f64 = 82.0;
-/// Smallest distance between two names of columns.
+/// Minimum distance between two names of columns.
 const APART: f64 = 7.0;
 
+/// Returns the matrix as a picture of shares.
 fn picture(found: &Quality) -> String {
     let classes = found.confusion.len();
     let cell = (WIDTH - NAMES) / classes.max(1) as f64;
@@ -175,6 +179,7 @@ fn picture(found: &Quality) -> String {
     out
 }
 
+/// Returns the list of the most frequent errors.
 fn mistakes(found: &Quality) -> String {
     let mistakes = found.mistakes();
     if mistakes.is_empty() {
@@ -192,6 +197,7 @@ fn mistakes(found: &Quality) -> String {
     format!("<h3>Most frequent errors</h3>\n{}", table.html())
 }
 
+/// Returns the table with the figures of each class.
 fn figures(found: &Quality) -> String {
     let mut table = Table::new(&["class", "rows", "precision", "recall", "F1"], 1);
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use crate::run_folder;
 
-/// A part of the page.
+/// A section of the page, with a title and a body.
 pub(super) struct Section {
     pub(super) title: String,
-    /// HTML.
+    /// Body of the section, as HTML.
     pub(super) body: String,
-    /// True if it takes all columns.
+    /// True if the section has the width of all columns.
     pub(super) wide: bool,
 }
 
@@ -23,7 +23,7 @@ impl Section {
     }
 }
 
-/// A whole page. `facts` is HTML, the other texts are text.
+/// Returns a whole page. `facts` is HTML. The other texts are plain and are escaped here.
 pub(super) fn document(
     title: &str,
     facts: &str,
@@ -66,7 +66,7 @@ pub(super) fn document(
     out
 }
 
-/// Text as HTML has it.
+/// Escapes a text for HTML.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

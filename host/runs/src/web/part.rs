@@ -1,4 +1,4 @@
-//! Sections of figures and tables.
+//! Sections with figures and tables of a run.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::metrics_format::{bytes, grouped, seconds};
 use crate::report::{MemoryPlan, Summary};
 use crate::run_folder::Versions;
 
-/// A metric with its unit; `-` where there is none.
+/// Formats a metric with its unit. Returns `-` if there is no value.
 pub(super) fn measured(metric: Metric, value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
@@ -18,7 +18,7 @@ pub(super) fn measured(metric: Metric, value: Option<f64>) -> String {
     }
 }
 
-/// The figures that stand first.
+/// Returns the figures at the top of the page.
 pub(super) fn facts(summary: &Summary) -> String {
     let mut facts = vec![
         ("test, last epoch", spread(summary)),
@@ -35,7 +35,7 @@ pub(super) fn facts(summary: &Summary) -> String {
     list(&facts)
 }
 
-/// Figures with their names, as HTML.
+/// Returns figures with their names, as HTML.
 pub(super) fn list(facts: &[(&str, String)]) -> String {
     let shown = facts
         .iter()
@@ -54,7 +54,7 @@ fn spread(summary: &Summary) -> String {
     }
 }
 
-/// The peak that was measured, and the plan by purpose.
+/// Returns the section with the measured peak memory and the planned memory by purpose.
 pub(super) fn memory(peak: u64, plan: Option<&MemoryPlan>) -> Section {
     let mut body = format!("<p>The process held {} at its peak.</p>\n", bytes(peak));
     let Some(plan) = plan else { return Section::new("Memory", body) };
@@ -77,7 +77,7 @@ pub(super) fn memory(peak: u64, plan: Option<&MemoryPlan>) -> Section {
     Section::new("Memory", body)
 }
 
-/// The bill, where anything was charged.
+/// Returns the section with the bill. Returns `None` if nothing was charged.
 pub(super) fn bill(summary: &Summary) -> Option<Section> {
     let (bill, cost) = (summary.bill.as_ref()?, summary.cost.as_ref()?);
     let usd = |value: f64| format!("{value:.6} USD");
@@ -101,7 +101,7 @@ pub(super) fn bill(summary: &Summary) -> Option<Section> {
     Some(Section::new("Bill", body))
 }
 
-/// The recipe that repeats the run.
+/// Returns the section with the recipe that repeats the run, at most `most` characters of it.
 pub(super) fn recipe(text: &str, most: usize) -> Section {
     let end = text.char_indices().nth(most).map_or(text.len(), |(at, _)| at);
     let cut = if end < text.len() { "\n..." } else { "" };
@@ -109,7 +109,7 @@ pub(super) fn recipe(text: &str, most: usize) -> Section {
     Section::new("Recipe", format!("<pre>{}{cut}</pre>\n", escaped(shown)))
 }
 
-/// The versions that made the run.
+/// Returns the section with the versions of the software that produced the run.
 pub(super) fn versions(versions: &Versions) -> Section {
     let mut body = format!(
         "<p>eciton {} · {} · numeric class {}</p>\n<div class=\"scroll\"><table><tr><th>kernel</th><th>SHA-256</th></tr>\n",

@@ -1,4 +1,5 @@
-//! The page of a sweep: its choices in order, the metric that ranks them, and the metric over each parameter.
+//! The page of a sweep. It shows the choices in order, the metric that ranks them, and that metric
+//! over each parameter.
 
 use std::fmt::Write as _;
 
@@ -12,7 +13,7 @@ use crate::sweep::{Group, Row, groups, panel_size, panels, unranked};
 /// Maximum number of choices that are shown.
 const MAX_CHOICES: usize = 200;
 
-/// The page of a sweep, whose choices the metric of a part of the data ranks.
+/// Returns the page of a sweep. `by` is the part of the data whose metric ranks the choices.
 #[must_use]
 pub fn sweep(rows: &[Row], title: &str, by: Part) -> String {
     let groups = groups(rows, by);
@@ -28,7 +29,7 @@ pub fn sweep(rows: &[Row], title: &str, by: Part) -> String {
     document(&format!("Sweep {title}"), &facts(rows, &groups, by), &sections, &left_out, "")
 }
 
-/// Returns a sentence about the metric that ranks choices.
+/// Returns a sentence about the metric that ranks the choices.
 #[must_use]
 pub fn ranking(rows: &[Row], metric: Metric, by: Part) -> String {
     match unranked(rows, by) {
@@ -40,7 +41,7 @@ pub fn ranking(rows: &[Row], metric: Metric, by: Part) -> String {
     }
 }
 
-/// Mean and standard deviation of a metric.
+/// Formats the mean and standard deviation of a metric.
 fn spread(metric: Option<Metric>, found: Option<(f64, f64)>, trials: u32) -> String {
     let metric = metric.unwrap_or_default();
     let mean = part::measured(metric, found.map(|(mean, _)| mean));
@@ -89,7 +90,7 @@ fn choices(groups: &[Group], ranking: &str) -> Section {
     Section::wide("Choices", format!("<p class=\"quiet\">{}</p>\n{}", escaped(ranking), table.html()))
 }
 
-/// A picture for each parameter.
+/// Returns the section with one picture per parameter.
 fn pictures(rows: &[Row], by: Part) -> Section {
     let (width, height) = panel_size();
     let mut body = String::from("<div class=\"grid\">\n");

@@ -1,13 +1,13 @@
-//! Tables that a narrow window shows as blocks, each cell with the name of its column.
+//! Tables that a narrow window shows as blocks, in which each cell has the name of its column.
 
 use std::fmt::Write as _;
 
 use super::html::escaped;
 
-/// Number of columns from which a narrow window shows a row as a block.
+/// Minimum number of columns for which a narrow window shows a row as a block.
 const MANY: usize = 6;
 
-/// A table under construction. The first columns have names, the others figures.
+/// A table under construction. The first `names` columns contain names, the others figures.
 pub(super) struct Table {
     columns: Vec<&'static str>,
     names: usize,
@@ -19,7 +19,7 @@ impl Table {
         Self { columns: columns.to_vec(), names, body: String::new() }
     }
 
-    /// Adds a row. Cells are text.
+    /// Adds a row. The cells are plain text.
     pub(super) fn row(&mut self, cells: &[String]) {
         self.body.push_str("<tr>");
         for (at, (cell, column)) in cells.iter().zip(&self.columns).enumerate() {

@@ -1,4 +1,5 @@
-//! The tasks of a few epochs along time, and the time of each stage, from a trace.
+//! Sections made from a trace: a drawing of the tasks of a few epochs over time, and the time of
+//! each stage.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,20 +12,21 @@ use super::table::Table;
 use crate::metrics_format::seconds;
 use crate::run_folder::{self, Result};
 
-/// Most bytes of a trace that is read.
+/// Maximum size of a trace that is read, in bytes.
 pub const MAX_TRACE_BYTES: u64 = 512 << 20;
-/// Most spans of the drawing: epochs from the middle of the run, as many as have so few.
+/// Maximum number of spans (durations of tasks) in the drawing. It shows as many epochs from the
+/// middle of the run as have no more spans.
 const MAX_SPANS: usize = 1500;
-/// Most epochs of the drawing.
+/// Maximum number of epochs in the drawing.
 const MAX_EPOCHS: u32 = 3;
-/// Width and height of a thread's lane in its own units; the page stretches it.
+/// Width and height of the strip of one thread, in its own units. The page stretches it.
 const LANE: (f64, f64) = (1500.0, 26.0);
-/// The process of compute threads in a trace.
+/// Number of the process to which a trace assigns compute threads.
 const THREADS: u64 = 1;
-/// The thread of steps that ran elsewhere.
+/// Number of the thread to which a trace assigns steps of other processes.
 const ELSEWHERE: u64 = 1000;
 
-/// An event of a trace, as far as it is read.
+/// An event of a trace, with the fields that are read.
 #[derive(Debug, Deserialize)]
 struct Event {
     #[serde(default)]
@@ -51,14 +53,14 @@ struct Arguments {
     epoch: Option<u32>,
 }
 
-/// Spans on compute threads.
+/// Spans of compute threads in a trace.
 #[derive(Debug)]
 pub(super) struct Timeline {
     spans: Vec<Event>,
 }
 
 impl Timeline {
-    /// A file that `eciton train --trace` wrote.
+    /// Reads a file that `eciton train --trace` wrote.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let bytes = run_folder::read(path, MAX_TRACE_BYTES)?;
         let events: Vec<Event> = run_folder::parse(&bytes, path)?;
@@ -75,7 +77,7 @@ impl Timeline {
         vec![Section::wide("Timeline", self.drawing()), Section::new("Time by stage", self.stages())]
     }
 
-    /// Spans of epochs in the middle of the run, and what they are of.
+    /// Returns the spans of epochs in the middle of the run, and a description of these epochs.
     fn window(&self) -> (Vec<&Event>, String) {
         let epochs = self.spans.iter().filter_map(|span| span.args.epoch);
         let last = epochs.max().unwrap_or(1);
@@ -149,7 +151,7 @@ impl Timeline {
         let mut by_name: BTreeMap<(&str, &str), (u64, f64)> = BTreeMap::new();
         let mut all = 0.0;
         for span in &self.spans {
-            // Updates are numbered: they are one stage here.
+            // // Update stages are numbered in the trace. They count as one stage here.
             let name = if span.cat == "update" { "update" } else { &span.name[..] };
             let category = if span.cat == "evaluation" { "evaluation" } else { "training" };
             let found = by_name.entry((category, name)).or_default();
@@ -173,14 +175,14 @@ impl Timeline {
     }
 }
 
-/// The first beginning and the last end.
+/// Returns the first start and the last end of spans.
 fn bounds(spans: &[&Event]) -> (f64, f64) {
     let ends = |(from, to): (f64, f64), span: &&Event| (from.min(span.ts), to.max(span.ts + span.dur));
     let (from, to) = spans.iter().fold((f64::INFINITY, f64::NEG_INFINITY), ends);
     if from <= to { (from, to) } else { (0.0, 0.0) }
 }
 
-/// The name of a span's colour.
+/// Returns the name of the colour of a span.
 fn colour(span: &Event) -> &'static str {
     match &span.cat[..] {
         "evaluation" => "evaluation",
