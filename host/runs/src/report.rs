@@ -173,12 +173,13 @@ pub struct WorkersUsed {
     pub places: Vec<Traffic>,
     /// Number of steps that were repeated because a failed worker had stored their rows.
     pub again: u64,
-    /// Number of steps that redundant computation (`workers.redundant`) did a second time in advance.
+    /// Number of steps that redundant computation (`workers.redundant`) computed a second time in
+    /// advance, in case a worker fails.
     #[serde(default)]
     pub redundant: u64,
-    /// Number of steps that were in flight at a worker when it failed.
+    /// Number of steps that were in flight at a worker when it failed, and were repeated.
     pub retries: u64,
-    /// Number of rollbacks to a snapshot of the weights, if workers own the weights.
+    /// Number of rollbacks to a snapshot of the weights. `None` unless workers own the weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returns: Option<u64>,
 }
@@ -186,13 +187,13 @@ pub struct WorkersUsed {
 /// Counts of attempts at tasks, by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempts {
-    /// Number of committed answers: one per task.
+    /// Number of answers whose results were used, one per task.
     pub committed: u64,
-    /// Number of new attempts after a failure.
+    /// Number of attempts made after a failure of an earlier one.
     pub retries: u64,
-    /// Number of new attempts in addition to one that took too long.
+    /// Number of attempts made in addition to one that took too long.
     pub relaunches: u64,
-    /// Number of answers dropped because another attempt had been committed.
+    /// Number of answers dropped because another attempt at the task had already been used.
     pub duplicates: u64,
     /// Number of answers dropped because their epoch or evaluation was over.
     pub late: u64,
@@ -200,7 +201,7 @@ pub struct Attempts {
     pub cancelled: u64,
 }
 
-/// Vertex order, if it is not that of the data set.
+/// Order of the vertices in memory, if it differs from that of the data set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ordered {
     /// Name of the order, as in `run.order`.
@@ -209,16 +210,18 @@ pub struct Ordered {
     pub seconds: f64,
 }
 
-/// Ages of the rows that gathers read of other intervals, in asynchronous epochs.
+/// Ages of the rows that gathers read from other intervals (ranges of vertices), in asynchronous
+/// epochs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RowsByAge {
     /// Number of rows read, over all gathers.
     pub rows: u64,
-    /// Share of the rows by age: entry i is for rows i epochs older than the epoch of the gather.
+    /// Share of the rows by age. Entry i is for rows that are i epochs older than the epoch that
+    /// reads them.
     pub shares: Vec<f64>,
 }
 
-/// Kind of the helpers of the driver's thread.
+/// Kind of the helpers, which compute tasks in addition to the driver's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Helpers {
@@ -235,17 +238,17 @@ pub struct HelpersUsed {
     pub what: Helpers,
     /// True if an autotuner chose the number.
     pub auto: bool,
-    /// Minimum of the limit on concurrent helpers.
+    /// Smallest value that the limit on concurrent helpers had.
     pub least: u32,
-    /// Last limit on concurrent helpers.
+    /// Last value of the limit on concurrent helpers.
     pub last: u32,
-    /// Maximum of the limit on concurrent helpers.
+    /// Largest value that the limit on concurrent helpers had.
     pub most: u32,
     /// Number of changes of the limit.
     pub changes: u64,
-    /// Reason for the last limit.
+    /// Reason for the last value of the limit, as text.
     pub why: String,
-    /// Limit that reduced the requested number of helpers, if one did.
+    /// Limit of the account that reduced the requested number of helpers. `None` if none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// Number of task attempts that helpers finished.
@@ -254,7 +257,7 @@ pub struct HelpersUsed {
     pub own_tasks: u64,
 }
 
-/// Decision of the autotuner.
+/// Decision of the autotuner about the number of helpers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Chosen {
     /// Kind of the helpers.
@@ -265,18 +268,18 @@ pub struct Chosen {
     pub from: u32,
     /// Number of helpers after the decision.
     pub to: u32,
-    /// Reason for the decision.
+    /// Reason for the decision, as text.
     pub why: String,
 }
 
-/// Report of the whole run.
+/// Summary of a whole training run, as written to `summary.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Summary {
-    /// The data set's name.
+    /// Name of the data set.
     pub dataset: String,
-    /// For instance `gcn 1433-16-7`.
+    /// Description of the model, for instance `gcn 1433-16-7`.
     pub model: String,
-    /// Reports of the seeds, in order.
+    /// Reports of the seeds, in the order of training.
     pub seeds: Vec<SeedReport>,
     /// Metric of the fields that follow.
     #[serde(default)]
@@ -287,7 +290,7 @@ pub struct Summary {
     /// Standard deviation of `test_metric` over seeds (n - 1; 0 for one seed).
     #[serde(alias = "test_accuracy_std")]
     pub test_metric_std: Option<f64>,
-    /// Mean over seeds of the test metric at the best validation metric.
+    /// Mean over seeds of the test metric after the epoch with the best validation metric.
     #[serde(alias = "test_accuracy_at_best_validation")]
     pub test_metric_at_best_validation: Option<f64>,
     /// Reasons why the metric is undefined, by part of the data. Empty if it has a value on each
@@ -304,14 +307,14 @@ pub struct Summary {
     /// Settings that follow from data and model, with the origin of each.
     #[serde(default)]
     pub settings: Vec<ResolvedSetting>,
-    /// SHA-256 of the first seed's weights, hexadecimal.
+    /// SHA-256 of the weights of the first seed, in hexadecimal.
     pub model_digest: String,
-    /// Numeric class of the processors, which determines the bits of the results. If functions of
-    /// other classes took part, all classes, joined by ` + `.
+    /// Numeric class of the processors (a set of processors whose arithmetic gives the same bits).
+    /// If functions of other classes took part, all classes, joined by ` + `.
     pub numeric_class: String,
-    /// Number of vertex intervals.
+    /// Number of intervals (ranges of vertices that are scheduled as one unit).
     pub intervals: u32,
-    /// Compute threads.
+    /// Number of compute threads.
     pub threads: u32,
     /// Order of the vertices in memory. `None` if it is that of the data set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -320,39 +323,39 @@ pub struct Summary {
     pub executor: String,
     /// Number of tasks run, including repeated attempts.
     pub tasks: u64,
-    /// Ages of gathered rows. `None` if none could be older than their epoch.
+    /// Ages of the gathered rows. `None` if no row could be older than the epoch that read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_by_age: Option<RowsByAge>,
-    /// Trials that chose the pipeline's settings. A run that was resumed elsewhere has only the
-    /// settings.
+    /// Trials that chose the pipeline's settings. If the run was resumed in another folder, only
+    /// the settings are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<PipelineTrial>,
     /// Number of functions, or of threads that an autotuner chose. `None` for a fixed number of
     /// threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub helpers: Option<HelpersUsed>,
-    /// Counts of task attempts in this process, by outcome. `None` with the local executor.
+    /// Counts of task attempts in this process, by outcome. `None` for the local executor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<Attempts>,
-    /// Messages of workers and the cost of their failures, in this process. `None` without workers.
+    /// Message counts of workers and the cost of their failures, in this process. `None` without
+    /// workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<WorkersUsed>,
     /// Result of the audit, in this process. `None` if nothing was audited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditReport>,
-    /// Bill of the run's charged resources, as the service measured them. `None` if nothing is
-    /// charged.
+    /// Bill of the charged usage, as the service measured it. `None` if nothing is charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bill: Option<Bill>,
-    /// Cost of the bill.
+    /// Cost of the bill in US dollars. `None` if nothing is charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    /// True if there is no `predictions.npz` because rows are tokens and nobody asked for their
-    /// scores.
+    /// True if there is no `predictions.npz` because rows are tokens and the caller did not request
+    /// their scores.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_predictions: bool,
-    /// True if the run folder has no `predictions.npz` because a function trained the run and
-    /// nobody asked for its predictions.
+    /// True if there is no `predictions.npz` because a function trained the run and the caller did
+    /// not request predictions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub predictions_left_out: bool,
     /// True if the run was asked to stop before its last epoch. Early stops are reported for each
@@ -362,11 +365,12 @@ pub struct Summary {
     /// 0.1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
-    /// Run folder. `None` if nothing was written.
+    /// Path of the run folder. `None` if nothing was written.
     pub run_dir: Option<PathBuf>,
 }
 
-/// Receiver of the reports of a run.
+/// Receiver of the reports of a run. All methods have an empty default, so an observer implements
+/// only the reports that it needs.
 pub trait Observer {
     /// Reports that everything is loaded and planned.
     fn started(&mut self, _: &Started) {}
@@ -383,14 +387,15 @@ pub trait Observer {
     fn tried(&mut self, _: &PipelineTrial) {}
     /// Reports the end of a seed.
     fn seed(&mut self, _: &SeedReport) {}
-    /// Reports a decision of the autotuner, also if the number stays.
+    /// Reports a decision of the autotuner, even if the number of helpers does not change.
     fn chosen(&mut self, _: &Chosen) {}
     /// Reports that no task in flight has ended for `_seconds`, with the conditions that the run
     /// waits for.
     fn stalled(&mut self, _seconds: u64, _waits_for: &[String]) {}
-    /// Reports that the run waits for workers, with the address to connect to. One line.
+    /// Reports that the run waits for workers. The text is one line with the address to which they
+    /// connect.
     fn waiting(&mut self, _text: &str) {}
-    /// Reports a problem that does not end the run. One line.
+    /// Reports a problem that does not end the run. The text is one line.
     fn warning(&mut self, _text: &str) {}
     /// Reports a line that a kernel wrote to its log.
     fn log(&mut self, _kernel: &str, _line: &str) {}

@@ -1,23 +1,26 @@
-//! A run folder: everything that a run leaves behind, and all that is needed to use its model.
+//! Run folders, which contain all results of a run and all that is needed to use its model.
 //!
 //! | file | content |
 //! | --- | --- |
 //! | `config.toml` | the resolved configuration, a recipe that repeats the run |
 //! | `schema.json` | the columns, classes and tokens that the model was trained on: [`Schema`] |
 //! | `versions.json` | version of eciton and of the kernel contract, kernel digests, numeric class |
-//! | `metrics.jsonl` | one [`EpochReport`] a line, in plain columns; a loss that is not finite is null |
+//! | `metrics.jsonl` | one [`EpochReport`] per line, in plain columns; a loss that is not finite is null |
 //! | `curve.svg` | a picture of the first seed's loss and accuracies |
 //! | `summary.json` | the [`Summary`] with a `format` number |
-//! | `model.safetensors` | the first seed's weights, f32 (of layers of signs: signs and scales); its metadata holds their digest |
-//! | `predictions.npz` | what is predicted of every row, and what is known of it ([`Arrays`]) |
+//! | `model.safetensors` | the first seed's weights, f32 (signs and scales for binary layers); its metadata has their digest |
+//! | `predictions.npz` | predictions and known labels of every row ([`Arrays`]) |
 //! | `seed-N/` | model and predictions of a further seed |
 //!
-//! A [`RunFolder`] is written in a temporary folder beside its place and moved there by
-//! [`RunFolder::finish`]; dropped before that, it is removed. (A process that is killed leaves it
-//! behind, `.NAME.partial-` and six random characters, which the next run at that place removes. A
-//! run that wrote checkpoints is forced to disk before they are removed; of any other nothing is,
-//! so against a loss of power there is no promise.) A [`Run`] is one read back: damaged weights are
-//! found by their digest.
+//! A [`RunFolder`] is written in a temporary folder next to its final path.
+//! [`RunFolder::finish`] moves it to that path. If it is dropped before, it is removed.
+//!
+//! A process that is killed leaves the temporary folder behind. Its name is `.NAME.partial-` with
+//! six random characters, and the next run with the same path removes it. A run that wrote
+//! checkpoints is forced to disk before the checkpoints are removed. Other runs are not forced to
+//! disk, so a power failure may damage them.
+//!
+//! A [`Run`] is a run folder that was read. Its digests reveal damaged weights.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), eciton_runs::run_folder::Error> {
@@ -79,7 +82,7 @@ const MODEL_PARTIAL: &str = "model.safetensors.partial";
 const ROOM: &str = ".room";
 /// Number of bytes reserved for the records.
 const ROOM_BYTES: u64 = 256 << 10;
-/// Buffered bytes from which on lines of `metrics.jsonl` are written out.
+/// Number of buffered bytes of `metrics.jsonl` above which the lines are written.
 const LINES_BYTES: usize = 1 << 16;
 
 /// Suffix of the run's name in the name of a temporary folder. Random characters follow it.
@@ -89,17 +92,17 @@ const RANDOM_CHARS: usize = 6;
 /// bytes.
 const MAX_NAME_BYTES: usize = 200;
 
-/// Lock held while a run folder, or the folder of its checkpoints, is made.
+/// Lock that is held while a run folder, or the folder of its checkpoints, is created.
 static MAKING: Mutex<()> = Mutex::new(());
 
-/// Keeps every run of this process from making folders until the guard is dropped. A process that
-/// removes what its run has written, and exits, holds it meanwhile: the thread that trains would
-/// make a folder behind it.
+/// Prevents every run of this process from creating folders until the guard is dropped. A process
+/// holds the guard while it removes what its run has written, and exits. Otherwise the training
+/// thread could create a folder after the removal.
 pub fn hold_folders() -> MutexGuard<'static, ()> {
     MAKING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A run folder that is being written.
+/// A run folder that is being written. It has a temporary name until it is complete.
 // Fields are dropped in this order: the open file, its folder, the folders made for that.
 #[derive(Debug)]
 pub struct RunFolder {
@@ -115,21 +118,22 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes a temporary folder beside `path`, and folders above it that do not exist.
+    /// Creates a temporary folder next to `path`, and folders above it that do not exist.
     ///
     /// # Errors
-    /// [`Error::Occupied`] unless `path` is free or an empty folder, [`Error::Name`] for a path
-    /// without a last name, [`Error::Write`] where no folder can be made.
+    /// Returns [`Error::Occupied`] unless `path` is free or an empty folder. Returns
+    /// [`Error::Name`] if the path has no last name, and [`Error::Write`] if a folder cannot be
+    /// created.
     pub fn create(path: &Path) -> Result<Self> {
         Self::beside(path, vacant(path)?, false)
     }
 
-    /// Creates the folder of a resumed run like [`RunFolder::create`]. The run's own folder may
-    /// exist, as it was when the run was stopped. It stays until this one replaces it.
+    /// Creates the folder of a resumed run like [`RunFolder::create`]. The run's folder from before
+    /// it was stopped may exist. It stays until this one replaces it.
     ///
     /// # Errors
-    /// The errors of [`RunFolder::create`], except for a folder that contains the configuration of
-    /// a run.
+    /// Returns the errors of [`RunFolder::create`], except for a folder that contains the
+    /// configuration of a run.
     pub fn create_over(path: &Path) -> Result<Self> {
         if !path.join(CONFIG).is_file() {
             return Self::create(path);
@@ -150,10 +154,11 @@ impl RunFolder {
         Ok(Self { metrics, partial, parents, path: path.to_owned(), target, replaces })
     }
 
-    /// Writes the resolved configuration, and returns its text.
+    /// Writes the resolved configuration. Returns its text.
     ///
     /// # Errors
-    /// A seed above 2^63 - 1, which TOML cannot hold; what the operating system refuses.
+    /// Returns an [`Error`] if a seed is above 2^63 - 1, which TOML cannot represent, or if the
+    /// operating system refuses to write.
     pub fn write_config(&mut self, config: &Config, said: &[ResolvedSetting]) -> Result<String> {
         let path = self.path.join(CONFIG);
         let from = |key: &str| said.iter().find(|said| said.key == key).map(|said| said.from.clone());
@@ -169,18 +174,18 @@ impl RunFolder {
         self.write(SCHEMA, &bytes)
     }
 
-    /// Writes the versions that made the run, and returns the content of the file.
+    /// Writes the versions of the software that produced the run. Returns the content of the file.
     pub fn write_versions(&mut self, versions: &Versions) -> Result<Vec<u8>> {
         let bytes = record::json(versions, &self.path.join(VERSIONS))?;
         self.write(VERSIONS, &bytes)?;
         Ok(bytes)
     }
 
-    /// Checks that ids can be written, because texts may be too long. Callers check this before the
-    /// first epoch.
+    /// Checks that ids can be written, because ids that are texts may be too long. Callers check
+    /// this before the first epoch.
     ///
     /// # Errors
-    /// [`Error::Limit`] above [`MAX_WORDS_BYTES`].
+    /// Returns [`Error::Limit`] if the ids exceed [`MAX_WORDS_BYTES`].
     pub fn check_ids(&self, ids: &VertexIds) -> Result<()> {
         predictions::check_ids(ids, &self.path.join(PREDICTIONS))
     }
@@ -190,12 +195,12 @@ impl RunFolder {
         &self.target
     }
 
-    /// Returns the name of the temporary folder.
+    /// Returns the name of the temporary folder in which the run is written.
     pub fn partial_name(&self) -> String {
         self.partial.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Writes out the lines of `metrics.jsonl`, and returns its temporary path.
+    /// Writes the buffered lines of `metrics.jsonl`. Returns the file's temporary path.
     pub fn flush_metrics(&mut self) -> Result<PathBuf> {
         self.metrics.flush().map_err(writing(&self.path.join(METRICS)))?;
         Ok(self.partial.path().join(METRICS))
@@ -206,11 +211,11 @@ impl RunFolder {
         self.metrics.append(lines);
     }
 
-    /// Reserves disk space for a model of this size until [`RunFolder::release`]. This reports a
-    /// full disk before the first epoch.
+    /// Reserves disk space for a model of this size until [`RunFolder::release`]. A full disk is
+    /// thus reported before the first epoch.
     ///
     /// # Errors
-    /// An error of the operating system.
+    /// Returns an error if the operating system cannot reserve the space.
     pub fn reserve(&mut self, model_bytes: u64) -> Result<()> {
         let bytes = model_bytes.saturating_add(ROOM_BYTES);
         let fill = || {
@@ -225,7 +230,7 @@ impl RunFolder {
         let _ = fs::remove_file(self.partial.path().join(ROOM));
     }
 
-    /// Returns the temporary path of a seed's model.
+    /// Returns the temporary path of the model of a seed. `None` stands for the first seed.
     pub fn model_of(&self, seed: Option<u64>) -> PathBuf {
         let folder = seed.map_or_else(PathBuf::new, |seed| seed_folder(seed).into());
         self.partial.path().join(folder).join(MODEL)
@@ -235,7 +240,7 @@ impl RunFolder {
     /// full. If it is still full at the end, the run fails with an error.
     ///
     /// # Errors
-    /// A report that cannot be written as JSON.
+    /// Returns an [`Error`] if the report cannot be written as JSON.
     pub fn append_metrics(&mut self, report: &EpochReport) -> Result<()> {
         let line = serde_json::to_vec(report).map_err(std::io::Error::from);
         let mut line = line.map_err(|e| writing(&self.path.join(METRICS))(e))?;
@@ -244,10 +249,10 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Removes all lines of `metrics.jsonl` except the first `count`, and returns these.
+    /// Removes all lines of `metrics.jsonl` except the first `count`. Returns the remaining lines.
     ///
     /// # Errors
-    /// A file that cannot be read or written.
+    /// Returns an [`Error`] if the file cannot be read or written.
     pub fn rewind_metrics(&mut self, count: usize) -> Result<Vec<u8>> {
         let real = self.flush_metrics()?;
         let path = self.path.join(METRICS);
@@ -262,16 +267,17 @@ impl RunFolder {
         Ok(lines)
     }
 
-    /// Returns the folder of the first seed's model and predictions.
+    /// Returns the folder of the first seed's model and predictions, which is the run folder
+    /// itself.
     pub fn top(&mut self) -> SeedFolder<'_> {
         let (real, path) = (self.partial.path().to_owned(), self.path.clone());
         SeedFolder { real, path, folder: PhantomData }
     }
 
-    /// Returns the folder of a further seed's model and predictions: `seed-N/`.
+    /// Creates and returns the folder `seed-N/` for the model and predictions of a further seed.
     ///
     /// # Errors
-    /// An error of the operating system.
+    /// Returns an error if the operating system cannot create the folder.
     pub fn seed(&mut self, seed: u64) -> Result<SeedFolder<'_>> {
         let name = seed_folder(seed);
         let (real, path) = (self.partial.path().join(&name), self.path.join(name));
@@ -280,10 +286,11 @@ impl RunFolder {
     }
 
     /// Writes the summary with the SHA-256 of the folder's other records, which must be complete.
-    /// Its `run_dir` becomes this folder's path.
+    /// The `run_dir` in the file is the final path of the folder.
     ///
     /// # Errors
-    /// A file that cannot be read or written; more than [`MAX_RECORD_BYTES`].
+    /// Returns an [`Error`] if a file cannot be read or written, or if the summary exceeds
+    /// [`MAX_RECORD_BYTES`].
     pub fn write_summary(&mut self, summary: &Summary) -> Result<()> {
         self.flush_metrics()?;
         let files = digests(self.partial.path(), summary).map_err(writing(&self.path))?;
@@ -291,27 +298,28 @@ impl RunFolder {
         self.write(SUMMARY, &bytes)
     }
 
-    /// Writes the picture of the first seed's epochs, an SVG.
+    /// Writes the picture of the first seed's epochs, an SVG text.
     ///
     /// # Errors
-    /// What the operating system refuses.
+    /// Returns an error if the operating system refuses to write.
     pub fn write_curve(&mut self, svg: &str) -> Result<()> {
         self.write(CURVE, svg.as_bytes())
     }
 
-    /// Moves the folder to its final path, and returns the path as it was given.
+    /// Moves the folder to its final path. Returns the path as it was given.
     ///
     /// # Errors
-    /// [`Error::Unfinished`] unless configuration, versions, summary and the first seed's model are
-    /// written. [`Error::Publish`] if another file or folder was created at this path in the
-    /// meantime. Only in that case the temporary folder stays, and the error has its path.
+    /// Returns [`Error::Unfinished`] unless configuration, versions, summary and the first seed's
+    /// model are written. Returns [`Error::Publish`] if another file or folder was created at this
+    /// path in the meantime. Only in that case does the temporary folder stay, and the error has
+    /// its path.
     pub fn finish(self) -> Result<PathBuf> {
         self.publish(false).map_err(|(_, error)| error)
     }
 
     /// Finishes the folder like [`RunFolder::finish`]. If `durable` is set, everything is forced to
-    /// disk before the move, and its parent folder after it. An error carries the temporary folder,
-    /// unless it was moved or is kept.
+    /// disk before the move, and the parent folder after it. An error carries this folder, unless
+    /// it was moved or is to stay.
     pub fn publish(mut self, durable: bool) -> std::result::Result<PathBuf, (Option<Box<Self>>, Error)> {
         if let Err(error) = self.complete(durable) {
             return Err((Some(Box::new(self)), error));
@@ -354,7 +362,7 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Returns true if the folder has a model, and no older run folder exists at its final path.
+    /// Returns whether the folder has a model and there is no older run folder at its final path.
     pub fn has_model(&self) -> bool {
         !self.replaces && self.partial.path().join(MODEL).is_file()
     }
@@ -379,12 +387,12 @@ impl RunFolder {
     }
 }
 
-/// Returns the result of writing a file. Removes the file if it was not written completely.
+/// Returns the result of writing a file. If the file is incomplete, it is removed.
 fn whole<T>(place: &Path, written: std::io::Result<T>) -> std::io::Result<T> {
     written.inspect_err(|_| drop(fs::remove_file(place)))
 }
 
-/// Buffered lines. They stay in memory while they cannot be written.
+/// Buffered lines of a file. They stay in memory while they cannot be written.
 #[derive(Debug)]
 struct Lines {
     file: File,
@@ -419,7 +427,7 @@ impl Lines {
     }
 }
 
-/// Creates a temporary folder for a run called `name`.
+/// Creates a temporary folder for a run with this name.
 fn temporary(parent: &Path, name: &std::ffi::OsStr) -> std::io::Result<TempDir> {
     let mut prefix = std::ffi::OsString::from(".");
     if name.len() <= MAX_NAME_BYTES {
@@ -429,8 +437,8 @@ fn temporary(parent: &Path, name: &std::ffi::OsStr) -> std::io::Result<TempDir> 
     tempfile::Builder::new().prefix(&prefix).rand_bytes(RANDOM_CHARS).tempdir_in(parent)
 }
 
-/// Replaces a folder by another one, and removes the old one. A process that is killed in between
-/// leaves both under temporary names, and the run's checkpoints.
+/// Replaces a folder by another one, and removes the old one. If the process is killed in between,
+/// both folders remain under temporary names, and so do the run's checkpoints.
 fn replace(new: &Path, target: &Path) -> std::io::Result<()> {
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(ErrorKind::InvalidInput.into());
@@ -447,7 +455,7 @@ fn replace(new: &Path, target: &Path) -> std::io::Result<()> {
     moved
 }
 
-/// Returns the names in a folder, in order.
+/// Returns the names of the files in a folder, in alphabetical order.
 pub fn files(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
@@ -455,7 +463,7 @@ pub fn files(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Folder of one seed's model and predictions in a [`RunFolder`].
+/// Folder of the model and the predictions of one seed, within a [`RunFolder`].
 #[derive(Debug)]
 pub struct SeedFolder<'a> {
     real: PathBuf,
@@ -470,13 +478,13 @@ impl SeedFolder<'_> {
     }
 
     /// Writes the weights with metadata, to which `eciton` and `digest` are added. Returns the
-    /// digest. Weights that `signs` names are written as signs and scales. If there are any,
-    /// `digest` of the metadata is not replaced: it is that of the weights that were trained.
+    /// digest. Weights that `signs` names are written as signs and scales. If there are any, the
+    /// `digest` in the metadata is not replaced, because it is that of the trained weights.
     ///
     /// # Errors
-    /// [`Error::Values`] for names that are empty or not unique and values that do not fill their
-    /// extents; more than [`MAX_TENSORS`], [`MAX_HEADER_BYTES`] or [`MAX_MODEL_BYTES`]; what the
-    /// operating system refuses.
+    /// Returns [`Error::Values`] if names are empty or not unique, or if values do not fill their
+    /// extents. Returns an error above [`MAX_TENSORS`], [`MAX_HEADER_BYTES`] or
+    /// [`MAX_MODEL_BYTES`], and if the operating system refuses to write.
     pub fn write_model(
         &mut self,
         tensors: &[NamedTensor],
@@ -492,7 +500,7 @@ impl SeedFolder<'_> {
         self.write_entries(&entries, metadata, digest)
     }
 
-    /// Writes what a model's file holds, whose weights have a digest.
+    /// Writes a model file from its entries, whose weights have this digest.
     pub fn write_entries(
         &mut self,
         entries: &[tensor::Entry<'_>],
@@ -515,11 +523,11 @@ impl SeedFolder<'_> {
         Ok(digest)
     }
 
-    /// Writes the predictions.
+    /// Writes the predictions of the seed.
     ///
     /// # Errors
-    /// Arrays that do not fit together or are above [`MAX_MATRIX_BYTES`] or [`MAX_WORDS_BYTES`];
-    /// what the operating system refuses.
+    /// Returns an [`Error`] if the arrays do not fit each other, or exceed [`MAX_MATRIX_BYTES`] or
+    /// [`MAX_WORDS_BYTES`]. Also returns one if the operating system refuses to write.
     pub fn write_predictions(&mut self, arrays: &Arrays<'_>) -> Result<()> {
         let path = self.path.join(PREDICTIONS);
         arrays.check(&path)?;
@@ -528,23 +536,23 @@ impl SeedFolder<'_> {
     }
 }
 
-/// Returns true if `name` is the name of a temporary folder of a run called `run`.
+/// Returns whether `name` is the name of a temporary folder of a run called `run`.
 pub fn is_partial(name: &str, run: &str) -> bool {
     let drawn = name.strip_prefix('.').and_then(|rest| rest.strip_prefix(run)?.strip_prefix(PARTIAL));
     drawn.is_some_and(|d| d.len() == RANDOM_CHARS && d.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
-/// Returns true if `path` is a finished run, whose folder appears only when it is complete.
+/// Returns whether `path` is a finished run. Its folder appears only when it is complete.
 pub fn is_run(path: &Path) -> bool {
     path.join(SUMMARY).is_file()
 }
 
-/// Returns true if `path` has the files of a run that could not be written completely.
+/// Returns whether `path` contains the files of a run that could not be written completely.
 pub fn is_begun(path: &Path) -> bool {
     path.join(CONFIG).is_file() && path.join(MODEL).is_file()
 }
 
-/// Forces a folder and all in it to disk.
+/// Forces a folder and all its content to disk.
 fn sync_all(folder: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -586,8 +594,8 @@ fn vacant(path: &Path) -> Result<PathBuf> {
     Err(occupied(format!("a folder with {}", names.join(", "))))
 }
 
-/// Parent folders that were made for a run folder, the deepest first. They are removed if the run
-/// folder is not finished.
+/// Parent folders that were created for a run folder, the deepest first. They are removed if the
+/// run folder is not finished.
 #[derive(Debug)]
 struct Parents(Vec<PathBuf>);
 
@@ -630,7 +638,8 @@ pub fn readdress(folder: &Path, target: &Path, config: &Config, summary: &Summar
     fs::write(&path, bytes).map_err(writing(&path))
 }
 
-/// Returns the SHA-256 of each of a folder's [`RECORDS`] and [`results`], hexadecimal.
+/// Returns the SHA-256 of each of a folder's [`RECORDS`] and [`results`], in hexadecimal, by file
+/// name.
 fn digests(folder: &Path, summary: &Summary) -> std::io::Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     for name in RECORDS.into_iter().map(str::to_owned).chain(record::results(summary)) {

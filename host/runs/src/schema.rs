@@ -54,12 +54,12 @@ pub enum Source {
     /// The data set has the columns.
     #[default]
     Data,
-    /// The data set has no features. Each vertex got a column of its own, so the model knows only
-    /// these vertices.
+    /// The data set has no features. Each vertex has its own column with the value 1, so the model
+    /// knows only these vertices.
     OneColumnPerVertex,
 }
 
-/// Feature columns.
+/// Feature columns of the data that a model was trained on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Columns {
     /// Number of columns. `None` if an older version of Eciton wrote the run folder and its record
@@ -69,10 +69,12 @@ pub struct Columns {
     /// Source of the columns.
     #[serde(default, skip_serializing_if = "is_default")]
     pub source: Source,
-    /// SHA-256 of the vertices' names, hexadecimal, if each vertex has a column of its own.
+    /// SHA-256 of the vertices' names, in hexadecimal. `None` unless each vertex has a column of
+    /// its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vertices: Option<String>,
-    /// Scaling that is applied to the columns before the model reads them.
+    /// Scaling that is applied to the columns before the model reads them. `None` if they are not
+    /// scaled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<NormaliseFeatures>,
     /// Columns of the table that the feature columns are encoded from. Empty if the data set has the feature
@@ -91,7 +93,7 @@ pub enum ColumnType {
     /// A finite number.
     #[default]
     Number,
-    /// The number of a token in [`Schema::tokens`].
+    /// The index of a token in [`Schema::tokens`].
     Token,
 }
 
@@ -102,7 +104,7 @@ pub struct Input {
     pub name: String,
     /// Kind of the values: number, boolean, date, category or hashed.
     pub kind: String,
-    /// Mean of the training rows, which stands for missing numbers.
+    /// Mean of the column over the training rows, which replaces missing numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<f64>,
     /// True if a feature column marks missing values.
@@ -132,7 +134,7 @@ impl Input {
     }
 }
 
-/// One feature column.
+/// One feature column, with its name and scaling.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Column {
     /// Name that the training data gave the column.
@@ -149,10 +151,11 @@ pub struct Column {
     pub deviation: Option<f64>,
 }
 
-/// Values that a model predicts.
+/// Values that a model predicts: classes, label columns or numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outputs {
-    /// Number of classes, label columns or numbers. `None` as in [`Columns::count`].
+    /// Number of classes, label columns or numbers. `None` if an older version of Eciton wrote the
+    /// run folder and its record does not state it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
     /// Names of the classes, label columns or numbers. Empty if they had no names; classes are then
@@ -176,7 +179,7 @@ pub enum TokenUnit {
     Numbers,
 }
 
-/// Kinds of tokens, by number.
+/// The distinct tokens of a text or list. A token is encoded as its index in this list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
     /// Unit of a token.
@@ -187,7 +190,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Returns the tokens of `vocabulary` as they are written.
+    /// Returns the tokens of a vocabulary, in the form of the schema file.
     #[must_use]
     pub fn of(vocabulary: &Vocabulary) -> Self {
         let unit = match vocabulary.unit {
@@ -198,7 +201,8 @@ impl Tokens {
         Self { unit, symbols: vocabulary.symbols.clone() }
     }
 
-    /// Returns the vocabulary, or `None` unless the symbols ascend.
+    /// Returns the vocabulary of these tokens. Returns `None` unless the symbols are in ascending
+    /// order.
     #[must_use]
     pub fn vocabulary(&self) -> Option<Vocabulary> {
         let ascend = self.symbols.windows(2).all(|pair| pair.first() < pair.last());
@@ -226,14 +230,14 @@ impl Columns {
         Self { count: Some(count), columns: names.iter().map(named).collect(), ..Self::default() }
     }
 
-    /// Returns the names of the columns, or an empty list unless every column has one.
+    /// Returns the names of the columns. Returns an empty list unless every column has a name.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let names: Option<Vec<String>> = self.columns.iter().map(|column| column.name.clone()).collect();
         names.unwrap_or_default()
     }
 
-    /// Returns the entries of all columns, to be changed.
+    /// Returns the entries of all columns, so that the caller can change them.
     fn all(&mut self) -> &mut [Column] {
         self.columns.resize(self.count.unwrap_or_default() as usize, Column::default());
         &mut self.columns
@@ -253,7 +257,7 @@ impl Columns {
 }
 
 impl Schema {
-    /// Describes a data set as it was read, for a model of `task`.
+    /// Creates the schema of a data set as it was read, for a model with this learning task.
     pub fn of(dataset: &Dataset, task: TaskType) -> Self {
         let names = &dataset.names;
         let mut features = Columns::new(dataset.features.columns(), &names.features);
@@ -287,8 +291,9 @@ impl Schema {
         Self { version: VERSION, task, features, edge_features, outputs, tokens: None, data }
     }
 
-    /// Returns the schema of a run folder that holds none: only counts are known, so columns and
-    /// classes are matched by position. `model` is the model's name, for instance `gcn 1433-16-7`.
+    /// Returns the schema of a run folder without a schema file. Only counts are known, so columns
+    /// and classes are matched by position. `model` is the model's name, for instance `gcn
+    /// 1433-16-7`.
     pub(crate) fn of_older(model: &str, task: TaskType) -> Self {
         let widths = model.rsplit(' ').next().unwrap_or_default();
         let widths: Option<Vec<u32>> = widths.split('-').map(|width| width.parse().ok()).collect();
@@ -304,12 +309,12 @@ impl Schema {
         }
     }
 
-    /// Returns whether the schema is that of a run folder which holds none.
+    /// Returns whether the schema was derived for a run folder without a schema file.
     pub fn is_older(&self) -> bool {
         self.version == 0
     }
 
-    /// Returns the same schema with the tokens of a text or list.
+    /// Returns this schema with the tokens of a text or list.
     pub fn with_tokens(mut self, vocabulary: Option<&Vocabulary>) -> Self {
         self.tokens = vocabulary.map(Tokens::of);
         if self.tokens.is_some() {
@@ -318,7 +323,7 @@ impl Schema {
         self
     }
 
-    /// Returns what a reader needs to know of the model.
+    /// Returns what a reader of data needs to know of the model: columns, encoders and classes.
     pub fn expected(&self) -> Expected {
         Expected {
             encoders: self.features.inputs.iter().filter_map(Input::encoder).collect(),
@@ -327,13 +332,13 @@ impl Schema {
             edge_features: self.edge_features.names(),
             target: self.outputs.columns.clone(),
             classes: self.outputs.names.clone(),
-            // Labels of data for links are not used, so they may be whatever they look like.
+            // // Labels of data for link prediction are not used, so they may have any form.
             classification: matches!(self.task, TaskType::Classification | TaskType::LinkPrediction),
         }
     }
 }
 
-/// The scale that a prepared data set has.
+/// Returns the scaling of the features of a prepared data set.
 pub fn scaled(dataset: &Dataset) -> NormaliseFeatures {
     match dataset.scaling {
         Scaling::None => NormaliseFeatures::None,
@@ -342,8 +347,8 @@ pub fn scaled(dataset: &Dataset) -> NormaliseFeatures {
     }
 }
 
-/// Returns whether each vertex has a column of its own with the value 1, as readers make it where a data
-/// set has no features.
+/// Returns whether each vertex has a column of its own with the value 1. Readers create such
+/// columns if a data set has no features.
 fn is_identity(features: &Features) -> bool {
     let Features::Sparse(rows) = features else { return false };
     rows.rows() > 1

@@ -1,14 +1,14 @@
-//! An epoch's report: one flat row, the same in `metrics.jsonl` and in `--json`.
+//! Report of an epoch, as one flat row with equal columns in `metrics.jsonl` and in `--json`.
 //!
 //! | column | content |
 //! | --- | --- |
-//! | `seed`, `epoch` | whose epoch; epochs count from 1 |
-//! | `loss` | mean over the training rows; null where it is not finite |
-//! | `metric` | the measure of the next three; null in an epoch that was not evaluated |
-//! | `train_metric`, `val_metric`, `test_metric` | the metric of each part |
-//! | `seconds`, `flops`, `lr` | time, work and learning rate of the epoch |
-//! | `gradient_norm` | with `optimiser.clip_norm` alone |
-//! | `bill_*` | with functions alone: each field of [`Bill`] |
+//! | `seed`, `epoch` | seed of the training, and number of the epoch from 1 |
+//! | `loss` | mean over the training rows; null if it is not finite |
+//! | `metric` | name of the metric; null in an epoch that was not evaluated |
+//! | `train_metric`, `val_metric`, `test_metric` | value of the metric on each part of the data |
+//! | `seconds`, `flops`, `lr` | time, floating-point operations and learning rate of the epoch |
+//! | `gradient_norm` | norm of all gradients, only with `optimiser.clip_norm` |
+//! | `bill_*` | each field of [`Bill`], only if functions are charged for |
 
 use eciton_exec::Bill;
 use eciton_recipe::{Keep, Metric};

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct StalenessTrial {
     /// Pipeline mode of the trial.
     pub mode: Mode,
-    /// Staleness bound S of the trial, in epochs.
+    /// Staleness bound S of the trial: maximum number of epochs by which an interval may be ahead
+    /// of the slowest interval.
     pub staleness: u32,
     /// Mean seconds of the timed epochs.
     pub epoch_seconds: f64,

@@ -1,17 +1,17 @@
-//! `predictions.npz`: what is predicted of every row, and what is known of it.
+//! The file `predictions.npz`: the predictions and the known labels of every row.
 //!
 //! | array | content |
 //! | --- | --- |
-//! | `ids` [V] | what the user calls the rows |
-//! | `scores` [V, columns] | what the last layer gives, f32; not of links |
-//! | `predicted` | classes [V] by name, or by number (-1: none) where they have no names; flags [V, labels] |
-//! | `probabilities` [V, columns] | softmax of classes, sigmoid of several labels, f32 |
-//! | `labels` | as `predicted`, empty words or -1 for none; f32 [V, columns] of labels and numbers, NaN for none |
-//! | `parts` [V] | `train`, `val`, `test`, or nothing |
-//! | `classes` [columns] | names of classes or labels, in the order of columns, where there are any |
-//! | `embeddings` [V, h] | on request, and of links |
+//! | `ids` [V] | the user's ids of the rows |
+//! | `scores` [V, columns] | outputs of the last layer, f32; absent for link prediction |
+//! | `predicted` | classes [V] by name, or by number (-1 for none) if they have no names; flags [V, labels] |
+//! | `probabilities` [V, columns] | softmax for classes, sigmoid for several labels, f32 |
+//! | `labels` | as `predicted`, with an empty text or -1 for none; f32 [V, columns] for labels and numbers, NaN for none |
+//! | `parts` [V] | `train`, `val`, `test`, or an empty text |
+//! | `classes` [columns] | names of classes or labels, in the order of columns, if there are any |
+//! | `embeddings` [V, h] | only on request, and for link prediction |
 //!
-//! Names are written where they take [`MAX_NAMED_BYTES`] at most, else `predicted` and `labels` are numbers.
+//! If the names take more than [`MAX_NAMED_BYTES`], `predicted` and `labels` are numbers.
 
 use std::fs::File;
 use std::io::{self, BufWriter};

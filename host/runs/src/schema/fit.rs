@@ -7,23 +7,23 @@ use eciton_recipe::TaskType;
 
 use super::{Columns, Schema, Source, is_identity, vertex_digest};
 
-/// The result of matching a data set to a schema.
+/// Result of matching a data set to a schema.
 type Result<T> = std::result::Result<T, FitError>;
 
-/// Error of a data set that is matched to the schema of a model.
+/// Error of matching a data set to the schema of a model.
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
-    /// Data that does not fit the schema of a trained model.
+    /// The data does not fit the schema of a trained model.
     #[error("{dataset} does not fit the model: {problem}; {remedy}")]
     Schema {
         /// Name of the data set.
         dataset: String,
-        /// The misfit, with the names that are missing or unknown.
+        /// Description of the misfit, with the names that are missing or unknown.
         problem: String,
-        /// Advice to the user.
+        /// Advice to the user, as text.
         remedy: &'static str,
     },
-    /// Error of the data set.
+    /// Error of the data set itself.
     #[error(transparent)]
     Data(#[from] eciton_graph::error::Error),
 }
@@ -31,14 +31,14 @@ pub enum FitError {
 /// Maximum number of characters of a name in a message.
 const MAX_NAME: usize = 40;
 
-/// Use of a data set that is matched to a model.
+/// Reason for matching a data set to a model, which decides how strictly labels are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// The labels are compared with the predictions, so classes that the model does not know are refused.
     Evaluate,
     /// The labels are optional, and unknown ones are dropped.
     Predict,
-    /// The training goes on, so the data must be the same.
+    /// The training continues, so the data must be the same.
     Resume,
 }
 
@@ -66,10 +66,12 @@ impl Schema {
         Ok(dataset)
     }
 
-    /// Gives the features and edge features of `dataset` the columns that the model was trained on.
+    /// Rearranges the features and edge features of `dataset` to the columns that the model was
+    /// trained on.
     ///
     /// # Errors
-    /// As [`Schema::fit`], of columns.
+    /// Returns [`FitError::Schema`] if columns are missing, or if the number of unnamed columns
+    /// differs.
     pub fn fit_columns(&self, dataset: &mut Dataset) -> Result<()> {
         let refuse = Refusal { dataset: dataset.name.clone() };
         self.fit_features(dataset, &refuse)?;
@@ -116,7 +118,7 @@ impl Schema {
     }
 
     fn fit_edge_features(&self, dataset: &mut Dataset, refuse: &Refusal) -> Result<()> {
-        // Whether the model needs edge features that are absent is found when its layers are opened.
+        // // A model that needs absent edge features fails when its layers are opened.
         let Some(rows) = &dataset.edge_features else { return Ok(()) };
         if self.is_older() || self.edge_features.is_absent() {
             return Ok(());
@@ -146,7 +148,7 @@ impl Schema {
             }
             Err(error) => return Err(error),
         };
-        // A row that lost its label can be in no part of the split.
+        // // A row that lost its label cannot be in any part of the split.
         let Split { train, validation, test } = &mut dataset.split;
         for part in [train, validation, test] {
             part.retain(|&row| dataset.labels.known(row as usize));
@@ -154,7 +156,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Returns known labels as the model predicts them.
+    /// Converts known labels to the form that the model predicts.
     fn labels_of(
         &self,
         found: Labels,
@@ -187,7 +189,7 @@ impl Schema {
         }
     }
 
-    /// Returns classes under the model's numbers.
+    /// Converts classes to the class numbers of the model.
     fn classes_of(
         &self,
         mut of: Vec<u32>,
@@ -248,7 +250,8 @@ impl Schema {
         Ok(Labels::classes(of, count))
     }
 
-    /// Returns label columns or numbers in the model's order. Columns that are missing are unknown.
+    /// Returns label columns or numbers in the model's order. The values of missing columns are
+    /// unknown.
     fn columns_of(&self, found: Labels, names: &[String], count: u32, refuse: &Refusal) -> Result<Labels> {
         let flags = matches!(found, Labels::Flags(_));
         let (Labels::Flags(values) | Labels::Numbers(values)) = found else { return Ok(found) };
@@ -290,7 +293,8 @@ impl Schema {
     }
 }
 
-/// Returns whether labels of one task can stand for labels of `task`, as `data.task` converts them.
+/// Returns whether labels of one learning task can be converted to labels of `task`, as `data.task`
+/// does.
 fn convertible(found: &Labels, task: TaskType) -> bool {
     match (found, task) {
         (_, TaskType::Regression) => true,
@@ -300,7 +304,7 @@ fn convertible(found: &Labels, task: TaskType) -> bool {
     }
 }
 
-/// Returns labels of which none is known.
+/// Returns labels for this number of rows, none of which is known.
 fn unlabelled(task: TaskType, rows: usize, count: u32) -> Result<Labels> {
     let unknown = || Values::new(count, vec![f32::NAN; rows.saturating_mul(count as usize)]);
     Ok(match task {
@@ -310,8 +314,8 @@ fn unlabelled(task: TaskType, rows: usize, count: u32) -> Result<Labels> {
     })
 }
 
-/// Returns the positions of the model's columns among `found` columns with `names`. `None` if they are
-/// the same columns in the same order.
+/// Returns the position of each of the model's columns among the `found` columns with `names`.
+/// Returns `None` if they are the same columns in the same order.
 fn order(
     what: &str,
     (own, found): (&Columns, u32),
@@ -359,14 +363,14 @@ fn order(
 }
 
 impl Columns {
-    /// Returns the names in parentheses for a message, or nothing.
+    /// Returns the names in parentheses for a message. Returns an empty text if there are none.
     fn listed(&self) -> String {
         let names = self.names();
         if names.is_empty() { String::new() } else { format!(" ({})", listed(&names)) }
     }
 }
 
-/// Maker of errors about one data set.
+/// Creates the errors about one data set.
 struct Refusal {
     dataset: String,
 }
