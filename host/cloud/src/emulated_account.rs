@@ -93,11 +93,11 @@ impl EmulatedAccount {
         let preset = if kind == "worker" { None } else { Some(preset(settings)?) };
         function.environment.insert("ECITON_BUCKET".to_owned(), BUCKET.to_owned());
         function.environment.insert("ECITON_SIGNING_KEY".to_owned(), signer.verifier().to_string());
-        // // A worker computes in the numeric class of the run, and a trainer in that of its job.
+        // A worker computes in the numeric class of the run, and a trainer in that of its job.
         if let Some(preset) = &preset {
             let files = folder.path("files").map_err(&system)?;
             function.tmp = Some(emulator::Tmp { folder: files, mb: preset.tmp_mb });
-            // // As in a deployment, the package contains kernels.
+            // As in a deployment, the package contains kernels.
             folder.path("package/kernels").map_err(&system)?;
             function.task_root = Some(folder.path("package").map_err(&system)?);
         } else {
@@ -109,7 +109,7 @@ impl EmulatedAccount {
             Baseline::NeoverseN1 => Processor::Arm64,
             _ => Processor::X86_64,
         };
-        // // Tasks of layers take their real time, because the host computes in parallel.
+        // Tasks of layers take their real time, because the host computes in parallel.
         let times = preset.as_ref().map(|preset| times(preset, executor, settings, processor));
         let bandwidth = (settings.mbit_s > 0.0 && times.is_none()).then_some((settings.mbit_s * 1e6) as u64);
         let share = settings.crash / 3.0;
@@ -119,7 +119,7 @@ impl EmulatedAccount {
             crash_during: share,
             crash_after: share,
             lose_answer: settings.lose,
-            // // The answer of a trainer is text, in which a changed digit would not be noticed.
+            // The answer of a trainer is text, in which a changed digit would not be noticed.
             corrupt_answer: if kind == "worker" { settings.corrupt } else { 0.0 },
             double: settings.double,
             straggle: settings.straggle,
@@ -150,7 +150,7 @@ impl EmulatedAccount {
                 function: name,
                 region: REGION.to_owned(),
                 endpoint: Some(cloud.endpoint()),
-                // // The stand-in delays an answer in real time until its virtual time has come.
+                // The stand-in delays an answer in real time until its virtual time has come.
                 timeout: times.map_or(timeout, |_| HELD_LIMIT),
                 memory_mb: executor.memory_mb,
             },

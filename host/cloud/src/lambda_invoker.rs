@@ -75,7 +75,7 @@ impl LambdaInvoker {
     }
 
     fn build(builder: aws_sdk_lambda::config::Builder, settings: LambdaSettings) -> Self {
-        // // A function answers within its time limit, or not at all.
+        // A function answers within its time limit, or not at all.
         let attempt = settings.timeout + Duration::from_secs(5);
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(Duration::from_secs(5))
@@ -89,10 +89,10 @@ impl LambdaInvoker {
             .region(Region::new(settings.region.clone()))
             .timeout_config(timeouts)
             .retry_config(retries)
-            // // This client has its own retry budget. By default, the SDK shares one per service
-            // and region.
+            // This client has its own retry budget. By default, the SDK shares one per service and
+            // region.
             .retry_partition(RetryPartition::custom(settings.function.clone()).build())
-            // // While a function computes, the connection is silent without being stalled.
+            // While a function computes, the connection is silent without being stalled.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
         if let Some(endpoint) = &settings.endpoint {
             builder = builder.endpoint_url(endpoint);
@@ -147,7 +147,7 @@ impl Invoker for LambdaInvoker {
             .invoke()
             .function_name(&self.settings.function)
             .log_type(LogType::Tail)
-            // // This makes no copy, because there is no other reference to the bytes.
+            // This makes no copy, because there is no other reference to the bytes.
             .payload(Blob::new(Vec::from(payload)))
             .customize()
             .interceptor(counted.clone())
@@ -184,7 +184,7 @@ impl LambdaInvoker {
                     | "ResourceConflictException"
                     | "ResourceNotReadyException"
             ),
-            // // The connection broke, timed out, or gave an answer that is not valid.
+            // The connection broke, timed out, or gave an answer that is not valid.
             _ => true,
         };
         let remedy = match code {
@@ -216,8 +216,8 @@ impl LambdaInvoker {
         }
         let body: Body = serde_json::from_slice(payload).unwrap_or_default();
         let kind = if body.error_type.is_empty() { handling.to_owned() } else { body.error_type };
-        // // Refusals of the worker start with `Eciton.` and would occur again. A crash, a time
-        // limit and the service's own errors may not.
+        // Refusals of the worker start with `Eciton.` and would occur again. A crash, a time limit
+        // and the service's own errors may not.
         let retryable = !kind.starts_with("Eciton.") && kind != "Function.ResponseSizeTooLarge";
         let message = body.error_message.chars().take(2000).collect();
         let function = self.settings.function.clone();

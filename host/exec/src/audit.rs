@@ -118,8 +118,8 @@ impl Audit {
             false => draw.takes(id),
         };
         let stays = !call.keeps.is_empty();
-        // // Answers of an excluded process may still arrive, and the host then computes their
-        // tasks. Another worker repeats the tasks of a lane.
+        // Answers of an excluded process may still arrive, and the host then computes their tasks.
+        // Another worker repeats the tasks of a lane.
         if chosen || !self.excluded.is_empty() && !of_lane {
             let twin = self.framing.write_call(order, order.work.twin.as_deref().unwrap_or(call))?;
             self.open.insert(id, Open { twin: Arc::new(twin), chosen, stays, state: State::Asked });
@@ -197,7 +197,7 @@ impl Audit {
                 };
                 self.compare(id, open, compute);
             }
-            // // The host computed the task, or no process did.
+            // The host computed the task, or no process did.
             (State::Asked, result, by) => push(done, timing, by, result),
             (State::Alone, result, by) => {
                 self.comparing -= 1;
@@ -232,7 +232,7 @@ impl Audit {
                 };
                 push(done, timing, Process::HOST, result);
             }
-            // // The host cannot compute the task, so its error is the result.
+            // The host cannot compute the task, so its error is the result.
             (State::Second(_) | State::Third(..), result, _) => {
                 self.comparing -= 1;
                 push(done, timing, Process::HOST, result);

@@ -38,7 +38,7 @@ impl Emulated {
         let executor = &wanted.executor;
         let stand = EmulatedAccount::start(("worker", worker), executor, settings)?;
         let architecture = stand.architecture();
-        // // Functions write no files, so their folder may be removed.
+        // Functions write no files, so their folder may be removed.
         let EmulatedAccount { cloud, runtime: requests, store, keys, baseline, invoker, .. } = stand;
         requests.block_on(wanted.store_kernels(&store, baseline, &keys))?;
         let (most, host) = (ConcurrencyLimit::of_emulator(settings), Host::of_emulated(executor.host));
@@ -61,7 +61,7 @@ impl Drop for Emulated {
     fn drop(&mut self) {
         drop(self.pool.take());
         if let Some(runtime) = self.runtime.take() {
-            // // Worker processes end with the cloud at the latest.
+            // Worker processes end with the cloud at the latest.
             let _ = runtime.block_on(self.cloud.stop());
             runtime.shutdown_timeout(Duration::from_millis(200));
         }

@@ -79,7 +79,7 @@ pub fn probabilities(task: TaskType, scores: &[f32], into: &mut Vec<f32>) {
             into.extend(scores.iter().map(|score| (power(score) / total) as f32));
         }
         TaskType::MultiLabel => {
-            // // This form of the sigmoid does not overflow.
+            // This form of the sigmoid does not overflow.
             into.extend(scores.iter().map(|&s| (0.5 * (1.0 + (0.5 * f64::from(s)).tanh())) as f32));
         }
         TaskType::Regression | TaskType::LinkPrediction => {}

@@ -119,7 +119,7 @@ impl<W: Write + Seek> NpzWriter<W> {
     }
 
     fn begin(&mut self, name: &str, descr: &str, shape: &str) -> io::Result<()> {
-        // // Sizes always have 64 bits, as in NumPy. There are no times, so that equal arrays give
+        // Sizes always have 64 bits, as in NumPy. There are no times, so that equal arrays give
         // equal files.
         let options = SimpleFileOptions::default()
             .compression_method(zip::CompressionMethod::Stored)
@@ -195,7 +195,7 @@ fn header(descr: &str, shape: &str) -> Vec<u8> {
     let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
     text.extend(std::iter::repeat_n(' ', length - 1 - text.len()));
     text.push('\n');
-    // // A header with two extents has about 100 bytes.
+    // A header with two extents has about 100 bytes.
     let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend(length.to_le_bytes());

@@ -112,7 +112,7 @@ impl Panel {
             line(into, (left, y), (right, y), "#e4e4e4");
             write_text(into, (left - 8.0, y + 4.0), "end", 12, GREY, &format!("{name}{unit}"));
         }
-        // // Epochs are counted from 1. Ticks are at round numbers and at the first epoch.
+        // Epochs are counted from 1. Ticks are at round numbers and at the first epoch.
         for tick in epoch_ticks(self.epochs) {
             let x = self.x(tick);
             line(into, (x, BOTTOM), (x, BOTTOM + 5.0), GREY);
@@ -211,7 +211,7 @@ pub fn svg(caption: &Caption<'_>, epochs: &[EpochReport]) -> String {
     panel.frame(&mut out, caption.metric(), unit);
     best.iter().for_each(|&epoch| panel.mark(&mut out, epoch, &format!("best validation: epoch {epoch}")));
     for (slot, (name, colour, width, value)) in CURVES.into_iter().enumerate() {
-        // // An epoch without an evaluation does not interrupt the line.
+        // An epoch without an evaluation does not interrupt the line.
         let evaluated = shown.iter().filter_map(|e| Some((f64::from(e.epoch), e.metrics.as_ref()?)));
         let points: Vec<_> =
             evaluated.map(|(epoch, a)| (epoch, value(a).and_then(finite).map(|v| factor * v))).collect();
@@ -267,7 +267,7 @@ pub(crate) fn escape(into: &mut String, text: &str) {
             '&' => into.push_str("&amp;"),
             '<' => into.push_str("&lt;"),
             '>' => into.push_str("&gt;"),
-            // // XML 1.0 cannot represent these characters.
+            // XML 1.0 cannot represent these characters.
             c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => into.push('\u{fffd}'),
             c => into.push(c),
         }

@@ -332,7 +332,7 @@ impl Schema {
             edge_features: self.edge_features.names(),
             target: self.outputs.columns.clone(),
             classes: self.outputs.names.clone(),
-            // // Labels of data for link prediction are not used, so they may have any form.
+            // Labels of data for link prediction are not used, so they may have any form.
             classification: matches!(self.task, TaskType::Classification | TaskType::LinkPrediction),
         }
     }

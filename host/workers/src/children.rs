@@ -41,7 +41,7 @@ impl Started {
 
     /// Kills the process, and waits for its end.
     pub(super) fn kill(&mut self) {
-        // // A process that has ended cannot be killed. Neither result matters.
+        // A process that has ended cannot be killed. Neither result matters.
         drop(self.process.kill());
         drop(self.process.wait());
     }

@@ -38,7 +38,7 @@ pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
         if let Some(slot) = state.links.get_mut(at.index()) {
             *slot = Some(link);
         }
-        // // If workers send rows to each other, a worker counts once it listens for the others.
+        // If workers send rows to each other, a worker counts once it listens for the others.
         let counts = !shared.settings.peers;
         let deserted = counts && std::mem::take(&mut state.deserted);
         state.writers.retain(|writer| !writer.is_finished());
@@ -72,8 +72,7 @@ async fn converse(shared: Arc<Shared>, id: u64, joined: Joined, messages: mpsc::
         // Another worker may take the index from now on.
         false => drop(seat),
     }
-    // // If a connection is closed with unread bytes, it is reset, and the last message would be
-    // lost.
+    // If a connection is closed with unread bytes, it is reset, and the last message would be lost.
     match wrote {
         true => drop(timeout(FAREWELL, reading).await),
         false => drop(timeout(FAREWELL, writing).await),

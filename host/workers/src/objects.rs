@@ -51,7 +51,7 @@ impl Names {
             self.0.push(key);
             self.0.len() - 1
         });
-        // // Not larger than the number of matrices of a task.
+        // Not larger than the number of matrices of a task.
         Source { object: Some(at as u32), part: 0 }
     }
 }

@@ -72,15 +72,14 @@ async fn send(
         if let Ok(Dialled { mut sender, receiver, .. }) = dialled {
             let done = tokio::select! {
                 done = write(&mut sender, between, &mut messages, &mut left) => done,
-                // // If the other worker sends no signs of life, it may not receive what is
-                // written.
+                // If the other worker sends no signs of life, it may not receive what is written.
                 () = signs_of_life(receiver) => false,
             };
             if done {
                 return sender.close().await;
             }
         }
-        // // The worker was replaced, or this worker ends.
+        // The worker was replaced, or this worker ends.
         if messages.is_closed() {
             return;
         }
@@ -152,7 +151,7 @@ async fn serve(joined: Joined, between: Duration, inwards: mpsc::Sender<Incoming
         () = hear(receiver, inwards) => {}
         () = signs => {}
     }
-    // // The other worker may connect again.
+    // The other worker may connect again.
     drop(seat);
 }
 
@@ -161,7 +160,7 @@ async fn hear(mut receiver: Receiver, inwards: mpsc::Sender<Incoming>) {
     while let Ok((message, _)) = receiver.next().await {
         match message {
             Message::Object { key, bytes } => {
-                // // Rows that cannot be read are missing when their task runs.
+                // Rows that cannot be read are missing when their task runs.
                 let Some(rows) = parse(&bytes) else { continue };
                 if inwards.send(Incoming::Passed(key, rows)).await.is_err() {
                     return;

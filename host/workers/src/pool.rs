@@ -224,7 +224,7 @@ impl Executor for WorkerPool {
             return self.shared.hand(at, &order);
         }
         if self.shared.settings.lanes {
-            // // A task of an evaluation reads all weights, so it runs on this machine.
+            // A task of an evaluation reads all weights, so it runs on this machine.
             return self.local.submit(order.into());
         }
         match self.shared.free() {
@@ -311,7 +311,7 @@ impl Drop for WorkerPool {
         let writers = std::mem::take(&mut state.writers);
         drop(state);
         if let Some(runtime) = self.runtime.take() {
-            // // Time for the workers to receive the farewell.
+            // Time for the workers to receive the farewell.
             let all = async {
                 for writer in writers {
                     drop(writer.await);

@@ -182,12 +182,12 @@ mod tests {
         assert!(!room.has(&slot(0, 1)), "the oldest");
         room.keep(slot(1, 2), rows(4.0), &own).unwrap();
         assert!(room.has(&slot(1, 2)) && !room.has(&slot(1, 1)) && room.has(&slot(2, 1)));
-        // // Rows are removed before objects, and older objects before newer ones.
+        // Rows are removed before objects, and older objects before newer ones.
         room.put(weight(2), vec![rows(0.0)]);
         assert!(room.has(&weight(1)) && room.has(&weight(2)) && !room.has(&slot(2, 1)));
         room.put(weight(3), vec![rows(0.0), rows(0.0)]);
         assert!(!room.has(&weight(1)) && room.has(&weight(2)) && room.has(&weight(3)));
-        // // Objects of other tasks are removed for rows, but no objects of the present task.
+        // Objects of other tasks are removed for rows, but no objects of the present task.
         room.keep(slot(3, 3), rows(1.0), &BTreeSet::from([weight(3)])).unwrap();
         assert!(!room.has(&weight(2)) && room.has(&slot(3, 3)));
         let all = BTreeSet::from([weight(3), weight(4)]);
@@ -197,7 +197,7 @@ mod tests {
         room.put(weight(5), vec![rows(0.0), rows(0.0), rows(0.0), rows(0.0)]);
         assert!(!room.has(&weight(5)), "larger than the room");
         assert_eq!((room.peak(), room.bytes, room.order.len()), (3 * one, 3 * one, 2));
-        // // Cached tensors are removed for the parameters that the worker owns.
+        // Cached tensors are removed for the parameters that the worker owns.
         room.beside(2 * one);
         assert!(!room.has(&weight(3)) || !room.has(&weight(4)));
         assert_eq!((room.bytes + room.beside <= 3 * one, room.peak()), (true, 3 * one));

@@ -122,7 +122,7 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
     let (out, outwards) = mpsc::unbounded_channel();
     let between = Duration::from_millis(welcome.silence_ms) / eciton_connect::limits::SIGNS;
     if welcome.peers > 0 {
-        // // The host gets this message before any other.
+        // The host gets this message before any other.
         drop(out.send(runtime.block_on(peers::open(local, &welcome, inwards.clone()))?));
     }
     let silence = Duration::from_millis(welcome.silence_ms);
@@ -130,8 +130,8 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
     let writing = runtime.spawn(write(sender, outwards, between));
     let reading = runtime.spawn(async move {
         let ended = read(receiver, inwards.clone()).await;
-        // // Connections to other workers still hold senders of the channel, so it does not close
-        // by itself.
+        // Connections to other workers still hold senders of the channel, so it does not close by
+        // itself.
         drop(inwards.send(Incoming::Ended).await);
         ended
     });
@@ -224,7 +224,7 @@ impl Worker {
                 Incoming::Abandon => self.waiting.clear(),
                 Incoming::Passed(key, rows) => {
                     match &rows {
-                        // // Rows that do not fit are dropped, and their task then reports them as
+                        // Rows that do not fit are dropped, and their task then reports them as
                         // missing.
                         _ if key.is_awaited() => drop(self.room.keep(key, rows, &BTreeSet::new())),
                         Decoded::Matrix(matrix) => self.owned.passed(&key, matrix),
@@ -265,7 +265,7 @@ impl Worker {
 
     /// Processes waiting work that need not wait any longer.
     fn again(&mut self, out: &mpsc::UnboundedSender<Message>, vanishes_at: Option<u64>) -> Option<bool> {
-        // // Work that must still wait is queued again in the same order.
+        // Work that must still wait is queued again in the same order.
         let waiting = std::mem::take(&mut self.waiting);
         waiting.into_iter().find_map(|work| self.take(work, false, out, vanishes_at))
     }
@@ -281,7 +281,7 @@ impl Worker {
         vanishes_at: Option<u64>,
     ) -> Option<bool> {
         let answer = match &work {
-            // // Tasks keep their order, so that a lane has no more micro-batches than allowed.
+            // Tasks keep their order, so that a lane has no more micro-batches than allowed.
             Work::Task(_) if !late && self.waiting.iter().any(|(_, work)| matches!(work, Work::Task(_))) => {
                 self.waiting.push_back((number, work));
                 return None;
@@ -307,11 +307,11 @@ impl Worker {
     fn instruction(&mut self, number: u64, frame: &[u8], late: bool) -> Option<Message> {
         let answer = match framed::parse(frame) {
             Ok(frame) => self.owned.instruction(&frame, late),
-            // // An instruction that cannot be read gets an empty answer.
+            // An instruction that cannot be read gets an empty answer.
             Err(_) => Some(Vec::new()),
         };
         for Passes { to, key, matrix } in self.owned.passes() {
-            // // A worker that is unknown gets nothing, and its instruction waits until it is late.
+            // A worker that is unknown gets nothing, and its instruction waits until it is late.
             let sent = self.peers.pass(to, key, &matrix);
             self.passed += sent.map_or(0, |()| value_bytes(&matrix));
         }
@@ -423,7 +423,7 @@ fn open(worker: &mut Worker, call: &CallRef) -> Result<Arc<Layer>, Error> {
         None => return Err(refused("a request", format!("kernel `{}` was not sent", call.kernel.name))),
     };
     worker.kernels.insert(digest.clone(), Component::Loaded(kernel.clone()));
-    // // This compares the digests.
+    // This compares the digests.
     let layer = call.open(&kernel)?;
     if worker.layers.len() >= LAYERS {
         worker.layers.clear();

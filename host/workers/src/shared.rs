@@ -86,7 +86,7 @@ impl State {
         }
         let others = Location::workers().zip(&self.links).filter(|(other, _)| *other != at);
         let others = others.filter_map(|(_, link)| link.as_ref());
-        // // The host can compute every task that is not of a lane.
+        // The host can compute every task that is not of a lane.
         !of_lane || others.into_iter().any(|link| !link.draining)
     }
 }
@@ -110,7 +110,7 @@ fn cut(text: &str, most: usize) -> &str {
 
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // // The tables are consistent even after a panic.
+        // The tables are consistent even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -159,7 +159,7 @@ impl Shared {
             }
             return;
         };
-        // // Old objects are removed before new ones are sent.
+        // Old objects are removed before new ones are sent.
         let mut gone = objects.forget_before(order.work.generation);
         gone.extend(objects.forget_rounds(key.round.0));
         links.iter_mut().flatten().for_each(|link| link.forget(&gone));
@@ -222,7 +222,7 @@ impl Shared {
         while let Some(at) = self.free() {
             let Some(order) = self.inbox.take_offer() else { return };
             self.hand(at, &order);
-            // // `hand` has counted the task a second time.
+            // `hand` has counted the task a second time.
             self.inbox.forget();
         }
     }
@@ -270,8 +270,7 @@ impl Shared {
         id: u64,
         (number, frame, passed): (u64, Bytes, u64),
     ) -> Result<(), String> {
-        // // The checksums are verified before the lock is taken, so that other threads do not
-        // wait.
+        // The checksums are verified before the lock is taken, so that other threads do not wait.
         whole(&frame).map_err(|error| format!("wrong answer: {error}"))?;
         let mut state = self.lock();
         let known = number <= state.numbers;
@@ -338,7 +337,7 @@ impl Shared {
         let State { links, objects, traffic, .. } = &mut *state;
         let link = links.get_mut(at.index()).and_then(Option::as_mut).filter(|link| link.id == id);
         let Some(link) = link else { return Ok(()) };
-        // // The task may have been cancelled in the meantime.
+        // The task may have been cancelled in the meantime.
         let Some(round) = link.flights.get(&number).map(|flight| flight.key.round) else { return Ok(()) };
         if rows {
             if !link.may_miss(round) {
@@ -407,7 +406,7 @@ impl Shared {
     /// Removes a worker that has failed or must leave. Its failure is reported before its tasks are
     /// dropped, so that the pool never looks idle in between.
     pub(super) fn lost(self: &Arc<Self>, (at, id): (Location, u64), reason: &str) {
-        // // The reason that a worker sends may have any length.
+        // The reason that a worker sends may have any length.
         let reason = cut(reason, REASON_BYTES);
         let mut state = self.lock();
         let Some(slot) = state.links.get_mut(at.index()) else { return };
@@ -426,7 +425,7 @@ impl Shared {
         let deserted = state.is_empty() && !closed && !state.deserted && self.settings.lanes;
         if deserted {
             state.deserted = true;
-            // // A job counts as in flight until a worker connects.
+            // A job counts as in flight until a worker connects.
             self.inbox.begin();
         }
         let connections = state.connections;
@@ -517,7 +516,7 @@ impl Shared {
         self.runtime.spawn(async move {
             tokio::time::sleep(patience).await;
             let state = shared.lock();
-            // // The number also shows workers that have connected and failed in the meantime.
+            // The number also shows workers that have connected and failed in the meantime.
             if state.deserted && state.connections == connections {
                 shared.inbox.note(Completion::Deserted { reason });
             }

@@ -51,7 +51,7 @@ pub fn start(wanted: Wanted, workers: &Workers, lanes: Option<Vec<(u64, u64)>>) 
             if let Some(at) = workers.fail_at.get(number as usize).filter(|at| **at > 0) {
                 command.args(["--fail-at", &at.to_string()]);
             }
-            // // Only the run handles Ctrl-C, so a worker is in a process group of its own.
+            // Only the run handles Ctrl-C, so a worker is in a process group of its own.
             std::os::unix::process::CommandExt::process_group(&mut command, 0);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
             command.spawn().map_err(Error::file(program.clone(), "started"))

@@ -47,7 +47,7 @@ impl Sources {
 pub(crate) async fn ask(sources: &Sources, region: &str, zone: Option<&str>) -> Host {
     let mut found = None;
     if let Some(task) = &sources.task {
-        // // A task on an instance has both services, and the task's own is more specific.
+        // A task on an instance has both services, and the task's own is more specific.
         found = tokio::time::timeout(WITHIN, of_task(task)).await.ok().flatten();
     }
     if found.is_none() && !sources.instance_off {

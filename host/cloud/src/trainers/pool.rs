@@ -334,7 +334,7 @@ impl Trainers {
             budget.dearest_usd = Some(budget.dearest_usd.map_or(usd, |most| most.max(usd)));
         }
         let outcome = result.as_ref().map_or_else(|fault| &fault.text[..], |_| "answered");
-        // // Request times of the emulator have no meaning.
+        // Request times of the emulator have no meaning.
         let reply_s = result.as_ref().ok().filter(|_| self.cloud.is_none()).map(|answer| answer.reply_s);
         self.note(at, outcome, (charge, reply_s), known)
     }
@@ -410,7 +410,7 @@ impl Trainers {
                 if rules.max_usd.is_some_and(|limit| !self.fits(limit, under.len(), longest)) {
                     break;
                 }
-                // // A call of median duration would end too late.
+                // A call of median duration would end too late.
                 if end.is_some_and(|end| now + median(&mut took).unwrap_or_default() > end) {
                     break;
                 }
@@ -436,13 +436,13 @@ impl Trainers {
                 let advice = (self.memory_mb, timeout);
                 under.spawn(async move { (at, link, now, make(&invoker, &store, call, advice).await) });
             }
-            // // Attempts still in flight for calls that have ended give nothing new.
+            // Attempts still in flight for calls that have ended give nothing new.
             if stopped || under.is_empty() || states.iter().all(|state| state.ended) {
                 break;
             }
             let timer = next_late(&states, &mut took, (now, self.deadline)).into_iter().chain(end).min();
             let Some(joined) = self.time.next(&mut under, timer).await else { continue };
-            // // A panic loses the index of the call, so that call ends as left.
+            // A panic loses the index of the call, so that call ends as left.
             let Ok((at, link, begun, result)) = joined else { continue };
             let lasted = self.time.now().saturating_sub(begun);
             if let Some(landed) = flying.iter().position(|flying| *flying == at) {
@@ -467,7 +467,7 @@ impl Trainers {
                         Some(next) => {
                             *call = next;
                             *state = State { link: link + 1, ..State::default() };
-                            // // This precedes calls that have not begun, because a chain of calls
+                            // This precedes calls that have not begun, because a chain of calls
                             // takes longest.
                             waiting.push_front(at);
                         }
@@ -543,7 +543,7 @@ impl Drop for Trainers {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             if let Some(cloud) = &self.cloud {
-                // // The functions end with the cloud at the latest.
+                // The functions end with the cloud at the latest.
                 let _ = runtime.block_on(cloud.stop());
             }
             runtime.shutdown_timeout(Duration::from_millis(200));

@@ -93,11 +93,11 @@ impl Shared {
         self.waiting_hint.store(waiting, Ordering::Release);
         let of_lanes = !queues.lanes.is_empty();
         drop(queues);
-        // // Only one of several threads may be able to take the job, so all are woken.
+        // Only one of several threads may be able to take the job, so all are woken.
         if of_lanes {
             self.work.notify_all();
         }
-        // // The driver takes one job itself. Further jobs wake a thread.
+        // The driver takes one job itself. Further jobs wake a thread.
         if waiting > 1 {
             self.work.notify_one();
         }
@@ -155,7 +155,7 @@ impl Shared {
                     return;
                 }
                 if self.is_parked(thread) {
-                    // // Whoever woke this thread meant a thread that may work.
+                    // Whoever woke this thread meant a thread that may work.
                     self.work.notify_one();
                     continue 'serve;
                 }

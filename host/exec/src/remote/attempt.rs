@@ -117,7 +117,7 @@ impl<I: Invoker> Wire<I> {
         let (bytes, object) = match (reply.frame, &self.store) {
             (Carrier::Inline(bytes), _) => (bytes, None),
             (Carrier::Object { key: found, bytes_len }, Some(store)) if Some(&found) == asked => {
-                // // The counts in the answer cannot include the answer's own upload.
+                // The counts in the answer cannot include the answer's own upload.
                 (puts, heads) = (put_requests(bytes_len), u64::from(reply.existed));
                 // A function does not write an answer again that another attempt has written.
                 bytes_in = if reply.existed { 0 } else { bytes_len };
@@ -131,7 +131,7 @@ impl<I: Invoker> Wire<I> {
             Ok(answer) => answer,
             Err(error) => {
                 if let Some((store, key)) = object {
-                    // // Otherwise the next attempt would find this wrong answer and not write its
+                    // Otherwise the next attempt would find this wrong answer and not write its
                     // own.
                     drop(store.delete(&[key]).await);
                 }
@@ -142,7 +142,7 @@ impl<I: Invoker> Wire<I> {
         let mut bill = lock(&self.bill);
         bill.store_reads += meta.store.gets + heads;
         bill.store_writes += meta.store.puts + puts;
-        // // Bytes that a function writes are bytes that the store receives.
+        // Bytes that a function writes are bytes that the store receives.
         bill.store_bytes_in += meta.store.bytes_out + bytes_in;
         bill.store_bytes_out += meta.store.bytes_in;
         drop(bill);

@@ -47,7 +47,7 @@ pub(super) struct Flights {
 impl Flights {
     /// Returns the process of the function that has drawn this identity.
     fn process(&mut self, id: &str) -> Process {
-        // // Not larger than the number of answers.
+        // Not larger than the number of answers.
         let next = self.processes.len() as u32;
         let number = *self.processes.entry(id.to_owned()).or_insert(next);
         Process { at: Location::function(number), connection: 0 }
@@ -141,7 +141,7 @@ impl<I: Invoker> Shared<I> {
     fn delete(&self, gone: Vec<Key>) {
         if let (Some(store), false) = (&self.wire.store, gone.is_empty()) {
             let store = store.clone();
-            // // Objects that cannot be deleted now are deleted at the end of the run, or by the
+            // Objects that cannot be deleted now are deleted at the end of the run, or by the
             // lifecycle rule of the bucket.
             self.runtime.spawn(async move { drop(store.delete(&gone).await) });
         }
@@ -157,7 +157,7 @@ impl<I: Invoker> Shared<I> {
     fn fly(self: &Arc<Self>, order: Box<Order>, pending: PendingJob) {
         match self.attempt(&order) {
             Ok(attempt) => {
-                // // The leases of the order end here.
+                // The leases of the order end here.
                 drop(order);
                 self.launch(attempt, pending);
             }
@@ -200,7 +200,7 @@ impl<I: Invoker> Shared<I> {
             };
             let result = tokio::select! {
                 biased;
-                // // The sender lives as long as the shared state.
+                // The sender lives as long as the shared state.
                 _ = cancelled.wait_for(|cancelled| *cancelled) => None,
                 result = answered => Some(result),
             };

@@ -44,7 +44,7 @@ impl Objects {
         let names_of = &wire.keys;
         let (mut names, mut uploads) = (Vec::new(), Vec::new());
         let mut elsewhere: Vec<(usize, Source)> = Vec::new();
-        // // Inputs of edge kernels and of fused steps travel inside the request.
+        // Inputs of edge kernels and of fused steps travel inside the request.
         if let (Some(_), Some((_, step))) = (&wire.store, work.call.only_vertex()) {
             for &SharedInput { at, slot, .. } in &work.shared {
                 let constant = Constant::Features(slot, key.interval);
@@ -59,7 +59,7 @@ impl Objects {
             let parameters = || step.parameters.iter().filter_map(Operand::given);
             let all = || parameters().filter_map(|at| work.call.matrix(at));
             let size: usize = all().map(|p| p.rows() * p.columns() * 4).sum();
-            // // If only one task reads the weights, its request carries them.
+            // If only one task reads the weights, its request carries them.
             let shared_by = if settings.transport == Transport::S3 { 2 } else { settings.intervals };
             if size as u64 >= OBJECT_BYTES && shared_by > 1 {
                 let (operation, generation) = (work.operation, work.generation);

@@ -22,8 +22,7 @@ impl Pace {
         let now = self.allowed(limit);
         if throttled {
             self.calm = 0;
-            // // The limit stays at least one. A limit that fell already took part of the
-            // reduction.
+            // The limit stays at least one. A limit that fell already took part of the reduction.
             self.less = limit.saturating_sub(now.saturating_sub(1).max(1));
         } else if self.less > 0 {
             self.calm += 1;

@@ -44,7 +44,7 @@ const METADATA: &str = "__metadata__";
 #[must_use]
 pub fn model_digest(tensors: &[NamedTensor]) -> String {
     let entries: Vec<_> = tensors.iter().map(Entry::from).collect();
-    // // Values in memory can always be read.
+    // Values in memory can always be read.
     digest_of(&entries).unwrap_or_default()
 }
 
@@ -179,7 +179,7 @@ pub struct Cells {
 /// Returns an [`Error`] if the file is damaged or exceeds a limit.
 pub fn cells(bytes: &[u8], path: &Path) -> Result<(Vec<Cells>, BTreeMap<String, String>)> {
     let wrong = |expected: &str, found: String| malformed(path, expected, &found);
-    // // This limits the memory that a header can make the reader allocate.
+    // This limits the memory that a header can make the reader allocate.
     let header = bytes.first_chunk::<8>().map_or(0, |length| u64::from_le_bytes(*length));
     limit(path, "header of a model", "bytes", MAX_HEADER_BYTES, header)?;
     let (length, head) =

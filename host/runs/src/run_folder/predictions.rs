@@ -142,7 +142,7 @@ impl Arrays<'_> {
                 let holds = |at: usize| scores.get(at).is_some_and(|&score| decisions::holds(score));
                 npz.flags("predicted", extents, holds)?;
             }
-            // // For regression, the scores are the predicted numbers.
+            // For regression, the scores are the predicted numbers.
             TaskType::Regression => npz.matrix("predicted", columns, scores)?,
             TaskType::LinkPrediction => return Ok(()),
         }
@@ -194,7 +194,7 @@ pub fn save_predictions(path: &Path, arrays: &Arrays<'_>) -> Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // // The permissions are reduced by the user's umask, as for any other file.
+        // The permissions are reduced by the user's umask, as for any other file.
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     let partial = builder.tempfile_in(parent).map_err(writing(path))?;

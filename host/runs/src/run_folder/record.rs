@@ -69,13 +69,12 @@ pub(super) fn summary_json(
     files: &BTreeMap<String, String>,
     path: &Path,
 ) -> Result<Vec<u8>> {
-    // // JSON cannot represent a path that is not Unicode, and a reader of the folder knows its
-    // path.
+    // JSON cannot represent a path that is not Unicode, and a reader of the folder knows its path.
     let run_dir = run_dir.to_str().map(PathBuf::from);
     let summary = Summary { run_dir, ..summary.clone() };
     let mut written =
         Written { format: FORMAT, eciton: ECITON_VERSION, summary: &summary, files, checksum: None };
-    // // The checksum is over the numbers as a reader will parse them.
+    // The checksum is over the numbers as a reader will parse them.
     let value: Value = parse(&json(&written, path)?, path)?;
     written.checksum = Some(hex(&Sha256::digest(value.to_string())));
     json(&written, path)

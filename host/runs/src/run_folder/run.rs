@@ -182,7 +182,7 @@ fn read_schema(path: &Path, config: &Config, summary: &Summary) -> Result<Schema
         let found: OlderMoments = record::parse(&read(&file, MAX_RECORD_BYTES)?, &file)?;
         schema.features.count = u32::try_from(found.mean.len()).ok();
         let column = |(mean, deviation): (&f64, &f64)| Column {
-            // // The file has the shortest decimal form of an f32.
+            // The file has the shortest decimal form of an f32.
             mean: Some(f64::from(*mean as f32)),
             deviation: Some(f64::from(*deviation as f32)),
             ..Column::default()

@@ -118,7 +118,7 @@ impl Schema {
     }
 
     fn fit_edge_features(&self, dataset: &mut Dataset, refuse: &Refusal) -> Result<()> {
-        // // A model that needs absent edge features fails when its layers are opened.
+        // A model that needs absent edge features fails when its layers are opened.
         let Some(rows) = &dataset.edge_features else { return Ok(()) };
         if self.is_older() || self.edge_features.is_absent() {
             return Ok(());
@@ -148,7 +148,7 @@ impl Schema {
             }
             Err(error) => return Err(error),
         };
-        // // A row that lost its label cannot be in any part of the split.
+        // A row that lost its label cannot be in any part of the split.
         let Split { train, validation, test } = &mut dataset.split;
         for part in [train, validation, test] {
             part.retain(|&row| dataset.labels.known(row as usize));

@@ -74,7 +74,7 @@ pub fn picture(rows: &[Row], title: &str, by: Part) -> String {
 
 /// Returns the panels of a sweep, one for each parameter.
 pub(crate) fn panels(rows: &[Row], by: Part) -> Vec<Panel> {
-    // // In a grid over models, a trial lacks the keys that its model does not have.
+    // In a grid over models, a trial lacks the keys that its model does not have.
     let mut keys: Vec<&str> = Vec::new();
     for (key, _) in rows.iter().flat_map(|row| &row.choice) {
         if !keys.contains(&key.as_str()) && keys.len() < MAX_PANELS {
@@ -110,7 +110,7 @@ impl Values {
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
         let (low, high) = match high - low {
             width if width > 0.0 => (low, high),
-            // // All trials have one value, or there is no value.
+            // All trials have one value, or there is no value.
             _ if low.is_finite() => (low - 0.01 * factor, high + 0.01 * factor),
             _ => (0.0, factor),
         };
@@ -278,7 +278,7 @@ impl Axis {
                 if own.len() <= MAX_TICKS && fit(&own) {
                     return own;
                 }
-                // // The values of random searches are not round numbers.
+                // The values of random searches are not round numbers.
                 let round = if *log { decades(*low, *high) } else { round(*low, *high) };
                 let round: Vec<(f64, String)> = round.into_iter().filter_map(tick).collect();
                 match round.len() >= 2 && fit(&round) {
@@ -316,7 +316,7 @@ fn fit(texts: &[(f64, String)]) -> bool {
 fn decades(low: f64, high: f64) -> Vec<String> {
     let powers = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
     let factors: &[i32] = if powers.clone().count() > 4 { &[1] } else { &[1, 3] };
-    // // The number is formatted and parsed, so that no rounding error appears.
+    // The number is formatted and parsed, so that no rounding error appears.
     let value = |power: i32, factor: i32| format!("{factor}e{power}").parse::<f64>().ok();
     powers
         .flat_map(|power| factors.iter().filter_map(move |factor| value(power, *factor)))

@@ -199,7 +199,7 @@ pub fn csv(rows: &[Row]) -> String {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_owned(),
     };
-    // // In a grid over models, a trial lacks the keys that its model does not have.
+    // In a grid over models, a trial lacks the keys that its model does not have.
     let mut keys: Vec<&str> = Vec::new();
     for (key, _) in rows.iter().flat_map(|row| &row.choice).chain(rows.iter().flat_map(|row| &row.repeat)) {
         if !keys.contains(&key.as_str()) {

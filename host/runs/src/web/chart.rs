@@ -66,7 +66,7 @@ pub(super) fn pair(
     let mut keys = Vec::new();
     for (name, value) in PARTS {
         for (at, (_, of_seed)) in seeds_of.iter().enumerate().rev() {
-            // // An epoch without an evaluation does not interrupt the line.
+            // An epoch without an evaluation does not interrupt the line.
             let evaluated = of_seed.iter().filter_map(|epoch| Some((epoch.epoch, epoch.metrics?)));
             let points = evaluated.map(|(epoch, metrics)| (epoch, value(&metrics).map(|v| factor * v)));
             axis.curve(&mut drawn, points, name, at > 0);

@@ -151,7 +151,7 @@ impl Timeline {
         let mut by_name: BTreeMap<(&str, &str), (u64, f64)> = BTreeMap::new();
         let mut all = 0.0;
         for span in &self.spans {
-            // // Update stages are numbered in the trace. They count as one stage here.
+            // Update stages are numbered in the trace. They count as one stage here.
             let name = if span.cat == "update" { "update" } else { &span.name[..] };
             let category = if span.cat == "evaluation" { "evaluation" } else { "training" };
             let found = by_name.entry((category, name)).or_default();
