@@ -207,7 +207,7 @@ mod tests {
                 assert!((cost.usd / wanted - 1.0).abs() < 1e-9, "{transport}, {name}: {} {wanted}", cost.usd);
                 assert_eq!(cost.host.place, place);
             }
-            // The guide's sum has log lines besides, which no bill of a run counts.
+            // The sum in the guide also has log lines, which the bill of a run does not count.
             let region = bill.cost(&prices, Architecture::X86_64, &Host::set(HostPlace::Region)).usd;
             let guide = usd.get("region").copied().unwrap() + log_lines_usd;
             assert!((region / guide - 1.0).abs() < 0.01, "{transport}: {region} {guide}");

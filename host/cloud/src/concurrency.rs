@@ -35,7 +35,7 @@ impl Cut {
     pub fn find(count: FunctionCount, intervals: u32, most: &ConcurrencyLimit) -> Option<Self> {
         let asked = match count {
             FunctionCount::Fixed(count) => count,
-            // With an autotuner more than the intervals would have nothing to do.
+            // Functions beyond the number of intervals would have no task.
             FunctionCount::Auto => intervals,
         };
         let limit = || most.limit.clone();
@@ -62,7 +62,7 @@ mod tests {
         let said = cut.map(|cut| cut.to_string());
         assert_eq!(said.as_deref(), Some("500 asked for, 100 given: stack `eciton` reserves 100"));
         assert_eq!(Cut::find(FunctionCount::Fixed(100), 500, &most), None);
-        // An autotuner asks for as many as there are intervals.
+        // An autotuner requests one function per interval.
         assert_eq!(Cut::find(FunctionCount::Auto, 32, &most), None);
         assert_eq!(Cut::find(FunctionCount::Auto, 101, &most).map(|cut| cut.asked), Some(101));
     }

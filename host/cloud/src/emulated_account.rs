@@ -78,7 +78,8 @@ impl EmulatedAccount {
         executor: &eciton_recipe::Executor,
         settings: &eciton_recipe::Emulator,
     ) -> Result<Self, Error> {
-        // A program such as qemu-aarch64 runs programs of another architecture here.
+        // An emulator such as qemu-aarch64 can run programs of another architecture on this
+        // machine.
         let other = settings.architecture.map(|processor| Architecture::from(processor).baseline());
         let baseline = other.or_else(Baseline::of_this_machine).ok_or(Error::Processor)?;
         let system = system("making a folder for the functions");
@@ -242,7 +243,7 @@ mod tests {
 
     use super::*;
 
-    /// A stand-in without functions that run; nobody invokes them.
+    /// Returns a stand-in whose functions are never invoked.
     fn stand() -> EmulatedAccount {
         let executor = eciton_recipe::Executor::default();
         EmulatedAccount::start(("worker", "/bin/true".into()), &executor, &eciton_recipe::Emulator::default())

@@ -42,7 +42,7 @@ impl Scratch {
         let owner = folder.path().metadata()?.uid();
         for entry in parent.read_dir()?.flatten() {
             if entry.path() != folder.path() && is_left_behind(&entry.path(), owner) {
-                // If it cannot be removed, the next process tries again.
+                // If the folder cannot be removed, the next process tries again.
                 drop(std::fs::remove_dir_all(entry.path()));
             }
         }

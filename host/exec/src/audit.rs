@@ -359,7 +359,7 @@ mod tests {
         assert_eq!((all.take(), all.computed, all.audit.comparing), ((None, vec![]), 1, 1));
         all.ended(end(1, 0.5, None));
         assert_eq!((all.take(), all.audit.comparing), ((Some(0.5), vec![]), 0));
-        // Zeros of both signs are equal numbers and different bits.
+        // Zeros of both signs are equal numbers with different bits.
         all.submitted(2);
         all.ended(end(2, 0.0, Some("f")));
         all.ended(end(2, -0.0, None));

@@ -56,7 +56,7 @@ impl Drop for Clock {
         *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.1.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It cannot panic, and there is nothing to do if it did.
+            // The thread cannot panic, and a panic would not matter here.
             let _ = thread.join();
         }
     }

@@ -11,7 +11,7 @@ use crate::audit::Verdict;
 use crate::job::Affinity;
 use crate::process::Process;
 
-/// Successful result of a job, and where its values are.
+/// Successful result of a job. The variant says where the values of the result are.
 #[derive(Debug)]
 pub enum Answered {
     /// The job has written its rows and sums directly to their destinations.

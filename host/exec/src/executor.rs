@@ -29,7 +29,8 @@ pub struct Capabilities<'a> {
     /// True if workers of lanes (shares of the pipeline) store rows between steps
     /// ([`eciton_kernel::Kept`]).
     pub keeps_rows: bool,
-    /// Random choice of the rounds in which an audit compares the answers of lanes. Jobs of lanes
+    /// Random choice of the rounds in which an audit compares the answers of lanes (shares of the
+    /// pipeline that one worker each computes). Jobs of lanes
     /// then need a [twin](crate::KernelWork::twin). If `None`, no answer of a lane is compared.
     pub audit: Option<&'a Draw>,
     /// Maximum number of helpers, which are threads, workers or functions.

@@ -97,7 +97,7 @@ pub(crate) fn run(
         frame.part(part).map_err(tensor_error)
     })?;
     if digests {
-        // What would stay with a worker: of rows, digests are all that is asked for here.
+        // A worker would store these rows. Here, only the digests of the rows are requested.
         places.take_held();
         places.take_kept()?;
     }

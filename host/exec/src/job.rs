@@ -13,7 +13,7 @@ pub struct Job<W = Work> {
     /// Number of the pass to which the job belongs. Each start of an engine is a pass. Answers of
     /// one pass do not count in another, even if their keys are equal.
     pub pass: u32,
-    /// The attempt: stage, round, interval and attempt number.
+    /// The attempt: its stage, round (one optimizer step), interval (range of vertices) and number.
     pub task: Task,
     /// The work to be done.
     pub work: W,
@@ -98,7 +98,8 @@ pub struct KernelWork {
     pub twin: Option<Box<Call>>,
 }
 
-/// Input matrix that several tasks of one interval read, so that an executor can send it once.
+/// Input matrix that several tasks of one interval (a range of vertices) read. An executor can
+/// therefore send it once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedInput {
     /// Index of the matrix in [`Call::given`].

@@ -82,7 +82,7 @@ impl LocalPool {
     /// Makes threads round the rows of all later tasks as a frame in this format would. Results are
     /// then equal to those of a function or a worker. Only the first call has an effect.
     pub fn round(&self, framing: Framing) {
-        // Once: the pool has one owner.
+        // The first call wins, and the pool has only one owner.
         let _ = self.shared.rounding.set(framing);
     }
 
@@ -122,14 +122,14 @@ impl Executor for LocalPool {
 
     fn set_limit(&mut self, count: u32) {
         self.shared.limit.store(count.min(self.capabilities().most), Ordering::Release);
-        // Taken so that no thread is between looking and sleeping.
+        // The lock is taken so that no thread is between its check for work and its sleep.
         drop(self.shared.lock());
         self.shared.more.notify_all();
         self.shared.work.notify_all();
     }
 
     fn capabilities(&self) -> Capabilities<'_> {
-        // At most as many as `Settings::threads`.
+        // Not larger than `Settings::threads`.
         Capabilities { most: self.threads.len() as u32, ..Capabilities::default() }
     }
 
@@ -187,7 +187,7 @@ impl Drop for LocalPool {
     fn drop(&mut self) {
         self.shared.closing.store(true, Ordering::Release);
         {
-            // Taken so that no worker is between looking and sleeping.
+            // The lock is taken so that no thread is between its check for work and its sleep.
             let mut queues = self.shared.lock();
             queues.waiting.clear();
             queues.lanes.clear();
@@ -196,7 +196,7 @@ impl Drop for LocalPool {
         self.shared.work.notify_all();
         self.shared.more.notify_all();
         for thread in self.threads.drain(..) {
-            // A worker that panicked has said so itself.
+            // A thread that panicked has printed the panic itself.
             let _ = thread.join();
         }
     }
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(pool.capabilities().most, 3);
         for limit in [3, 0, 1, 0, 9, 2] {
             pool.set_limit(limit);
-            // What a thread has begun before the change may still be under way.
+            // A job that a thread began before the change may still be running.
             let mut done = Vec::new();
             while pool.drain(&mut done, None) {}
             done.clear();

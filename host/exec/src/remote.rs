@@ -89,7 +89,7 @@ impl<I: Invoker> RemotePool<I> {
             .map_err(|e| std::io::Error::new(std::io::ErrorKind::InvalidInput, e.to_string()))?;
         let store = store.filter(|_| settings.transport != Transport::Payload);
         let framing = Framing { rows: settings.rows, limits: settings.limits.clone() };
-        // Only rounding changes results: signs and scales are all that their layers read.
+        // Only rounding changes results. Binary layers read no more than the signs and scales.
         if settings.rows == Encoding::Bf16 {
             local.round(framing.clone());
         }
@@ -134,7 +134,7 @@ impl<I: Invoker> Executor for RemotePool<I> {
         if order.task.attempt.0 > 0 {
             self.submit_again(&order);
         } else if self.shared.has_room() {
-            // Functions come first.
+            // Functions take precedence over threads.
             return self.shared.begin(order);
         } else {
             self.shared.inbox.offer(Box::new(order));
@@ -144,7 +144,7 @@ impl<I: Invoker> Executor for RemotePool<I> {
 
     fn drain(&mut self, done: &mut Vec<Completion>, timeout: Option<Duration>) -> bool {
         let under_way = self.audit.drain(&mut self.local, done, timeout);
-        // The next answers of these functions do not count: their processes cannot be ended.
+        // The processes of these functions cannot be ended, but their next answers do not count.
         self.audit.take_caught();
         under_way
     }
@@ -189,7 +189,7 @@ impl<I: Invoker> Executor for RemotePool<I> {
             let Counts { gets, puts, lists, heads, bytes_in, bytes_out, .. } = store.counts();
             bill.store_reads += gets + heads;
             bill.store_writes += puts + lists;
-            // What comes here goes out there.
+            // Bytes that the host receives are bytes that the store sends.
             bill.store_bytes_in += bytes_out;
             bill.store_bytes_out += bytes_in;
             bill.store_bytes_host = bytes_in + bytes_out;
@@ -219,8 +219,8 @@ impl<I> Drop for RemotePool<I> {
                     }
                 }
             };
-            // A store that does not answer must not hold the run's end up: its lifecycle does the
-            // rest.
+            // A store that does not answer must not delay the end of the run. The lifecycle rule of
+            // the bucket deletes the remaining objects.
             runtime.block_on(async { drop(tokio::time::timeout(Duration::from_secs(10), tidy).await) });
         }
         runtime.shutdown_timeout(Duration::from_millis(200));

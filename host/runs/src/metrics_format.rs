@@ -129,7 +129,7 @@ mod tests {
             apart(&["the branch, kind 1 of a long name", "the branch, kind 12 of a long name", "wasp"], 12),
             ["\u{2026}1 of a lon\u{2026}", "\u{2026}12 of a lo\u{2026}", "wasp"]
         );
-        // Words that differ within.
+        // These words differ in the middle.
         let found = apart(&["aaaaaaaaaaaaaaaaaaa1aaaaaaaaaa", "aaaaaaaaaaaaaaaaaaa2aaaaaaaaaa"], 8);
         assert_eq!(found, ["0 aaa\u{2026}aa", "1 aaa\u{2026}aa"]);
         assert!(apart(&["same", "same"], 3)[0] == "s\u{2026}e");

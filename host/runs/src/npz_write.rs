@@ -272,7 +272,7 @@ mod tests {
         assert!(bytes.ends_with(&[[255; 8], [0; 8]].concat()));
     }
 
-    /// Has room for so many bytes.
+    /// Disk with space for this number of bytes, for a test.
     struct Disk(Cursor<Vec<u8>>, usize);
 
     impl Write for Disk {

@@ -125,7 +125,7 @@ impl Target {
 /// Report of a finished seed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SeedReport {
-    /// The seed.
+    /// Random seed of the training.
     pub seed: u64,
     /// Number of the last epoch.
     pub epochs: u32,

@@ -103,7 +103,7 @@ pub fn hold_folders() -> MutexGuard<'static, ()> {
 }
 
 /// A run folder that is being written. It has a temporary name until it is complete.
-// Fields are dropped in this order: the open file, its folder, the folders made for that.
+// Fields are dropped in this order: the open file, its folder, and the parent folders.
 #[derive(Debug)]
 pub struct RunFolder {
     metrics: Lines,
@@ -325,13 +325,13 @@ impl RunFolder {
             return Err((Some(Box::new(self)), error));
         }
         let Self { metrics, partial, mut parents, path, target, replaces } = self;
-        // Some systems move no open file.
+        // Some systems cannot move an open file.
         drop(metrics);
         let partial = partial.keep();
         let moved = match replaces {
             true => replace(&partial, &target),
             false => fs::rename(&partial, &target).or_else(|error| {
-                // Some systems cannot rename a folder over an empty one. One that is not empty
+                // Some systems cannot rename a folder over an empty one. A folder with content
                 // stays.
                 fs::remove_dir(&target).map_err(|_| error).and_then(|()| fs::rename(&partial, &target))
             }),
@@ -615,7 +615,7 @@ impl Parents {
 impl Drop for Parents {
     fn drop(&mut self) {
         for folder in &self.0 {
-            // A folder that is in use by now is not empty, and stays.
+            // A folder that another process uses in the meantime is not empty, and stays.
             let _ = fs::remove_dir(folder);
         }
     }

@@ -41,8 +41,8 @@ pub struct Schema {
     /// Tokens of the text or list that the model was trained on. `None` for all other data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
-    /// Digests of the data that the model was trained on. `None` if an older version of Eciton wrote the run
-    /// folder.
+    /// Digests of the data that the model was trained on. `None` if an older version of Eciton
+    /// wrote the run folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<DataDigest>,
 }
@@ -77,8 +77,8 @@ pub struct Columns {
     /// scaled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<NormaliseFeatures>,
-    /// Columns of the table that the feature columns are encoded from. Empty if the data set has the feature
-    /// columns themselves.
+    /// Columns of the table that the feature columns are encoded from. Empty if the data set has
+    /// the feature columns themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<Input>,
     /// One entry per column. Empty if the columns have neither names nor transformations.
@@ -97,7 +97,8 @@ pub enum ColumnType {
     Token,
 }
 
-/// Column of a table before it is encoded, with all that the encoder learned from the training rows.
+/// Column of a table before it is encoded, with all that the encoder learned from the training
+/// rows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Input {
     /// Name of the column.
@@ -243,8 +244,8 @@ impl Columns {
         &mut self.columns
     }
 
-    /// Returns the means and standard deviations of the columns. `None` unless every column has both, as
-    /// finite numbers with a deviation above 0.
+    /// Returns the means and standard deviations of the columns. `None` unless every column has
+    /// both, as finite numbers with a deviation above 0.
     pub fn moments(&self) -> Option<Moments> {
         let of = |column: &Column| {
             let deviation = column.deviation.filter(|value| value.is_finite() && *value > 0.0)?;

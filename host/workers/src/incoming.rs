@@ -50,10 +50,10 @@ pub(super) async fn read(
         let (message, _) = receiver.next().await?;
         let incoming = match message {
             Message::Kernel { digest, bytes } => Incoming::Kernel(digest, bytes),
-            // Decoded here, so that two copies exist for as short a time as possible.
+            // The object is decoded here, so that two copies of it exist only for a short time.
             Message::Object { key, bytes } => match decode(&bytes) {
                 Ok(parts) => Incoming::Object(key, parts),
-                // An object that cannot be read is missing, and sent once more.
+                // An object that cannot be decoded counts as missing, and the host sends it again.
                 Err(_) => continue,
             },
             Message::Forget(keys) => Incoming::Forget(keys),

@@ -33,7 +33,7 @@ pub(super) struct Objects {
     /// Keys of weights, by generation.
     weights: BTreeMap<u64, BTreeSet<TensorKey>>,
     generations: u64,
-    /// Keys of rows that several steps of a lane read, by round.
+    /// Keys of rows that several steps of a lane (share of the pipeline) read, by round.
     rows: BTreeMap<u32, BTreeSet<TensorKey>>,
 }
 

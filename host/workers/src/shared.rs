@@ -114,7 +114,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks that each connected worker may cache the bytes that its lane needs.
+    /// Checks that each connected worker may cache the bytes that its lane (share of the pipeline)
+    /// needs.
     pub(super) fn check(&self, state: &State) -> Result<(), String> {
         let needs = self.settings.needs.iter().zip(&state.links);
         for (at, (&(weights, rows), link)) in Location::workers().zip(needs) {
@@ -343,7 +344,7 @@ impl Shared {
             if !link.may_miss(round) {
                 return Err("it lacks the rows of earlier tasks again and again".to_owned());
             }
-            // The engine has the rows computed again.
+            // The engine makes workers compute the rows again.
             let gone: Vec<u64> =
                 link.flights.iter().filter(|(_, f)| f.of_lane).map(|(number, _)| *number).collect();
             let dropped: Vec<_> = gone.iter().filter_map(|number| link.flights.remove(number)).collect();
@@ -412,7 +413,7 @@ impl Shared {
         let Some(slot) = state.links.get_mut(at.index()) else { return };
         let Some(link) = slot.take_if(|link| link.id == id) else { return };
         let closed = state.closed;
-        // The next answer starts the count anew.
+        // The next answer resets this count.
         state.silent.get_mut(at.index()).into_iter().for_each(|silent| *silent += 1);
         if let Some(traffic) = state.traffic.get_mut(at.index()) {
             traffic.lost += u32::from(!closed);
@@ -485,7 +486,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Drops all tasks of lanes, and tells the workers to do the same.
+    /// Drops all tasks of lanes (shares of the pipeline), and asks the workers to drop them as
+    /// well.
     pub(super) fn abandon(self: &Arc<Self>) {
         let mut state = self.lock();
         let (mut gone, mut through) = (Vec::new(), Vec::new());

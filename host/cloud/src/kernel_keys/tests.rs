@@ -53,7 +53,7 @@ impl Stack {
         Deployment { signing_key, ..self.deployment.clone() }
     }
 
-    /// A run's start: its kernel must be where functions find it.
+    /// Starts a run, whose kernel must be stored where functions find it.
     fn start(&self, deployment: &Deployment, component: &[u8]) -> Result<(), Error> {
         let keys = KernelKeys::from_deployment(deployment)?;
         let digest = digest(component);
@@ -84,11 +84,11 @@ fn who_trained_without_the_key_took_every_kernel_from_everybody() {
     let (stack, component) = (Stack::new(), component());
     stack.start(&stack.deployment, &component).unwrap();
     let kept = stack.kept(&component).unwrap();
-    // No file: what is there is run, and no key is made, nor its folder.
+    // Without a key file, stored kernels are used, and neither a key nor its folder is created.
     let trainer = stack.seen_from("trainer");
     stack.start(&trainer, &component).unwrap();
     assert!(!stack.folder.path().join("trainer").exists());
-    // Another key at the same path: the same.
+    // Another key at this path has the same effect as no key.
     let other = stack.seen_from("other");
     Signer::open(&other.signing_key).unwrap();
     stack.start(&other, &component).unwrap();
@@ -114,12 +114,12 @@ fn without_the_key_a_new_kernel_is_refused_in_words() {
     let said = stack.start(&other, &component).unwrap_err().to_string();
     assert!(said.contains(&own) && said.contains(&stack.deployment.verifying_key), "{said}");
     assert_eq!(stack.kept(&component), None, "nothing is written");
-    // The same where the bucket has what no function takes.
+    // The result is the same if the bucket has a kernel that functions reject.
     stack.put(&component, b"not signed".to_vec());
     let said = stack.start(&trainer, &component).unwrap_err().to_string();
     assert!(said.contains("of what the bucket has, it is not compiled code"), "{said}");
     assert_eq!(stack.kept(&component).unwrap(), b"not signed");
-    // Who has the key puts it right.
+    // A user who has the key can replace that kernel.
     stack.start(&stack.deployment, &component).unwrap();
     stack.start(&trainer, &component).unwrap();
 }

@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(answer.unwrap(), Bytes::from_static(b"PK\x03\x04"));
         let rest: serde_json::Value = serde_json::from_slice(&rest).unwrap();
         assert_eq!(rest, serde_json::json!({"found": false, "seconds": 1.5}));
-        // The store has the answer of these.
+        // The store has the answers to these calls.
         for reply in [r#"{"found":true}"#, r#"{"answer":"?"}"#, r#"{"answer":7}"#, "[]", "not JSON"] {
             assert_eq!(split(reply), (Bytes::from(reply.to_owned()), None), "{reply}");
         }
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn an_object_that_the_store_has_is_not_sent_again() {
         let (executor, emulator) = (Executor::default(), Emulator::default());
-        // Nobody invokes the function.
+        // The function is never invoked.
         let stand = EmulatedAccount::start(("trainer", "/bin/true".into()), &executor, &emulator).unwrap();
         let key = Key::new("runs/files/object").unwrap();
         let mut sent = Vec::new();

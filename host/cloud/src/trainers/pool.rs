@@ -244,7 +244,7 @@ impl Trainers {
         own.store_bytes_host = counts.bytes_in + counts.bytes_out;
         own.store_bytes_to_host = counts.bytes_in;
         match &self.cloud {
-            // The emulator counts a call at its end, which one that was given up does not reach.
+            // The emulator counts a call at its end, which an abandoned call does not reach.
             Some(cloud) => {
                 let mut bill = bill(&cloud.bill(), &own);
                 bill.invocations += self.abandoned;
@@ -294,7 +294,7 @@ impl Trainers {
         let Cost { usd, functions_usd, .. } = self.in_money(&self.own_bill());
         let Budget { lost_usd, answered, .. } = self.budget;
         let dearest_usd = self.dearest();
-        // Each brings requests to the store, and bytes.
+        // Each call also makes requests to the store and moves bytes.
         let beside = match answered {
             0 => self.untold_usd(),
             answered => (usd - functions_usd) / answered as f64 * DEARER,
@@ -322,7 +322,7 @@ impl Trainers {
         let untold_usd = self.untold_usd();
         let budget = &mut self.budget;
         budget.answered += u64::from(result.is_ok());
-        // The stand-in counts all by itself.
+        // The stand-in counts all usage itself.
         if self.cloud.is_none() {
             budget.lost_usd += if known.is_none() { budget.dearest_usd.unwrap_or(longest) } else { 0.0 };
             match told {
@@ -399,7 +399,7 @@ impl Trainers {
         let mut states = vec![State::default(); calls.len()];
         let mut waiting: VecDeque<usize> = (0..calls.len()).collect();
         let mut under: JoinSet<(usize, u32, Duration, Result<Answer, Fault>)> = JoinSet::new();
-        // The numbers of the calls in flight, one for each attempt.
+        // Indices of the calls in flight, one for each attempt.
         let mut flying: Vec<usize> = Vec::new();
         let end = rules.within.map(|within| Duration::from_secs_f64((within - self.before.seconds).max(0.0)));
         let mut took: Vec<Duration> = Vec::new();
@@ -450,7 +450,7 @@ impl Trainers {
             }
             self.settle(at, &result, longest)?;
             let (Some(state), Some(call)) = (states.get_mut(at), calls.get_mut(at)) else { continue };
-            // A second attempt at a call that has been continued since.
+            // This was a second attempt at a call that has been continued in the meantime.
             if link != state.link {
                 continue;
             }
@@ -488,7 +488,7 @@ impl Trainers {
                             state.ended = true;
                             let _ = told(at, Ended::Failed(fault.text));
                         }
-                        // The other attempt may end well.
+                        // The other attempt at this call may succeed.
                         _ => {}
                     }
                 }

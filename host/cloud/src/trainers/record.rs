@@ -99,7 +99,7 @@ impl Record {
         };
         let open = || {
             let file = OpenOptions::new().create(true).append(true).open(path)?;
-            // A process that was killed may leave half a line.
+            // A process that was killed may leave an incomplete line.
             file.set_len(whole)?;
             Ok(file)
         };
@@ -158,7 +158,7 @@ pub(super) struct Ended<'a> {
 /// Sums up the lines of a record.
 fn sum(path: &Path, text: &str, longest_usd: f64) -> Result<Before> {
     let mut before = Before::default();
-    // The present process: its last bill, dollars and seconds, and its calls in flight.
+    // Last bill, dollars and seconds of the process whose lines are read, and its calls in flight.
     let mut own = (Bill::default(), 0.0, 0.0);
     let mut flying = 0u64;
     let mut left = 0u64;
@@ -244,7 +244,7 @@ mod tests {
         let path = folder.path("own").unwrap().join("spent.jsonl");
         let (mut record, _) = Record::open(&path, 0.5).unwrap();
         record.call(0).unwrap();
-        // A process that was killed amid a line.
+        // A process was killed in the middle of a line.
         record.file.write_all(b"{\"event\":\"end\",\"ca").unwrap();
         let (mut record, before) = Record::open(&path, 0.5).unwrap();
         assert_eq!(before.usd, 0.5);

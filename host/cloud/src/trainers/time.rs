@@ -49,10 +49,11 @@ impl Time {
         if let Some(joined) = under.try_join_next() {
             return Some(joined);
         }
-        // Nothing else is released until the call has ended: decisions follow the order of answers.
+        // No other answer is released until the call has ended, so decisions follow the order of
+        // answers.
         let patience = match tokio::time::timeout(LOOK, clock.advance(timer)).await {
             Ok(Advanced::Answer) => DELIVERY,
-            // A call may end without an answer of a function: refused, or lost.
+            // A call may end without an answer, because it was refused or the answer was lost.
             Ok(Advanced::Idle) => LOOK,
             Ok(Advanced::Timer | Advanced::Other) | Err(_) => Duration::ZERO,
         };

@@ -20,7 +20,8 @@ pub(super) const SPIN: Duration = Duration::from_micros(60);
 #[derive(Default)]
 pub(super) struct Queues {
     pub(super) waiting: VecDeque<Waiting>,
-    /// Jobs that only the thread of a lane may take. Thread `l + 1` serves lane `l`.
+    /// Jobs that only the thread of a lane (a worker's share of the pipeline) may take. Thread
+    /// `l + 1` serves lane `l`.
     pub(super) lanes: Vec<VecDeque<Waiting>>,
     /// Jobs that functions may also take. A thread takes jobs of the other queues first.
     pub(super) offers: VecDeque<Box<Order>>,
@@ -66,7 +67,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, Queues> {
-        // Jobs run outside the lock; the queues are whole whatever happened.
+        // Jobs run outside the lock, so the queues are consistent even after a panic.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

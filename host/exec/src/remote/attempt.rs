@@ -340,7 +340,7 @@ mod tests {
             let error = runtime.block_on(wire.run(&attempt(0), &slowed)).unwrap_err();
             assert!(error.is_retryable(), "{what}: {error}");
             assert!(error.to_string().contains("the function's answer is wrong: "), "{what}: {error}");
-            // Its object is gone, else the next attempt would find it.
+            // The object of the wrong answer is deleted, so that the next attempt does not find it.
             let answer = runtime.block_on(wire.run(&attempt(1), &slowed)).expect(&what);
             assert_eq!(answer.meta().key.step(), KEY.step(), "{what}");
         }

@@ -23,8 +23,8 @@ const MORE_GENERATIONS: u64 = 2;
 /// Input of several tasks that is written to the object store once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Constant {
-    /// Features of the rows of an interval, or sums gathered from features. All stages that read
-    /// this slot (row buffer) read the same object.
+    /// Features of the rows of an interval (a range of vertices), or sums gathered from features.
+    /// All stages that read this slot (row buffer) read the same object.
     Features(SlotId, IntervalId),
     /// Parameters of an operation.
     Weights {

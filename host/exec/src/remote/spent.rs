@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(spent.begin((1, 1), [key(1)]), []);
         assert_eq!(spent.begin((1, 1), [key(2)]), []);
         spent.end((1, 1));
-        // Round 2 begins while one of 1 is under way, which another interval is still in.
+        // Round 2 begins while an attempt of round 1 is in flight for another interval.
         assert_eq!(spent.begin((1, 2), [key(3)]), []);
         assert_eq!(spent.begin((1, 1), [key(4)]), []);
         spent.end((1, 1));

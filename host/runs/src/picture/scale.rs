@@ -36,7 +36,7 @@ impl Scale {
         if most / least <= DECADES || most == 0.0 {
             return Self::linear(values);
         }
-        // f64's exponents are at most three digits.
+        // Exponents of f64 have at most three digits.
         let (from, to) = (least.log10().floor() as i32, most.log10().ceil() as i32);
         Self::Logarithmic { from, to: to.max(from + 1) }
     }

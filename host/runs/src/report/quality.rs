@@ -40,8 +40,8 @@ pub struct Quality {
     /// Figures of each class or label. Empty if there are more than [`MAX_CLASSES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassQuality>,
-    /// Counts of rows, by true class (rows of the matrix) and predicted class (columns). Both are in the order
-    /// of `classes`, which has the names. Empty above
+    /// Counts of rows, by true class (rows of the matrix) and predicted class (columns). Both are
+    /// in the order of `classes`, which has the names. Empty above
     /// [`MAX_MATRIX_CLASSES`](eciton_graph::metrics::MAX_MATRIX_CLASSES).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub confusion: Vec<Vec<u64>>,

@@ -172,7 +172,7 @@ pub fn malformed(path: &Path, expected: &str, found: &str) -> Error {
 /// Checks that a size or number is not above a limit.
 ///
 /// # Errors
-/// [`Error::Limit`].
+/// Returns [`Error::Limit`] if the number found is above the limit.
 pub fn limit(path: &Path, what: &'static str, unit: &'static str, allowed: u64, found: u64) -> Result<()> {
     if found <= allowed {
         return Ok(());

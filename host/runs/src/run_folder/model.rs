@@ -196,8 +196,8 @@ pub fn cells(bytes: &[u8], path: &Path) -> Result<(Vec<Cells>, BTreeMap<String, 
 }
 
 impl Cells {
-    /// Returns the bytes of the tensor in the bytes of its file. `None` if the tensor has no value, no
-    /// name, or another type than F32.
+    /// Returns the bytes of the tensor in the bytes of its file. `None` if the tensor has no value,
+    /// no name, or another type than F32.
     pub fn values<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let cells = bytes.get(self.place.clone()).filter(|cells| !cells.is_empty());
         cells.filter(|_| self.info.dtype == Dtype::F32 && !self.name.is_empty())

@@ -27,7 +27,7 @@ fn tensors(seed: u64) -> Vec<NamedTensor> {
         let values = (0..shape.iter().product::<usize>()).map(|n| first + n as f32 / 8.0).collect();
         NamedTensor { name: name.to_owned(), shape: shape.to_vec(), values }
     };
-    // Not in alphabetical order: the program's is kept.
+    // The order is that of the program, which is not alphabetical.
     vec![
         tensor("layer1.weight", &[3, 2], seed as f32),
         tensor("layer0.weight", &[2, 3], -1.5),
@@ -152,7 +152,7 @@ fn written(path: &Path, seeds: &[u64], ids: &VertexIds) -> RunFolder {
     folder
 }
 
-/// A finished run.
+/// Writes a finished run with these seeds, and returns its path.
 fn finished(dir: &TempDir, seeds: &[u64]) -> PathBuf {
     let path = dir.path().join("run");
     written(&path, seeds, &VertexIds::Dense).finish().unwrap()
@@ -246,7 +246,7 @@ fn nothing_stays_of_an_unfinished_run() {
     assert!(error.contains("cannot be finished without config.toml"), "{error}");
     assert!(names(dir.path()).is_empty());
 
-    // A folder that someone else uses by now stays.
+    // A folder that another process uses in the meantime stays.
     let folder = RunFolder::create(&path).unwrap();
     fs::write(dir.path().join("runs/notes"), "").unwrap();
     drop(folder);
@@ -368,7 +368,7 @@ fn arrays_that_do_not_fit_are_refused() {
     let long = BTreeMap::from([("note".to_owned(), "x".repeat(MAX_HEADER_BYTES as usize))]);
     let error = place.write_model(&tensors(0), &long, &BTreeSet::new()).unwrap_err();
     assert!(matches!(error, Error::Limit { .. }), "{error}");
-    // One word of 1 MB makes every id as wide: 300 of them take 1.2 GB.
+    // All ids take the space of the longest. With one of 1 MB, 300 ids take 1.2 GB.
     let mut words = vec![String::new(); 299];
     words.push("x".repeat(1_000_000));
     let error = folder.check_ids(&VertexIds::Words(words)).unwrap_err().to_string();
@@ -390,7 +390,7 @@ fn saved_predictions_are_whole_or_not_there() {
     assert_eq!(fs::read(&path).unwrap(), first);
     save(&path, Some(&[1.0, 3.0]), None).unwrap();
     assert_ne!(fs::read(&path).unwrap(), first);
-    // Of links there are embeddings alone.
+    // For link prediction, only embeddings are written.
     let has = |name: &str| {
         let archive = fs::read(&path).unwrap();
         archive.windows(name.len()).any(|bytes| bytes == name.as_bytes())
@@ -403,7 +403,7 @@ fn saved_predictions_are_whole_or_not_there() {
         assert!(matches!(error, Error::Write { .. }), "{error}");
     }
     assert_eq!(names(dir.path()), ["mine.npz"]);
-    // A folder is made for them.
+    // The folder of the predictions is created.
     save(&dir.path().join("a/b/mine.npz"), Some(&[1.0, 2.0]), None).unwrap();
     assert_eq!(names(&dir.path().join("a/b")), ["mine.npz"]);
 }

@@ -34,7 +34,8 @@ const MAX_NAME: usize = 40;
 /// Reason for matching a data set to a model, which decides how strictly labels are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// The labels are compared with the predictions, so classes that the model does not know are refused.
+    /// The labels are compared with the predictions, so classes that the model does not know are
+    /// refused.
     Evaluate,
     /// The labels are optional, and unknown ones are dropped.
     Predict,

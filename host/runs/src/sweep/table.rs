@@ -313,7 +313,7 @@ mod tests {
         rows[0].undefined_metrics.insert("validation".to_owned(), "all 3 are of class 1".to_owned());
         assert!(unranked(&rows, Part::Validation).unwrap().contains("all 3 are of class 1"));
         assert_eq!(unranked(&rows, Part::Test), None);
-        // One that has a value is before those that have none.
+        // A choice with a value precedes choices without one.
         rows[2].validation = Some(0.1);
         assert_eq!(labels(&rows, Part::Validation), [order[2], order[0], order[1]]);
         assert_eq!(unranked(&rows, Part::Validation), None);

@@ -255,14 +255,14 @@ mod tests {
                 body.contains("<svg class=\"matrix\"") && !body.contains("<table class=\"matrix\""),
                 "{count}"
             );
-            // Each class names its line.
+            // Each line starts with the name of its class.
             assert_eq!(body.matches("text-anchor=\"end\">kind of ").count(), count, "{count}");
             assert!(body.contains("<title>kind of thing number 12</title>"), "{count}");
             assert!(body.contains("Most frequent errors"), "{count}");
-            // Cells that are large enough have their share as a number.
+            // Cells that are large enough show their share as a number.
             assert_eq!(body.contains("class=\"share\">99</text>"), count <= MAX_SHARES, "{count}");
         }
-        // Two classes of counts that are wide are still a table.
+        // Two classes with large counts are still shown as a table.
         assert!(width(&quality(["a".to_owned(), "b".to_owned()], 123_456_789)) <= COUNTS.0);
     }
 }

@@ -19,11 +19,11 @@ enum Serves {
     Instance(&'static str, &'static str),
     /// ECS: a task's metadata.
     Task(&'static str),
-    /// Takes connections and says nothing.
+    /// Accepts connections and never answers.
     Silence,
 }
 
-/// A metadata service on this machine; it ends with the test's process.
+/// Starts a metadata service on this machine, which ends with the process of the test.
 struct Service {
     port: u16,
     requests: Arc<Mutex<Vec<String>>>,
@@ -49,7 +49,7 @@ impl Service {
     }
 }
 
-/// Requests of one connection, as the services answer them.
+/// Answers the requests of one connection, as the services do.
 fn serve(stream: TcpStream, serves: Serves, seen: &Mutex<Vec<String>>) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut writer = stream;
@@ -87,7 +87,7 @@ fn serve(stream: TcpStream, serves: Serves, seen: &Mutex<Vec<String>>) {
                     _ => ("400 Bad Request", "", String::new()),
                 }
             }
-            // The second version: nothing without its token.
+            // The second version of the service refuses requests without its token.
             (Serves::Instance(..), "GET", _) if !with_token => ("401 Unauthorized", "", String::new()),
             (Serves::Instance(region, zone), "GET", path) => match path {
                 "/latest/meta-data/placement/region" => ("200 OK", region, String::new()),
@@ -137,7 +137,8 @@ fn a_task_says_where_it_is_by_its_own_metadata() {
     let found = host(&sources, None);
     assert_eq!((found.place, found.because.as_str()), (HostPlace::Region, "ECS's metadata says us-east-1d"));
     assert_eq!(*service.requests.lock().unwrap(), ["GET /v4/abc/task"]);
-    // What is no task's metadata says nothing, and the instance's is asked.
+    // An answer that is not the metadata of a task is ignored, and the service of the instance is
+    // asked.
     for wrong in ["", "{}", r#"{"TaskARN":"arn"}"#, r#"{"TaskARN":"arn:aws:ecs:a\u001bb:1:task/c/15"}"#] {
         let service = Service::start(Serves::Task(wrong));
         let ec2 = Service::start(Serves::Instance("us-east-1", "us-east-1c"));
@@ -150,7 +151,7 @@ fn a_task_says_where_it_is_by_its_own_metadata() {
 #[test]
 fn where_no_metadata_answers_home_is_assumed_soon() {
     let silent = Service::start(Serves::Silence);
-    // Nobody listens there any more.
+    // No service listens at this address any longer.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let wrong = Service::start(Serves::Instance("<html>", ""));
     for url in [silent.url(), format!("http://{closed}"), wrong.url(), "no url".to_owned()] {

@@ -105,7 +105,7 @@ fn weights_of_another_run_are_refused() {
     assert!(text.contains("but summary.json says") && text.contains(MODEL), "{text}");
 }
 
-/// A model file with this header and so many bytes of values.
+/// Returns a model file with this header and this number of bytes of values.
 fn file(header: &str, bytes: usize) -> Vec<u8> {
     let mut file = (header.len() as u64).to_le_bytes().to_vec();
     file.extend(header.as_bytes());
