@@ -38,6 +38,7 @@ pub struct Caption<'a> {
 }
 
 impl Caption<'_> {
+    /// Returns the name of the loss, for the title of its panel.
     pub(crate) fn loss(&self) -> &'static str {
         match self.loss {
             Loss::CrossEntropy => "loss: mean cross-entropy, nats",
@@ -47,6 +48,7 @@ impl Caption<'_> {
         }
     }
 
+    /// Returns the name of the metric, for the title of its panel.
     pub(crate) fn metric(&self) -> &'static str {
         match self.metric {
             Metric::Accuracy => "accuracy without dropout, % of what is labelled",

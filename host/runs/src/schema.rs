@@ -1,11 +1,12 @@
-//! Model schema: the columns, classes and tokens that a model was trained on.
+//! Model schemas, which describe the columns, classes and tokens that a model was trained on.
 //!
-//! A run folder holds it as `schema.json`. Whatever shows other data to the model (`predict`,
-//! `eval`, `resume`, `generate`, `run.init`, the Python package) reads it from there and calls
+//! A run folder contains the schema as `schema.json`. The commands `predict`, `eval`, `resume` and
+//! `generate` read it from there, as do the setting `run.init` and the Python package. They call
 //! [`Schema::fit`], which matches columns and classes by name if both sides have names, and by
 //! position otherwise.
 //!
-//! The file has a version. Unknown fields are ignored, so later versions of Eciton may add some.
+//! The file has a version number. A reader ignores unknown fields, so later versions of Eciton may
+//! add some.
 
 mod fit;
 

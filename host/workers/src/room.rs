@@ -101,8 +101,8 @@ impl Room {
         Ok(())
     }
 
-    /// Removes a tensor if it is cached. Rows of the same slot and interval are removed for every
-    /// round.
+    /// Removes a tensor if it is cached. Rows of its slot (row buffer) and interval (range of
+    /// vertices) are removed for every round.
     pub(super) fn free(&mut self, key: &TensorKey) {
         let place = key.place();
         if let Some(kept) = self.kept.remove(&place) {

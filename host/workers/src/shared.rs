@@ -109,6 +109,7 @@ fn cut(text: &str, most: usize) -> &str {
 }
 
 impl Shared {
+    /// Locks the tables, also after a panic of a thread that held the lock.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // The tables are consistent even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -29,6 +29,7 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
+    /// Returns the limits that the settings of an executor define.
     pub(super) fn of(executor: &Executor) -> Self {
         Self { floor: Duration::from_millis(executor.deadline_ms), ratio: executor.deadline_ratio }
     }

@@ -107,14 +107,17 @@ impl Record {
         Ok((Self { path: path.to_owned(), file }, before))
     }
 
+    /// Records that this process begins to make calls.
     pub(super) fn start(&mut self, function: &str, prices: &str) -> Result<()> {
         self.write(&Line::Start { function: function.to_owned(), prices: prices.to_owned() })
     }
 
+    /// Records that a call is about to be sent.
     pub(super) fn call(&mut self, call: usize) -> Result<()> {
         self.write(&Line::Call { call })
     }
 
+    /// Records the end of a call. The text of the outcome is cut to 200 characters.
     pub(super) fn end(&mut self, ended: Ended<'_>) -> Result<()> {
         let Ended { call, outcome, charge, reply_s, usd, at, bill, total_usd } = ended;
         let outcome = outcome.chars().take(200).collect();

@@ -66,6 +66,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Locks the queues, also after a panic of a thread that held the lock.
     pub(super) fn lock(&self) -> MutexGuard<'_, Queues> {
         // Jobs run outside the lock, so the queues are consistent even after a panic.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)

@@ -120,7 +120,7 @@ impl<I> Shared<I> {
 
 impl<I: Invoker> Shared<I> {
     /// Writes the frame of an attempt that only a function may run, and queues it. The leases of
-    /// the order end here.
+    /// the order (rights to use rows of a buffer) end here.
     pub(super) fn write(&self, order: &Order) {
         self.inbox.begin();
         let pending = PendingJob::new(&self.inbox);

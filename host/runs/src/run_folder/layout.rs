@@ -18,6 +18,7 @@ pub const FORMAT: u64 = 2;
 /// Format number of the run folders of Eciton 0.1.0.
 pub(super) const OLDER_FORMAT: u64 = 1;
 
+/// Name of the file with the resolved configuration.
 pub(super) const CONFIG: &str = "config.toml";
 /// Name of the file with the schema of the model.
 pub const SCHEMA: &str = "schema.json";
@@ -25,9 +26,13 @@ pub const SCHEMA: &str = "schema.json";
 pub(super) const OLDER_MOMENTS: &str = "moments.json";
 /// Tokens of a text, in run folders of format 1.
 pub(super) const OLDER_VOCABULARY: &str = "vocabulary.json";
+/// Name of the file with the versions of the software that produced the run.
 pub(super) const VERSIONS: &str = "versions.json";
+/// Name of the file with the report of each epoch.
 pub(super) const METRICS: &str = "metrics.jsonl";
+/// Name of the file with the picture of the first seed's training.
 pub(super) const CURVE: &str = "curve.svg";
+/// Name of the file with the summary of the run.
 pub(super) const SUMMARY: &str = "summary.json";
 /// Name of the file with the weights of the first seed.
 pub const MODEL: &str = "model.safetensors";

@@ -50,9 +50,9 @@ impl Schema {
     /// position otherwise. Columns that the model does not know are dropped with a note.
     ///
     /// # Errors
-    /// [`FitError::Schema`] for columns that are missing, another number of unnamed columns, and, unless
-    /// the purpose is [`Purpose::Predict`], for classes that the model does not know and for labels of
-    /// another task.
+    /// Returns [`FitError::Schema`] if columns are missing, or if the number of unnamed columns
+    /// differs. Unless the purpose is [`Purpose::Predict`], it is also returned for unknown classes
+    /// and for labels of another task.
     pub fn fit(&self, mut dataset: Dataset, purpose: Purpose) -> Result<Dataset> {
         self.fit_columns(&mut dataset)?;
         if self.task != TaskType::LinkPrediction {

@@ -14,10 +14,12 @@ pub(super) struct Section {
 }
 
 impl Section {
+    /// Creates a section with the width of one column. `body` is HTML.
     pub(super) fn new(title: &str, body: String) -> Self {
         Self { title: title.to_owned(), body, wide: false }
     }
 
+    /// Creates a section with the width of all columns. `body` is HTML.
     pub(super) fn wide(title: &str, body: String) -> Self {
         Self { wide: true, ..Self::new(title, body) }
     }

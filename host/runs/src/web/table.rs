@@ -15,6 +15,7 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// Creates a table with these columns, of which the first `names` contain names.
     pub(super) fn new(columns: &[&'static str], names: usize) -> Self {
         Self { columns: columns.to_vec(), names, body: String::new() }
     }

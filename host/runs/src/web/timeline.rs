@@ -70,6 +70,7 @@ impl Timeline {
         Ok(Self { spans: events.into_iter().filter(is_span).collect() })
     }
 
+    /// Returns the sections with the drawing and with the time of each stage.
     pub(super) fn sections(&self) -> Vec<Section> {
         if self.spans.is_empty() {
             return vec![Section::wide("Timeline", "<p>The trace has no steps.</p>\n".to_owned())];
