@@ -23,16 +23,27 @@
 //! use eciton_tensor::frame::Encoding;
 //! use eciton_workers::{Settings, WorkerPool};
 //!
-//! let threads = eciton_exec::Settings { threads: 2, fresh_instances: false, newest_first: false,
-//! lanes: 0 }; let settings = Settings {     run: "example".to_owned(),     framing: Framing {
-//! rows: Encoding::F32, limits: Limits::default() },     count: 2,     listen:
-//! "127.0.0.1:0".to_owned(),     tokens: None,     silence: Duration::from_secs(5),     answer:
-//! Duration::from_secs(60),     patience: Duration::from_secs(60),     numeric_class:
-//! eciton_tensor::numeric_class().to_owned(),     lanes: false,     peers: false,
-//! weight_versions: 1,     needs: Vec::new(),     audit: 0.0, }; let mut pool =
-//! WorkerPool::new(LocalPool::new(threads)?, &[], settings)?; // Waits until both workers are
-//! connected. let connected = pool.prepare(&mut |line| println!("{line}"))?; assert_eq!(connected,
-//! [true, true]);
+//! let threads = eciton_exec::Settings { threads: 2, fresh_instances: false, newest_first: false, lanes: 0 };
+//! let settings = Settings {
+//!     run: "example".to_owned(),
+//!     framing: Framing { rows: Encoding::F32, limits: Limits::default() },
+//!     count: 2,
+//!     listen: "127.0.0.1:0".to_owned(),
+//!     tokens: None,
+//!     silence: Duration::from_secs(5),
+//!     answer: Duration::from_secs(60),
+//!     patience: Duration::from_secs(60),
+//!     numeric_class: eciton_tensor::numeric_class().to_owned(),
+//!     lanes: false,
+//!     peers: false,
+//!     weight_versions: 1,
+//!     needs: Vec::new(),
+//!     audit: 0.0,
+//! };
+//! let mut pool = WorkerPool::new(LocalPool::new(threads)?, &[], settings)?;
+//! // Waits until both workers are connected.
+//! let connected = pool.prepare(&mut |line| println!("{line}"))?;
+//! assert_eq!(connected, [true, true]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
