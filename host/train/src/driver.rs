@@ -51,7 +51,7 @@ use crate::stop::Stop;
 use crate::undefined;
 use crate::weights::Refused;
 
-/// Stages, settings and limits for the training of one seed.
+/// Training of one seed: its stages (training and evaluation), its settings, and its limits.
 pub(crate) struct Training<'a> {
     pub stages: Stages<'a>,
     pub evaluation: Stages<'a>,
@@ -59,14 +59,16 @@ pub(crate) struct Training<'a> {
     pub config: &'a Config,
     pub epochs: Epochs,
     pub stop: &'a Stop,
-    /// Epoch after which the training of the seed ends as if the user had asked for it.
+    /// Epoch after which the training of the seed pauses, as after a stop request of the user.
+    /// `None` sets no such epoch.
     pub pause_after: Option<u32>,
-    /// Time of the invocation that trains, if it has a limit.
+    /// Limit on the duration of this invocation of `eciton`, or `None` if it has no limit.
     pub budget: Option<&'a Budget>,
 }
 
 impl Training<'_> {
-    /// Trains one seed from the current weights of the state, after the epochs of `trained`.
+    /// Trains one seed until its last epoch or an earlier stop. It starts from the weights in
+    /// `state` and continues after the epochs that `trained` already contains.
     pub(crate) fn run<M: Executor + ?Sized>(
         &mut self,
         machine: &mut M,
@@ -293,8 +295,9 @@ impl Training<'_> {
     }
 }
 
-/// Runs the evaluation program once. Afterwards its slot holds the class scores, or they are
-/// folded.
+/// Runs the evaluation program once with the newest weights. Afterwards the scores slot of the
+/// program's row store holds the class scores. If `stages` has a [`Fold`], the scores are folded
+/// into the metric instead.
 pub(crate) fn forward<M: Executor + ?Sized>(
     machine: &mut M,
     engine: &mut Engine,
@@ -318,13 +321,15 @@ pub(crate) fn forward<M: Executor + ?Sized>(
     Ok(())
 }
 
-/// Returns true if the validation metric of a model has reached `pipeline.synchronous_at`.
+/// Returns true if the validation metric in `found` has reached `pipeline.synchronous_at`. Later
+/// epochs then train synchronously.
 fn near(config: &Config, found: &Metrics) -> bool {
     let target = config.pipeline.synchronous_at.map(|target| found.metric.goodness(target));
     target.is_some_and(|target| found.goodness() >= Some(target))
 }
 
-/// Computes the metrics from the scores of an evaluation.
+/// Computes the metric on the training, validation and test rows from the scores of the last
+/// evaluation.
 pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
     if let Some(fold) = &stages.fold {
         return Ok(fold.measured(stages.inputs, stages.inputs.metric));
@@ -359,8 +364,8 @@ pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
     })
 }
 
-/// Computes the quality from the scores of an evaluation, on the test part, or on the validation
-/// part if no rows test.
+/// Computes the quality (per-class results) from the scores of the last evaluation. The rows are
+/// the test rows, or the validation rows if the split has no test rows.
 pub(crate) fn quality(stages: &Stages<'_>) -> Result<Option<Quality>> {
     let (labels, split) = stages.inputs.learnt();
     let parts = [("test", &split.test), ("validation", &split.validation)];
@@ -383,7 +388,7 @@ pub(crate) fn quality(stages: &Stages<'_>) -> Result<Option<Quality>> {
     })
 }
 
-/// Calls `f` with the scores of all rows.
+/// Calls `f` with the scores of all rows, which the last evaluation left in the row store.
 fn with_scores<T>(stages: &Stages<'_>, f: impl FnOnce(View<'_>) -> Result<T>) -> Result<T> {
     let slot = stages.program.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
     let Matrix::Dense(scores) = stages.rows.all(slot)? else {

@@ -1,4 +1,5 @@
-//! Checkpointer of a training, which a session supplies.
+//! The interface through which the driver records epochs and writes checkpoints. The session
+//! implements it.
 
 use eciton_exec::Bill;
 
@@ -13,12 +14,13 @@ pub(crate) trait Checkpointer {
     /// Records the last epoch of `trained`.
     fn epoch(&mut self, trained: &Trained) -> Result<()>;
 
-    /// Returns true if a checkpoint is due.
+    /// Returns true if the checkpoint settings require a checkpoint at the end of this epoch.
     fn is_due(&self) -> bool;
 
-    /// Writes a checkpoint of the last epoch of `trained`. If training was `stopped`, it is written
-    /// only if that epoch has none. A checkpoint that cannot be written does not end the run. The
-    /// first time, a warning is returned.
+    /// Writes a checkpoint of the last epoch of `trained`, which is paired with a flag: true if
+    /// training was stopped. After a stop, a checkpoint is written only if that epoch has none. A
+    /// checkpoint that cannot be written does not end the run; the first such failure returns a
+    /// warning.
     fn save(
         &mut self,
         trained: (&Trained, bool),

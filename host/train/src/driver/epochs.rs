@@ -4,12 +4,12 @@ use eciton_types::Round;
 
 use crate::batch::RoundRows;
 
-/// Number of rounds in an epoch.
+/// Number of rounds in an epoch. A round is one optimizer step over all micro-batches of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Epochs(u32);
 
 impl Epochs {
-    /// Creates epochs of `rounds` rounds each, or of 1 if `rounds` is 0.
+    /// Creates epochs of `rounds` rounds each, or of 1 round if `rounds` is 0.
     pub(crate) fn of(rounds: u32) -> Self {
         Self(rounds.max(1))
     }
@@ -19,7 +19,8 @@ impl Epochs {
         self.0
     }
 
-    /// Returns the epoch of a round, or 0 for round 0, which is before the first.
+    /// Returns the epoch (from 1) that contains a round. Round 0, which precedes training, is in
+    /// epoch 0.
     pub(crate) fn at(self, round: Round) -> u32 {
         round.0.div_ceil(self.0)
     }
@@ -29,7 +30,7 @@ impl Epochs {
         Round(epoch.saturating_mul(self.0))
     }
 
-    /// Returns true if an epoch ends with `round`.
+    /// Returns true if `round` is the last round of an epoch.
     pub(crate) fn ends(self, round: Round) -> bool {
         round.0.is_multiple_of(self.0)
     }
@@ -39,19 +40,19 @@ impl Epochs {
 #[derive(Debug, Default, Clone)]
 pub(super) struct Sum {
     rounds: u32,
-    /// Loss of the only round so far. The loss of an epoch of one round is that round's, bit for
-    /// bit.
+    /// Loss of the latest round. If the epoch has one round, its loss is this value, bit for bit,
+    /// without a division.
     only: f64,
-    /// Sum of the losses of all rows, each times the weight of its row.
+    /// Sum of the losses of all rows of the epoch so far, each multiplied by the weight of its row.
     losses: f64,
-    /// Sum of the weights of these rows.
+    /// Sum of the weights of the rows in `losses`.
     weights: f64,
     norm: f64,
 }
 
 impl Sum {
-    /// Adds a round: its loss, the rows that this loss is a mean of, and the gradient norm if it is
-    /// known.
+    /// Adds a round to the sums. `loss` is a mean over `rows`. `norm` is the gradient norm, if it
+    /// is known.
     pub(super) fn add(&mut self, loss: f64, rows: RoundRows, norm: Option<f64>) {
         self.rounds += 1;
         self.only = loss;

@@ -9,13 +9,14 @@ use crate::error::{Error, Result, at};
 use crate::nan_trace::{NanTrace, Written};
 use crate::weights::Weights;
 
-/// Returns the index of the first value that is not finite, and the value.
+/// Returns the index and the value of the first element that is NaN or infinite, if there is one.
 fn strange(values: &[f32]) -> Option<(usize, f32)> {
     values.iter().copied().enumerate().find(|(_, value)| !value.is_finite())
 }
 
 impl Stages<'_> {
-    /// Checks the rows and sums that a step has written, if a watch is set.
+    /// Checks the rows and sums that a step has written, if the stages have a
+    /// [`Watch`](super::watch::Watch). Records a finding there.
     pub(super) fn look(&self, step: Step, weights: &Weights) -> Result<()> {
         let Some(watch) = self.watch.filter(|watch| !watch.is_before(step)) else { return Ok(()) };
         let Some((written, value, row)) = self.first_strange(step, weights)? else { return Ok(()) };
@@ -43,8 +44,8 @@ impl Stages<'_> {
         Ok(())
     }
 
-    /// Returns the first value of a step's rows, sums or loss that is not finite, and the row
-    /// within the interval.
+    /// Returns the first NaN or infinite value in the rows, gradient sums or loss of a step. The
+    /// result has its location, the value, and, for rows, the row index within the interval.
     fn first_strange(&self, step: Step, weights: &Weights) -> Result<Option<(Written, f32, Option<usize>)>> {
         let Some(stage) = self.program.stage(step.stage) else { return Ok(None) };
         let rows = self.rows_of(step);
@@ -79,7 +80,8 @@ impl Stages<'_> {
         Ok(None)
     }
 
-    /// Returns the user's name of a row of a step.
+    /// Returns the name that the user knows for a row that a step wrote: a vertex or graph of the
+    /// data set.
     fn row_name(&self, step: Step, slot: SlotId, row: usize) -> Result<String> {
         let vertices = &self.inputs.vertices;
         if let Some(batches) = &self.batches {
@@ -95,7 +97,8 @@ impl Stages<'_> {
         })
     }
 
-    /// Returns the largest magnitude in a row that a step reads of its own interval.
+    /// Returns the largest magnitude among the values that a step reads at index `row` of its
+    /// interval. Rows of other intervals, which gathers read, are not included.
     fn largest_read(&self, step: Step, row: usize) -> Result<Option<f32>> {
         let Some(stage) = self.program.stage(step.stage) else { return Ok(None) };
         let mut largest = None;
@@ -109,6 +112,8 @@ impl Stages<'_> {
         Ok(largest)
     }
 
+    /// Appends the values of one row of a slot to `into`. `row` counts from the first row of the
+    /// step's interval.
     fn read_row(&self, step: Step, slot: SlotId, row: usize, into: &mut Vec<f32>) -> Result<()> {
         let part =
             self.batches.as_ref().map(|batches| batches.part(step.round, step.interval)).transpose()?;

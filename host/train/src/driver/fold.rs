@@ -11,14 +11,15 @@ use super::rows::RowStore;
 use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result, at};
 
-/// Metric terms accumulated from the scores of an evaluation.
+/// Metric terms accumulated from the scores of an evaluation. The scores themselves are not stored,
+/// which saves the memory of a full score matrix.
 #[derive(Debug)]
 pub(crate) struct Fold {
     terms: RefCell<Terms>,
 }
 
 impl Fold {
-    /// Creates a fold without any scores.
+    /// Creates a fold for `metric` that has no scores yet.
     pub(crate) fn new(metric: Folded, inputs: &Inputs) -> Result<Self> {
         let labels = inputs.learnt().0;
         let terms = Terms::new(metric, labels, inputs.shape.rows as usize);
@@ -26,7 +27,8 @@ impl Fold {
         Ok(Self { terms: RefCell::new(terms) })
     }
 
-    /// Folds the scores of a step and releases their buffer in the store.
+    /// Folds the scores that a step has written for one interval into the metric terms. Then
+    /// returns their buffer to the row store for other intervals.
     pub(super) fn take(
         &self,
         rows: &RowStore,
@@ -43,7 +45,8 @@ impl Fold {
         Ok(())
     }
 
-    /// Returns the quality on a part of the data, or `None` if the metric's terms are not classes.
+    /// Returns the quality on the vertices `ids`, or `None` if the metric is not computed from
+    /// classes. `part` is the name of this part of the split, for the report.
     pub(super) fn quality(&self, inputs: &Inputs, (part, ids): (&str, &[u32])) -> Option<Quality> {
         let tally = self.terms.borrow().tally(inputs.learnt().0, ids)?;
         Some(Quality::of(part, &tally, &inputs.dataset.names))

@@ -11,25 +11,28 @@
 use eciton_recipe::{Keep, Run, Until};
 use eciton_runs::report::Metrics;
 
-/// Decision after an evaluation.
+/// Decision of early stopping after an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Judged {
     /// True if the model is the best so far.
     pub best: bool,
-    /// Number of epochs since the last better metric, if the run should end.
+    /// Number of epochs since the metric last improved, if the training should end. `None` if it
+    /// should continue.
     pub stop: Option<u32>,
 }
 
-/// Validation metrics of one seed so far, with the settings that judge them.
+/// Early-stopping state of one seed: the best validation metrics so far, and the settings that
+/// decide.
 #[derive(Debug, Clone)]
 pub(super) struct Judge {
     patience: Option<u32>,
     until: Option<Until>,
     min_delta: f64,
-    /// True if the last one of equal models counts as the best.
+    /// True if the latest of several models with equal metrics counts as the best (`run.keep =
+    /// "last-best"`).
     last: bool,
     highest: Option<f64>,
-    /// Last epoch with a better metric, and that metric.
+    /// Latest epoch whose metric improved by more than `min_delta`, and that metric.
     better: Option<(u32, f64)>,
 }
 
@@ -39,15 +42,15 @@ impl Judge {
         Self { patience, until, min_delta, last: keep == Keep::LastBest, highest: None, better: None }
     }
 
-    /// Returns the epoch if its metrics reach the target.
+    /// Returns `epoch` if its metrics reach the stop target `run.until`, otherwise `None`.
     pub(super) fn reached(&self, epoch: u32, metrics: Option<Metrics>) -> Option<u32> {
         let (until, metrics) = self.until.zip(metrics)?;
         let found = metrics.of(until.part)?;
         until.is_reached(metrics.metric, found).then_some(epoch)
     }
 
-    /// Judges the validation metric of an epoch, for which larger is better. Epochs must come in
-    /// order.
+    /// Decides from the validation metric of an epoch if its model is the best so far and if
+    /// training should end. A larger `validation` is better. Call it in the order of epochs.
     pub(super) fn judge(&mut self, epoch: u32, validation: Option<f64>) -> Judged {
         let Some(found) = validation else { return Judged { best: false, stop: None } };
         let best = self.highest.is_none_or(|highest| found > highest || self.last && found == highest);

@@ -11,9 +11,9 @@ use eciton_types::Round;
 
 use super::epochs::Epochs;
 
-/// Time from the start of an epoch to its first report.
+/// Time from the start of an epoch to its first progress report.
 const FIRST: Duration = Duration::from_secs(1);
-/// Time between reports.
+/// Time between two progress reports of one epoch.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// Counter of the committed steps of a pass.
@@ -24,7 +24,7 @@ pub(super) struct Meter {
     seed: u64,
     /// Number of steps in a round.
     steps: u64,
-    /// Number of rounds that were over before the pass.
+    /// Number of rounds that were complete before the pass began.
     first: Round,
     /// Number of steps that the pass has committed.
     committed: u64,
@@ -46,7 +46,8 @@ impl Meter {
         self.committed += 1;
     }
 
-    /// Returns the progress if a report is due. `over` is the number of rounds that are over.
+    /// Returns the progress of the current epoch or evaluation if a report is due, otherwise
+    /// `None`. `over` is the number of complete rounds.
     pub(super) fn report(&mut self, over: Round, now: Instant) -> Option<Progress> {
         if now < self.due {
             return None;
@@ -57,7 +58,7 @@ impl Meter {
         };
         let epoch = epochs.at(Round(over.0.saturating_add(1)));
         if epoch != self.epoch {
-            // The epoch began at some time since the last look.
+            // The epoch began at some time since the previous call.
             (self.epoch, self.begun, self.due) = (epoch, now, now + FIRST);
             return None;
         }
@@ -70,7 +71,8 @@ impl Meter {
         )
     }
 
-    /// Returns the progress in `rounds` rounds after the round `from`.
+    /// Returns the progress through the `rounds` rounds after round `from`. Returns `None` if this
+    /// pass has committed none of their steps.
     fn progress(
         &self,
         activity: Activity,

@@ -1,6 +1,7 @@
 //! Host side of the operators: the work of a step, one file per operator.
 //!
-//! `eciton_program::op` has the stages of the same operators, under the same names. A new operator needs a file there, a file here, its arithmetic, and a line in [`HOST`].
+//! `eciton_program::op` has the stages of the same operators, under the same names. A new operator
+//! needs a file there, a file here, its arithmetic, and a line in [`HOST`].
 
 mod attention;
 mod edges;
@@ -23,7 +24,8 @@ use crate::error::Result;
 
 type Open = fn(&Operation) -> Result<Box<dyn Operator>>;
 
-/// The host's operators, by name.
+/// Table of the operators that run on the host without a kernel: each name with the function that
+/// opens it.
 const HOST: [(&str, Open); 5] = [
     (op::gather::NAME, gather::open),
     (op::attention::NAME, attention::open),
@@ -32,8 +34,9 @@ const HOST: [(&str, Open); 5] = [
     (op::pair_norm::NAME, norms::pair_norm),
 ];
 
-/// Opens the operations of a program, and creates its stages. `layers` are the program's kernels.
-/// The stages train with the seed `trains_with`, or evaluate if it is `None`.
+/// Opens the operations of a program, and creates its stages. `layers` has the kernel of each
+/// operation, or `None` for a host operator. The stages train with the seed `trains_with`, or
+/// evaluate if it is `None`.
 pub(crate) fn open_stages<'a>(
     program: &'a Program,
     inputs: &'a Inputs,
@@ -44,7 +47,8 @@ pub(crate) fn open_stages<'a>(
     Ok(Stages::new(program, inputs, rows, layers, open(program, layers)?, trains_with))
 }
 
-/// Opens a program's operations. `layers` are its kernels.
+/// Creates the operator of each operation of a program. `layers` has the kernel of each operation,
+/// or `None` for an operator from [`HOST`].
 fn open(program: &Program, layers: &[Option<Arc<Layer>>]) -> Result<Vec<Box<dyn Operator>>> {
     let mut opened: Vec<Box<dyn Operator>> = Vec::with_capacity(program.operations.len());
     for (operation, layer) in program.operations.iter().zip(layers) {

@@ -1,7 +1,8 @@
-//! Operators as the driver uses them: the trait, and the step that an operator makes work of.
+//! Operators as the driver uses them: the trait [`Operator`], and the step ([`On`]) from which an
+//! operator makes work.
 //!
-//! An operator takes leases of the rows that its step reads and writes. It returns work for a thread
-//! or a function.
+//! An operator takes leases of the rows that its step reads and writes. It returns work for a
+//! compute thread or a serverless function.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,15 +25,18 @@ use crate::error::{Error, Result, at};
 use crate::relation::Lists;
 use crate::weights::Weights;
 
-/// An operation, opened for a program.
+/// Operator of a program on the host. For each step of a stage it creates the work that a thread,
+/// function or worker runs.
 pub(crate) trait Operator: std::fmt::Debug {
-    /// Creates the work of one step. The work holds its leases until it ends.
+    /// Creates the work of the step `on`. The work holds leases of the rows that it reads and
+    /// writes until it ends.
     ///
     /// # Errors
     /// [`Error::Internal`] if rows are missing, or if another step has leased them.
     fn work(&self, on: &On<'_>) -> Result<Work>;
 
-    /// Adds one step to a call. Kernels support this, and gathers that may be inside a fused stage.
+    /// Adds the step `on` to a call (the steps of one stage or fused stage, sent as one task).
+    /// Kernels support this, and gathers that may be inside a fused stage.
     ///
     /// # Errors
     /// The errors of [`Operator::work`], and [`Error::Internal`] if the operator cannot be inside a
@@ -46,33 +50,36 @@ pub(super) fn unknown(operation: &Operation) -> Error {
     Error::Internal(format!("operator `{}` of layer {} is not known", operation.kernel, operation.layer))
 }
 
-/// A step, with the data that its work is made from.
+/// One stage of a step, on one interval in one round. It has the data from which an operator makes
+/// the step's work.
 pub(crate) struct On<'a> {
     pub stages: &'a Stages<'a>,
     pub stage: &'a Stage,
-    /// Number of the stage in the program. A task has the same number only without fused stages.
+    /// Index of the stage in the program. The stage index in `task` differs if stages are fused,
+    /// because it refers to the schedule.
     pub id: StageId,
     pub pass: u32,
     pub task: Task,
-    /// For each interval, the age in rounds of the rows that the step reads of it. If `None`, no
-    /// rows are older than the step.
+    /// Age in rounds of the rows that the step reads, by interval. If `None`, all rows are of the
+    /// step's own round.
     pub ages: Option<&'a [u8]>,
     pub weights: &'a Weights,
-    /// Micro-batch of the step, with the weight of its training rows. If `None`, the rows are those
-    /// of the data set.
+    /// Micro-batch of the step, with the weight of each of its training rows in the loss. If
+    /// `None`, the step runs on rows of the data set.
     pub part: Option<(Arc<Part>, f32)>,
 }
 
-/// Vertices of rows.
+/// Vertex numbers of rows, by row.
 #[derive(Debug, Clone)]
 pub(super) enum Numbers {
-    /// Vertices of all rows of the data set.
+    /// Order of the data set, which has the vertex of each of its rows.
     Order(Arc<Permutation>),
-    /// Vertices of the rows of a micro-batch.
+    /// Vertex of each row of a micro-batch.
     List(Arc<[u32]>),
 }
 
 impl Numbers {
+    /// Returns the vertex of each row.
     pub(super) fn of_rows(&self) -> &[u32] {
         match self {
             Self::Order(order) => order.old_of_new(),
@@ -81,7 +88,7 @@ impl Numbers {
     }
 }
 
-/// Rows of all intervals, with a lease for each piece.
+/// Rows of all intervals in contiguous pieces: the row range of each piece, and a lease to read it.
 pub(super) type Pieces = Vec<(Range<usize>, Lease)>;
 
 impl On<'_> {
@@ -89,20 +96,23 @@ impl On<'_> {
         self.task.step()
     }
 
+    /// Returns the round and the interval of the step.
     pub(super) fn at(&self) -> (Round, IntervalId) {
         (self.task.round, self.task.interval)
     }
 
-    /// Returns the round, counted from 0 as for random numbers.
+    /// Returns the index of the round from 0, which keys random numbers. Rounds themselves count
+    /// from 1.
     pub(super) fn round(&self) -> u32 {
         self.task.round.0.saturating_sub(1)
     }
 
-    /// Returns the number of gathers between the rows of the stage and the loss.
+    /// Returns the number of gathers between the rows that the stage writes and the loss.
     pub(super) fn hops(&self) -> usize {
         self.stages.hops().stage(self.id)
     }
 
+    /// Returns the interval of the step. On a micro-batch, it has the rows that the stage needs.
     pub(super) fn interval(&self) -> Result<&Interval> {
         match &self.part {
             None => self.stages.interval(self.stage.domain, self.task.interval),
@@ -113,7 +123,7 @@ impl On<'_> {
         }
     }
 
-    /// Returns the weight of each training row of the interval in the loss.
+    /// Returns the weight of each training row in the loss that this stage computes.
     pub(super) fn weight(&self) -> f32 {
         let of_rows = self.part.as_ref().map_or(self.stages.inputs.weight, |(_, weight)| *weight);
         let program = self.stages.program;
@@ -121,11 +131,13 @@ impl On<'_> {
         loss.map_or(of_rows, |loss| loss.weight * of_rows)
     }
 
+    /// Returns the row range of the step's interval.
     pub(super) fn rows(&self) -> Result<Range<usize>> {
         Ok(self.interval()?.rows.clone())
     }
 
-    /// Returns the rows of a slot that no stage writes, or `None` for other slots.
+    /// Returns all rows of a slot of constants, such as the features. Returns `None` for a slot
+    /// that stages write.
     pub(super) fn constant(&self, slot: SlotId) -> Option<&Matrix> {
         match &self.part {
             None => self.stages.inputs.constant(self.stages.program, slot),
@@ -141,8 +153,8 @@ impl On<'_> {
         }
     }
 
-    /// Returns the neighbour lists of a micro-batch that the stage reads. The gradient of a gather
-    /// reads the lists of the gather.
+    /// Returns the neighbour lists that the stage reads in the micro-batch `part`. The backward
+    /// stage of a gather reads the same lists as the forward stage.
     pub(super) fn part_lists(&self, part: &Part) -> Result<Arc<PartLists>> {
         let reversed = self.stages.program.relation(self.id).is_some_and(|lists| lists.reversed);
         let level = part.level(self.hops().saturating_sub(usize::from(reversed)));
@@ -150,7 +162,8 @@ impl On<'_> {
         lists.ok_or_else(|| Error::Internal(format!("the part of {} has no lists", self.step())))
     }
 
-    /// Returns the neighbour lists that the stage reads.
+    /// Returns the neighbour lists that the stage reads, of the data set or of the step's
+    /// micro-batch.
     pub(super) fn lists(&self) -> Result<Lists> {
         let relation = self.stages.program.relation(self.id);
         let relation =
@@ -160,15 +173,16 @@ impl On<'_> {
         lists.ok_or_else(|| Error::Internal(format!("a part has no lists of {relation:?}")))
     }
 
-    /// Returns the factor of each vertex in a normalisation. A normalisation without factors
-    /// ignores them.
+    /// Returns the factor of each vertex in a normalisation of sums over neighbours. The result has
+    /// no meaning for a normalisation without factors.
     pub(super) fn factors(&self, normalisation: Normalisation, over: Over) -> Result<Arc<Vec<f32>>> {
         let Some((part, _)) = &self.part else { return self.stages.inputs.factors(normalisation, over) };
         let lists = self.part_lists(part)?;
         Ok(if normalisation == Normalisation::Mean { lists.inverse.clone() } else { lists.scale.clone() })
     }
 
-    /// Writes zeros to rows that others read and that the stage does not write.
+    /// Writes zeros to the rows of the step's slots that later stages read and that this stage does
+    /// not write. Only micro-batches have such rows.
     pub(super) fn clear(&self) -> Result<()> {
         let Some((part, _)) = &self.part else { return Ok(()) };
         let (own, (round, interval)) = (part.rows(self.hops()), self.at());
@@ -181,15 +195,16 @@ impl On<'_> {
         Ok(())
     }
 
-    /// Returns the slot that the stage reads at index `at` of a scope.
+    /// Returns the slot at index `at` among the slots that the stage reads with `scope`: its own
+    /// interval's rows, or all rows.
     pub(super) fn slot(&self, scope: Scope, at: usize) -> Result<SlotId> {
         let mut slots = self.stage.reads.iter().filter(|read| read.scope == scope);
         let found = slots.nth(at).map(|read| read.slot);
         found.ok_or_else(|| Error::Internal(format!("{} reads no slot {at}, {scope:?}", self.step())))
     }
 
-    /// Leases the rows of all intervals of the first slot that the stage reads all rows of. For a
-    /// micro-batch these are its own rows.
+    /// Leases, for reading, the rows of all intervals of the first slot with scope `All`. On a
+    /// micro-batch, these are the rows of that micro-batch only.
     pub(super) fn all(&self) -> Result<Pieces> {
         let slot = self.slot(Scope::All, 0)?;
         if self.part.is_none() {
@@ -203,7 +218,7 @@ impl On<'_> {
         Ok(vec![(0..count, self.stages.rows.lease(slot, round, interval, Some(count))?)])
     }
 
-    /// Returns the total number of rows of the first slot that the stage reads all rows of.
+    /// Returns the number of rows that [`On::all`] leases in total.
     pub(super) fn count(&self) -> Result<usize> {
         let program = self.stages.program;
         let Some((part, _)) = &self.part else {
@@ -216,7 +231,8 @@ impl On<'_> {
         }
     }
 
-    /// Leases the rows of the interval, as f32, of the slot at index `at` of the own scope.
+    /// Leases, for reading as f32, the interval's rows of one slot. `at` is the index among the
+    /// slots with scope `Own`, of which a stage reads only the rows of its interval.
     pub(super) fn own(&self, at: usize) -> Result<ReadRows> {
         let (round, interval) = self.at();
         let slot = self.slot(Scope::Own, at)?;
@@ -226,8 +242,8 @@ impl On<'_> {
         }
     }
 
-    /// Returns the number of rows of the stage if it is on a micro-batch. They are the first rows
-    /// of every slot.
+    /// Returns the number of rows of a stage on a micro-batch, otherwise `None`. These rows are the
+    /// first ones of every slot, which may have more.
     pub(super) fn first(&self) -> Result<Option<usize>> {
         match &self.part {
             None => Ok(None),
@@ -235,7 +251,7 @@ impl On<'_> {
         }
     }
 
-    /// Reads the rows of the interval of a slot.
+    /// Returns the interval's rows of a slot as a matrix with the extents of that slot.
     pub(super) fn read(&self, slot: SlotId) -> Result<Matrix> {
         let extents = self.stages.extents(slot);
         let (round, interval) = self.at();
@@ -249,25 +265,26 @@ impl On<'_> {
         matrix.with_extents(&extents).map_err(at("rows to read"))
     }
 
-    /// Returns the slot that the stage writes at index `at`, or `None` if no stage reads it.
+    /// Returns the slot of the stage's output `at`, or `None` if no stage reads this output.
     pub(super) fn written(&self, at: usize) -> Option<SlotId> {
         self.stage.writes.get(at).copied().flatten()
     }
 
-    /// Leases the rows of the interval for writing, of the slot that the stage writes at index
-    /// `at`.
+    /// Leases, for writing, the interval's rows of the stage's output `at`.
     pub(super) fn write(&self, at: usize) -> Result<WriteLease> {
         let slot = self.written(at);
         let slot = slot.ok_or_else(|| Error::Internal(format!("{} writes no slot {at}", self.step())))?;
         self.write_slot(slot)
     }
 
+    /// Leases the interval's rows of a slot for writing.
     pub(super) fn write_slot(&self, slot: SlotId) -> Result<WriteLease> {
         let (round, interval) = self.at();
         self.stages.rows.write(slot, round, interval, self.first()?)
     }
 
-    /// Leases rows like [`On::write`], of a slot that is stored as f32.
+    /// Leases the interval's rows of the stage's output `at` for writing, like [`On::write`].
+    /// Returns an error if they are not stored as f32.
     pub(super) fn write_f32(&self, at: usize) -> Result<WriteRows> {
         match self.write(at)? {
             WriteLease::F32(lease) => Ok(lease),
@@ -277,13 +294,15 @@ impl On<'_> {
         }
     }
 
-    /// Returns the targets of a kernel's rows, by slot.
+    /// Returns each slot that the stage writes, with the target to which a kernel writes the
+    /// interval's rows.
     pub(super) fn targets(&self) -> Result<Vec<(SlotId, Target)>> {
         let target = |slot| Ok((slot, self.write_slot(slot)?.target(self.stages.extents(slot))));
         self.stage.writes().map(target).collect()
     }
 
-    /// Returns the targets of a kernel's sums: gradients of parameters, then the loss.
+    /// Returns the targets to which a kernel writes its sums: the gradients of parameters, then the
+    /// loss if this stage computes one.
     pub(super) fn sums(&self) -> Result<Vec<Target>> {
         let (round, interval) = self.at();
         let program = self.stages.program;
@@ -301,12 +320,12 @@ impl On<'_> {
         Ok(sums)
     }
 
-    /// Creates the work of a step without rows, whose sums are zero.
+    /// Creates the work of a step whose interval has no rows. It writes zeros to the step's sums.
     pub(super) fn nothing(&self) -> Result<Work> {
         nothing(self.sums()?)
     }
 
-    /// Writes an answer from a message to the targets of the kernel.
+    /// Writes an answer that arrived in a message to the rows and sums of the step.
     pub(super) fn commit(&self, answer: Answer) -> Result<Finished> {
         put(answer, self.task, self.targets()?, self.sums()?)
     }
@@ -329,25 +348,27 @@ pub(super) fn nothing(sums: Vec<Target>) -> Result<Work> {
     })
 }
 
-/// Writes an answer from a message to the rows and sums of a task.
+/// Writes an answer that arrived in a message to the rows and sums of a task. Fails if the answer
+/// does not fit these targets.
 pub(super) fn put(
     answer: Answer,
     task: Task,
     rows: Vec<(SlotId, Target)>,
     mut sums: Vec<Target>,
 ) -> Result<Finished> {
-    // Sums without buffers here stayed on the worker.
+    // Sums without buffers on the host stay on the worker.
     sums.retain(|sum| !matches!(sum, Target::Sums { parts, .. } if parts.is_empty()));
     let put = answer.into_targets(rows.into_iter().map(|(_, target)| target).collect(), sums);
     put.map_err(|source| Error::Step { step: task.key().to_string(), source: Box::new(source) })
 }
 
-/// Creates work of the host without a kernel.
+/// Wraps a closure as work that a thread of the host runs without a kernel.
 pub(super) fn host(work: impl FnOnce() -> std::result::Result<(), String> + Send + 'static) -> Result<Work> {
     Ok(Work::Host(Box::new(work)))
 }
 
-/// Calls `f` with the rows of all intervals, `count` rows in total.
+/// Calls `f` with the rows of all pieces as the sources of a gather. `count` is the total number of
+/// rows.
 pub(super) fn with_sources<T>(
     pieces: &Pieces,
     count: usize,
@@ -358,7 +379,7 @@ pub(super) fn with_sources<T>(
     Ok(f(Sources::pieces(count, &parts).map_err(|error| error.to_string())?))
 }
 
-/// Leases the partial sums of a sum for writing.
+/// Leases the whole buffers of the partial sums of one gradient or loss, for writing.
 pub(super) fn whole(parts: &[eciton_tensor::Buffer]) -> Result<Vec<WriteRows>> {
     let whole = |part: &eciton_tensor::Buffer| part.write(0..part.rows());
     parts.iter().map(whole).collect::<std::result::Result<_, _>>().map_err(at("sums"))

@@ -1,5 +1,5 @@
-//! Training in which workers own sums or parameters: updates, snapshots, and rollback after a
-//! failure.
+//! Training in which workers own gradient sums or parameters: updates, snapshots, and rollback
+//! after a worker fails.
 
 use eciton_engine::Engine;
 use eciton_exec::{Cancel, Completion, Executor};
@@ -12,11 +12,11 @@ use crate::error::{Error, Result};
 use crate::owned::{Asking, Owners};
 use crate::weights::Refused;
 
-/// Maximum number of rollbacks of a run to one snapshot.
+/// Maximum number of rollbacks to one snapshot. One more failure ends the run with an error.
 pub(crate) const MOST_RETURNS: u32 = 16;
 
-/// Takes an optimizer step from the newest version to the next. Returns the gradient norm if
-/// clipping needs it.
+/// Takes the optimizer step of `round`, from the newest version of the weights to the next. Returns
+/// the gradient norm if clipping needs it, or the reason why a gradient is not finite.
 ///
 /// # Errors
 /// [`Error::Gone`] if a worker that owns sums or parameters has failed.
@@ -45,7 +45,9 @@ pub(super) fn step<M: Executor + ?Sized>(
     Ok(norm)
 }
 
-/// Takes a snapshot of the newest version. Returns true if the newest snapshot is of that version.
+/// Takes a snapshot of the newest weights at the end of training, if workers own weights and have
+/// none of this version. Returns false if a worker failed meanwhile, so that the run must roll
+/// back.
 pub(super) fn finish<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<bool> {
     let newest = state.weights.newest();
     let mut asking = Asking { machine, aside: &mut state.passes.aside };
@@ -58,27 +60,30 @@ pub(super) fn finish<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_
     }
 }
 
-/// State that a rollback restores with the weights.
+/// Rollback state of a run: the host's state at the newest snapshot, and the number of rollbacks
+/// ("returns") to that snapshot.
 #[derive(Debug, Default)]
 pub(super) struct Returns {
-    /// Loss sums of the unfinished epoch at the snapshot.
+    /// Loss sums of the unfinished epoch at the time of the newest snapshot.
     sum: Sum,
-    /// Update of the snapshot, and the number of rollbacks to it.
+    /// Version of the weights in the newest snapshot. `count` is the number of rollbacks to it.
     version: u64,
     count: u32,
-    /// Loss sums and update of the last round that was over, if workers have replicas.
+    /// Loss sums and weights version after the last finished round, if workers have replicas of the
+    /// weights. A rollback can then return to this round.
     latest: Option<(Sum, u64)>,
 }
 
 impl Returns {
-    /// Sends workers the initial weights of the training, if workers own them.
+    /// Starts the rollback state of a training. If workers own the weights, sends them the initial
+    /// weights.
     pub(super) fn begin<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<Self> {
         give(machine, state)?;
         Ok(Self { version: state.weights.newest().0, ..Self::default() })
     }
 
-    /// Takes a snapshot of the weights after a round if one is due, with the loss sums of the epoch
-    /// so far. `wanted` requests a snapshot for a checkpoint.
+    /// Takes a snapshot of the weights after a round if one is due, and records `sum`, the loss
+    /// sums of the epoch so far. If `wanted`, a checkpoint follows and needs a snapshot now.
     ///
     /// # Errors
     /// [`Error::Gone`] if a worker that owns weights has failed.
@@ -101,8 +106,9 @@ impl Returns {
         Ok(())
     }
 
-    /// Rolls back to the snapshot, or to a later update that replicas have. Returns the loss sums
-    /// of the epoch at that update. `end` is the last update, if it is known.
+    /// Rolls back to the newest snapshot, or to a later version of which workers have replicas.
+    /// Returns the epoch's loss sums at that version. `end` is the last version of the training, if
+    /// it is known.
     ///
     /// # Errors
     /// [`Error::Workers`] if no worker is left, or after [`MOST_RETURNS`] rollbacks to one
@@ -124,7 +130,7 @@ impl Returns {
         }
         settle(machine, state)?;
         let logged = restore(machine, state)?;
-        // Each round makes one update.
+        // Each round makes one version of the weights.
         let round = |version: u64| u32::try_from(version).unwrap_or(u32::MAX);
         let last = end.map_or(engine.settings().last, |end| Round(round(end.0)));
         engine.restart(Round(round(logged).saturating_add(1)), last, state.weights.newest());
@@ -137,7 +143,7 @@ impl Returns {
     }
 }
 
-/// Sends workers the weights that the host has written for them.
+/// Sends workers the weights that they own, if the host has written new values for them.
 pub(crate) fn give<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<()> {
     let newest = state.weights.newest();
     if state.weights.owning_workers_mut().is_some_and(|owners| owners.give(newest)) {
@@ -146,19 +152,19 @@ pub(crate) fn give<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>)
     Ok(())
 }
 
-/// Checks that no worker that has joined can get lanes now. It can if the snapshot or replicas have
-/// the newest weights.
+/// Checks that no joined worker waits for lanes (shares of the pipeline). A worker can get lanes if
+/// the snapshot or replicas have the newest weights.
 ///
 /// # Errors
-/// [`Error::Gone`] if a worker can get lanes, so that the run assigns the lanes again.
+/// Returns [`Error::Gone`] if a worker can get lanes. The caller then assigns the lanes again.
 pub(super) fn join(state: &State<'_>) -> Result<()> {
     let newest = state.weights.newest();
     let owners = Some(state.weights.owners()).filter(|owners| owners.has(newest));
     owners.and_then(Owners::waits).map_or(Ok(()), |at| Err(Error::Gone { at }))
 }
 
-/// Assigns lanes to the connected workers and sends them the weights. Returns the update of these
-/// weights.
+/// Assigns lanes (shares of the pipeline) to the connected workers and sends them the weights.
+/// Returns the version of these weights, or 0 if workers own none.
 ///
 /// # Errors
 /// [`Error::Workers`] if no worker is left.
@@ -182,8 +188,8 @@ pub(crate) fn restore<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'
     }
 }
 
-/// Waits for the tasks in flight, whose answers are no longer used, and for a worker if none is
-/// connected.
+/// Cancels the tasks of lanes, and waits until no task is in flight. Discards the answers, because
+/// a rollback repeats the tasks. Also waits for a worker if none is connected.
 fn settle<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<()> {
     let mut ended = std::mem::take(&mut state.passes.aside.completions);
     machine.cancel(Cancel::Lanes);

@@ -24,21 +24,22 @@ use crate::owned::{Aside, Asking};
 use crate::stop::Stop;
 use crate::weights::Weights;
 
-/// Wait for completions between two checks for a stop request.
+/// Maximum wait for completions between two checks for a stop request, if a stop cancels tasks.
 const LOOK: Duration = Duration::from_millis(50);
-/// Wait for completions if a stop cannot cancel tasks.
+/// Maximum wait for completions if a stop does not cancel tasks.
 const WATCH: Duration = Duration::from_secs(5);
 /// Interval without completions after which the driver reports the steps that it waits for.
 const STALLED: Duration = Duration::from_secs(30);
 
-/// Mutable state of a run.
+/// Mutable state of a run that its passes (runs of the engine) share.
 pub(crate) struct State<'a> {
     pub weights: &'a mut Weights,
     pub counts: &'a mut Counts,
     pub doubts: &'a mut Doubts,
     pub observer: &'a mut dyn Observer,
     pub logs: &'a mut Logs,
-    /// Controller of the number of helpers, if the run has helpers or an autotuner.
+    /// Controller of the number of helpers (functions or compute threads), if the run has helpers
+    /// or an autotuner.
     pub tuning: Option<&'a mut Tuning>,
     /// Checkpointer, if the run writes checkpoints or epoch reports.
     pub recorder: Option<&'a mut dyn Checkpointer>,
@@ -57,13 +58,14 @@ impl<'a> State<'a> {
         Self { weights, counts, doubts, observer, logs, tuning, recorder, passes: Passes::default() }
     }
 
-    /// Prints a warning about a worker, up to the limit on warnings for each worker.
+    /// Prints a warning about the worker at `at`. Warnings above the limit for each worker are not
+    /// printed.
     pub(super) fn warn(&mut self, at: Location, text: &str) {
         self.logs.printed.warn(self.observer, at, text);
     }
 
-    /// Reports a completion to the tuner. `committed` is the number of committed training steps, or
-    /// `None` in an evaluation.
+    /// Lets the autotuner observe a completion, and reports the number of helpers if it changes it.
+    /// `committed` is the number of committed training steps, or `None` in an evaluation.
     fn tune<M: Executor + ?Sized>(&mut self, machine: &mut M, committed: Option<u64>) -> Result<()> {
         let Some(chosen) = self.tuning.as_mut().and_then(|tuning| tuning.observe(machine, committed)) else {
             return Ok(());
@@ -76,51 +78,54 @@ impl<'a> State<'a> {
     }
 }
 
-/// Passes in progress. An evaluation runs inside a training pass, whose tasks may continue
-/// meanwhile.
+/// Passes (runs of the engine) in progress. An evaluation runs inside a training pass, whose tasks
+/// may continue meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
     /// Numbers of the passes, the innermost last.
     numbers: Vec<u32>,
-    /// Completions of other passes than the innermost, and those that arrived while the driver
-    /// awaited answers to instructions.
+    /// Completions for outer passes, and completions that arrived while the driver awaited answers
+    /// to instructions.
     pub(super) aside: Aside,
 }
 
 impl Passes {
-    /// Moves the completions of `pass` to `done`. If the pass is on `lanes`, completions without a
-    /// pass, which report the state of workers, are moved as well.
+    /// Moves the stored completions of `pass` to `done`. If `lanes`, stages of the pass run on
+    /// lanes. Then it also moves completions without a pass, which report the state of workers.
     fn take(&mut self, (pass, lanes): (u32, bool), done: &mut Vec<Completion>) {
         let own = |completion: &Completion| completion.pass().map_or(lanes, |of| of == pass);
         done.extend(self.aside.completions.extract_if(.., |completion| own(completion)));
     }
 }
 
-/// A pass in progress.
+/// A pass in progress: one run of an engine, with the events and answers that it has not processed.
 pub(super) struct Pass<'m, M: ?Sized> {
     machine: &'m mut M,
-    /// Number of the pass. Completions with another number are late, or belong to an outer pass.
+    /// Number of the pass, which its tasks and their completions carry. Completions with another
+    /// number are late, or belong to an outer pass.
     number: u32,
     actions: Vec<Action>,
     pending: VecDeque<Event>,
     done: Vec<Completion>,
-    /// Answers from messages that the engine has not committed yet.
+    /// Answers that arrived in messages, apart from the row store. A commit writes each one to its
+    /// rows.
     apart: BTreeMap<TaskKey, Box<Answer>>,
-    /// Stop request to check while waiting, if tasks can be cancelled.
+    /// Stop request that the pass checks while it waits. `None` if a stop does not cancel tasks.
     stop: Option<&'m Stop>,
-    /// Sampling steps of rounds whose micro-batches are not all sampled.
+    /// Sampling steps in progress: some micro-batches of their rounds are not sampled yet.
     sampling: Vec<TaskKey>,
-    /// First error of a failed step, preferably one that is not retryable. The run reports it if it
-    /// fails.
+    /// First error of a failed step; an error that is not retryable replaces a retryable one. If
+    /// the run fails, it reports this error.
     failure: Option<Error>,
-    /// Number of rounds in an epoch, or `None` for an evaluation.
+    /// Number of rounds in an epoch for a training pass, or `None` for an evaluation.
     epochs: Option<Epochs>,
-    /// Counter of committed steps.
+    /// Counter of committed steps for progress reports.
     meter: Option<Meter>,
 }
 
 impl<'m, M: Executor + ?Sized> Pass<'m, M> {
-    /// Creates a pass. If `ends`, a stop cancels tasks in flight, if the executor supports that.
+    /// Creates an evaluation pass; [`Pass::of_epochs`] makes it a training pass. If `ends`, a stop
+    /// request cancels the tasks in flight, provided that the executor supports this.
     pub(super) fn new(machine: &'m mut M, stop: Option<&'m Stop>, ends: bool) -> Self {
         let stop = stop.filter(|_| ends && machine.capabilities().is_apart);
         let (actions, pending) = (Vec::new(), VecDeque::new());
@@ -129,7 +134,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         Self { machine, number: 0, actions, pending, done, apart, stop, sampling, failure, epochs, meter }
     }
 
-    /// Makes the pass a training pass.
+    /// Makes the pass a training pass with these epochs.
     pub(super) fn of_epochs(self, epochs: Epochs) -> Self {
         Self { epochs: Some(epochs), ..self }
     }
@@ -153,6 +158,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         ended
     }
 
+    /// Processes events until the engine has finished. [`Pass::run`] calls it after it has numbered
+    /// the pass.
     fn carry_out(
         &mut self,
         engine: &mut Engine,
@@ -254,7 +261,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Queues an event. In training with recorded events, the event log determines the order.
+    /// Queues an event for the engine. If a training run records or repeats events, the event log
+    /// determines their order.
     fn arrived(&mut self, event: Event, stages: &Stages<'_>, state: &mut State<'_>) {
         match (&mut state.logs.events, Arrived::new(event)) {
             (Some(events), Some(arrived)) if stages.training => events.put(arrived),
@@ -262,7 +270,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Returns the next event.
+    /// Returns the next event for the engine, or `None` if no event is queued.
     fn next(&mut self, stages: &Stages<'_>, state: &mut State<'_>) -> Result<Option<Event>> {
         match (self.pending.pop_front(), &mut state.logs.events) {
             (None, Some(events)) if stages.training => events.next(),
@@ -270,7 +278,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Carries out an action on a step. Returns actions of other kinds.
+    /// Carries out an action of the engine on a step: a submission or a commit. Returns any other
+    /// action to the caller.
     fn step(
         &mut self,
         engine: &Engine,
@@ -326,8 +335,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         Ok(None)
     }
 
-    /// Submits the sampling of the micro-batches of a round, and of later rounds ahead of need. The
-    /// step is over when all micro-batches of its round are sampled.
+    /// Submits jobs that sample the micro-batches of the task's round, and of later rounds in
+    /// advance. The sampling step ends when all micro-batches of its round are sampled.
     fn sample(&mut self, stages: &Stages<'_>, task: Task) {
         let Some(batches) = &stages.batches else { return };
         for (round, interval, work) in batches.wanted(task.round) {
@@ -346,8 +355,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         self.pending.extend(ended.map(|key| Event::Completed { key, took_us: 0 }));
     }
 
-    /// Converts a completion into an event for the engine. Returns `None` if the engine does not
-    /// need one.
+    /// Processes a completion from the executor, and returns the event for the engine. Returns
+    /// `None` if the engine does not need one.
     fn event(
         &mut self,
         completion: Completion,
@@ -407,8 +416,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         Ok(Some(Event::Completed { key, took_us: if here { 0 } else { took_us } }))
     }
 
-    /// Returns the event for a completion that belongs to no pass: the state of a worker, or the
-    /// result of an audit.
+    /// Processes a completion that belongs to no pass: the state of a worker, or the result of an
+    /// audit. Returns the event for the engine, if it needs one.
     fn report(
         &mut self,
         completion: Completion,
@@ -433,7 +442,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
                 Ok(None)
             }
             Completion::Lost { at } | Completion::Forgot { at } => match state.weights.owning_workers() {
-                // The worker's parameters are lost, and the rows that workers pass to each other.
+                // The failed worker had parameters, and rows that workers send to each other.
                 Some(owners) if owners.counts_on(at) => Err(Error::Gone { at }),
                 Some(_) => Ok(None),
                 None if matches!(completion, Completion::Lost { .. }) => Ok(Some(Event::Lost { at })),
@@ -450,7 +459,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Instructs a worker to begin its sums. Returns the event if the worker has not failed.
+    /// Instructs the worker at `at` to begin its gradient sums. Returns the engine's event for a
+    /// joined worker, or `None` if the worker has failed.
     fn joined(&mut self, at: Location, state: &mut State<'_>) -> Result<Option<Event>> {
         let mut asking = Asking { machine: &mut *self.machine, aside: &mut state.passes.aside };
         match state.weights.owners().begin_sums(&mut asking, at) {
@@ -460,7 +470,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Records the error of a failed step, for the end of the run.
+    /// Returns the event for a failed attempt, and records its error, which the run reports if it
+    /// fails.
     fn failed(&mut self, key: TaskKey, error: WorkError) -> Event {
         let retryable = error.is_retryable();
         // An error that is not retryable takes precedence over other errors.
@@ -478,7 +489,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         Event::Failed { key, retryable }
     }
 
-    /// Adds the duration of a training step to the profile.
+    /// Adds the duration of a completed training step to the profile, if the run has one.
     fn profile(&self, completion: &Completion, stages: &Stages<'_>, state: &mut State<'_>) {
         let Some(profile) = state.logs.profile.as_mut().filter(|_| stages.training) else { return };
         let Completion::Ended { key, timing, result: Ok(answered), .. } = completion else { return };
@@ -492,7 +503,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Cancels the tasks in flight, and waits until each one has reported or its worker has failed.
+    /// Cancels all tasks in flight, and waits until each task has reported or its worker has
+    /// failed.
     fn cancel(&mut self, counts: &mut Counts) {
         counts.cancelled += self.machine.cancel(Cancel::All);
         loop {
@@ -507,12 +519,13 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     }
 }
 
-/// Returns the number of rounds that are over.
+/// Returns the number of rounds that the engine has completed.
 fn over(engine: &Engine) -> Round {
     Round(engine.round().0.saturating_sub(1))
 }
 
-/// Prints the log of a step's kernel, up to the limits on kernel logs.
+/// Prints the lines that the kernel of a step has logged. Lines above the limits on kernel logs are
+/// not printed.
 fn log(stages: &Stages<'_>, state: &mut State<'_>, stage: StageId, finished: Finished) {
     for line in finished.log {
         let operation = stages.schedule.operation(stage);
@@ -520,7 +533,8 @@ fn log(stages: &Stages<'_>, state: &mut State<'_>, stage: StageId, finished: Fin
     }
 }
 
-/// Pauses the profile: the driver stops processing training steps.
+/// Pauses the profile of a training pass while the driver waits or does other work than training
+/// steps.
 fn pause(state: &mut State<'_>, stages: &Stages<'_>, engine: &Engine) {
     if let Some(profile) = state.logs.profile.as_mut().filter(|_| stages.training) {
         profile.pause(engine.round());
@@ -534,7 +548,8 @@ fn resume(state: &mut State<'_>, stages: &Stages<'_>) {
     }
 }
 
-/// Describes the condition that an interval waits for.
+/// Describes the condition that an interval (a run of rows that is scheduled as one unit) waits
+/// for.
 fn reason(waits_for: WaitsFor) -> String {
     match waits_for {
         WaitsFor::Round(epoch) => format!("the end of epoch {epoch}"),
@@ -544,8 +559,8 @@ fn reason(waits_for: WaitsFor) -> String {
     }
 }
 
-/// Describes up to 20 conditions that a run waits for: attempts in flight, then intervals without
-/// one.
+/// Describes up to 20 conditions that a run waits for, for the report that it stalls. Attempts in
+/// flight come first, then intervals that have none.
 fn waits_for(engine: &Engine) -> Vec<String> {
     let running = engine.running().map(|key| format!("{key}, which is under way"));
     let parked = engine.parked();

@@ -1,5 +1,6 @@
-//! The row store: rows by slot, round and interval. Each interval of a buffer has a tag that
-//! identifies its slot and round.
+//! The row store: rows of activations and gradients by slot, round and interval. A slot is a named
+//! set of rows that one stage writes. An interval is a run of rows that is scheduled as one unit.
+//! Each interval of a buffer has a tag that identifies its slot and round.
 //!
 //! The rows of a slot are in one buffer. If rounds overlap, they are in a ring of one buffer for
 //! each round that is stored ([`Pipeline::row_versions`]). A buffer that only lanes touch has
@@ -26,40 +27,44 @@ use self::stored::Stored;
 pub(crate) use self::stored::{Lease, WriteLease};
 use crate::error::{Error, Result, at};
 
-/// Slot and round of the rows that a region holds. Round 0 means that the region holds none.
+/// Tag of an interval's region in a buffer: the slot and round of the rows that the region holds.
+/// Round 0 means that it holds no valid rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tag {
     slot: SlotId,
     round: Round,
 }
 
+/// Tag of a region without valid rows.
 const NONE: Tag = Tag { slot: SlotId(0), round: Round(0) };
 
-/// One buffer of the assignment, with a copy for each round that is stored.
+/// Ring of equal buffers for one buffer of the program's assignment of slots. Each buffer of the
+/// ring holds the rows of one round.
 #[derive(Debug)]
 struct Ring {
     versions: Vec<Stored>,
-    /// Tags, ordered by version, then interval.
+    /// Tags of all regions, ordered by buffer of the ring, then by interval.
     tags: RefCell<Vec<Tag>>,
     domain: DomainId,
     places: Option<Places>,
 }
 
-/// Regions of intervals in a buffer that has fewer regions than there are intervals.
+/// Regions of a buffer that has fewer of them than there are intervals. An interval occupies one
+/// only while its rows are needed.
 #[derive(Debug)]
 struct Places {
     /// Number of rows in a region.
     each: usize,
     count: usize,
-    /// Last stage that touches the buffer.
+    /// Last stage that touches the buffer. After it, an interval releases its region.
     last: StageId,
-    /// Region of each interval that has one.
+    /// Index of the region of each interval that occupies one.
     of: RefCell<BTreeMap<IntervalId, usize>>,
 }
 
 impl Places {
-    /// Returns the first row of an interval's region. If the interval has none and `write` is true,
-    /// it takes a free one.
+    /// Returns the index of the first row of an interval's region. If the interval has no region
+    /// and `write` is true, assigns a free region to it.
     fn first(&self, interval: IntervalId, write: bool) -> Option<usize> {
         let mut of = self.of.borrow_mut();
         if let Some(place) = of.get(&interval) {
@@ -71,24 +76,26 @@ impl Places {
     }
 }
 
-/// Rows of one program.
+/// Store of the rows that the stages of one program write and read.
 #[derive(Debug)]
 pub(crate) struct RowStore {
     rings: Vec<Ring>,
-    /// Slot whose rows are stored only until they are taken.
+    /// Buffers of a slot whose rows are stored only until [`RowStore::take`]. The other slots are
+    /// in `rings`.
     passing: Option<Passing>,
     /// Index of the ring of each slot.
     of: Vec<Option<usize>>,
-    /// Row ranges of the intervals, for each domain.
+    /// Row ranges of the intervals, by domain (vertices or graphs).
     intervals: Vec<Vec<Range<usize>>>,
     /// Storage format of activations and gradients.
     pub(crate) format: RowFormat,
 }
 
 impl RowStore {
-    /// Creates buffers for the slots of a program. Slots that are never needed at the same time
-    /// share a buffer. Buffers of `others`, programs that run at other times, are used again. The
-    /// rows of steps on `lanes` have regions for as many intervals as the lanes process at once.
+    /// Creates the buffers for the slots of a program. Slots that are never needed at the same time
+    /// share a buffer. `others` are stores of programs that run at other times, so their buffers
+    /// are reused. A buffer that only steps on `lanes` touch has regions for as many intervals as
+    /// the lanes process at once.
     pub(crate) fn new(
         program: &Program,
         intervals: Vec<Vec<Range<usize>>>,
@@ -138,8 +145,8 @@ impl RowStore {
         Ok(Self { rings, passing: None, of, intervals, format })
     }
 
-    /// Creates a store for the rows of one slot, from when a step writes them until they are
-    /// [taken](Self::take).
+    /// Creates a store for one slot. It holds the rows of an interval from the step that writes
+    /// them until they are [taken](Self::take).
     pub(crate) fn passing(
         slot: SlotId,
         width: u32,
@@ -151,30 +158,31 @@ impl RowStore {
         Self { rings: Vec::new(), passing, of: Vec::new(), intervals, format }
     }
 
-    /// Takes the rows of an interval out of a store made by [`RowStore::passing`]. They are the
-    /// first rows of the buffer.
+    /// Takes the buffer with the rows of an interval out of a store made by [`RowStore::passing`].
+    /// The interval's rows are the first rows of the buffer.
     pub(crate) fn take(&self, interval: IntervalId) -> Result<Buffer> {
         let passing = self.passing.as_ref();
         passing.ok_or_else(|| Error::Internal("rows stay where they are".to_owned()))?.take(interval)
     }
 
-    /// Returns a buffer from [`RowStore::take`] to the store, for other intervals.
+    /// Gives a buffer from [`RowStore::take`] back to the store, which uses it for other intervals.
     pub(crate) fn give_back(&self, place: Buffer) {
         self.passing.iter().for_each(|passing| passing.give_back(place.clone()));
     }
 
-    /// Returns the buffers of a slot whose rows are stored only until they are taken, or `None` for
-    /// other slots.
+    /// Returns the buffers of `slot` if its rows are stored only until they are taken, otherwise
+    /// `None`.
     fn passes(&self, slot: SlotId) -> Option<&Passing> {
         self.passing.as_ref().filter(|passing| passing.slot == slot)
     }
 
+    /// Returns the ring of buffers that holds a slot's rows.
     fn ring(&self, slot: SlotId) -> Result<&Ring> {
         let found = self.of.get(slot.index()).copied().flatten().and_then(|ring| self.rings.get(ring));
         found.ok_or_else(|| Error::Internal(format!("slot {slot} has no buffer")))
     }
 
-    /// Leases all rows of a slot of which one round is stored, for reading as f32.
+    /// Leases all rows of a slot for reading. The slot's ring must hold only one round.
     pub(crate) fn all(&self, slot: SlotId) -> Result<Matrix> {
         let ring = self.ring(slot)?;
         let first = ring.versions.first();
@@ -183,18 +191,18 @@ impl RowStore {
         Ok(first.read(0..rows).map_err(at("rows of all intervals"))?.into())
     }
 
-    /// Returns the row ranges of the intervals, for each domain.
+    /// Returns the row ranges of the intervals, by domain (vertices or graphs).
     pub(crate) fn intervals(&self) -> &[Vec<Range<usize>>] {
         &self.intervals
     }
 
-    /// Returns the intervals of a ring's rows.
+    /// Returns the row ranges of the intervals in the domain of a ring.
     fn cut(&self, ring: &Ring) -> &[Range<usize>] {
         self.intervals.get(ring.domain.index()).map_or(&[], |cut| cut)
     }
 
-    /// Returns the row range of an interval, or of its first `first` rows. If `write` is true and
-    /// the interval has no region, it takes one.
+    /// Returns the row range of an interval in the buffers of `ring`, limited to its first `first`
+    /// rows if that is set. If `write` is true, an interval without a region gets one.
     fn rows(
         &self,
         ring: &Ring,
@@ -218,7 +226,8 @@ impl RowStore {
         }
     }
 
-    /// Returns the buffer of a round's rows, and the index of their tag.
+    /// Returns the ring and the buffer for a slot's rows of one interval and round, and the index
+    /// of their tag.
     fn place(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<(&Ring, &Stored, usize)> {
         let ring = self.ring(slot)?;
         let version = round.index() % ring.versions.len().max(1);
@@ -227,7 +236,7 @@ impl RowStore {
         Ok((ring, buffer, version * self.cut(ring).len() + interval.index()))
     }
 
-    /// Invalidates all rows, because a new pass begins.
+    /// Invalidates all rows at the start of a pass (one run of the engine).
     pub(crate) fn forget(&self) {
         for ring in &self.rings {
             ring.tags.borrow_mut().fill(NONE);
@@ -236,7 +245,7 @@ impl RowStore {
         self.passing.iter().for_each(Passing::forget);
     }
 
-    /// Releases the regions of the step's interval that no later step touches.
+    /// Releases the regions of the interval of `step` in all buffers that no later stage touches.
     pub(crate) fn over(&self, step: Step) {
         for ring in &self.rings {
             let Some(places) = ring.places.as_ref().filter(|places| places.last == step.stage) else {
@@ -249,8 +258,8 @@ impl RowStore {
         }
     }
 
-    /// Leases the rows of an interval in a round, or the first of them, for writing. They have no
-    /// tag until they are published.
+    /// Leases the rows of an interval for writing in a round, or the first `first` of them. Clears
+    /// their tag, so that no step can read them before [`RowStore::publish`].
     pub(crate) fn write(
         &self,
         slot: SlotId,
@@ -270,8 +279,8 @@ impl RowStore {
         Ok(rows)
     }
 
-    /// Writes zeros to a range of an interval's rows that are about to be written. `rows` counts
-    /// from the first row of the interval.
+    /// Writes zeros to the rows `rows` of an interval, counted from its first row. The step that
+    /// writes its other rows calls this first.
     pub(crate) fn clear(
         &self,
         slot: SlotId,
@@ -295,7 +304,8 @@ impl RowStore {
         Ok(())
     }
 
-    /// Tags the rows of an interval in a round as complete, so that steps may read them.
+    /// Publishes the rows of an interval: tags them with their slot and round, so that steps may
+    /// read them.
     pub(crate) fn publish(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<()> {
         if self.passes(slot).is_some() {
             return Ok(());
@@ -307,6 +317,8 @@ impl RowStore {
         Ok(())
     }
 
+    /// Checks that the rows of an interval were published for this slot and round. Returns their
+    /// ring and buffer.
     fn check(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<(&Ring, &Stored)> {
         let (ring, buffer, at) = self.place(slot, round, interval)?;
         let tag = ring.tags.borrow().get(at).copied();
@@ -322,7 +334,8 @@ impl RowStore {
         )))
     }
 
-    /// Leases the rows of an interval in a round, or the first of them, for reading.
+    /// Leases the rows of an interval for reading, or the first `first` of them. Fails if they were
+    /// not published for this slot and round.
     pub(crate) fn lease(
         &self,
         slot: SlotId,
@@ -334,9 +347,9 @@ impl RowStore {
         buffer.read(self.rows(ring, interval, (first, false))?).map_err(at("rows to read"))
     }
 
-    /// Leases the rows of all intervals, for reading in round `round`. `ages` is the age in rounds
-    /// of the rows of each interval; if `None`, all are of `round` itself. The pieces are in order.
-    /// Adjacent rows of one round form one piece.
+    /// Leases a slot's rows of all intervals, for reading in round `round`. `ages` is the age in
+    /// rounds of the rows of each interval. If `None`, all rows are of `round` itself. Returns row
+    /// ranges with leases, in ascending order. Adjacent rows of one round form one piece.
     pub(crate) fn read_all(
         &self,
         slot: SlotId,

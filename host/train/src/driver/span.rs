@@ -1,4 +1,5 @@
-//! Calls: the steps of one stage or of a fused stage as one task, and the targets of its rows.
+//! Calls: the work of one task, which runs the steps of one stage or of a fused stage, with the
+//! targets of its rows.
 
 use std::collections::BTreeSet;
 
@@ -16,11 +17,12 @@ use crate::error::{Error, Result, at};
 use crate::owned::Owners;
 use crate::weights::Weights;
 
-/// A call under construction.
+/// Builder of a call: the steps of one stage or fused stage that a task runs, with their inputs and
+/// outputs.
 #[derive(Debug, Default)]
 pub(crate) struct Building {
     call: Call,
-    /// Slots of the program that steps of the call write.
+    /// Slots of the program that steps of the call write, with their indices in the call.
     slots: Places<SlotId>,
     /// Rows from outside the call that gathers read, by slot and number of rows.
     loaded: Places<(SlotId, usize)>,
@@ -28,13 +30,13 @@ pub(crate) struct Building {
     /// first.
     given: Places<(SlotId, usize)>,
     shared: Vec<SharedInput>,
-    /// Operation of the first kernel.
+    /// Operation of the first kernel in the call.
     first: Option<OperationId>,
-    /// True if the call has one stage, outside of any fused stage.
+    /// True if the call has a single stage, which is in no fused stage.
     alone: bool,
 }
 
-/// Indices in a call, by key. A call has few, so lookups scan the list.
+/// Map from keys to indices of a call's lists. A call has few entries, so lookups scan them.
 #[derive(Debug)]
 struct Places<K>(Vec<(K, u32)>);
 
@@ -45,7 +47,7 @@ impl<K> Default for Places<K> {
 }
 
 impl<K: PartialEq> Places<K> {
-    /// Returns the newest index of a key.
+    /// Returns the index that was inserted last for a key.
     fn get(&self, key: &K) -> Option<u32> {
         self.0.iter().rev().find(|(known, _)| known == key).map(|(_, place)| *place)
     }
@@ -55,12 +57,14 @@ impl<K: PartialEq> Places<K> {
     }
 }
 
+/// Converts an index in a call to `u32`.
 fn number(count: usize) -> Result<u32> {
     u32::try_from(count).map_err(|_| Error::Internal(format!("{count} parts of a call")))
 }
 
 impl Building {
-    /// Returns the operand for the rows of a slot that a kernel reads.
+    /// Returns the operand through which a kernel reads the interval's rows of a slot. Adds these
+    /// rows to the call's inputs, unless a step of the call writes them or they were added before.
     pub(super) fn operand(&mut self, on: &On<'_>, slot: SlotId) -> Result<Operand> {
         let rows = on.rows()?.len();
         if let Some(slot_here) = self.slots.get(&slot) {
@@ -98,13 +102,15 @@ impl Building {
         Ok(Operand::Given(place))
     }
 
-    /// Returns the operand for rows that a kernel reads and that are in no slot.
+    /// Adds `matrix`, rows that are in no slot, to the call's inputs. Returns the operand through
+    /// which a kernel reads it.
     pub(super) fn give(&mut self, matrix: Matrix) -> Result<Operand> {
         self.call.given.push(Given::Here(matrix));
         Ok(Operand::Given(number(self.call.given.len() - 1)?))
     }
 
-    /// Returns the index of the first rows of a slot, for a gather.
+    /// Returns the index, among the call's slots, of the first `rows` rows of a slot that a gather
+    /// reads. Loads the rows from the host if no step of the call writes them.
     pub(super) fn source(&mut self, on: &On<'_>, slot: SlotId, rows: usize) -> Result<u32> {
         if let Some(known) = self.slots.get(&slot).or_else(|| self.loaded.get(&(slot, rows))) {
             return Ok(known);
@@ -116,7 +122,7 @@ impl Building {
         Ok(place)
     }
 
-    /// Returns the index of a slot that a step writes.
+    /// Adds a slot that the step `on` writes to the call. Returns its index among the call's slots.
     pub(super) fn written(&mut self, on: &On<'_>, slot: SlotId) -> Result<u32> {
         let rows = if self.alone { on.rows()?.len() } else { on.slot_rows(slot)? };
         let place = self.local(on, slot, rows, None)?;
@@ -124,13 +130,16 @@ impl Building {
         Ok(place)
     }
 
-    /// Returns the slots that a kernel writes.
+    /// Adds the slots that a kernel writes to the call. Returns one entry for each output, which is
+    /// `None` if no stage reads it.
     pub(super) fn writes(&mut self, on: &On<'_>) -> Result<Vec<Option<Write>>> {
         let mut write =
             |slot: SlotId| Ok(Write { slot: self.written(on, slot)?, extents: on.stages.extents(slot) });
         on.stage.writes.iter().map(|slot| slot.map(&mut write).transpose()).collect()
     }
 
+    /// Adds a slot with `rows` rows to the call, filled from `from` if that is set. Returns its
+    /// index.
     fn local(&mut self, on: &On<'_>, slot: SlotId, rows: usize, from: Option<Matrix>) -> Result<u32> {
         let program = on.stages.program;
         let columns = program.slots.get(slot.index()).map_or(0, |spec| spec.width as usize);
@@ -139,7 +148,8 @@ impl Building {
         number(self.call.slots.len() - 1)
     }
 
-    /// Returns the operands for the parameters of a stage's kernel.
+    /// Returns the operands for the parameters of the kernel of step `on`. Adds parameters that the
+    /// call does not have yet to its inputs.
     pub(super) fn parameters(&mut self, on: &On<'_>) -> Result<Vec<Operand>> {
         let operation = on.stages.operation(on.stage.operation)?;
         let mut places = Vec::with_capacity(operation.parameters.len());
@@ -161,7 +171,7 @@ impl Building {
         Ok(places)
     }
 
-    /// Adds the step of a stage.
+    /// Adds the prepared step of a stage to the end of the call.
     pub(super) fn step(&mut self, on: &On<'_>, step: CallStep) {
         if !matches!(step, CallStep::Gather(_)) {
             self.first.get_or_insert(on.stage.operation);
@@ -169,12 +179,13 @@ impl Building {
         self.call.steps.push(step);
     }
 
+    /// Returns the index, in the call, of a slot that one of its steps writes.
     fn place(&self, slot: SlotId) -> Result<u32> {
         let place = self.slots.get(&slot);
         place.ok_or_else(|| Error::Internal(format!("slot {slot} is not written")))
     }
 
-    /// Returns the work of one stage alone.
+    /// Creates the work of a single stage, which is in no fused stage.
     pub(super) fn alone(operator: &dyn Operator, on: &On<'_>) -> Result<Work> {
         let mut building = Self { alone: true, ..Self::default() };
         operator.inside(on, &mut building)?;
@@ -182,7 +193,8 @@ impl Building {
         building.work(on.task, on.weights, targets)
     }
 
-    /// Returns the work of the call, whose rows go to `targets`.
+    /// Completes the call and returns it as work. Its rows go to `targets`, the slots with their
+    /// destinations.
     fn work(mut self, task: Task, weights: &Weights, targets: Vec<(SlotId, Target)>) -> Result<Work> {
         for (slot, target) in targets {
             self.call.outs.push((self.place(slot)?, target));
@@ -198,12 +210,12 @@ impl Building {
     }
 }
 
-/// A fused stage, for one task.
+/// One task of a fused stage (`Thick`: several stages that a worker runs as one task).
 pub(super) struct Thick<'a> {
     stages: &'a Stages<'a>,
     span: &'a FusedStage,
     task: Task,
-    /// Stages of the fused stage.
+    /// Stages of the fused stage in the order in which they run.
     each: Vec<On<'a>>,
 }
 
@@ -212,13 +224,14 @@ impl<'a> Thick<'a> {
         Self { stages, span, task, each }
     }
 
-    /// Returns the sums of all stages, in order.
+    /// Returns the targets of the sums (gradients and losses) of all stages, in order.
     fn sums(&self) -> Result<Vec<Target>> {
         let sums = self.each.iter().map(On::sums).collect::<Result<Vec<_>>>()?;
         Ok(sums.into_iter().flatten().collect())
     }
 
-    /// Returns the sums that stay on a worker: gradients, not losses.
+    /// Returns the gradient sums, which stay on a worker. Each entry is the index of the sum in the
+    /// task and its parameter. Losses are not included.
     fn holds(&self) -> Result<Vec<(u32, ParameterId)>> {
         let mut holds = Vec::new();
         let mut count = 0;
@@ -232,13 +245,14 @@ impl<'a> Thick<'a> {
         Ok(holds)
     }
 
-    /// Returns the stage that writes a slot.
+    /// Returns the stage of the fused stage that writes a slot.
     fn writer(&self, slot: SlotId) -> Result<&On<'a>> {
         let on = self.each.iter().find(|on| on.stage.writes().any(|written| written == slot));
         on.ok_or_else(|| Error::Internal(format!("nobody writes slot {slot}")))
     }
 
-    /// Returns the targets of the rows that go to the host, in order.
+    /// Leases the host's rows that the fused stage writes. Returns these slots with their targets,
+    /// in order.
     fn targets(&self) -> Result<Vec<(SlotId, Target)>> {
         let mut targets = Vec::with_capacity(self.span.writes.len());
         for &slot in self.span.writes.iter().filter(|slot| self.stages.is_here(**slot)) {
@@ -251,8 +265,8 @@ impl<'a> Thick<'a> {
         Ok(targets)
     }
 
-    /// Returns the work of the fused stage. If `again`, it recomputes only the rows and sums that
-    /// stay on the worker.
+    /// Creates the work of the fused stage. If `again`, the work recomputes only the rows and sums
+    /// that stay on the worker, for a worker that does not have them.
     pub(super) fn work(&self, weights: &Weights, again: bool) -> Result<Work> {
         let stay = self.span.writes.iter().filter(|slot| !self.stages.is_here(**slot));
         let stay: Vec<SlotId> = stay.copied().collect();
@@ -285,8 +299,8 @@ impl<'a> Thick<'a> {
         Ok(work)
     }
 
-    /// Builds the call of the stages, after those of `before`, without the rows that go to the
-    /// host.
+    /// Builds a call that runs the stages of `before` and then those of the fused stage. The rows
+    /// of `stay` remain on the worker. The caller adds the targets of rows that go to the host.
     fn building(&self, before: &[On<'_>], stay: &[SlotId]) -> Result<Building> {
         let mut building = Building::default();
         for on in before.iter().chain(&self.each) {
@@ -301,13 +315,14 @@ impl<'a> Thick<'a> {
         Ok(building)
     }
 
-    /// Returns the audit's twin call. It recomputes the rows that the worker stashed, and then the
-    /// same stages.
+    /// Builds the twin of the task's call, which an audit runs to compare results. The twin first
+    /// recomputes the rows that the worker has stashed, and then runs the same stages.
     fn twin(&self, stay: &[SlotId], targets: &[(SlotId, Target)]) -> Result<Call> {
         let on = self.each.first().ok_or_else(|| Error::Internal("a run without a stage".to_owned()))?;
         let before = self.stages.before(on, self.span)?;
         let building = self.building(&before, stay)?;
-        // The answers to the tasks of these stages have their sums.
+        // The answers to the tasks of the stages in `before` have the sums of these stages. The
+        // twin does not return them.
         let sums = before.iter().map(On::sums).collect::<Result<Vec<_>>>()?;
         let holds = (0..number(sums.iter().flatten().count())?).map(|sum| (sum, ParameterId(0))).collect();
         let mut outs = Vec::with_capacity(targets.len());
@@ -317,22 +332,23 @@ impl<'a> Thick<'a> {
         Ok(Call { outs, holds, digests: true, ..building.call })
     }
 
-    /// Writes an answer from a message to its rows and sums.
+    /// Writes an answer that arrived in a message to the rows and sums of the fused stage.
     pub(super) fn commit(&self, answer: Answer) -> Result<Finished> {
         operator::put(answer, self.task, self.targets()?, self.sums()?)
     }
 }
 
 impl On<'_> {
-    /// Returns the description of the rows of a slot that a worker stores and the host does not.
+    /// Describes rows of a slot that a worker stores and the host does not: their key, number and
+    /// extents. `via` says how they come to the worker that reads them.
     fn kept(&self, slot: SlotId, rows: usize, via: Via) -> Kept {
         let (pass, round, interval) = (self.pass, self.task.round, self.task.interval);
         let key = TensorKey::Rows { pass, slot, round, interval, via };
         Kept { key, rows, extents: self.stages.extents(slot), to: Vec::new() }
     }
 
-    /// Returns the rows of a slot that another lane writes, and the last stage that reads them on
-    /// this worker.
+    /// Describes rows of a slot that a lane (a worker's share of the pipeline) passes to others.
+    /// Also returns the last stage that reads the rows on this worker.
     fn received(&self, slot: SlotId, rows: usize, passed: &Passed) -> Result<(Kept, StageId)> {
         let owners = self.owners()?;
         let here = match self.stages.schedule.place(self.task.stage) {
@@ -349,8 +365,8 @@ impl On<'_> {
         Ok((self.kept(slot, rows, if made_here { Via::Stay } else { Via::Peer }), last))
     }
 
-    /// Returns the rows of a slot that do not go to the host: those that stay on this worker, and
-    /// those that go to others.
+    /// Describes the rows of a slot that do not go to the host. The first entry has the rows that
+    /// stay on this worker. The other has those that it sends to other workers.
     fn leaves(&self, slot: SlotId, rows: usize) -> Result<Vec<Kept>> {
         let kept = self.kept(slot, rows, Via::Stay);
         let Some(passed) = self.stages.passes(slot) else { return Ok(vec![kept]) };
@@ -363,13 +379,14 @@ impl On<'_> {
         Ok(readers.contains(&here).then_some(kept).into_iter().chain(sent).collect())
     }
 
+    /// Returns the workers that own weights. Fails if no worker owns any.
     fn owners(&self) -> Result<&Owners> {
         let owners = self.weights.owning_workers();
         owners.ok_or_else(|| Error::Internal("rows are passed, and no worker owns any weights".to_owned()))
     }
 
-    /// Returns the number of rows of a slot that readers may read: the rows of the writer, then
-    /// zeros.
+    /// Returns the number of rows of a slot that stages may read. These are the rows that its stage
+    /// writes, and in a micro-batch also the rows of zeros after them.
     pub(super) fn slot_rows(&self, slot: SlotId) -> Result<usize> {
         match &self.part {
             Some((part, _)) => Ok(part.rows(self.stages.hops().slot(slot))),

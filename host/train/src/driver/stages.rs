@@ -1,4 +1,4 @@
-//! The stages of one program, from which the driver makes tasks and gathers.
+//! The stages of one program, from which the driver makes the work of tasks and gathers.
 //!
 //! A step leases the rows that it reads and writes. Of two steps that would access the same rows,
 //! the second fails instead of reading torn rows.
@@ -28,10 +28,11 @@ use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result};
 use crate::weights::Weights;
 
-/// One program with its rows and operators, from which tasks are made.
+/// One program with its rows, operators and schedule. The driver makes the work of each step from
+/// it.
 pub(crate) struct Stages<'a> {
     pub program: &'a Program,
-    /// Program that the engine schedules: `program` itself, or its fused stages.
+    /// Program that the engine schedules: `program` itself, or the program of its fused stages.
     pub schedule: &'a Program,
     spans: Option<&'a FusedStages>,
     pub inputs: &'a Inputs,
@@ -39,16 +40,18 @@ pub(crate) struct Stages<'a> {
     pub layers: &'a [Option<Arc<Layer>>],
     pub training: bool,
     pub seed: u64,
-    /// Micro-batches, if rounds do not use all rows.
+    /// Micro-batches of the rounds. `None` if each round uses all rows of the data set.
     pub batches: Option<Batches>,
-    /// Number of gathers between rows and the loss. The rows of a micro-batch are in this order.
+    /// Number of gathers between the rows of each stage or slot and the loss. The rows of a
+    /// micro-batch are sorted by this number.
     hops: Hops,
     operators: Vec<Box<dyn Operator>>,
-    /// Row ranges of steps on vertices, if they are not the intervals.
+    /// Row ranges of steps on vertices. `None` if they are the intervals of the inputs.
     pieces: Option<&'a [Interval]>,
     /// Metric into which scores are folded, if they are not stored.
     pub fold: Option<Fold>,
-    /// Slots whose rows stay on the workers of lanes, if the workers store rows.
+    /// Slots whose rows stay on the workers of lanes (shares of the pipeline). `None` if workers
+    /// store no rows.
     residents: Option<Residents>,
     /// Search for values that are not finite in the results of steps. If `None`, results are not
     /// checked.
@@ -56,8 +59,8 @@ pub(crate) struct Stages<'a> {
 }
 
 impl<'a> Stages<'a> {
-    /// Creates the stages of a program from its kernels and operators, to train with the seed
-    /// `trains_with`, or to evaluate if it is `None`.
+    /// Creates the stages of a program. `layers` has its kernels, and `operators` one operator for
+    /// each operation. The stages train with the seed `trains_with`, or evaluate if it is `None`.
     pub(super) fn new(
         program: &'a Program,
         inputs: &'a Inputs,
@@ -89,19 +92,19 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Sets the row ranges of steps on vertices, in place of the intervals.
+    /// Sets row ranges for steps on vertices. `None` selects the intervals of the inputs.
     pub(crate) fn with_pieces(mut self, pieces: Option<&'a [Interval]>) -> Self {
         self.pieces = pieces;
         self
     }
 
-    /// Sets the metric into which scores are folded.
+    /// Sets the metric into which scores are folded instead of being stored.
     pub(crate) fn with_fold(mut self, fold: Option<Fold>) -> Self {
         self.fold = fold;
         self
     }
 
-    /// Checks all rows and sums that steps write with `watch`.
+    /// Sets that `watch` checks all rows and sums that steps write for values that are not finite.
     pub(crate) fn with_watch(mut self, watch: &'a Watch) -> Self {
         self.watch = Some(watch);
         self
@@ -113,22 +116,23 @@ impl<'a> Stages<'a> {
         pieces.unwrap_or_else(|| self.inputs.intervals_of(domain))
     }
 
-    /// Sets the fused stages, whose program is `schedule`.
+    /// Sets the fused stages of the program, and `schedule`, the program in which each of them is
+    /// one stage.
     pub(crate) fn with_spans(mut self, spans: &'a FusedStages, schedule: &'a Program) -> Self {
         (self.spans, self.schedule) = (Some(spans), schedule);
         self
     }
 
-    /// Sets that the workers of lanes stash the rows that only their own backward steps read, if
-    /// `keeps`. Call it after [`Stages::with_spans`].
+    /// If `keeps`, sets that workers stash the rows that only backward steps of their own lanes
+    /// read. Call it after [`Stages::with_spans`].
     pub(crate) fn with_places(mut self, keeps: bool) -> Self {
         let spans = self.spans.filter(|_| keeps);
         self.residents = spans.map(|spans| Residents::from_program(self.program, spans, self.schedule));
         self
     }
 
-    /// Sets that workers also send the rows that other lanes read to each other, if `passes`. Call
-    /// it after [`Stages::with_spans`].
+    /// If `passes`, sets that workers stash rows and also send rows that other lanes read directly
+    /// to each other. Call it after [`Stages::with_spans`].
     pub(crate) fn with_passing(mut self, passes: bool) -> Self {
         if let Some(spans) = self.spans.filter(|_| passes) {
             self.residents = Some(Residents::passing(self.program, spans, self.schedule));
@@ -136,19 +140,20 @@ impl<'a> Stages<'a> {
         self
     }
 
-    /// Returns the last stage that reads a slot whose rows stay on a lane's worker, or `None` for
-    /// other slots.
+    /// Returns the last stage that reads `slot` if its rows stay on the worker of a lane. Otherwise
+    /// returns `None`.
     pub(super) fn stays(&self, slot: SlotId) -> Option<StageId> {
         self.residents.as_ref()?.last_reader(slot)
     }
 
-    /// Returns the lanes that send a slot to each other, or `None` if none does.
+    /// Returns the writing and reading lanes of `slot` if workers send its rows directly to each
+    /// other. Otherwise returns `None`.
     pub(super) fn passes(&self, slot: SlotId) -> Option<&Passed> {
         self.residents.as_ref()?.passed(slot)
     }
 
-    /// Returns the lane of `stage` and the last stage of the lane that reads a slot of the host, if
-    /// several do.
+    /// Returns the lane of `stage`, and the last stage of this lane that reads `slot` from the
+    /// host. Returns `None` if only one stage of the lane reads the slot.
     pub(super) fn last_again(&self, slot: SlotId, stage: StageId) -> Option<(u16, StageId)> {
         match self.schedule.place(stage) {
             Place::Lane(lane) => Some((lane, self.residents.as_ref()?.again(slot, lane)?)),
@@ -156,17 +161,17 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Returns true if the host has the rows of a slot.
+    /// Returns true if the rows of a slot are on the host, rather than only on workers.
     pub(super) fn is_here(&self, slot: SlotId) -> bool {
         self.stays(slot).is_none() && self.passes(slot).is_none()
     }
 
-    /// Returns true if lanes run stages of the program.
+    /// Returns true if some stages run on lanes, the workers' shares of the pipeline.
     pub(super) fn is_on_lanes(&self) -> bool {
         self.schedule.stages.iter().any(|stage| matches!(stage.place, Place::Lane(_)))
     }
 
-    /// Sets the micro-batches of the rounds.
+    /// Sets the micro-batches of the rounds. `None` means that each round uses all rows.
     pub(crate) fn with_batches(mut self, batches: Option<Batches>) -> Self {
         self.batches = batches;
         self
@@ -177,7 +182,8 @@ impl<'a> Stages<'a> {
         self.schedule.stage(step.stage).ok_or_else(|| Error::Internal(format!("{step}: no such stage")))
     }
 
-    /// Returns the stages of a scheduled stage.
+    /// Returns the program's stages that a stage of the schedule runs: several for a fused stage,
+    /// otherwise one.
     fn ids(&self, stage: StageId) -> Vec<StageId> {
         match self.spans.and_then(|spans| spans.get(stage)) {
             Some(span) => span.ids().collect(),
@@ -185,8 +191,8 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Returns the fused stage of a step if it has several stages. A single kernel counts if its
-    /// rows may stay on a worker or have no reader.
+    /// Returns the fused stage behind a stage of the schedule, or `None` if the stage runs alone. A
+    /// fused stage of one kernel counts only if its rows may stay on a worker or have no reader.
     fn thick(&self, stage: StageId) -> Option<&'a FusedStage> {
         let span = self.spans.and_then(|spans| spans.get(stage))?;
         let kernel = |id| {
@@ -200,28 +206,31 @@ impl<'a> Stages<'a> {
         (span.is_fused() || stays).then_some(span)
     }
 
-    /// Returns the uses of parameters whose gradients the stages of a step write.
+    /// Returns the parameters whose gradient sums a stage of the schedule writes.
     pub(super) fn sums(&self, stage: StageId) -> Vec<ParameterId> {
         let stages = self.ids(stage).into_iter().filter_map(|id| self.program.stage(id));
         stages.flat_map(|stage| stage.sums.iter().copied()).collect()
     }
 
+    /// Returns the operator of an operation.
     pub(super) fn operator(&self, id: OperationId) -> Result<&dyn Operator> {
         let operator = self.operators.get(id.index());
         operator.map(|operator| &**operator).ok_or_else(|| Error::Internal(format!("no operator {id}")))
     }
 
-    /// Returns the extents of one row of a slot.
+    /// Returns the extents (dimensions) of one row of a slot.
     pub(super) fn extents(&self, slot: SlotId) -> Vec<u32> {
         self.program.slots.get(slot.index()).map_or_else(Vec::new, |spec| spec.extents.clone())
     }
 
+    /// Returns the kernel of an operation. Fails if the operation has no kernel.
     pub(super) fn layer(&self, operation: OperationId) -> Result<&Arc<Layer>> {
         let layer = self.layers.get(operation.index()).and_then(Option::as_ref);
         layer.ok_or_else(|| Error::Internal(format!("operation {operation} is not open")))
     }
 
-    /// Returns the interval `id` of a domain.
+    /// Returns interval `id` of a domain (vertices or graphs). An interval is a run of rows that is
+    /// scheduled as one unit.
     pub(super) fn interval(&self, domain: DomainId, id: IntervalId) -> Result<&Interval> {
         let interval = self.intervals_of(domain).get(id.index());
         interval.ok_or_else(|| Error::Internal(format!("no interval {id}")))
@@ -232,7 +241,7 @@ impl<'a> Stages<'a> {
         operation.ok_or_else(|| Error::Internal(format!("no operation {id}")))
     }
 
-    /// Returns the stages of a step, as their operators take them.
+    /// Returns the stages that a task runs, each in the form that its operator takes.
     fn on<'s>(
         &'s self,
         (pass, task): (u32, Task),
@@ -247,6 +256,7 @@ impl<'a> Stages<'a> {
         self.ids(task.stage).into_iter().map(one).collect()
     }
 
+    /// Returns the program's stage `id` for a task, in the form that its operator takes.
     fn of_stage<'s>(
         &'s self,
         id: StageId,
@@ -260,8 +270,8 @@ impl<'a> Stages<'a> {
         Ok(On { stages: self, stage, id, pass, task, ages, weights, part })
     }
 
-    /// Returns the stages of earlier fused stages that write the rows that `span` reads from its
-    /// own worker, in order.
+    /// Returns the earlier stages whose rows `span` needs and finds on its own worker, directly or
+    /// indirectly. An audit runs them again. The stages are in the order of the program.
     pub(super) fn before<'s>(&'s self, on: &On<'s>, span: &FusedStage) -> Result<Vec<On<'s>>> {
         let spans = self.spans.map_or(&[][..], FusedStages::as_slice);
         let (mut wanted, mut runs) = (vec![span], BTreeSet::new());
@@ -277,13 +287,13 @@ impl<'a> Stages<'a> {
         ids.map(|id| self.of_stage(id, of, on.ages, on.weights, part.clone())).collect()
     }
 
-    /// Returns the only stage of a step.
+    /// Returns the first of `each`, the stages of a step that has only one.
     fn one<'s>(&self, each: Vec<On<'s>>, step: Step) -> Result<On<'s>> {
         each.into_iter().next().ok_or_else(|| Error::Internal(format!("{step} has no stage")))
     }
 
-    /// Creates the job of an attempt in a pass. `ages` is the age in rounds of the rows that the
-    /// step reads, by interval.
+    /// Creates the job that runs an attempt at a step in pass number `pass`. `ages` is the age in
+    /// rounds of the rows that the step reads, by interval.
     pub(super) fn job(
         &self,
         pass: u32,
@@ -306,7 +316,8 @@ impl<'a> Stages<'a> {
         Ok(Job { pass, task, work, deadline, affinity })
     }
 
-    /// Creates the job that repeats a step for the rows that stay on its worker.
+    /// Creates the job that repeats a finished step of a lane, to restore the rows and sums that
+    /// stay on the worker. The lane's present worker runs it.
     pub(super) fn again(&self, pass: u32, task: Task, weights: &Weights) -> Result<Job> {
         let work = match self.thick(task.stage) {
             Some(span) => {
@@ -323,12 +334,12 @@ impl<'a> Stages<'a> {
         self.schedule.sampling == Some(stage)
     }
 
-    /// Returns the number of gathers between rows and the loss, by stage and by slot.
+    /// Returns the number of gathers between rows and the loss, for each stage and each slot.
     pub(super) fn hops(&self) -> &Hops {
         &self.hops
     }
 
-    /// Writes an answer from a message to the targets of its task.
+    /// Writes an answer that arrived in a message to the rows and sums of the attempt `key`.
     pub(super) fn commit(&self, key: TaskKey, answer: Answer, weights: &Weights) -> Result<Finished> {
         let TaskKey { round, stage, interval, attempt } = key;
         let task = Task { round, stage, interval, attempt, weights: weights.newest() };
@@ -339,17 +350,19 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Returns true if attempts at a stage are tasks, which a function may run.
+    /// Returns true if attempts at a stage are tasks, which a function or worker may run. Other
+    /// stages run only on the host.
     pub(super) fn is_task(&self, stage: StageId) -> bool {
         self.schedule.place(stage).is_task()
     }
 
-    /// Returns the number of rows of each interval of vertices.
+    /// Returns the number of rows in each interval of vertices.
     pub(super) fn rows_by_interval(&self) -> impl Iterator<Item = usize> {
         self.intervals_of(Domain::VERTICES).iter().map(|interval| interval.rows.len())
     }
 
-    /// Returns the number of rows of a step.
+    /// Returns the number of rows of a step: those of its interval, or those that it needs of its
+    /// micro-batch.
     pub(super) fn rows_of(&self, step: Step) -> usize {
         if let Some(batches) = &self.batches {
             let part = batches.part(step.round, step.interval);
@@ -360,8 +373,8 @@ impl<'a> Stages<'a> {
         self.intervals_of(domain).get(step.interval.index()).map_or(0, |i| i.rows.len())
     }
 
-    /// Returns the floating-point operations of a step: those of its products for each row, and two
-    /// for each gathered value of each edge.
+    /// Returns the estimated floating-point operations of a step: those of its products for each
+    /// row, and two for each gathered value of each edge.
     pub(super) fn flops(&self, step: Step) -> u64 {
         let Some(stage) = self.program.stage(step.stage) else { return 0 };
         let stored = match &self.inputs.features {
@@ -392,7 +405,7 @@ impl<'a> Stages<'a> {
         at(rows.end).saturating_sub(at(rows.start))
     }
 
-    /// Returns the bytes of the rows that a step reads and writes.
+    /// Returns the bytes of the rows that a step reads, and of those that it writes.
     pub(super) fn bytes(&self, step: Step) -> (u64, u64) {
         stage_bytes(self.schedule, self.inputs, self.rows.format, (step.stage, self.rows_of(step)))
     }
@@ -412,8 +425,9 @@ impl<'a> Stages<'a> {
     }
 }
 
-/// Returns the bytes of the rows that a stage reads and writes on `rows` rows. Sparse features
-/// count as stored, on average. Rows that a gather reads count once.
+/// Returns the bytes that a stage reads and the bytes that it writes in a step of `rows` rows.
+/// Sparse features count with the average stored bytes of a row. A gather counts each source row
+/// once.
 pub(crate) fn stage_bytes(
     program: &Program,
     inputs: &Inputs,
@@ -425,7 +439,8 @@ pub(crate) fn stage_bytes(
     let own = rows as u64;
     let row = |slot: SlotId| {
         let width = program.slots.get(slot.index()).map_or(0, |spec| u64::from(spec.width));
-        // A slot to be gathered counts as the features that it is gathered from.
+        // Gathered features that are not computed yet count like the features that they are
+        // gathered from.
         let constant = slot == program.features || Some(slot) == program.gathered;
         match inputs.constant(program, slot).unwrap_or(&inputs.features) {
             Matrix::Sparse(s) if constant => s.data.stored() as u64 * 8 / vertices.max(1),

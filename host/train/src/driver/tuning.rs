@@ -12,18 +12,20 @@ use eciton_engine::{Observation, Tuner, TunerSettings};
 use eciton_exec::{Architecture, Cut, Executor, Host, Prices};
 use eciton_runs::report::{Chosen, Helpers, HelpersUsed};
 
-/// Prices of the run.
+/// Prices from which the tuner computes the dollars of a run so far.
 #[derive(Debug, Clone)]
 pub(crate) struct Money {
-    /// Prices of functions with their architecture and host, if functions are charged for.
+    /// Prices of functions, with the architecture of the functions and the location of the host.
+    /// `None` if functions cost nothing.
     pub prices: Option<(Prices, Architecture, Host)>,
     /// Dollars per second of the host, independent of the helpers.
     pub host_second_usd: f64,
-    /// Dollars per second of each helper that may work, if helpers belong to the host.
+    /// Dollars per second of each helper in the current limit, if helpers are threads of the host.
     pub helper_second_usd: f64,
 }
 
-/// Controller of the number of helpers.
+/// Controller of the number of helpers (functions or additional compute threads), with the counts
+/// that the report shows.
 #[derive(Debug)]
 pub(crate) struct Tuning {
     tuner: Option<Tuner>,
@@ -35,8 +37,8 @@ pub(crate) struct Tuning {
     base: Option<Observation>,
     /// Number of training steps committed so far.
     committed: u64,
-    /// Dollars of the helpers until the last decision, and the seconds of that decision since the
-    /// start.
+    /// Dollars of the helpers until the last decision, and the time of that decision in seconds
+    /// since the start.
     helped: (f64, f64),
     used: HelpersUsed,
 }
@@ -81,7 +83,8 @@ impl Tuning {
         }
     }
 
-    /// Records the limit that reduced the number of helpers, if any.
+    /// Records, for the report, the limit `cut` that reduced the number of helpers, if there was
+    /// one.
     pub(crate) fn cut(mut self, cut: Option<&Cut>) -> Self {
         self.used.cut = cut.cloned();
         self
@@ -93,7 +96,8 @@ impl Tuning {
         machine.set_limit(self.used.last);
     }
 
-    /// Counts a task that has ended, on a thread of this machine or elsewhere.
+    /// Counts a task that has ended. `thread` is the thread of this machine that ran the task, or
+    /// `None` if a function or worker did.
     pub(super) fn ended(&mut self, thread: Option<u32>) {
         let helped = match self.used.what {
             Helpers::Functions => thread.is_none(),
@@ -102,8 +106,9 @@ impl Tuning {
         *(if helped { &mut self.used.tasks } else { &mut self.used.own_tasks }) += 1;
     }
 
-    /// Observes a completion, and applies and returns the decision of the tuner, if any.
-    /// `committed` is the number of committed steps of this training, or `None` in an evaluation.
+    /// Lets the tuner observe a completion. If the tuner decides, sets the number of helpers and
+    /// returns the decision. `committed` is the number of committed training steps, or `None` in an
+    /// evaluation.
     pub(super) fn observe(
         &mut self,
         machine: &mut (impl Executor + ?Sized),
@@ -151,7 +156,7 @@ impl Tuning {
         Some(Chosen { what: self.used.what, seconds, from: decision.from, to: decision.to, why })
     }
 
-    /// Returns the use of helpers so far.
+    /// Returns the use of helpers so far, for the report.
     pub(crate) fn used(&self) -> &HelpersUsed {
         &self.used
     }

@@ -11,7 +11,7 @@ use crate::driver::operator::{Numbers, On, Operator, host, unknown, with_sources
 use crate::error::Result;
 use crate::relation::Lists;
 
-/// Stream of the random numbers of attention. Stream 0 belongs to the kernel of its layer.
+/// Random-number stream of attention dropout. Stream 0 belongs to the kernel of the same layer.
 const STREAM: u32 = 1;
 
 #[derive(Debug)]
@@ -25,7 +25,8 @@ pub(super) fn open(operation: &Operation) -> Result<Box<dyn Operator>> {
     Ok(Box::new(Attention { layer: operation.layer, settings }))
 }
 
-/// Lists, heads and dropout that the sums of a step own while they run.
+/// Inputs of one attention step: neighbour lists, heads and dropout. The work of the step owns them
+/// while it runs.
 struct Along {
     lists: Lists,
     vertices: Option<Numbers>,

@@ -16,7 +16,8 @@ use crate::edge_data::KnownEdges;
 use crate::error::{Error, Result, at};
 use crate::relation;
 
-/// Neighbour lists of the rows of an interval.
+/// Neighbour lists of the rows of an interval (a run of rows that is scheduled as one unit), for an
+/// edge kernel.
 struct Lists {
     lists: relation::Lists,
     /// True if the kernel reads the edge features.
@@ -41,13 +42,13 @@ impl Lists {
         self.lists.edges.features.as_ref()
     }
 
-    /// Returns the vertex, as the user numbers it, of a row of vertices.
+    /// Returns the user's vertex number of a vertex row.
     fn user_vertex(&self, row: u32) -> u32 {
         let numbers = self.vertices.as_ref().map(Numbers::of_rows);
         numbers.and_then(|numbers| numbers.get(row as usize).copied()).unwrap_or(row)
     }
 
-    /// Returns the index of an own row among all rows.
+    /// Converts an index within the interval's rows into an index among the rows of all intervals.
     fn number(&self, own: usize) -> u32 {
         // A graph has fewer than 2^32 vertices.
         (self.rows.start + own) as u32
@@ -91,7 +92,7 @@ impl EdgeLists for Lists {
 struct Edges {
     draw: u32,
     along: Along,
-    /// Number of values in a row of a target.
+    /// Number of values in one row at the target end of an edge.
     target: u32,
 }
 
@@ -101,8 +102,9 @@ pub(super) fn open(operation: &Operation, along: Along) -> Box<dyn Operator> {
 }
 
 impl Edges {
-    /// Returns the rows of own ends. If graphs are the targets, these rows are zeros, because
-    /// kernel `maximum`, which reads graphs out, does not read them.
+    /// Returns the operands that the kernel reads for the rows of its own interval, which are one
+    /// end of each edge. If the targets are graphs, their rows are zeros, because the readout
+    /// kernel `maximum` does not read them.
     fn own(&self, on: &On<'_>, kind: EdgeKind, call: &mut Building) -> Result<Vec<Operand>> {
         let mut own = Vec::new();
         if self.along.over == Over::Graphs && kind != EdgeKind::Sources {

@@ -78,7 +78,8 @@ impl Operator for Gather {
                         Sums::new(neighbours, Reduce::Sum).weighted(weights).with_self()
                     }
                     (Normalisation::Mean, false) => Sums::new(neighbours, Reduce::Mean),
-                    // Divides the gradient of each target, then sums over targets.
+                    // The gradient of a mean divides the gradient of each target by its number of
+                    // sources. Then it sums over targets.
                     (Normalisation::Mean, true) => {
                         Sums::new(neighbours, Reduce::Sum).with_source_scale(&factors)
                     }

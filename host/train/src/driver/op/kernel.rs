@@ -1,4 +1,4 @@
-//! Vertex kernels on the host: calls on the own rows of an interval.
+//! Vertex kernels on the host: calls that read and write only the rows of one interval.
 
 use eciton_exec::Work;
 use eciton_kernel::{CallStep, Kind, Labelled, VertexCall};

@@ -1,9 +1,10 @@
 //! Norms by moments of all rows: the work of their steps, for any arithmetic.
 //!
-//! The first interval that reads a set of rows computes their moments for all intervals that read
-//! them. It adds row by row in f64, so the moments are the same for any cut into intervals. The
-//! backward step of an interval uses the moments of its forward step. If rounds overlap, the rows
-//! of other intervals are as old as the bound allows, and each interval has moments of its own.
+//! An interval is a run of rows that is scheduled as one unit. The first interval that reads a set
+//! of rows computes their moments for all intervals that read the same rows. It adds row by row in
+//! f64, so the moments are the same for any cut into intervals. The backward step of an interval
+//! uses the moments of its forward step. If rounds overlap, an interval may read older rows of
+//! other intervals, up to the staleness bound. Then each interval computes its own moments.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -18,19 +19,20 @@ use crate::driver::operator::{On, Operator, host};
 use crate::driver::rows::Lease;
 use crate::error::{Error, Result};
 
-/// Key of the rows that are reduced: pass, stage, round, and the age of the rows of each interval.
+/// Identity of a set of rows whose moments are computed: pass, stage, round, and the age in rounds
+/// of the rows of each interval.
 #[derive(Debug, PartialEq, Eq)]
 struct Which {
     pass: u32,
     stage: u16,
     round: Round,
     ages: Option<Vec<u8>>,
-    /// Micro-batch whose own rows are reduced. If `None`, all rows are.
+    /// Micro-batch whose rows alone are reduced. If `None`, the rows of all intervals are reduced.
     part: Option<IntervalId>,
 }
 
-/// Values that the first interval of a step computes for all intervals. A value lives as long as a
-/// step holds it.
+/// Values, by [`Which`], that the first interval to need one computes for all intervals. A value is
+/// dropped once no step uses it.
 #[derive(Debug)]
 struct Shared<T>(RefCell<Vec<(Which, Weak<OnceLock<T>>)>>);
 
@@ -41,6 +43,7 @@ impl<T> Default for Shared<T> {
 }
 
 impl<T> Shared<T> {
+    /// Returns the cell for the value of `which`. Steps with an equal `which` get the same cell.
     fn of(&self, which: Which) -> Arc<OnceLock<T>> {
         let mut all = self.0.borrow_mut();
         all.retain(|(_, known)| known.strong_count() > 0);
@@ -53,11 +56,12 @@ impl<T> Shared<T> {
     }
 }
 
-/// Moments of an interval in a round.
+/// Moments that the forward step of one interval used in one round. Other intervals may have used
+/// others.
 type Own<M> = ((Round, IntervalId), Arc<OnceLock<M>>);
 
-/// Returns the rows of the pieces as f32, the format in which they are stored
-/// ([`eciton_program::Buffers::format`]).
+/// Returns a view of each piece, with the index of its first row. The rows must be stored as f32,
+/// which [`eciton_program::Buffers::format`] ensures.
 fn views(pieces: &[(Range<usize>, Lease)]) -> std::result::Result<Vec<(usize, View<'_>)>, String> {
     let mut views = Vec::with_capacity(pieces.len());
     for (rows, lease) in pieces {
@@ -69,14 +73,15 @@ fn views(pieces: &[(Range<usize>, Lease)]) -> std::result::Result<Vec<(usize, Vi
     Ok(views)
 }
 
-/// Returns the rows of one interval, which are in one piece.
+/// Returns the rows of one interval. `views` has pieces of rows, and one piece contains the whole
+/// interval.
 fn part<'a>(views: &[(usize, View<'a>)], rows: &Range<usize>) -> std::result::Result<View<'a>, String> {
     let inside = |(start, view): &&(usize, View<'a>)| *start <= rows.start && rows.end <= start + view.rows();
     let (start, view) = views.iter().find(inside).ok_or("an interval's rows are not in one piece")?;
     Ok(view.slice(rows.start - start, rows.len()))
 }
 
-/// Iterates over the rows of all pieces, in order.
+/// Returns an iterator over the rows of all pieces, in order.
 fn all<'v>(views: &'v [(usize, View<'v>)]) -> impl Iterator<Item = &'v [f32]> {
     views.iter().flat_map(|(_, view)| (0..view.rows()).map(move |i| view.row(i)))
 }
@@ -94,8 +99,8 @@ pub(super) trait Arithmetic: std::fmt::Debug + 'static {
     /// Runs the forward step: computes the output of an interval from its input.
     fn normalise(moments: &Self::Moments, input: View<'_>, output: &mut ViewMut<'_>);
 
-    /// Runs the first backward step: writes for each row the gradient and the other values whose
-    /// means are needed.
+    /// Runs the first backward step: writes the gradient of each row, and the other values whose
+    /// means [`Arithmetic::means`] computes.
     fn turn(output: View<'_>, gradient: View<'_>, turned: &mut ViewMut<'_>);
 
     /// Computes the means over all rows that [`Arithmetic::turn`] wrote.
@@ -114,11 +119,12 @@ pub(super) trait Arithmetic: std::fmt::Debug + 'static {
 struct OverRows<A: Arithmetic> {
     moments: Shared<A::Moments>,
     means: Shared<A::Means>,
-    /// Moments that the forward step of each interval used, for its backward step.
+    /// Moments that the forward step of each interval used. The backward step of the interval
+    /// removes them.
     own: RefCell<Vec<Own<A::Moments>>>,
 }
 
-/// Opens the operator of a norm.
+/// Creates the operator of a norm with arithmetic `A`.
 pub(super) fn open<A: Arithmetic>() -> Result<Box<dyn Operator>> {
     Ok(Box::new(OverRows::<A> {
         moments: Shared::default(),
@@ -162,8 +168,8 @@ impl<A: Arithmetic> Operator for OverRows<A> {
                 let moments = self.moments.of(which());
                 if on.stages.training {
                     let mut own = self.own.borrow_mut();
-                    // A layer without a trained layer before it has no backward step that would
-                    // remove these.
+                    // Without a trained layer before this one, no backward step removes the moments
+                    // of earlier rounds.
                     own.retain(|((_, known), _)| *known != interval);
                     own.push(((round, interval), moments.clone()));
                 }

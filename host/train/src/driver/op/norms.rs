@@ -7,7 +7,8 @@ use super::moments::{self, Arithmetic};
 use crate::driver::operator::Operator;
 use crate::error::Result;
 
-/// Defines the operator `$open` of a norm, whose arithmetic is the module of the same name.
+/// Defines the function `$open` that opens the operator of a norm. The arithmetic is the module
+/// `$open` of `eciton_tensor::ops`.
 macro_rules! norm {
     ($name:ident, $open:ident) => {
         #[derive(Debug)]

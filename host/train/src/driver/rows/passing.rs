@@ -11,7 +11,7 @@ use eciton_types::{IntervalId, SlotId};
 
 use crate::error::{Error, Result, at};
 
-/// Buffers of one slot.
+/// Buffers of one slot: those that hold rows of an interval (`used`), and those that are free.
 #[derive(Debug)]
 pub(super) struct Passing {
     pub(super) slot: SlotId,
@@ -28,7 +28,8 @@ impl Passing {
         Self { slot, width: width as usize, longest, used, free }
     }
 
-    /// Leases the first rows of an interval for writing.
+    /// Leases the buffer of an interval for writing its first `rows` rows. An interval without a
+    /// buffer gets a free or new one.
     pub(super) fn write(&self, interval: IntervalId, rows: usize) -> Result<WriteRows> {
         let mut used = self.used.borrow_mut();
         let place = match used.remove(&interval).or_else(|| self.free.borrow_mut().pop()) {
@@ -40,7 +41,7 @@ impl Passing {
         lease
     }
 
-    /// Takes the buffer of an interval out of the store.
+    /// Takes the buffer of an interval out of `used`. Fails if the interval has no buffer.
     pub(super) fn take(&self, interval: IntervalId) -> Result<Buffer> {
         let place = self.used.borrow_mut().remove(&interval);
         place.ok_or_else(|| {
@@ -48,12 +49,13 @@ impl Passing {
         })
     }
 
-    /// Returns a buffer to the store, to use again.
+    /// Adds a buffer that was taken to the free buffers.
     pub(super) fn give_back(&self, place: Buffer) {
         self.free.borrow_mut().push(place);
     }
 
-    /// Releases the buffers of all intervals. A buffer that a late attempt still writes is dropped.
+    /// Frees the buffers of all intervals at the start of a pass. A buffer that a late attempt
+    /// still writes is dropped.
     pub(super) fn forget(&self) {
         let places = std::mem::take(&mut *self.used.borrow_mut()).into_values();
         let idle = places.filter(|place| place.write(0..self.longest).is_ok());

@@ -10,7 +10,7 @@ use eciton_tensor::{Buffer, Matrix, ReadRows, WriteRows};
 
 use crate::error::{Result, at};
 
-/// Rows in memory, as f32 or as bfloat16.
+/// Buffer of rows in memory, stored as f32 or as bfloat16.
 #[derive(Debug, Clone)]
 pub(super) enum Stored {
     F32(Buffer),
@@ -25,7 +25,7 @@ pub(crate) enum Lease {
 }
 
 impl Lease {
-    /// Returns the rows in the form that a gather reads.
+    /// Returns a view of the leased rows as the source of a gather.
     pub(crate) fn rows(&self) -> Rows<'_> {
         match self {
             Self::F32(lease) => lease.view().into(),
@@ -61,6 +61,7 @@ impl WriteLease {
 }
 
 impl Stored {
+    /// Creates a buffer of zeros. Row format `Bits` is also stored as f32 here.
     pub(super) fn zeroed(rows: usize, width: usize, format: RowFormat) -> Result<Self> {
         let made = match format {
             RowFormat::F32 | RowFormat::Bits => Buffer::zeroed(rows, width).map(Self::F32),
@@ -69,6 +70,7 @@ impl Stored {
         made.map_err(at("row buffers"))
     }
 
+    /// Returns true if both values refer to the same memory.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::F32(a), Self::F32(b)) => a.is_same(b),
@@ -77,6 +79,7 @@ impl Stored {
         }
     }
 
+    /// Returns true if the buffer has these dimensions and this format, so that it can be reused.
     pub(super) fn is_like(&self, rows: usize, width: usize, format: RowFormat) -> bool {
         (rows, width, format)
             == match self {
