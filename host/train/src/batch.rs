@@ -1,4 +1,5 @@
-//! Batches: the micro-batches of rounds, made on compute threads ahead of need.
+//! Batches: the micro-batches of each round (one optimizer step), made on compute threads in
+//! advance. A micro-batch is a part of a batch that the engine schedules as one unit.
 //!
 //! A micro-batch is a pure function of the data set, the settings, the seed, its round and its
 //! number ([`Source::part`]). Therefore threads, prefetch depths and restarts change nothing. A
@@ -24,19 +25,21 @@ pub(crate) use self::rows::RowBatches;
 pub(crate) use self::source::{Chooser, Source};
 use crate::error::{Error, Result};
 
-/// Micro-batches of a round.
+/// Micro-batches of one round. An entry of `parts` is `None` until a compute thread has made it.
 #[derive(Debug)]
 struct Batch {
     parts: Vec<Option<Arc<Part>>>,
-    /// Weight of each training row in the loss, or of each known value of one, and the rows of the
-    /// round. `None` until all parts are there.
+    /// Weight of each training row (or of each known value) in the loss, and the rows of the round.
+    /// `None` until all micro-batches are available.
     weighed: Option<(f32, RoundRows)>,
 }
 
-/// Finished micro-batches, or errors, that compute threads leave for [`Batches::take`].
+/// Queue of finished micro-batches, or errors, that compute threads fill and [`Batches::take`]
+/// empties.
 type Left = Arc<Mutex<Vec<((Round, IntervalId), Result<Arc<Part>>)>>>;
 
-/// Batches of the training of one seed.
+/// Batches of the training of one seed: the source that makes them, and those of the current and
+/// prefetched rounds.
 #[derive(Debug)]
 pub(crate) struct Batches {
     source: Arc<Source>,
@@ -45,7 +48,8 @@ pub(crate) struct Batches {
     until: Round,
     rounds: RefCell<BTreeMap<Round, Batch>>,
     left: Left,
-    /// Reusable memory of the samplers.
+    /// Reusable working memory of the sampler, one entry for each thread that sampled at the same
+    /// time.
     rooms: Arc<Mutex<Vec<Room>>>,
 }
 
@@ -54,18 +58,19 @@ impl Batches {
         Self { source, seed, until, rounds: RefCell::default(), left: Left::default(), rooms: Arc::default() }
     }
 
-    /// Begins a pass. Micro-batches that are in flight for an earlier pass are not waited for.
+    /// Prepares for a new pass of the engine: takes finished micro-batches and no longer expects
+    /// those in flight.
     ///
     /// # Errors
-    /// The errors of [`Batches::take`].
+    /// Returns the errors of [`Batches::take`], if a micro-batch could not be made.
     pub(crate) fn begin(&self) -> Result<()> {
         self.take()?;
         self.rounds.borrow_mut().retain(|_, batch| batch.weighed.is_some());
         Ok(())
     }
 
-    /// Returns the jobs that make the micro-batches of `round` and of the rounds prefetched after
-    /// it, except jobs that were returned before.
+    /// Returns the jobs that make the micro-batches of `round` and of the rounds after it that are
+    /// prefetched. Each job is returned only once.
     pub(crate) fn wanted(&self, round: Round) -> Vec<(Round, IntervalId, Work)> {
         let ahead = self.source.settings.prefetch;
         let last = Round(round.0.saturating_add(ahead).min(self.until.0.max(round.0)));
@@ -81,6 +86,7 @@ impl Batches {
         works
     }
 
+    /// Creates the work of a compute thread that makes one micro-batch.
     fn work(&self, round: Round, number: IntervalId) -> Work {
         let (source, left, rooms, seed) =
             (self.source.clone(), self.left.clone(), self.rooms.clone(), self.seed);
@@ -94,10 +100,10 @@ impl Batches {
         }))
     }
 
-    /// Takes the micro-batches that compute threads have finished.
+    /// Moves the micro-batches that compute threads have finished to their rounds.
     ///
     /// # Errors
-    /// The error of a micro-batch that could not be made.
+    /// Returns the error of a micro-batch that could not be made.
     pub(crate) fn take(&self) -> Result<()> {
         let left = std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
         let mut rounds = self.rounds.borrow_mut();
@@ -118,10 +124,11 @@ impl Batches {
         self.rounds.borrow().get(&round).is_some_and(|batch| batch.weighed.is_some())
     }
 
-    /// Returns a micro-batch of a round, and the weight of its rows.
+    /// Returns micro-batch `number` of a round, and the weight of each of its training rows in the
+    /// loss.
     ///
     /// # Errors
-    /// [`Error::Internal`] if micro-batches of the round are missing.
+    /// Returns [`Error::Internal`] if micro-batches of the round are missing.
     pub(crate) fn part(&self, round: Round, number: IntervalId) -> Result<(Arc<Part>, f32)> {
         let rounds = self.rounds.borrow();
         let found = rounds.get(&round).and_then(|batch| {
@@ -131,10 +138,11 @@ impl Batches {
         found.ok_or_else(|| Error::Internal(format!("round {round} has no part {number}")))
     }
 
-    /// Returns the rows that the loss of a round is a mean of.
+    /// Returns the number of rows, and their total weight, of which the loss of a round is the
+    /// mean.
     ///
     /// # Errors
-    /// [`Error::Internal`] if the round has not begun, or is over.
+    /// Returns [`Error::Internal`] if the round has not begun, or if it is over.
     pub(crate) fn rows(&self, round: Round) -> Result<RoundRows> {
         let weighed = self.rounds.borrow().get(&round).and_then(|batch| batch.weighed);
         weighed.map(|(_, rows)| rows).ok_or_else(|| Error::Internal(format!("round {round} has no parts")))

@@ -1,6 +1,8 @@
-//! Checkpoints: how far a run is, written down so that a process that is killed loses little.
+//! Checkpoints: the state of a run on disk, from which a run can resume after its process was
+//! killed.
 //!
-//! They lie in `NAME.checkpoint/` beside the run folder NAME that is to be:
+//! The checkpoints of a run are in the folder `NAME.checkpoint/`, next to the future run folder
+//! NAME:
 //!
 //! | file | content |
 //! | --- | --- |
@@ -12,14 +14,15 @@
 //! | `seed-S-epoch-NNNNNN.safetensors` | one of a further seed |
 //! | `final.safetensors`, `seed-S-final.safetensors` | the models of seeds that have finished |
 //!
-//! A checkpoint says how many bytes of the two `.jsonl` files belong to it and what their SHA-256 is,
-//! and has one of all its own content: what is damaged is found, and the one before is taken. Every
-//! file is written under a temporary name, forced to disk and renamed, and its folder is forced to
-//! disk; the `.jsonl` files only grow. So the process may be killed at any moment, and the machine may
-//! lose power.
+//! A checkpoint records the length and the SHA-256 of the two `.jsonl` files at its time, and a
+//! SHA-256 of its own content. If these do not match on resume, an earlier checkpoint is used.
+//! Every file is written under a temporary name, synced to disk and renamed, and then its folder is
+//! synced. The `.jsonl` files only grow. Therefore the process may be killed at any time, and the
+//! machine may lose power.
 //!
-//! No generator's state is there: every random number is a function of (seed, purpose, epoch, layer,
-//! stream, row, column). A run that goes on is therefore bit for bit the unbroken one.
+//! Checkpoints contain no random-generator state: every random number is a function of (seed,
+//! purpose, epoch, layer, stream, row, column). Therefore a resumed run has bit for bit the results
+//! of an uninterrupted one.
 
 mod changes;
 mod fingerprint;
@@ -42,7 +45,7 @@ use serde::{Deserialize, Serialize};
 
 use eciton_runs::schema::Schema;
 
-/// The format of checkpoints that this version writes and reads.
+/// Version of the checkpoint format that this version of Eciton writes and reads.
 pub(crate) const FORMAT: u64 = 1;
 
 const CONFIG: &str = "config.toml";
@@ -51,8 +54,8 @@ const RUN: &str = "run.json";
 const METRICS: &str = "metrics.jsonl";
 const SEEDS: &str = "seeds.jsonl";
 
-/// Content of `run.json`: facts about a run that are neither in its configuration nor in the
-/// versions.
+/// Content of `run.json`: facts about a run that are neither in `config.toml` nor in
+/// `versions.json`. A resumed run checks them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunRecord {
     pub format: u64,
@@ -61,13 +64,14 @@ pub(crate) struct RunRecord {
     #[serde(default)]
     pub scores: bool,
     pub data: Fingerprint,
-    /// Number of [`CHANGES`] that the writer knew. 0 in checkpoints of Eciton 0.1.0.
+    /// Number of entries of [`CHANGES`] in the version of Eciton that wrote the file. 0 in
+    /// checkpoints of Eciton 0.1.0.
     #[serde(default)]
     pub changes: usize,
     /// Schema of the model. `None` in checkpoints of Eciton 0.1.0, which match data by position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema: Option<Schema>,
-    /// SHA-256 of the settings that the run was asked for. Empty in checkpoints of Eciton 0.1.0.
+    /// SHA-256 of the settings that the user requested. Empty in checkpoints of Eciton 0.1.0.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub recipe: String,
 }

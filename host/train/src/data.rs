@@ -33,34 +33,34 @@ pub(crate) use source::{
     with_labels,
 };
 
-/// Approximate default number of rows in an interval of a data set without edges, if it has enough
-/// atoms.
+/// Approximate default number of rows in an interval (a run of rows that is scheduled as one unit),
+/// for data sets without edges. Intervals are larger if the data set has too few atoms, the
+/// smallest units of a cut.
 const ROWS_WITHOUT_EDGES: u32 = 4096;
 
-/// Inputs of a run from a data set, by row: domains with their intervals, relations' lists,
-/// constants, targets. They are built once, in three steps that each take and return them. Nothing
-/// changes them afterwards.
+/// Inputs of a run, made from a data set: rows in the run's order, their intervals, adjacency
+/// lists, constants and targets. They are built once, in three steps, and are immutable afterwards.
 ///
 /// [`Inputs::new`] orders and cuts rows, [`Inputs::with_edges`] fits them to a model, and
 /// [`Inputs::complete`] to a program.
 #[derive(Debug)]
 pub(crate) struct Inputs {
-    /// Data set, by row. `vertices` maps rows to the user's ids.
+    /// Data set with its vertices in row order. `vertices` maps rows to the user's vertex numbers.
     pub dataset: Arc<Dataset>,
     pub vertices: Vertices,
     pub shape: DataShape,
     pub task: TaskType,
     /// Metric that measures the quality of a model.
     pub metric: Metric,
-    /// Factor of each training vertex, or of each known value of one, in the loss: 1 / their
-    /// number, or 1 / the sum of their weights.
+    /// Factor of each training vertex in the loss: 1 / number of training vertices, or 1 / sum of
+    /// their weights. Multi-label and regression tasks count known values instead of vertices.
     pub weight: f32,
     pub features: Matrix,
-    /// Gathered features, if the model reads them in addition to `features`.
+    /// Features gathered once before training, if the model reads them in addition to `features`.
     pub gathered: Option<Matrix>,
-    /// Weight of each class in the loss, if classes have weights.
+    /// Weight of each class in the loss, or `None` if all classes weigh the same.
     pub class_weights: Option<Arc<[f32]>>,
-    /// Factor of each row in the symmetric normalisation.
+    /// Factor of each row in the symmetric normalisation of sums over neighbours.
     pub scale: Arc<Vec<f32>>,
     /// 1 / in-degree of each vertex, computed on first use.
     inverse: OnceLock<Arc<Vec<f32>>>,
@@ -72,25 +72,27 @@ pub(crate) struct Inputs {
     /// Intervals of graph rows: the graphs represented in each interval of vertices. Empty for a
     /// data set of one graph.
     pub graphs: Vec<Interval>,
-    /// Labels and split by graph row, for a data set of many graphs. If `None`, those of the
-    /// vertices in the data set are learnt.
+    /// Labels and split by graph row, for a data set of many graphs. If `None`, the model learns
+    /// the labels of vertices in `dataset`.
     pub of_graphs: Option<(Labels, Split)>,
-    /// Lists of the vertices of each graph, for a data set of many graphs.
+    /// Lists of the vertices of each graph, which a readout sums over. `None` for a data set of one
+    /// graph.
     pub readout: Option<Arc<Readout>>,
-    /// Edge features that the model uses.
+    /// Edge features that the model reads, prepared for its kernels.
     pub edges: Arc<EdgeData>,
-    /// Adjacency lists limited to edges that the loss reaches, for the gathers next to the loss.
+    /// Adjacency lists without edges that cannot affect the loss, for the gathers next to it.
+    /// `None` if these gathers use the full lists.
     pub labelled: Option<Arc<LabelledLists>>,
-    /// Links that are predicted, for link prediction.
+    /// Links to predict, if the task is link prediction.
     pub links: Option<Arc<PredictedLinks>>,
     /// Columns and classes of the data set, as the run folder records them.
     pub schema: Schema,
 }
 
 impl Inputs {
-    /// Orders the rows of a data set and cuts them into intervals. `group` is the number of rows
-    /// that stay together. `links` has the settings of link prediction, and the maximum number of
-    /// epochs in flight.
+    /// Orders the rows of a data set and cuts them into intervals. `group` is the number of
+    /// consecutive rows that no cut separates, such as the tokens of a sequence. `links` has the
+    /// settings of link prediction, and the maximum number of epochs in flight.
     pub(crate) fn new(
         mut dataset: Dataset,
         (run, group): (&Run, u32),
@@ -185,11 +187,11 @@ impl Inputs {
 }
 
 impl Inputs {
-    /// Prepares the edge features that `model` reads, and releases the others. The schema of a
-    /// model that reads none demands none of new data.
+    /// Prepares the edge features that `model` reads, and releases the others. If the model reads
+    /// none, its schema requires none of the data of later predictions.
     ///
     /// # Errors
-    /// The errors of [`EdgeData::of`].
+    /// Returns the errors of [`EdgeData::of`] if the edge features do not suit the model.
     pub(crate) fn with_edges(mut self, model: &Model) -> Result<Self> {
         let features = match Arc::get_mut(&mut self.dataset) {
             Some(dataset) => dataset.edge_features.take(),
@@ -206,10 +208,11 @@ impl Inputs {
         Ok(self)
     }
 
-    /// Returns the factor of each vertex in a normalisation. A sum ignores the returned factors.
+    /// Returns the factor of each vertex in a normalisation of sums over neighbours, or over
+    /// graphs. For a plain sum the result has no meaning.
     ///
     /// # Errors
-    /// [`Error::Internal`] for a mean over graphs if the data set is one graph.
+    /// Returns [`Error::Internal`] for a mean over graphs if the data set is one graph.
     pub(crate) fn factors(&self, normalisation: Normalisation, over: Over) -> Result<Arc<Vec<f32>>> {
         let inverse = match (normalisation, over) {
             (Normalisation::Mean, Over::Neighbours) => &self.inverse,
@@ -224,12 +227,13 @@ impl Inputs {
         Ok(inverse.get_or_init(|| Arc::new(inverse_degrees(lists.incoming(), false))).clone())
     }
 
-    /// Returns the intervals of a domain's rows.
+    /// Returns the intervals of a domain: those of vertex rows or of graph rows.
     pub(crate) fn intervals_of(&self, domain: DomainId) -> &[Interval] {
         if domain == Domain::GRAPHS { &self.graphs } else { &self.intervals }
     }
 
-    /// Returns the labels and the split of the learnt rows, which are vertices or graphs.
+    /// Returns the labels that the model learns, and the split. Both are by graph row if the data
+    /// set has many graphs, otherwise by vertex row.
     pub(crate) fn learnt(&self) -> (&Labels, &Split) {
         match &self.of_graphs {
             Some((labels, split)) => (labels, split),
@@ -237,10 +241,10 @@ impl Inputs {
         }
     }
 
-    /// Returns the lists of a relation.
+    /// Returns the adjacency lists of a relation, which its gathers sum over.
     ///
     /// # Errors
-    /// [`Error::Internal`] if the data set has no such lists.
+    /// Returns [`Error::Internal`] if the data set has no such lists.
     pub(crate) fn lists(&self, relation: Relation) -> Result<Lists> {
         let data = (self.dataset.clone(), self.readout.clone());
         let lists = Lists::new(relation, data, self.edges.clone(), self.labelled.clone());
@@ -251,7 +255,7 @@ impl Inputs {
     /// a single graph.
     ///
     /// # Errors
-    /// [`Error::Readout`].
+    /// Returns [`Error::Readout`] if model and data set do not fit each other.
     pub(crate) fn check_readout(&self, model: &Model) -> Result<()> {
         let graphs = self.dataset.graphs.as_ref().map(Graphs::count);
         if graphs.is_some() == model.reads_out() {
@@ -264,7 +268,8 @@ impl Inputs {
     /// configuration allows it.
     ///
     /// # Errors
-    /// [`Error::NoGraph`].
+    /// Returns [`Error::NoGraph`] if the program gathers from neighbours and the data set has no
+    /// edges.
     pub(crate) fn check_neighbours(&self, config: &Config, program: &Program) -> Result<()> {
         let follows = program.model.constant_gather().is_some()
             || program.relations.iter().any(|relation| relation.over == Over::Neighbours);
@@ -274,8 +279,8 @@ impl Inputs {
         }
     }
 
-    /// Returns the sizes that the rewrites of a program are estimated from. `gather` is the gather
-    /// that a first layer would apply to the features.
+    /// Returns the sizes of the data set, from which the program builder estimates the benefit of
+    /// its rewrites. `gather` is the gather that the first layer applies to the features.
     pub(crate) fn workload(&self, gather: Option<FeatureGather>) -> Workload {
         let graph = &self.dataset.graph;
         let stored = match &self.features {
@@ -291,11 +296,11 @@ impl Inputs {
         }
     }
 
-    /// Adds further inputs of a program: lists without the edges that the loss does not reach, and
-    /// features that are gathered once.
+    /// Adds the inputs that depend on the program: lists without edges that cannot affect the loss,
+    /// and features that are gathered once before training.
     ///
     /// # Errors
-    /// The errors of [`gather_features`].
+    /// Returns the errors of [`gather_features`] if the sums cannot be computed or stored.
     pub(crate) fn complete(mut self, program: &Program, threads: u32) -> Result<Self> {
         if let Some(gather) = program.model.constant_gather().filter(|_| program.rewrites.gathered_features) {
             self.gather_features(gather, threads)?;
@@ -308,11 +313,11 @@ impl Inputs {
         Ok(self)
     }
 
-    /// Gathers the features once, so that epochs do not repeat it. Releases the original features
-    /// if `gather` replaces them.
+    /// Gathers the features once, so that epochs do not repeat this work. If `gather` replaces the
+    /// original features, releases them.
     ///
     /// # Errors
-    /// The errors of [`gather_features`].
+    /// Returns the errors of [`gather_features`] if the sums cannot be computed or stored.
     fn gather_features(&mut self, gather: FeatureGather, threads: u32) -> Result<()> {
         let weights = self.edges.weights.as_ref().map(|weights| &weights.along(false)[..]);
         let graph = &self.dataset.graph;
@@ -336,7 +341,8 @@ impl Inputs {
         Ok(())
     }
 
-    /// Returns the share of the feature values that are stored.
+    /// Returns the stored share of all feature values, from 0 to 1. It is below 1 for sparse
+    /// features.
     pub(crate) fn stored(&self) -> f64 {
         let values = f64::from(self.shape.rows) * f64::from(self.shape.features);
         match &self.features {
@@ -345,8 +351,8 @@ impl Inputs {
         }
     }
 
-    /// Returns the rows of a slot that no stage writes. Returns `None` for other slots, and for
-    /// gathered features before they are computed.
+    /// Returns all rows of a slot of constants, such as the features. Returns `None` for a slot
+    /// that stages write, and for gathered features that are not computed yet.
     pub(crate) fn constant(&self, program: &Program, slot: SlotId) -> Option<&Matrix> {
         match slot {
             _ if slot == program.features => Some(&self.features),
@@ -356,14 +362,15 @@ impl Inputs {
     }
 }
 
-/// Copies values into a matrix that tasks read.
+/// Copies values into a dense matrix, the form in which tasks read them.
 pub(crate) fn matrix(values: &Values) -> Result<Matrix> {
     let (rows, columns) = (values.rows(), values.columns() as usize);
     let all = Buffer::from_rows(rows, columns, values.as_slice()).map_err(at("labels"))?;
     Ok(Matrix::from(all.read(0..rows).map_err(at("labels"))?))
 }
 
-/// Returns the targets of an interval's rows. `values` are those of labels that have values.
+/// Returns the loss targets of the rows `rows`. `values` is the label matrix if the labels are
+/// values and not classes.
 fn targets(labels: &Labels, values: Option<&Matrix>, rows: Range<usize>) -> Result<Targets> {
     match (labels.as_classes(), values) {
         (Some(classes), _) => Ok(Targets::Classes(classes[rows].into())),
@@ -374,7 +381,8 @@ fn targets(labels: &Labels, values: Option<&Matrix>, rows: Range<usize>) -> Resu
     }
 }
 
-/// Returns the number of known classes or values of these vertices.
+/// Returns the number of known labels of `vertices`: known classes, or known values if each vertex
+/// has several.
 pub(crate) fn known(labels: &Labels, vertices: &[u32]) -> u64 {
     match labels.as_values() {
         None => vertices.len() as u64,
@@ -385,6 +393,7 @@ pub(crate) fn known(labels: &Labels, vertices: &[u32]) -> u64 {
     }
 }
 
+/// Builds one interval: the grid of its sums, its targets, and its training rows.
 fn interval(
     targets: &dyn Fn(Range<usize>) -> Result<Targets>,
     vertices: &Vertices,
@@ -408,8 +417,8 @@ fn interval(
     })
 }
 
-/// Returns the labels and the split of the graphs, by graph row. `standing` has the vertex that
-/// represents each graph.
+/// Returns the labels and the split of a data set of many graphs, by graph row. `standing` has the
+/// vertex that represents each graph.
 fn graph_labels(dataset: &Dataset, standing: &[u32]) -> (Labels, Split) {
     let number = |vertex: &u32| standing.binary_search(vertex).ok().map(|number| number as u32);
     let part = |vertices: &[u32]| vertices.iter().filter_map(number).collect();
@@ -418,8 +427,8 @@ fn graph_labels(dataset: &Dataset, standing: &[u32]) -> (Labels, Split) {
     (dataset.labels.reordered(standing), split)
 }
 
-/// Returns the intervals of graph rows: the graphs represented in each interval of vertices. Their
-/// sums have the same parts as those of the vertices, so that one tree combines the gradients.
+/// Returns one interval of graph rows for each interval of vertices: the graphs whose representing
+/// vertices it contains. Both have the same partial sums, so that one tree combines the gradients.
 fn graph_intervals(
     intervals: &[Interval],
     labels: &Labels,
@@ -449,14 +458,15 @@ fn graph_intervals(
     intervals.iter().map(one).collect()
 }
 
-/// Returns the grid of an interval's nodes, in local rows.
+/// Returns the summation grid of an interval whose first row is `first_row`. `nodes` are the
+/// interval's nodes of the summation tree.
 pub(crate) fn grid(atoms: &Atoms, nodes: &[Node], first_row: u32) -> Grid {
     let tree = atoms.tree();
     let part = |node: &Node| {
         let span = tree.span(*node);
         let atom = |a: u32| {
             let rows = atoms.row_range(a..a + 1);
-            // Counts the nodes below this one that end with the atom.
+            // Counts the levels of the summation tree at which a node ends with this atom.
             let ends = |l: &u8| (a + 1).is_multiple_of(FAN_OUT.pow(u32::from(*l))) || a + 1 == span.end;
             let closes = (1..node.level).take_while(ends).count();
             Atom { rows: rows.start - first_row..rows.end - first_row, closes: closes as u8 }

@@ -1,4 +1,5 @@
-//! A micro-batch: rows of the data set with adjacency lists of their own.
+//! A micro-batch: a part of a batch, with rows of the data set and adjacency lists among these
+//! rows.
 
 use std::sync::Arc;
 
@@ -10,16 +11,16 @@ use eciton_types::SlotId;
 use crate::data::Interval;
 use crate::edge_data::{EdgeData, EdgeWeights};
 
-/// A micro-batch as its stages read it. Its rows are numbered from 0.
+/// Micro-batch (`Part` of a batch) in the form that stages read. Its rows are numbered from 0.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// Levels, indexed by the number of gathers between rows and the loss. The last level is used
-    /// for all larger numbers.
+    /// Levels of rows. Level h has the rows that stages with h gathers between them and the loss
+    /// compute. The last level also serves all larger numbers.
     pub levels: Vec<Level>,
-    /// Vertices of the rows, in the order of the data set.
+    /// Vertex of each row, as a vertex number of the data set.
     pub vertices: Arc<[u32]>,
-    /// Number of training rows, or of their known values. With class weights, the sum of the class
-    /// weights of the training rows.
+    /// Number of training rows, or of their known values in multi-label and regression tasks. With
+    /// class weights, the sum of the class weights of the training rows.
     pub counted: f64,
     /// Sum of the weights of the training rows in the loss, including the weights from the sampler.
     pub weights: f64,
@@ -27,23 +28,24 @@ pub(crate) struct Part {
     gathered: Option<Matrix>,
 }
 
-/// Rows within a number of hops, and the lists of a gather that computes them.
+/// Level of a micro-batch: the rows within a number of hops of the training rows, and the adjacency
+/// lists of the gathers that compute them.
 #[derive(Debug)]
 pub(crate) struct Level {
     pub interval: Interval,
     pub lists: Arc<PartLists>,
 }
 
-/// Adjacency lists of the rows of a micro-batch.
+/// Adjacency lists among the rows of a micro-batch, with the factors of normalisations.
 #[derive(Debug)]
 pub(crate) struct PartLists {
     pub graph: Arc<Graph>,
-    /// Factor of each row in the symmetric normalisation.
+    /// Factor of each row in the symmetric normalisation of sums over neighbours.
     pub scale: Arc<Vec<f32>>,
-    /// 1 / in-degree.
+    /// 1 / in-degree of each row, the factor of means over neighbours.
     pub inverse: Arc<Vec<f32>>,
     pub edges: Arc<EdgeData>,
-    /// Edge weights in a mean. `None` if all edges of a mean have weight 1.
+    /// Edge weights in a mean over neighbours. `None` if all edges of a mean have weight 1.
     pub of_means: Option<EdgeWeights>,
 }
 
@@ -66,17 +68,18 @@ impl Part {
         Self { levels, vertices: vertices.into(), counted, weights, features, gathered }
     }
 
-    /// Returns the rows within a number of hops.
+    /// Returns the level of rows within `hops` gathers of the loss.
     pub(crate) fn level(&self, hops: usize) -> Option<&Level> {
         self.levels.get(hops).or_else(|| self.levels.last())
     }
 
-    /// Returns the number of rows within a number of hops.
+    /// Returns the number of rows within `hops` gathers of the loss.
     pub(crate) fn rows(&self, hops: usize) -> usize {
         self.level(hops).map_or(0, |level| level.interval.rows.len())
     }
 
-    /// Returns the rows of a slot that no stage writes, or `None` for other slots.
+    /// Returns the rows of a slot of constants, such as the features. Returns `None` for a slot
+    /// that stages write.
     pub(crate) fn constant(&self, program: &Program, slot: SlotId) -> Option<&Matrix> {
         match slot {
             _ if slot == program.features => Some(&self.features),

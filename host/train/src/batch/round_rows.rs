@@ -1,7 +1,7 @@
-//! Rows of a round that its loss is a mean of.
+//! The rows of which the loss of a round is a mean.
 
-/// Rows that a round's loss is a weighted mean of. Multi-label and regression tasks count known
-/// values instead of rows.
+/// Size of the set of rows of which a round's loss is a weighted mean. Multi-label and regression
+/// tasks count known values instead of rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RoundRows {
     /// Factor that turns the round's loss into the sum of its rows' losses, each multiplied by the
@@ -12,7 +12,7 @@ pub(crate) struct RoundRows {
 }
 
 impl Default for RoundRows {
-    /// Rows of the only round of an epoch.
+    /// Returns the rows of a round that is the only one of its epoch.
     fn default() -> Self {
         Self { divisor: 1.0, weights: 1.0 }
     }

@@ -1,8 +1,10 @@
-//! Batches of rows: which training rows an update has, and where the batch is cut into parts.
+//! Batches of rows: the training rows of each round, and the cut of a batch into micro-batches
+//! ("parts").
 //!
-//! A pass over the training rows is in an order that a key decides, by groups of rows that stay together. Rows of
-//! a batch ascend. Where parts have no lists, a batch has a grid of its own for its sums, which parts share: how
-//! many parts there are changes no bit. Atoms of a small last batch may have no row.
+//! Each pass over the training rows visits groups of rows that stay together, in a random order
+//! that depends on seed and pass. The rows of a batch ascend. If micro-batches have no adjacency
+//! lists, all of a batch share one summation grid. Then the number of micro-batches changes no bit
+//! of a result. Atoms (smallest units of a cut) of a small last batch may have no row.
 
 use eciton_graph::shuffle::Shuffle;
 use eciton_recipe::Batch as Settings;
@@ -13,30 +15,31 @@ use eciton_types::{Atoms, IntervalId, Node, Round, Tree};
 use crate::data::{Inputs, grid};
 use crate::error::{Error, Result};
 
-/// The stream of the shuffled order.
+/// Random-number stream of the shuffled order of rows.
 const SHUFFLE: u32 = u32::MAX;
 
-/// A part of a batch.
+/// Micro-batch of a batch without adjacency lists: its rows, and their share of the batch's
+/// summation grid.
 #[derive(Debug)]
 pub(super) struct RowCut {
-    /// Ascending.
+    /// Training rows, in ascending order.
     pub rows: Vec<u32>,
     pub grid: Grid,
     pub nodes: Vec<Node>,
 }
 
-/// Batches of training rows.
+/// Cut of the training rows into batches, and of each batch into micro-batches ("parts").
 #[derive(Debug)]
 pub(crate) struct RowBatches {
-    /// The first row of each group that has a training row, ascending.
+    /// First row of each group that has a training row, in ascending order.
     firsts: Vec<u32>,
-    /// Rows of a group.
+    /// Number of rows in a group. Rows of a group are always in the same micro-batch.
     group: u32,
-    /// Groups of a batch, at most.
+    /// Maximum number of groups in a batch. The last batch of a pass may have fewer.
     groups: u32,
-    /// Parts of a batch that are asked for.
+    /// Number of micro-batches per batch that the settings request.
     micro: u32,
-    /// Atoms of a batch.
+    /// Number of atoms (smallest units of a cut) in a batch.
     atoms: u32,
 }
 
@@ -51,10 +54,10 @@ impl RowBatches {
         Self { firsts, group, groups, micro: settings.micro, atoms }
     }
 
-    /// Checks that a batch has as many parts as are asked for.
+    /// Checks that a batch can be cut into the requested number of micro-batches.
     ///
     /// # Errors
-    /// [`Error::Parts`].
+    /// Returns [`Error::Parts`] if a batch has fewer atoms than requested micro-batches.
     pub(crate) fn check(&self) -> Result<()> {
         let (parts, most, rows) = (self.micro, self.parts(), self.groups.saturating_mul(self.group));
         if parts <= most {
@@ -63,38 +66,43 @@ impl RowBatches {
         Err(Error::Parts { parts, most, rows })
     }
 
-    /// Rows of a pass: those of all groups that have a training row.
+    /// Returns the number of rows in a pass over the training rows: all rows of the groups that
+    /// have a training row.
     pub(crate) fn rows(&self) -> u32 {
         (self.firsts.len() as u32).saturating_mul(self.group)
     }
 
-    /// Parts without lists: no more than there are atoms, of which each has one at least.
+    /// Returns the number of micro-batches of a batch without adjacency lists. Each one has at
+    /// least one atom, so there are no more of them than atoms.
     pub(crate) fn parts(&self) -> u32 {
         self.micro.min(self.atoms).max(1)
     }
 
-    /// The atoms of a part without lists.
+    /// Returns the range of atoms of micro-batch `part` in a batch without adjacency lists.
     fn run(&self, part: u32) -> std::ops::Range<u32> {
         let cut = |part: u32| (u64::from(self.atoms) * u64::from(part) / u64::from(self.parts())) as u32;
         cut(part)..cut(part + 1)
     }
 
-    /// The sums of each part without lists, and the tree over them.
+    /// Returns the nodes of the summation tree that each micro-batch without adjacency lists
+    /// computes, and the tree that combines them.
     pub(crate) fn sums(&self) -> (Vec<Vec<Node>>, Tree) {
         let tree = Tree::new(self.atoms);
         ((0..self.parts()).map(|part| tree.nodes(self.run(part))).collect(), tree)
     }
 
-    /// Most rows of a part without lists.
+    /// Returns the maximum number of rows in a micro-batch without adjacency lists.
     pub(crate) fn capacity(&self) -> u32 {
         let runs = (0..self.parts()).map(|part| self.run(part).len() as u32);
         let widest = u64::from(runs.max().unwrap_or(0));
-        // A run's groups are its share of all, but for less than one.
+        // The groups of a run of atoms are proportional to its atoms, rounded by less than one
+        // group.
         let groups = (u64::from(self.groups) * widest).div_ceil(u64::from(self.atoms.max(1)));
         (groups as u32).min(self.groups).saturating_mul(self.group)
     }
 
-    /// The first rows of a round's groups, ascending from each of `cuts` to the next: places of the batch, of so many.
+    /// Returns the shuffled order of the groups in the pass of `round`. Also returns the position
+    /// of the round's first group in this order, and the number of its groups.
     fn batch(&self, seed: u64, round: Round) -> (Shuffle, u32, u32) {
         let all = self.firsts.len() as u32;
         let rounds = all.div_ceil(self.groups.max(1)).max(1);
@@ -105,7 +113,8 @@ impl RowBatches {
         (shuffle, from, self.groups.min(all.saturating_sub(from)))
     }
 
-    /// The training rows that a sampler starts from in a part, ascending.
+    /// Returns the training rows from which a sampler starts micro-batch `number`, in ascending
+    /// order.
     pub(super) fn targets(&self, seed: u64, round: Round, number: IntervalId) -> Vec<u32> {
         let (shuffle, from, length) = self.batch(seed, round);
         let cut =
@@ -114,6 +123,7 @@ impl RowBatches {
         self.sorted(shuffle, places)
     }
 
+    /// Returns the first rows of the groups at these positions of the shuffled order, sorted.
     fn sorted(&self, shuffle: Shuffle, places: std::ops::Range<u32>) -> Vec<u32> {
         let first = |place: u32| self.firsts.get(shuffle.at(place) as usize).copied();
         let mut firsts: Vec<u32> = places.filter_map(first).collect();
@@ -121,7 +131,7 @@ impl RowBatches {
         firsts
     }
 
-    /// A part without lists.
+    /// Returns micro-batch `number` of a round, without adjacency lists.
     pub(super) fn part(&self, seed: u64, round: Round, number: IntervalId) -> RowCut {
         let (shuffle, from, length) = self.batch(seed, round);
         let firsts = self.sorted(shuffle, from..from + length);

@@ -1,4 +1,5 @@
-//! The source of micro-batches: the data and the sampler that they are made from.
+//! The source of micro-batches (parts of a batch): the data set, and the method that chooses their
+//! rows.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -22,19 +23,21 @@ use crate::data::{Inputs, Interval, grid, known, matrix};
 use crate::edge_data::{EdgeData, EdgeWeights};
 use crate::error::{Error, Result, at};
 
-/// Method that chooses the rows of a micro-batch.
+/// Method that chooses the rows of a micro-batch (a part of a batch that is scheduled as one unit).
 #[derive(Debug)]
 pub(crate) enum Chooser {
-    /// Training rows in a shuffled order, without adjacency lists.
+    /// Training rows in a shuffled order, without adjacency lists. For models that need no
+    /// neighbours during training.
     Rows,
-    /// Subgraphs drawn by a sampler.
+    /// Subgraphs that a sampler draws anew in each round.
     Sampler(Sampler),
-    /// Vertex cut. `made` caches the micro-batches that are the same in every round.
+    /// Parts of a vertex cut, which assigns each edge to one part. `made` caches the micro-batches
+    /// that are the same in every round.
     Parts { parts: Parts, made: Vec<OnceLock<Arc<Part>>> },
 }
 
 impl Chooser {
-    /// Returns true if rows have different weights in the loss.
+    /// Returns true if this method gives rows of one micro-batch different weights in the loss.
     pub(crate) fn weighs_rows(&self, settings: &Settings) -> bool {
         match self {
             Self::Rows => false,
@@ -48,8 +51,8 @@ impl Chooser {
         matches!(self, Self::Rows).then(|| RowBatches::new(settings, inputs))
     }
 
-    /// Returns the number of micro-batches in a batch: the configured number, less those that never
-    /// have a row.
+    /// Returns the number of micro-batches in a batch. It is the configured number without those
+    /// that would never have a row.
     pub(crate) fn parts(&self, settings: &Settings, inputs: &Inputs) -> u32 {
         match self {
             Self::Rows => RowBatches::new(settings, inputs).parts(),
@@ -72,7 +75,7 @@ impl Chooser {
     }
 }
 
-/// Immutable data that micro-batches are made from.
+/// Source of micro-batches: the immutable data and settings from which compute threads make them.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub settings: Settings,
@@ -80,24 +83,25 @@ pub(crate) struct Source {
     features: Matrix,
     gathered: Option<Matrix>,
     edges: Arc<EdgeData>,
-    /// Factor of each training row, or of each known value of one, in the loss of all rows.
+    /// Factor of each training row (or of each known value) in the loss over all training rows.
     weight: f32,
     class_weights: Option<Arc<[f32]>>,
-    /// Factor of each row in the symmetric normalisation, over the whole graph.
+    /// Factor of each row in the symmetric normalisation, computed from degrees in the whole graph.
     scale: Arc<Vec<f32>>,
     /// Vertex of each row. If `None`, row v is vertex v.
     vertices: Option<Arc<[u32]>>,
     values: Option<Matrix>,
     in_training: Vec<bool>,
     chooser: Chooser,
-    /// Number of times that each row and edge was sampled. `None` if sums and losses are not
-    /// weighted by these counts.
+    /// Number of times that each row and edge occurs in trial samples. Sums and losses are weighted
+    /// by these counts to be unbiased. `None` if the method needs no such weights.
     counts: Option<Counts>,
-    /// Batches of training rows, for methods that sample no neighbours.
+    /// Cut of the training rows into batches. It also has the training rows from which samplers
+    /// start.
     batches: RowBatches,
     /// Maximum number of rows in a micro-batch.
     capacity: usize,
-    /// Reusable memory for the features of micro-batches. A micro-batch leases its buffer while it
+    /// Reusable buffers for the features of micro-batches. A micro-batch leases one buffer while it
     /// exists.
     buffers: Mutex<Vec<Buffer>>,
 }
@@ -107,7 +111,7 @@ impl Source {
     /// counts are known, if `chooser` needs them.
     ///
     /// # Errors
-    /// [`Error::Tensor`] if a second copy of the labels does not fit in memory.
+    /// Returns [`Error::Tensor`] if a second copy of the labels does not fit in memory.
     pub(crate) fn new(settings: &Settings, inputs: &Inputs, chooser: Chooser) -> Result<Self> {
         let dataset = inputs.dataset.clone();
         let mut in_training = vec![false; dataset.vertices() as usize];
@@ -153,18 +157,18 @@ impl Source {
         }
     }
 
-    /// Returns the factor of each training row of a round, or of each known value of one, in the
-    /// loss. Also returns the rows that this loss is a mean of.
+    /// Returns the factor of each training row (or of each known value) in the loss of a round
+    /// whose micro-batches are `parts`. Also returns the rows of which this loss is the mean.
     pub(super) fn weight(&self, parts: &[Arc<Part>]) -> (f32, RoundRows) {
         let weights = parts.iter().map(|part| part.weights).sum();
         let fixed = |weight: f32| (weight, RoundRows { divisor: 1.0 / f64::from(weight), weights });
         if self.counts.is_some() {
-            // Weights of rows make of each part an estimate of the loss of all rows.
+            // With row weights, each micro-batch is an estimate of the loss of all rows.
             let of_part = f64::from(self.weight) * self.dataset.split.train.len() as f64;
             return fixed((of_part / parts.len().max(1) as f64) as f32);
         }
         if let Chooser::Parts { .. } = self.chooser {
-            // Weights of a vertex add up to 1 over the parts.
+            // The weights of a vertex add up to 1 over all parts of the cut.
             return fixed(self.weight);
         }
         let sum: f64 = parts.iter().map(|part| part.counted).sum();
@@ -172,10 +176,11 @@ impl Source {
         ((1.0 / divisor) as f32, RoundRows { divisor, weights })
     }
 
-    /// Makes a micro-batch. The result does not depend on the thread or on the time of the call.
+    /// Makes micro-batch `number` of a round. The result does not depend on the thread or on the
+    /// time of the call. `room` is working memory of the sampler.
     ///
     /// # Errors
-    /// [`Error::Tensor`] if its rows do not fit in memory.
+    /// Returns [`Error::Tensor`] if the rows of the micro-batch do not fit in memory.
     pub(crate) fn part(
         &self,
         seed: u64,
@@ -223,7 +228,7 @@ impl Source {
         let row_weights = self.row_weights(sub, shares);
         for (hop, &rows) in sub.hops.iter().enumerate() {
             let sources = sub.hops.get(hop + 1).copied().unwrap_or(rows);
-            // Rows of the last hop have no lists of their own.
+            // Rows of the last hop have no adjacency lists.
             let listed = if hop > 0 && hop + 1 == sub.hops.len() { sub.hops[hop - 1] } else { rows };
             let lists = self.lists(sub, listed as usize, sources as usize)?;
             let of = (rows as usize, &row_weights, hop == 0);
@@ -250,7 +255,7 @@ impl Source {
         Ok(Arc::new(Part::new(levels, vertices, (counted, weights), (features, gathered))))
     }
 
-    /// Returns the sum of the weights of a micro-batch's training rows in the loss. Returns
+    /// Returns the sum of the loss weights of a micro-batch's training rows `ids`. Returns
     /// `counted` if the sampler adds no weights.
     fn loss_weights(&self, levels: &[Level], ids: &[u32], counted: f64) -> f64 {
         let weighs = self.counts.is_some() || matches!(self.chooser, Chooser::Parts { .. });
@@ -266,7 +271,8 @@ impl Source {
         interval.training.iter().map(of).sum()
     }
 
-    /// Copies rows into memory that micro-batches of finished rounds have released.
+    /// Copies the rows `rows` of `all` into a matrix. Reuses a buffer that a micro-batch of a
+    /// finished round has released, if there is one.
     fn select(&self, all: &Matrix, rows: &[u32]) -> Result<Matrix> {
         let Matrix::Dense(dense) = all else { return all.select(rows).map_err(at("features of a part")) };
         let columns = all.columns();
@@ -286,16 +292,19 @@ impl Source {
         dense.select_into(rows, lease).map_err(at("features of a part"))
     }
 
+    /// Returns the number of training rows, from which samplers start.
     fn roots(&self) -> u32 {
         self.dataset.split.train.len() as u32
     }
 
+    /// Returns the vertex number of a row of the data set.
     fn vertex(&self, row: u32) -> u32 {
         let order = self.vertices.as_ref().and_then(|order| order.get(row as usize).copied());
         order.unwrap_or(row)
     }
 
-    /// Returns the weight of each row in the loss. If `None`, each weight is 1.
+    /// Returns the weight of each row of a subgraph in the loss, or `None` if each weight is 1.
+    /// `shares` has the weights of a vertex cut.
     fn row_weights(&self, sub: &Subgraph, shares: Option<&[f32]>) -> Option<Arc<[f32]>> {
         let sampled = match (&self.counts, shares) {
             (_, Some(shares)) => Some(shares.to_vec()),
@@ -307,12 +316,13 @@ impl Source {
         };
         let mut rows = sampled.unwrap_or_else(|| vec![1.0; sub.ids.len()]);
         for (weight, &row) in rows.iter_mut().zip(&sub.ids) {
-            // A row without a label is in no loss.
+            // A row without a label has weight 0, because no loss counts it.
             *weight *= of_class(weights, classes[row as usize]);
         }
         Some(rows.into())
     }
 
+    /// Builds the interval of a level: its summation grid, targets and training rows.
     fn interval(
         &self,
         sub: &Subgraph,
@@ -350,7 +360,8 @@ impl Source {
         })
     }
 
-    /// Returns the lists of the first `targets` rows, whose sources are among the first `rows`.
+    /// Returns the adjacency lists of the first `targets` rows of a subgraph. Their sources are
+    /// among its first `rows` rows.
     fn lists(&self, sub: &Subgraph, targets: usize, rows: usize) -> Result<PartLists> {
         let vertices = sub.incoming.vertices() as usize;
         let (targets, rows) = match rows {
@@ -372,8 +383,8 @@ impl Source {
         let weighed = |column: Option<Vec<f32>>| column.map(|column| EdgeWeights::new(column, &reverse));
         let (weights, of_means) = (weighed(times(of_sums)), weighed(times(of_means)));
         let scale = match (&weights, self.is_estimate()) {
-            // The scale is that of the whole graph, because the sums are estimates of its sums. A
-            // micro-batch without rows has one vertex, whose scale is 1.
+            // The scale is that of the whole graph, because the sums are estimates of sums over the
+            // whole graph. A micro-batch without rows has one vertex, whose scale is 1.
             (_, true) => {
                 let known = sub.ids.iter().map(|&row| self.scale[row as usize]);
                 known.chain(std::iter::repeat(1.0)).take(rows).collect()
@@ -391,11 +402,11 @@ impl Source {
         self.counts.is_some() || self.settings.sampler == eciton_recipe::Sampler::Neighbours
     }
 
-    /// Returns a factor for each edge that makes a sum of the micro-batch an unbiased estimate of
-    /// the whole graph's sum. Also returns the factors for a mean, which divides by the length of
-    /// the list in the micro-batch.
+    /// Returns the factor of each edge with which a sum in the micro-batch is an unbiased estimate
+    /// of the sum in the whole graph. Also returns the factors for a mean, which divides by the
+    /// length of the list in the micro-batch.
     fn factors(&self, sub: &Subgraph, lists: &Adjacency) -> (Option<Vec<f32>>, Option<Vec<f32>>) {
-        // Number of a row's edges in the whole graph per edge of the row in the micro-batch.
+        // For each row, the ratio of its edges in the whole graph to its edges in the micro-batch.
         let mut shares = Vec::with_capacity(lists.neighbours().len());
         if !self.is_estimate() {
             return (None, None);
@@ -417,7 +428,8 @@ fn of_class(weights: &[f32], class: u32) -> f32 {
     weights.get(class as usize).copied().unwrap_or(0.0)
 }
 
-/// Returns the grid of a micro-batch whose rows are summed without those of other micro-batches.
+/// Returns the summation grid of a micro-batch that shares no sum with other micro-batches, and its
+/// nodes.
 fn one_sum(offsets: &[u64], rows: usize) -> Result<(Grid, Vec<Node>)> {
     if rows == 0 {
         return Ok((Grid::single(0), Vec::new()));
@@ -427,7 +439,7 @@ fn one_sum(offsets: &[u64], rows: usize) -> Result<(Grid, Vec<Node>)> {
     Ok((grid(&atoms, &nodes, 0), nodes))
 }
 
-/// Returns a subgraph of rows without edges.
+/// Returns a subgraph of the rows `ids` without any edges.
 fn without_lists(ids: Vec<u32>) -> Result<Subgraph> {
     // No graph may be empty, so a micro-batch without rows gets one vertex that no stage reads.
     let incoming = Adjacency::from_parts(vec![0; ids.len().max(1) + 1], Vec::new())?;
@@ -438,15 +450,16 @@ fn without_lists(ids: Vec<u32>) -> Result<Subgraph> {
 /// each seed of a run trains like a run of that seed alone.
 const DATA_SEED: u64 = 0;
 
-/// Maximum number of subgraphs sampled for the counts.
+/// Maximum number of subgraphs that are sampled to count how often each row and edge occurs.
 const MOST_COUNTED: u32 = 10_000;
 
 impl Chooser {
-    /// Creates the method that the settings select.
+    /// Creates the method that the settings select, and checks that it suits the data and the
+    /// program.
     ///
     /// # Errors
-    /// [`Error::Data`] for settings that a sampler cannot use. [`Error::Batch`] for a program that
-    /// has gathers if the method samples no neighbours.
+    /// Returns [`Error::Data`] for settings that a sampler cannot use. Returns [`Error::Batch`] for
+    /// data of many graphs, and for a program with gathers if no sampler is set.
     pub(crate) fn new(settings: &Settings, inputs: &Inputs, program: &Program) -> Result<Self> {
         use eciton_recipe::Sampler as Named;
         let graph = &inputs.dataset.graph;
@@ -465,7 +478,7 @@ impl Chooser {
             );
         }
         if hops == 0 && settings.sampler.has_targets() {
-            // No gather samples neighbours: all are done before training, or there is none.
+            // The program has no gathers during training, so no neighbours need to be sampled.
             return Ok(Self::Rows);
         }
         if settings.sampler == Named::None {

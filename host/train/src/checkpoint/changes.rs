@@ -4,7 +4,8 @@
 //! reports the changes in between, because its results may differ from those of an unbroken run of
 //! the earlier version.
 
-/// All changes since 0.1.0, in their order. CHANGELOG.md lists each of them.
+/// Descriptions of all such changes since Eciton 0.1.0, oldest first. CHANGELOG.md lists each of
+/// them.
 pub(crate) const CHANGES: [&str; 4] = [
     "edges: repeated entries are added up, weights of 0 are no edges, and self-loops follow data.self_loops",
     "scaling: with data.normalise_features = \"columns\", means and deviations are computed in f64",
@@ -12,7 +13,8 @@ pub(crate) const CHANGES: [&str; 4] = [
     "batches: gradients of rows without a graph are summed along a tree of up to 512 atoms of at least 8 rows",
 ];
 
-/// Returns the changes that a checkpoint crosses whose writer knew the first `known` of them.
+/// Returns the changes made after a checkpoint was written. `known` is the number of changes that
+/// its writer knew.
 pub(crate) fn crossed(known: usize) -> &'static [&'static str] {
     CHANGES.get(known..).unwrap_or_default()
 }

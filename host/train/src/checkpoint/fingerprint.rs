@@ -1,9 +1,9 @@
 //! Fingerprint of a data set as a run reads it. It prevents a run from being resumed with other
 //! data.
 //!
-//! It covers counts, all labels, and up to 2^16 evenly spaced samples each of the row offsets, the
-//! neighbours and the features. It is fast even for a billion edges. It detects changes to graph
-//! and features only if they shift data or touch a sample.
+//! The fingerprint covers counts, all labels, and up to 2^16 evenly spaced samples each of the row
+//! offsets, the neighbours and the features. Computing it is fast even for a billion edges. It
+//! detects changes to graph and features only if they shift data or touch a sample.
 
 use eciton_graph::dataset::Labels;
 use eciton_tensor::Matrix;
@@ -14,17 +14,18 @@ use crate::data::Inputs;
 use crate::edge_data::KnownEdges;
 use crate::error::{Result, at};
 
-/// Maximum number of samples of an array.
+/// Maximum number of samples that the fingerprint takes of one array.
 const PLACES: usize = 1 << 16;
 
-/// Fingerprint of a data set.
+/// Fingerprint of a data set: its sizes, and a digest of its labels and of samples of its other
+/// data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fingerprint {
     pub vertices: u32,
     pub edges: u64,
     pub features: u32,
     pub classes: u32,
-    /// Digest of labels, split and samples, hexadecimal.
+    /// SHA-256 of labels, split and samples, in hexadecimal.
     pub sha256: String,
 }
 
@@ -102,9 +103,9 @@ impl Fingerprint {
         })
     }
 
-    /// Returns the differences between this data set and `now`. `parts` are the parts of the data
-    /// whose digests differ, or `None` if the checkpoint has no digests. In that case the samples
-    /// of the fingerprint are compared.
+    /// Returns the differences between the fingerprinted data set and `now`, as text for the user.
+    /// `parts` are the parts of the data whose digests differ, or `None` if the checkpoint has no
+    /// digests. In that case the digests of the fingerprints are compared.
     pub(super) fn differences(&self, now: &Self, parts: Option<Vec<String>>) -> Vec<String> {
         let pairs = [
             ("vertices", u64::from(self.vertices), u64::from(now.vertices)),

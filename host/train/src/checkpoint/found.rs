@@ -1,5 +1,5 @@
-//! A run to resume, as found on disk: its newest whole checkpoint, and everything written before
-//! it.
+//! A run to resume, as found on disk: its newest undamaged checkpoint, and the records and metrics
+//! that belong to it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,22 +21,23 @@ use super::{CONFIG, FORMAT, Fingerprint, METRICS, RUN, RunRecord, SEEDS, VERSION
 use crate::error::{Error, Result};
 use crate::kernels::same_results;
 
-/// Maximum number of seeds in a resumed run, equal to the limit of `eciton train`.
+/// Maximum number of seeds in a resumed run. It equals the limit of `eciton train`.
 const MAX_SEEDS: u32 = 10_000;
 
-/// A run that can be resumed.
+/// A run that can be resumed, as [`Found::open`] found it on disk. It holds the lock of the
+/// checkpoint folder.
 #[derive(Debug)]
 pub(crate) struct Found {
     place: Place,
     /// Path of the run folder, as given by the user.
     pub run: PathBuf,
     pub config: Config,
-    /// The origins of its settings, by key.
+    /// Origin of each setting (such as the user or a default), by key.
     pub origins: BTreeMap<String, String>,
     pub versions: Versions,
     pub record: RunRecord,
     pub point: Arc<Point>,
-    /// Lines of `metrics.jsonl` up to the checkpoint.
+    /// Bytes of `metrics.jsonl` up to the checkpoint.
     pub metrics: Vec<u8>,
     /// Epochs parsed from `metrics`.
     pub epochs: Vec<EpochReport>,
@@ -45,7 +46,7 @@ pub(crate) struct Found {
     pub finished: Vec<(SeedReport, Model)>,
     /// Checkpoints that could not be used, with the reasons.
     pub damaged: Vec<String>,
-    /// Records that changed after the checkpoint was written.
+    /// Names of record files, such as `config.toml`, that changed after the checkpoint was written.
     changed: Vec<String>,
     written: Vec<Written>,
 }
@@ -60,12 +61,13 @@ struct Whole {
 }
 
 impl Found {
-    /// Looks for a run's checkpoints and takes the newest that is whole. `run` is the path of its
-    /// future folder, `shown` the same path as given by the user. The lock is held, and no file is
-    /// changed yet.
+    /// Locks the checkpoint folder of a run, and reads the newest checkpoint that is not damaged.
+    /// Changes no file. `run` is the path of the future run folder, and `shown` is the same path as
+    /// given by the user.
     ///
     /// # Errors
-    /// [`Error::NoCheckpoint`], [`Error::Busy`], and errors for records that are missing, damaged
+    /// Returns [`Error::NoCheckpoint`] if there is no usable checkpoint, and [`Error::Busy`] if
+    /// another process works on the run. Also returns errors for records that are missing, damaged
     /// or of another format.
     pub(crate) fn open(run: &Path, shown: &Path) -> Result<Self> {
         let nothing = |found: String| Error::NoCheckpoint { run: shown.to_owned(), found };
@@ -95,8 +97,8 @@ impl Found {
         if record.schema.is_none() {
             config.model.set_slope_of_format_1();
         }
-        // Seeds are consecutive, starting at the run's own. The first seed has no number in its
-        // file name.
+        // Seeds are consecutive, starting at the seed of the configuration. Files of the first seed
+        // have no seed number in their names.
         let place_in_run = |named: &Named| {
             let nth = named.seed.map_or(0, |seed| seed.wrapping_sub(config.run.seed));
             (std::cmp::Reverse(nth), std::cmp::Reverse(named.epoch))
@@ -156,12 +158,12 @@ impl Found {
         })
     }
 
-    /// Returns the differences between the original run and one resumed with these versions, data
-    /// and parameters.
+    /// Compares the original run with one resumed with these versions, data and parameters. Returns
+    /// the differences as text for the user.
     ///
     /// # Errors
-    /// [`Error::Changed`] for differences that make it impossible to resume. Without `force`, the
-    /// same error for any difference.
+    /// Returns [`Error::Changed`] for differences with which the run cannot resume. Unless `force`
+    /// is set, any difference returns this error.
     pub(crate) fn check(
         &self,
         versions: &Versions,
@@ -229,7 +231,8 @@ impl Found {
         Err(Error::Changed { run, differences, forceable: true })
     }
 
-    /// Returns a saver that continues after the checkpoint.
+    /// Returns a [`Saver`] that writes the checkpoints after this one. It removes later
+    /// checkpoints.
     pub(crate) fn saver(self, beginning: Beginning) -> Result<Saver> {
         Saver::resume(self.place, beginning, &self.point.mark, &self.metrics, &self.seeds, self.written)
     }
@@ -244,13 +247,15 @@ impl Found {
         &self.place
     }
 
-    /// Returns the epochs of one seed.
+    /// Returns the reports of the epochs of `seed` up to the checkpoint.
     pub(crate) fn epochs_of(&self, seed: u64) -> Vec<EpochReport> {
         self.epochs.iter().filter(|epoch| epoch.seed == seed).cloned().collect()
     }
 }
 
 impl Whole {
+    /// Reads a checkpoint, with the lines of the journals and the final models that it refers to.
+    /// Fails if any of them is damaged.
     fn read(place: &Place, named: Named, first_seed: u64) -> Result<Self> {
         let path = place.path().join(named.file());
         let point = Point::read(&path)?;
@@ -292,7 +297,7 @@ impl Whole {
     }
 }
 
-/// Returns the reports of lines of `metrics.jsonl`.
+/// Parses the content of `metrics.jsonl`, one epoch report per line.
 pub(crate) fn epochs(metrics: &[u8]) -> Result<Vec<EpochReport>> {
     lines(metrics, Path::new(METRICS))
 }

@@ -12,9 +12,10 @@ use super::{CONFIG, METRICS, RUN, RunRecord, SEEDS, VERSIONS};
 use crate::error::{Error, Result};
 
 const LOCK: &str = "lock";
-/// Maximum number of attempts to take a lock whose file is removed in the meantime.
+/// Maximum number of attempts to take a lock, because another process may remove the lock file in
+/// the meantime.
 const TRIES: usize = 100;
-/// Maximum number of files that are listed in a folder.
+/// Maximum number of files that are listed in a checkpoint folder.
 const MAX_FILES: usize = 1 << 17;
 
 /// Returns the path of the checkpoint folder of the run whose folder is, or will be, `run`.
@@ -25,7 +26,8 @@ pub fn folder(run: &Path) -> PathBuf {
     run.with_file_name(name)
 }
 
-/// Returns true if there is a checkpoint from which the run of this folder could be resumed.
+/// Returns true if the checkpoint folder of `run` contains a checkpoint from which the run might
+/// resume.
 #[must_use]
 pub fn is_resumable(run: &Path) -> bool {
     let any =
@@ -41,11 +43,12 @@ pub(crate) fn numeric_class(run: &Path) -> Option<String> {
     Some(versions.numeric_class)
 }
 
-/// Returns the SHA-256 of the settings that the checkpoints beside a run's folder were made with,
-/// and their configuration. The first is empty for checkpoints of Eciton 0.1.0.
+/// Reads the records of the checkpoints next to the run folder `run`. Returns the SHA-256 of the
+/// settings that the user requested, and the configuration. The former is empty for checkpoints of
+/// Eciton 0.1.0.
 ///
 /// # Errors
-/// Records that are missing or damaged.
+/// Returns an error if the records are missing or damaged.
 pub(crate) fn settings(run: &Path) -> Result<(String, Config)> {
     let place = folder(run);
     let path = place.join(RUN);
@@ -57,11 +60,11 @@ pub(crate) fn settings(run: &Path) -> Result<(String, Config)> {
     Ok((record.recipe, Config::parse(text, &path.display().to_string())?))
 }
 
-/// Removes the checkpoints next to a run's folder but that of one seed and epoch. The models of
-/// seeds that have finished stay.
+/// Removes the checkpoints next to the run folder `run`, except the checkpoint of one seed and
+/// epoch. The final models of finished seeds stay.
 ///
 /// # Errors
-/// A folder or file that the operating system refuses to change.
+/// Returns an error if the operating system refuses to read the folder or to remove a file.
 pub(crate) fn keep_one(run: &Path, first_seed: u64, (seed, epoch): (u64, u32)) -> Result<()> {
     let Some(place) = Place::open(run, run)? else { return Ok(()) };
     let kept = Named { seed: (seed != first_seed).then_some(seed), epoch: Some(epoch) };
@@ -80,7 +83,7 @@ pub fn discard_empty(run: &Path) {
     }
 }
 
-/// File of a checkpoint, or of a seed's final model.
+/// Name of a file in the checkpoint folder: a checkpoint, or the final model of a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Named {
     /// Seed, or `None` for the first seed of the run.
@@ -90,6 +93,7 @@ pub(super) struct Named {
 }
 
 impl Named {
+    /// Returns the file name, such as `seed-1-epoch-000006.safetensors`.
     pub(super) fn file(self) -> String {
         let seed = self.seed.map_or_else(String::new, |seed| format!("seed-{seed}-"));
         match self.epoch {
@@ -98,7 +102,7 @@ impl Named {
         }
     }
 
-    /// Reads what [`Named::file`] writes, and nothing else.
+    /// Parses a file name that [`Named::file`] returns. Returns `None` for any other name.
     pub(super) fn parse(file: &str) -> Option<Self> {
         let stem = file.strip_suffix(".safetensors")?;
         let (seed, rest) = match stem.strip_prefix("seed-") {
@@ -117,11 +121,12 @@ impl Named {
     }
 }
 
-/// Locked checkpoint folder of a run. It is removed on drop, unless it contains checkpoints.
+/// Locked checkpoint folder of a run. On drop, the lock is released, and the folder is removed
+/// unless it contains checkpoints.
 #[derive(Debug)]
 pub(crate) struct Place {
     path: PathBuf,
-    /// Lock file, which stays open to hold the lock.
+    /// Lock file. The open file holds the lock.
     _lock: File,
     /// False if the file system does not support locks.
     locked: bool,
@@ -156,6 +161,8 @@ impl Place {
         Ok(Some(place))
     }
 
+    /// Locks the checkpoint folder of `run`. If `make` is set, creates the folder if it does not
+    /// exist.
     fn lock(run: &Path, shown: &Path, make: bool) -> Result<Self> {
         let path = folder(run);
         let file = path.join(LOCK);
@@ -170,7 +177,7 @@ impl Place {
             }
             let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&file);
             let lock = match opened {
-                // Its owner has just removed the folder.
+                // Another process has just removed the folder.
                 Err(error) if make && error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened.map_err(refuse)?,
             };
@@ -181,7 +188,7 @@ impl Place {
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => false,
                 Err(TryLockError::Error(error)) => return Err(refuse(error)),
             };
-            // Its owner may have removed it between the opening and the locking.
+            // Another process may have removed the lock file between the opening and the locking.
             if is_same(&lock, &file) {
                 return Ok(Self { path, _lock: lock, locked, keep: false });
             }
@@ -193,13 +200,14 @@ impl Place {
         &self.path
     }
 
-    /// Records that the folder contains checkpoints, which stay if the run fails.
+    /// Marks that the folder contains checkpoints, so that drop does not remove it.
     pub(super) fn keep(&mut self) {
         self.keep = true;
     }
 
-    /// Removes the unfinished run folders that killed processes left. Their owners are not running,
-    /// because this process holds the lock. `own` is the folder of this process.
+    /// Removes the unfinished folders that killed processes of this run left next to `run`. The
+    /// processes are not running, because this process holds the lock. `own` is the name of this
+    /// process's unfinished folder, which stays.
     pub(crate) fn remove_debris(&self, run: &Path, own: Option<&str>) {
         let parent = run.parent().unwrap_or(Path::new("."));
         let Some(name) = run.file_name().filter(|_| self.locked) else { return };
@@ -210,11 +218,12 @@ impl Place {
         }
     }
 
-    /// Returns the files of checkpoints and final models.
+    /// Returns the names of all checkpoints and final models in the folder.
     pub(super) fn points(&self) -> Result<Vec<Named>> {
         Ok(names(&self.path)?.iter().filter_map(|name| Named::parse(name)).collect())
     }
 
+    /// Removes a file if it exists.
     pub(super) fn remove(&self, named: Named) -> Result<()> {
         let path = self.path.join(named.file());
         match fs::remove_file(&path) {
@@ -223,12 +232,12 @@ impl Place {
         }
     }
 
-    /// Forces removals to disk.
+    /// Syncs the folder to disk, so that removals survive a power loss.
     pub(super) fn sync(&self) -> Result<()> {
         Ok(sync_folder(&self.path).map_err(writing(&self.path))?)
     }
 
-    /// Removes all files of Eciton except the lock.
+    /// Removes all files that Eciton has written to the folder, except the lock file.
     fn clear(&self) -> Result<()> {
         for name in names(&self.path)? {
             let own = [CONFIG, VERSIONS, RUN, METRICS, SEEDS].contains(&name.as_str());
@@ -273,6 +282,7 @@ impl Drop for Place {
     }
 }
 
+/// Returns the names of the entries of a folder.
 fn names(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(reading(folder))?.take(MAX_FILES) {

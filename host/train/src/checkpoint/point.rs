@@ -1,11 +1,12 @@
-//! A checkpoint file: one moment of a run.
+//! A checkpoint file: the state of a run at the end of an epoch.
 //!
-//! A safetensors file. Each parameter is there as `values/NAME`, `first/NAME` and `second/NAME` (the
-//! optimiser's moments), as `before/NAME` where the next round reads the values before the last
-//! step (`2bw`), and as `best/NAME` where the best model is to be kept. The metadata has the
-//! [`Mark`] as JSON, the tensors' digest, and a SHA-256 of both.
+//! The file is in safetensors format. It has the tensors `values/NAME`, `first/NAME` and
+//! `second/NAME` of each parameter: the weights, and the two moments of the optimiser. With
+//! schedule `2bw`, `before/NAME` has the values before the last step. If the run keeps the best
+//! model, `best/NAME` has its values. The metadata has the [`Mark`] as JSON, the digest of the
+//! tensors, and a SHA-256 of both.
 //!
-//! Tensors are read when they are wanted, one at a time: weights that workers own may exceed this
+//! Tensors are read one at a time, on demand, because weights that workers own may exceed this
 //! machine's memory.
 
 use std::collections::BTreeMap;
@@ -31,48 +32,51 @@ use crate::error::Result;
 use crate::owned::Owners;
 use crate::weights::{WeightState, Weights};
 
-/// Maximum size of a checkpoint in bytes: five times that of a model.
+/// Maximum size of a checkpoint in bytes: five times that of a model, because a checkpoint has up
+/// to five tensors per parameter.
 pub(super) const MAX_BYTES: u64 = 5 * MAX_MODEL_BYTES;
 
-/// Progress of a run: all content of a checkpoint except the tensors.
+/// Progress of a run at a checkpoint: all content of the checkpoint except the tensors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     pub format: u64,
     pub eciton: String,
     /// SHA-256 of `config.toml`, `versions.json` and `run.json`.
     pub records: [String; 3],
-    /// Seed that is being trained.
+    /// Seed whose training the checkpoint belongs to.
     pub seed: u64,
-    /// Last epoch that has finished.
+    /// Last finished epoch of the seed.
     pub epoch: u32,
     /// Number of seeds that finished before this one.
     pub finished: u32,
-    /// Number of optimiser steps taken.
+    /// Number of optimiser steps of the seed so far.
     pub steps: u32,
-    /// Epoch of the `best/` tensors.
+    /// Epoch of the best model (the `best/` tensors), or `None` if there is none.
     pub best_epoch: Option<u32>,
     pub(super) metrics: Extent,
     pub(super) seeds: Extent,
-    /// Seconds and tasks of the run until now, summed over all its processes.
+    /// Seconds of the run until the checkpoint, summed over all its processes. `tasks` is the same
+    /// sum of tasks.
     pub seconds: f64,
     pub tasks: u64,
-    /// Cost of the run until now.
+    /// Bill of the run's functions until the checkpoint, if they are charged for.
     pub bill: Option<Bill>,
 }
 
 /// Name and extents of each parameter, in the program's order.
 pub(super) type Parameters = [(String, Vec<usize>)];
 
-/// Names of the kinds of tensors; the first three are in every checkpoint.
+/// Kinds of tensors, which are the first parts of tensor names. Every checkpoint has the first
+/// three kinds.
 const KINDS: [&str; 5] = ["values", "first", "second", "before", "best"];
 
-/// A checkpoint that was read and checked.
+/// A checkpoint ("point" in the course of a run) that was read from a file and verified.
 pub(crate) struct Point {
     pub mark: Mark,
     /// Name and extents of each parameter, in the program's order.
     pub parameters: Vec<(String, Vec<usize>)>,
     file: Arc<dyn SlabOwner>,
-    /// Byte ranges of the parameters' values in the file, by kind.
+    /// Byte range of each parameter's tensor in the file, by kind.
     places: BTreeMap<&'static str, Vec<Range<usize>>>,
 }
 
@@ -82,7 +86,8 @@ impl fmt::Debug for Point {
     }
 }
 
-/// Returns the tensors of weights that this machine has.
+/// Returns the checkpoint's tensors for weights that this machine stores. `best` is the best model,
+/// if the run keeps it.
 pub(super) fn entries<'a>(
     parameters: &'a Parameters,
     state: &'a WeightState,
@@ -100,7 +105,8 @@ pub(super) fn entries<'a>(
     all.flat_map(of_kind).collect()
 }
 
-/// Returns the tensors of weights that workers own, as recorded in the log.
+/// Returns the checkpoint's tensors for weights that workers own. Their values come from the newest
+/// snapshot.
 pub(super) fn owned<'a>(parameters: &'a Parameters, owners: &'a Owners) -> Vec<Entry<'a>> {
     let of_kind = |(matrix, kind): (Option<usize>, &'static str)| {
         let entry = move |(at, (name, shape)): (usize, &'a (String, Vec<usize>))| {
@@ -113,7 +119,7 @@ pub(super) fn owned<'a>(parameters: &'a Parameters, owners: &'a Owners) -> Vec<E
     all.flat_map(of_kind).collect()
 }
 
-/// Writes a checkpoint, whole or not at all.
+/// Writes a checkpoint file atomically: after a crash, the file is complete or does not exist.
 pub(super) fn write(place: &Place, named: Named, mark: &Mark, entries: &[Entry<'_>]) -> Result<()> {
     let name = named.file();
     let path = place.path().join(&name);
@@ -128,7 +134,7 @@ pub(super) fn write(place: &Place, named: Named, mark: &Mark, entries: &[Entry<'
 }
 
 /// Rewrites the configuration in the checkpoints next to `run`, for instance with new file
-/// locations. `change` edits it in place.
+/// locations. `change` edits the configuration in place.
 pub(crate) fn readdress(run: &Path, change: impl FnOnce(&mut Config)) -> Result<()> {
     let Some(place) = Place::open(run, run)? else { return Ok(()) };
     let path = place.path().join(CONFIG);
@@ -149,12 +155,12 @@ pub(crate) fn readdress(run: &Path, change: impl FnOnce(&mut Config)) -> Result<
 }
 
 impl Point {
-    /// Reads a checkpoint, and verifies all of it against its digests.
+    /// Reads a checkpoint file, and verifies its whole content against its digests.
     pub(super) fn read(path: &Path) -> Result<Self> {
         Ok(Self::decode(mapping::map(path)?, path)?)
     }
 
-    /// Reads a checkpoint from its bytes. `path` is named in errors.
+    /// Decodes and verifies a checkpoint from its bytes. `path` is used only in errors.
     pub(super) fn decode(file: Arc<dyn SlabOwner>, path: &Path) -> std::result::Result<Self, FileError> {
         let wrong = |expected: &str, found: &str| malformed(path, expected, found);
         let bytes = file.bytes();
@@ -210,31 +216,32 @@ impl Point {
         Ok(Self { mark, parameters, file, places })
     }
 
-    /// Returns the values of a parameter, of one kind.
+    /// Returns the values of one kind (such as `best`) of the parameter with index `parameter`.
     fn values(&self, kind: &str, parameter: usize) -> Vec<f32> {
         let place = self.places.get(kind).and_then(|places| places.get(parameter)).cloned();
         model::values_of(place.and_then(|place| self.file.bytes().get(place)).unwrap_or_default())
     }
 
-    /// Returns the values of every parameter, or `None` if the checkpoint has none of that kind.
+    /// Returns the values of one kind of every parameter, or `None` if the checkpoint has no
+    /// tensors of that kind.
     fn all(&self, kind: &str) -> Option<Vec<Vec<f32>>> {
         let count = self.places.get(kind)?.len();
         Some((0..count).map(|parameter| self.values(kind, parameter)).collect())
     }
 
-    /// Returns the complete state of the weights.
+    /// Returns the weights and moments of the optimiser.
     pub(super) fn state(&self) -> WeightState {
         let [values, first, second] =
             ["values", "first", "second"].map(|kind| self.all(kind).unwrap_or_default());
         WeightState { steps: self.mark.steps, values, before: self.all("before"), first, second }
     }
 
-    /// Returns the best model so far.
+    /// Returns the best model until the checkpoint, or `None` if the checkpoint has none.
     pub(crate) fn best(&self) -> Option<Best> {
         Some(Best { epoch: self.mark.best_epoch?, values: self.all("best")? })
     }
 
-    /// Returns the tensors, for writing them again.
+    /// Returns all tensors of the checkpoint in the form that [`write`] takes.
     fn entries(&self) -> Vec<Entry<'_>> {
         let mut entries = Vec::new();
         for kind in KINDS {
@@ -247,7 +254,7 @@ impl Point {
         entries
     }
 
-    /// Sets the weights to the values of the checkpoint. The parameters must match.
+    /// Sets `weights` to the state in the checkpoint. Fails if the parameters do not match.
     pub(crate) fn restore(&self, weights: &mut Weights) -> Result<()> {
         let Some(owners) = weights.owning_workers() else { return weights.restore(&self.state()) };
         for parameter in 0..self.parameters.len() {

@@ -1,4 +1,4 @@
-//! The saver of a run. It decides when a checkpoint is due, writes it, and removes old ones.
+//! The saver of a run. The saver decides when a checkpoint is due, writes it, and removes old ones.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -18,24 +18,24 @@ use crate::driver::{Epochs, Trained};
 use crate::error::{Error, Result};
 use crate::weights::Weights;
 
-/// Size in bytes of the pieces in which metrics are copied.
+/// Size in bytes of the pieces in which metrics are copied to the checkpoint folder.
 const PIECE_BYTES: usize = 1 << 16;
 
 /// Inputs of a saver at the start of a run or of a resumed run.
 #[derive(Debug)]
 pub(crate) struct Beginning {
     pub settings: Checkpoint,
-    /// The content of `config.toml`, `versions.json` and `run.json`.
+    /// Contents of `config.toml`, `versions.json` and `run.json`, in this order.
     pub records: [Vec<u8>; 3],
     /// Name and extents of each parameter.
     pub parameters: Vec<(String, Vec<usize>)>,
     /// The run's first seed.
     pub first_seed: u64,
-    /// Time at which this process began with the run.
+    /// Time at which this process started or resumed the run.
     pub begun: Instant,
 }
 
-/// Totals of the run's earlier processes.
+/// Totals over the processes that worked on the run before this one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Before {
     pub seconds: f64,
@@ -43,7 +43,8 @@ pub(crate) struct Before {
     pub bill: Option<Bill>,
 }
 
-/// A checkpoint on disk.
+/// A checkpoint that is on disk. `validation` is the validation metric of its epoch, if there is
+/// one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Written {
     pub seed: u64,
@@ -51,7 +52,7 @@ pub(super) struct Written {
     pub validation: Option<f64>,
 }
 
-/// Writes the checkpoints of one run.
+/// Writer of the checkpoints of one run, which also removes old ones.
 #[derive(Debug)]
 pub(crate) struct Saver {
     place: Place,
@@ -61,7 +62,7 @@ pub(crate) struct Saver {
     journals: Option<(Journal, Journal)>,
     /// Checkpoints on disk, in the order of their creation.
     written: Vec<Written>,
-    /// Number of final models on disk.
+    /// Number of finished seeds whose final models are on disk.
     finals: usize,
     last: Instant,
     epochs: u32,
@@ -69,7 +70,7 @@ pub(crate) struct Saver {
     warned: bool,
 }
 
-/// State of a run at the end of an epoch.
+/// State of a run at the end of an epoch, which [`Saver::save`] writes.
 pub(crate) struct Now<'a> {
     pub trained: &'a Trained,
     pub weights: &'a Weights,
@@ -97,8 +98,8 @@ impl Saver {
         }
     }
 
-    /// Creates the saver of a resumed run. It removes checkpoints that are later than the resumed
-    /// one, and cuts the journals to the length that belongs to it.
+    /// Creates the saver of a resumed run. Removes checkpoints that are later than the resumed one,
+    /// and truncates the journals to `metrics` and `seeds`, which belong to the resumed one.
     pub(super) fn resume(
         place: Place,
         beginning: Beginning,
@@ -128,21 +129,23 @@ impl Saver {
         Ok(saver)
     }
 
-    /// Returns the totals of the run's earlier processes.
+    /// Returns the totals over the processes that worked on the run before this one.
     pub(crate) fn before(&self) -> Before {
         self.before
     }
 
+    /// Returns the file name of a checkpoint, or of the final model if `epoch` is `None`.
     fn named(&self, seed: u64, epoch: Option<u32>) -> Named {
         Named { seed: (seed != self.beginning.first_seed).then_some(seed), epoch }
     }
 
-    /// Counts a finished epoch.
+    /// Counts a finished epoch towards the next checkpoint.
     pub(crate) fn count(&mut self) {
         self.epochs = self.epochs.saturating_add(1);
     }
 
-    /// Returns true if a checkpoint is due.
+    /// Returns true if a checkpoint is due by the number of epochs or the seconds since the last
+    /// one.
     pub(crate) fn is_due(&self) -> bool {
         let settings = &self.beginning.settings;
         let by_epochs = settings.every > 0 && self.epochs >= settings.every;
@@ -150,28 +153,28 @@ impl Saver {
         by_epochs || settings.seconds > 0 && self.last.elapsed() >= patience
     }
 
-    /// Writes a checkpoint. A full disk does not end the run: the saver tries again when the next
-    /// one is due. Returns a warning for the user if this one could not be written.
+    /// Writes a checkpoint of the state `now`. A full disk does not end the run: the saver tries
+    /// again when the next checkpoint is due. Returns a warning for the user at the first failure.
     pub(crate) fn save(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
         let warned = self.try_write(folder, now)?;
         (self.last, self.epochs) = (Instant::now(), 0);
         Ok(warned)
     }
 
-    /// Writes a checkpoint of the last epoch after training was stopped, unless it exists already.
-    /// Returns a warning for the user if it could not be written.
+    /// Writes a checkpoint of the last epoch after training was stopped, unless that epoch has one.
+    /// Returns a warning for the user at the first failure.
     pub(crate) fn stopped(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
         let Some(last) = now.trained.epochs.last() else { return Ok(None) };
         let written = self.written.last().is_some_and(|w| (w.seed, w.epoch) == (last.seed, last.epoch));
-        // If tasks were cancelled in the middle of an epoch, the weights are still those of its
-        // start.
+        // If tasks were cancelled in the middle of an epoch, the weights may not belong to the end
+        // of an epoch.
         if written || now.weights.steps() != now.epochs.last(last.epoch).0 {
             return Ok(None);
         }
         self.try_write(folder, now)
     }
 
-    /// Writes a checkpoint. Returns a warning if it cannot be written, but only the first time.
+    /// Writes a checkpoint. Returns a warning at the first failure, and no warning at later ones.
     fn try_write(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
         match self.write(folder, now) {
             Ok(()) => Ok(None),
@@ -186,6 +189,7 @@ impl Saver {
         }
     }
 
+    /// Writes the records if necessary, the journals, and then the checkpoint that refers to them.
     fn write(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<()> {
         let Some(last) = now.trained.epochs.last() else { return Ok(()) };
         if self.journals.is_none() {
@@ -225,6 +229,7 @@ impl Saver {
         self.retire(last.seed)
     }
 
+    /// Writes `config.toml`, `versions.json` and `run.json` to the checkpoint folder.
     fn write_records(&self) -> Result<()> {
         for (name, content) in [CONFIG, VERSIONS, RUN].into_iter().zip(&self.beginning.records) {
             durable::write(self.place.path(), name, |file| io::Write::write_all(file, content))?;
@@ -232,7 +237,8 @@ impl Saver {
         Ok(())
     }
 
-    /// Brings the journals and final models on disk up to date.
+    /// Appends new epochs and finished seeds to the journals, and writes final models that are
+    /// missing. Returns the extents of the two journals.
     fn write_journals(
         &mut self,
         folder: &mut RunFolder,
@@ -260,7 +266,8 @@ impl Saver {
         Ok((metrics.sync()?, seeds.sync()?))
     }
 
-    /// Removes checkpoints that are neither among the newest nor the best of the current seed.
+    /// Removes old checkpoints of `seed`. The newest ones and the one with the best validation
+    /// metric stay.
     fn retire(&mut self, seed: u64) -> Result<()> {
         let keep = self.beginning.settings.keep.max(1) as usize;
         let of_seed = self.written.iter().filter(|w| w.seed == seed && w.validation.is_some());
@@ -283,9 +290,9 @@ impl Saver {
         Ok(())
     }
 
-    /// Removes the checkpoints of a seed from an epoch on, and all those of later seeds. `earlier`
-    /// are the seeds before it. Returns the newest remaining checkpoint of the seed that is whole,
-    /// if there is one.
+    /// Removes the checkpoints of `seed` from `epoch` on, and those of later seeds. `earlier` are
+    /// the seeds before `seed`. Returns the newest remaining checkpoint of `seed` that is not
+    /// damaged, if there is one.
     pub(crate) fn newest_before(
         &mut self,
         earlier: &[u64],
@@ -307,8 +314,8 @@ impl Saver {
         Ok(None)
     }
 
-    /// Rolls back to the state in which `n` seeds had finished and the recorded epochs were
-    /// `metrics`.
+    /// Rolls the journals back to the state in which `n` seeds had finished and `metrics.jsonl`
+    /// contained `metrics`.
     pub(crate) fn rewind(&mut self, n: usize, metrics: &[u8]) -> Result<()> {
         (self.finals, self.epochs, self.last) = (self.finals.min(n), 0, Instant::now());
         let Some((journal, _)) = &self.journals else { return Ok(()) };
@@ -331,20 +338,20 @@ impl Saver {
         self.written.last().map(|w| (w.seed, w.epoch))
     }
 
-    /// Returns true if there are checkpoints.
+    /// Returns true if there are checkpoints on disk.
     pub(crate) fn has_written(&self) -> bool {
         !self.written.is_empty()
     }
 
-    /// Finishes after the run folder is complete. Removes the checkpoints unless the settings keep
-    /// them, or the run was `stopped` and can be resumed from them.
+    /// Ends the work of the saver when the run folder is complete. Removes the checkpoint folder,
+    /// unless the settings keep it or the run was `stopped` and can resume from it.
     pub(crate) fn finish(self, stopped: bool) {
         let keep_after = (stopped || self.beginning.settings.keep_after) && self.has_written();
         self.place.finish(keep_after);
     }
 }
 
-/// Appends the bytes of a file that the journal does not have yet.
+/// Appends the bytes of the file `path` that follow the current length of `journal`.
 fn copy_tail(path: &Path, journal: &mut Journal) -> Result<()> {
     let mut file = eciton_input::file::open(path).map_err(reading(path))?;
     file.seek(io::SeekFrom::Start(journal.bytes())).map_err(reading(path))?;

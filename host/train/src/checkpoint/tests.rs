@@ -1,4 +1,5 @@
-//! Checkpoints that are damaged, missing, changed or another one's: each told, none loaded wrongly.
+//! Tests with checkpoints that are damaged, missing, changed or of another run. Each case must be
+//! reported, and none may be loaded.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -24,7 +25,8 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::weights::WeightState;
 
-/// A small data set, and a run on it that left its checkpoints after epochs 4 and 6 of 6, of two seeds.
+/// A small data set, and a run of two seeds with 6 epochs each. The run has left its checkpoints of
+/// epochs 4 and 6.
 struct Scene {
     dir: TempDir,
     summary: Summary,
@@ -67,7 +69,7 @@ impl Scene {
         let out = dir.path().join("r");
         let summary = crate::train(&config, &options(&out), &mut Silent).unwrap();
         let scene = Self { dir, summary, config };
-        // As if it had been killed before the end.
+        // Simulates a process that was killed before the end of the run.
         fs::rename(&out, scene.dir.path().join("whole")).unwrap();
         scene
     }
@@ -108,7 +110,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// All of a checkpoint.
+/// Whole content of a checkpoint, for comparisons.
 #[derive(Debug, Clone, PartialEq)]
 struct Content {
     mark: Mark,
@@ -232,17 +234,18 @@ fn the_newest_and_the_best_are_kept_and_it_goes_on() {
     assert_eq!((resumed.seed, resumed.epoch, resumed.epochs_done), (1, 6, 12));
     assert_eq!(Scene::digests(&summary), Scene::digests(&scene.summary));
     assert_eq!(summary.seeds[1].metrics, seed.metrics);
-    // None is forgotten; both seeds' models are evaluated once more, in three tasks each.
+    // No task is missing from the count. The models of both seeds are evaluated once more, in three
+    // tasks each.
     assert_eq!(summary.tasks, scene.summary.tasks + 6);
     assert!(summary.total_seconds > 0.0 && summary.epoch_seconds_median > 0.0);
-    // Every file is the unbroken run's, but for times.
+    // Every file equals that of the uninterrupted run, except for times.
     for file in
         ["config.toml", "versions.json", "model.safetensors", "predictions.npz", "seed-1/predictions.npz"]
     {
         let content = |folder: &str| fs::read(scene.dir.path().join(folder).join(file)).unwrap();
         assert_eq!(content("r"), content("whole"), "{file}");
     }
-    // A finished run has nothing to go on with: its summary is told again.
+    // Resuming a finished run returns its summary again.
     let again = crate::resume(&scene.run(), false, &options(&scene.run()), &mut Silent).unwrap();
     assert_eq!(again.model_digest, summary.model_digest);
 }
@@ -270,7 +273,7 @@ fn a_run_that_had_stopped_early_does_not_go_on_training() {
     let stopped = |summary: &Summary| -> Vec<(u32, Option<u32>, Option<u32>)> {
         summary.seeds.iter().map(|s| (s.epochs, s.stopped_early, s.kept_epoch)).collect()
     };
-    // No accuracy can be higher by so much more than once.
+    // No accuracy can improve by this difference more than once.
     assert!(
         scene.summary.seeds.iter().all(|s| s.epochs < 50 && s.stopped_early == Some(3)),
         "{:?}",
@@ -302,7 +305,7 @@ fn only_the_last_ones_stay() {
 fn without_checkpoints_there_is_no_folder() {
     let scene = Scene::with(&["checkpoint.every=0", "checkpoint.seconds=0"]);
     assert!(!scene.place().exists());
-    // One that is due too late leaves nothing either.
+    // If the first checkpoint is due after the end, none is written.
     let late = Scene::with(&["checkpoint.every=100"]);
     assert!(!late.place().exists());
     let error = late.resume(false).unwrap_err();
@@ -318,7 +321,7 @@ fn a_run_that_fails_leaves_its_checkpoints_and_no_other_rest() {
     let scene = Scene::new();
     fs::remove_dir_all(scene.place()).unwrap();
     let mut failing = scene.config.clone();
-    // The rate leaves f32 after a while; an epoch's loss is no number then.
+    // This learning rate makes weights overflow f32 after some epochs. Then the loss is NaN.
     for setting in ["optimiser.kind=sgd", "optimiser.lr=1e20", "run.epochs=60", "checkpoint.every=1"] {
         failing.set(setting).unwrap();
     }
@@ -326,7 +329,7 @@ fn a_run_that_fails_leaves_its_checkpoints_and_no_other_rest() {
     assert!(matches!(error, Error::NotFinite { .. }), "{error}");
     assert!(is_resumable(&scene.run()));
     assert_eq!(names(scene.dir.path()), ["data", "r.checkpoint", "whole"]);
-    // Before the first checkpoint nothing at all is left.
+    // If training fails before the first checkpoint, no file is left.
     fs::remove_dir_all(scene.place()).unwrap();
     failing.set("checkpoint.every=1000").unwrap();
     crate::train(&failing, &options(&scene.run()), &mut Silent).unwrap_err();

@@ -1,4 +1,5 @@
-//! Data sets by name or path, matched to a trained model if there is one, and prepared as a run reads them.
+//! Loading of data sets by name or path, matching to the schema of a trained model, and preparation
+//! for a run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,16 +20,18 @@ use eciton_runs::task_type::task;
 use crate::error::{Error, Result};
 use crate::initial_weights;
 
-/// `data.source` of a run whose data set was in memory: no name or path of one.
+/// Value of `data.source` that records that the data set was in memory. It is neither the name nor
+/// the path of a data set.
 pub const IN_MEMORY: &str = "(in memory)";
 
-/// Loads a data set and [prepares](prepare) it: a built-in name, a path to any layout that `eciton_formats` knows,
-/// or the name of a published set that is in the user's cache.
+/// Loads a data set and [prepares](prepare) it. `data.source` is a built-in name, a path to a
+/// layout that `eciton_formats` reads, or the name of a published data set in the user's cache.
 pub fn load(data: &Data) -> Result<Dataset> {
     prepare(data, read(data, None)?)
 }
 
-/// Reads a data set to train on, and reports labels that look like numbers to predict.
+/// Reads a data set for training. Warns if class labels look like numbers, for which regression may
+/// be meant.
 fn read(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
     let begun = std::time::Instant::now();
     let read = open_as(data, schema)?;
@@ -47,23 +50,25 @@ fn read(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
     Ok(read)
 }
 
-/// Reads a data set to train on, and prepares it as [`to_train`] does.
+/// Reads the data set of a configuration for training, and prepares it with [`to_train`].
 pub(crate) fn load_to_train(config: &Config) -> Result<Dataset> {
     to_train(config, read_to_train(config)?, initial_weights::schema(config)?.as_ref())
 }
 
-/// Reads a data set to train on. Readers match its columns to the first weights of `run.init`, unless the first
-/// layer stays fresh.
+/// Reads the data set of a configuration for training. If `run.init` names initial weights, readers
+/// match the columns to their schema, unless `run.init_fresh` includes the first layer.
 pub(crate) fn read_to_train(config: &Config) -> Result<Dataset> {
     let known = initial_weights::schema(config)?;
     read(&config.data, known.as_ref().filter(|_| !config.run.init_fresh.contains(&0)))
 }
 
-/// [Prepares](prepare) a data set to train on. Feature columns get the order that the first weights of
-/// `run.init` were trained with, unless the first layer stays fresh.
+/// [Prepares](prepare) a data set for training. `known` is the schema of the initial weights of
+/// `run.init`, whose column order the features get. This is skipped if `run.init_fresh` includes
+/// the first layer.
 ///
 /// # Errors
-/// As [`Schema::fit_columns`] and [`prepare`].
+/// Returns the errors of [`Schema::fit_columns`] if the columns do not match, and those of
+/// [`prepare`].
 pub(crate) fn to_train(config: &Config, mut dataset: Dataset, known: Option<&Schema>) -> Result<Dataset> {
     if let Some(known) = known.filter(|_| !config.run.init_fresh.contains(&0)) {
         known.fit_columns(&mut dataset)?;
@@ -71,38 +76,41 @@ pub(crate) fn to_train(config: &Config, mut dataset: Dataset, known: Option<&Sch
     prepare(&config.data, dataset)
 }
 
-/// Checks a data set in memory, and prepares it as [`to_train`] does.
+/// Validates a data set that a caller supplies in memory, and prepares it with [`to_train`].
 pub(crate) fn checked(config: &Config, dataset: Dataset) -> Result<Dataset> {
     dataset.validate()?;
     to_train(config, dataset, initial_weights::schema(config)?.as_ref())
 }
 
-/// Reads a data set for a trained model, and prepares it as [`fitted`] does.
+/// Reads a data set for a trained model, and prepares it with [`fitted`].
 pub(crate) fn load_fitted(data: &Data, schema: &Schema, purpose: Purpose) -> Result<Dataset> {
     let dataset = open_as(data, Some(schema))?;
     fitted(data, dataset, schema, purpose)
 }
 
-/// Matches a data set to a trained model, and [prepares](prepare) it with the model's own scaling.
+/// Matches a data set to the schema of a trained model, and [prepares](prepare) it with the feature
+/// scaling of that model.
 ///
 /// # Errors
-/// As [`Schema::fit`] and [`prepare`].
+/// Returns the errors of [`Schema::fit`] if the data set does not match, and those of [`prepare`].
 pub(crate) fn fitted(data: &Data, dataset: Dataset, schema: &Schema, purpose: Purpose) -> Result<Dataset> {
     let dataset = schema.fit(dataset, purpose)?;
-    // A run that goes on computes its moments again: the data must be the same.
+    // A resumed run computes the moments again, because its data must be unchanged.
     let moments = schema.features.moments().filter(|_| purpose != Purpose::Resume).map(Arc::new);
     prepare_with(data, dataset, moments.as_ref())
 }
 
-/// A data set as published, of any source that [`load`] takes.
+/// Reads a data set from any source that [`load`] accepts, without preparing it.
 ///
 /// # Errors
-/// A name or path of no data set, data that cannot be read; [`Error::WasInMemory`] for [`IN_MEMORY`].
+/// Returns an error if no data set has the name or path, or if it cannot be read. Returns
+/// [`Error::WasInMemory`] for [`IN_MEMORY`].
 pub fn open(data: &Data) -> Result<Dataset> {
     open_as(data, None)
 }
 
-/// [`open`]; readers match columns and tokens to the schema of a trained model if there is one.
+/// Reads a data set like [`open`]. If `schema` is set, readers match columns and tokens to this
+/// schema of a trained model.
 pub(crate) fn open_as(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
     let expected = schema.filter(|schema| !schema.is_older()).map(Schema::expected);
     let read = |path: &Path, name: Option<&str>| {
@@ -135,7 +143,8 @@ pub(crate) fn open_as(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
     }
 }
 
-/// Reads the data set that the settings name. `read` reads a path.
+/// Resolves `data.source` to a built-in data set, a text, a path or a published data set, and reads
+/// it. `read` reads a path.
 fn opened(
     data: &Data,
     schema: Option<&Schema>,
@@ -159,14 +168,15 @@ fn opened(
         None if path.exists() => read(path, data.name.as_deref())?,
         None => {
             let found = published(&data.source)?;
-            // A name that is not the set's own is refused where there is nothing to choose.
+            // A name other than that of the published set is passed on. The reader refuses it if it
+            // cannot choose by name.
             let name = data.name.as_deref().filter(|name| found.name != Some(name)).or(found.name);
             read(&found.path, name)?
         }
     })
 }
 
-/// The decision about self-loops that the settings ask for.
+/// Converts the setting `data.self_loops` to the decision that readers of edges take.
 fn loops(data: &Data) -> Option<edge_rule::SelfLoops> {
     data.self_loops.map(|decision| match decision {
         SelfLoops::Drop => edge_rule::SelfLoops::Drop,
@@ -174,16 +184,17 @@ fn loops(data: &Data) -> Option<edge_rule::SelfLoops> {
     })
 }
 
-/// A data set as a run reads it: labels of the task and a split drawn, features brought to one scale, as the settings
-/// say. Doing it twice changes nothing.
+/// Prepares a data set for a run: converts labels to the task, draws the split, and scales the
+/// features, as `data` specifies. A second call changes nothing.
 ///
 /// # Errors
-/// Labels that `data.task` or `data.split` does not suit; memory that cannot be had.
+/// Returns an error if the labels do not suit `data.task` or `data.split`, or if memory is
+/// insufficient.
 pub fn prepare(data: &Data, dataset: Dataset) -> Result<Dataset> {
     prepare_with(data, dataset, None)
 }
 
-/// Gives a data set the labels and the split that the settings ask for.
+/// Converts the labels of a data set to `data.task`, and applies `data.split`.
 pub(crate) fn with_labels(data: &Data, mut dataset: Dataset) -> Result<Dataset> {
     let unlike = |&wanted: &TaskType| wanted != TaskType::LinkPrediction && wanted != task(&dataset.labels);
     if let Some(wanted) = data.task.filter(unlike) {
@@ -201,7 +212,8 @@ pub(crate) fn with_labels(data: &Data, mut dataset: Dataset) -> Result<Dataset> 
     Ok(dataset)
 }
 
-/// [`prepare`] with the moments of another data set's columns.
+/// Prepares a data set like [`prepare`]. `moments`, if set, are the column means and deviations of
+/// another data set, with which columns are scaled.
 fn prepare_with(data: &Data, dataset: Dataset, moments: Option<&Arc<Moments>>) -> Result<Dataset> {
     let mut dataset = with_labels(data, dataset)?;
     if dataset.scaling == Scaling::None {
@@ -240,11 +252,11 @@ fn prepare_with(data: &Data, dataset: Dataset, moments: Option<&Arc<Moments>>) -
     Ok(dataset)
 }
 
-/// Largest whole number up to which f32 holds all of them.
+/// Largest integer up to which f32 represents every integer exactly: 2^24.
 const WHOLE_IN_F32: f32 = (1 << 24) as f32;
 
-/// Warns of columns of features whose whole numbers f32 rounds, where they are used without scaling by
-/// columns.
+/// Warns of each feature column with integers that f32 rounds. Called if columns are not scaled, so
+/// that rounding may matter.
 fn warn_of_rounded(features: &Features, names: &[String], scale: NormaliseFeatures) {
     for Rounded { row, column, exact, stored } in features.rounded_whole_numbers() {
         let how = match scale {
@@ -260,8 +272,8 @@ fn warn_of_rounded(features: &Features, names: &[String], scale: NormaliseFeatur
     }
 }
 
-/// Warns of columns of edge features that hold whole numbers, some of them beyond 2^24. Edge features
-/// are never scaled.
+/// Warns of each edge-feature column that holds only integers, some of them above 2^24. f32 cannot
+/// tell all of these apart, and edge features are never scaled.
 fn warn_of_rounded_edges(rows: &EdgeFeatures, names: &[String]) {
     let width = rows.columns() as usize;
     let mut columns = vec![(true, 0.0f32); width];
@@ -283,7 +295,8 @@ fn warn_of_rounded_edges(rows: &EdgeFeatures, names: &[String]) {
     }
 }
 
-/// Name of a column for messages: by name where it has one, else by number from 0.
+/// Returns the name of a column for messages. A column without a name is `column N`, counted from
+/// 0.
 fn column_name(names: &[String], column: u32) -> String {
     match names.get(column as usize) {
         Some(name) => format!("{name:.60?}"),
@@ -291,7 +304,8 @@ fn column_name(names: &[String], column: u32) -> String {
     }
 }
 
-/// Encodes columns again if the training rows are others than those that the reader encoded them by.
+/// Encodes table columns again if the split's training rows differ from the rows that the reader
+/// fitted the encoders to.
 fn encode(dataset: &mut Dataset) -> Result<()> {
     let Some(encoded) = &dataset.encoded else { return Ok(()) };
     let rows = dataset.split.training_rows(dataset.graphs.as_ref(), dataset.features.rows());
@@ -305,10 +319,11 @@ fn encode(dataset: &mut Dataset) -> Result<()> {
     Ok(())
 }
 
-/// Returns the path of a data set's files, and the name that chooses among several. `None` for a built-in set.
+/// Returns the path of a data set's files, and the name that selects one of several sets there.
+/// Returns `None` for a built-in data set, which has no files.
 ///
 /// # Errors
-/// A path or name of no data set.
+/// Returns an error if no data set has this path or name.
 pub(crate) fn located(data: &Data) -> Result<Option<(PathBuf, Option<String>)>> {
     let path = Path::new(&data.source);
     if eciton_formats::builtins().iter().any(|builtin| builtin.name.eq_ignore_ascii_case(&data.source)) {
@@ -322,23 +337,23 @@ pub(crate) fn located(data: &Data) -> Result<Option<(PathBuf, Option<String>)>> 
     Ok(Some((found.path, name.map(str::to_owned))))
 }
 
-/// Returns whether a file is read as a text or a list of tokens: with sequences, every file without a known layout
-/// of rows.
+/// Returns true if a file is read as a text or a list of tokens. That is so if `data.sequence` is
+/// set and the file has no known layout of rows.
 pub(crate) fn is_text(data: &Data, path: &Path) -> bool {
     data.sequence.is_some() && path.is_file() && !eciton_formats::is_rows(path)
 }
 
-/// Maximum number of token kinds of a list that a schema records.
+/// Maximum number of distinct token ids that a schema records for a list of token ids.
 const MAX_RECORDED_IDS: usize = 1 << 20;
 
-/// Returns the tokens of the text or list of token ids that a run trains on. `None` for all other data, and for a
-/// list of more than [`MAX_RECORDED_IDS`] kinds.
+/// Returns the vocabulary of the text or token-id list that a run trains on. Returns `None` for
+/// other data, and for a list of more than [`MAX_RECORDED_IDS`] distinct ids.
 pub(crate) fn vocabulary(config: &Config) -> Result<Option<sequence::Vocabulary>> {
     let path = Path::new(&config.data.source);
     if !is_text(&config.data, path) {
         return Ok(None);
     }
-    // First weights keep the numbers of their tokens.
+    // Initial weights keep the numbering of the tokens that they were trained with.
     if let Some(known) = initial_weights::schema(config)?.and_then(|known| known.tokens?.vocabulary()) {
         return Ok(Some(known));
     }
@@ -347,6 +362,7 @@ pub(crate) fn vocabulary(config: &Config) -> Result<Option<sequence::Vocabulary>
     Ok(recorded.then_some(found))
 }
 
+/// Returns the token unit of the setting `data.tokens`: characters or bytes.
 pub(crate) fn unit(tokens: Tokens) -> sequence::Unit {
     match tokens {
         Tokens::Characters => sequence::Unit::Characters,
@@ -354,20 +370,22 @@ pub(crate) fn unit(tokens: Tokens) -> sequence::Unit {
     }
 }
 
-/// The scale that settings ask for.
+/// Returns the feature scaling: `data.normalise_features` if it is set, otherwise a default that
+/// depends on the features.
 fn scale(data: &Data, dataset: &Dataset, features: &Features) -> NormaliseFeatures {
-    // Rows without a graph are measurements, not counts of words: their sums mean nothing.
+    // Rows without a graph are measurements and not word counts, so their sums have no meaning.
     let rows = dataset.graph.edges() == 0 && dataset.graphs.is_none();
     let counts = || !rows && features.are_counts();
     data.normalise_features.unwrap_or_else(|| match dataset.encoded.is_some() {
-        // Dates are days since 1970, and flags are 0 or 1: one scale has to hold for all columns.
+        // Dates are days since 1970, and flags are 0 or 1, so each column needs its own scale.
         true => NormaliseFeatures::Columns,
         false if counts() => NormaliseFeatures::Rows,
         false => NormaliseFeatures::None,
     })
 }
 
-/// Returns the place of a published set in the user's cache.
+/// Returns the location of a published data set in the user's cache. Fails if the name is unknown
+/// or the set is not in the cache.
 fn published(name: &str) -> Result<Found> {
     let Ok(set) = catalogue::find(name) else {
         let builtin = || eciton_formats::builtins().iter().map(|b| b.name);

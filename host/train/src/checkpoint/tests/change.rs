@@ -20,7 +20,7 @@ fn other_data_is_refused_unless_forced() {
     write_data(&data, 15, 1.0);
     let error = refused(&scene);
     assert!(error.contains("had 12 vertices and now has 15"), "{error}");
-    // Nothing was changed by asking.
+    // The refused attempt has changed no file.
     write_data(&data, 12, 1.0);
     let (summary, _) = scene.resume(false).unwrap();
     assert_eq!(Scene::digests(&summary), Scene::digests(&scene.summary));
@@ -89,7 +89,7 @@ fn other_settings_kernels_and_versions_are_named() {
     let error = refused(&scene);
     assert!(error.contains("kernel linear was 000000000000 and is now"), "{error}");
     change(VERSIONS, &"0".repeat(64), &digest);
-    // Fewer seeds or epochs than are done, or other ones, make no sense; more do, if they are forced.
+    // Fewer or other seeds or epochs than are done are refused. More are allowed with `force`.
     for seeds in ["1", "0"] {
         change(RUN, "\"seeds\": 2", &format!("\"seeds\": {seeds}"));
         let error = scene.resume(true).unwrap_err();
@@ -120,7 +120,7 @@ fn one_process_at_a_time() {
     busy(scene.resume(false).map(|(summary, _)| summary));
     busy(crate::train(&scene.config, &options(&scene.run()), &mut Silent));
     drop(held);
-    // The lock is let go of; what is there is still to be finished or thrown away.
+    // The lock is released. The unfinished run must still be resumed or removed.
     let error = crate::train(&scene.config, &options(&scene.run()), &mut Silent).unwrap_err();
     assert!(matches!(error, Error::Unfinished { epoch: 6, .. }), "{error}");
     assert_eq!(names(scene.dir.path()), ["data", "r.checkpoint", "whole"]);
@@ -137,14 +137,14 @@ fn what_a_kill_left_is_removed() {
         fs::create_dir(dir(folder)).unwrap();
         fs::write(dir(folder).join("f"), "x").unwrap();
     }
-    // Half a checkpoint, as a kill within a write leaves it.
+    // An incomplete checkpoint, as a process leaves it that is killed during a write.
     fs::write(scene.place().join("seed-1-epoch-000006.safetensors.partial"), "half").unwrap();
     scene.resume(false).unwrap();
     let left = [&others[..], &["data", "r", "r.checkpoint", "whole"]].concat();
     let (mut left, found) = (left, names(scene.dir.path()));
     left.sort_unstable();
     assert_eq!(found, left);
-    // A new run, with checkpoints or without, removes what a killed one left, too.
+    // A new run, with or without checkpoints, also removes the files that a killed run left.
     for setting in ["checkpoint.every=1", "checkpoint.every=0"] {
         fs::remove_dir_all(scene.run()).unwrap();
         fs::remove_dir_all(scene.place()).ok();
@@ -167,7 +167,8 @@ fn a_kill_after_publishing_is_cleaned_up() {
     let scene = Scene::with(&[]);
     let config = scene.place().join(CONFIG);
     let kept = fs::read_to_string(&config).unwrap();
-    // As without keep_after: the run was published, then the process was killed.
+    // Simulates a run without `keep_after` whose process was killed right after the run folder was
+    // published.
     fs::rename(scene.dir.path().join("whole"), scene.run()).unwrap();
     for file in [config.clone(), scene.run().join(CONFIG)] {
         fs::write(file, kept.replace("keep_after = true", "keep_after = false")).unwrap();

@@ -1,4 +1,5 @@
-//! Every prefix of a checkpoint and every flipped bit: an error, or what was written.
+//! Tests that every prefix of a checkpoint and every flipped bit gives an error or the original
+//! content.
 
 use super::*;
 use eciton_graph::random::SplitMix64;
@@ -35,7 +36,7 @@ fn no_flipped_bit_is_loaded() {
             damaged[at] ^= 1 << bit;
             match decode(&damaged, Path::new("p")) {
                 Err(_) => refused += 1,
-                // Space that JSON does not look at.
+                // JSON ignores the changed white space.
                 Ok(found) => {
                     assert_eq!(found, point(), "byte {at}, bit {bit}");
                     same += 1;
@@ -89,7 +90,7 @@ fn the_one_before_is_taken_and_the_end_is_the_same() {
         fs::write(&newest, damaged).unwrap();
         assert_eq!(goes_on_from(&scene), (1, 4, 1));
     }
-    // Under another's name it is not taken for that one.
+    // A checkpoint under the file name of another one is refused.
     fs::write(&newest, fs::read(scene.place().join("seed-1-epoch-000004.safetensors")).unwrap()).unwrap();
     assert_eq!(goes_on_from(&scene), (1, 4, 1));
     let (summary, resumed) = scene.resume(false).unwrap();
@@ -131,17 +132,17 @@ fn what_belongs_to_a_checkpoint_is_checked_too() {
     let text = String::from_utf8(whole.clone()).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let until = |n: usize| lines[..n].iter().map(|line| line.len() + 1).sum::<usize>();
-    // A line that only the newest needs: the one before is whole.
+    // A line that only the newest checkpoint needs is damaged. The previous checkpoint is used.
     fs::write(&journal, &whole[..until(11)]).unwrap();
     assert_eq!(goes_on_from(&scene), (1, 4, 1));
     let mut flipped = whole.clone();
     flipped[until(10) + 20] ^= 1;
     fs::write(&journal, &flipped).unwrap();
     assert_eq!(goes_on_from(&scene), (1, 4, 1));
-    // More lines than any needs are a checkpoint that was not finished.
+    // Additional lines belong to a checkpoint that was not completed, and are ignored.
     fs::write(&journal, [&whole[..], b"{\"seed\":"].concat()).unwrap();
     assert_eq!(goes_on_from(&scene), (1, 6, 0));
-    // One that all need.
+    // A line that all checkpoints need.
     flipped = whole.clone();
     flipped[20] ^= 1;
     fs::write(&journal, &flipped).unwrap();
@@ -150,7 +151,7 @@ fn what_belongs_to_a_checkpoint_is_checked_too() {
     fs::remove_file(&journal).unwrap();
     assert!(matches!(scene.find(), Err(Error::NoCheckpoint { .. })));
     fs::write(&journal, &whole).unwrap();
-    // The model of a seed that has finished.
+    // The final model of a finished seed.
     let model = scene.place().join("final.safetensors");
     let bytes = fs::read(&model).unwrap();
     fs::write(&model, &bytes[..bytes.len() - 1]).unwrap();
