@@ -1,5 +1,5 @@
-//! Binary layers, which read only signs and scales of values. Their rows travel as bits, and their
-//! weights are stored as bits.
+//! Binary layers, which read only signs and scales. Their rows can be sent as bits, and their
+//! weights stored as bits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use eciton_recipe::{Config, RowFormat};
 
 use crate::error::{Error, Result};
 
-/// Names of the parameters of which all that read them read signs and scales alone.
+/// Returns the names of the parameters of which every reading layer uses only signs and scales. A
+/// model file can store them as bits.
 pub(crate) fn parameters(program: &Program, layers: &[Option<Arc<Layer>>]) -> BTreeSet<String> {
     let mut read = BTreeMap::new();
     for (operation, layer) in program.operations.iter().zip(layers) {
@@ -24,10 +25,11 @@ pub(crate) fn parameters(program: &Program, layers: &[Option<Arc<Layer>>]) -> BT
     of_signs.filter_map(|(id, _)| Some(program.parameter(id)?.name.clone())).collect()
 }
 
-/// Refuses rows as bits where no layer reads signs alone.
+/// Checks that some layer reads only signs, if the configuration stores rows as bits
+/// (`executor.rows = "bits"`).
 ///
 /// # Errors
-/// [`Error::NoSigns`].
+/// Returns [`Error::NoSigns`] if no layer of the program does.
 pub(crate) fn check(config: &Config, program: &Program, layers: &[Option<Arc<Layer>>]) -> Result<()> {
     let reads =
         |layer: &Arc<Layer>| layer.signature().inputs.iter().any(|input| layer.reads_signs(&input.name));

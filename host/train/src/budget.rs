@@ -1,20 +1,22 @@
-//! Time that an invocation of a function has for a training, and the decision to pause.
+//! Time budget of a function's invocation that trains, and the decision to pause the training.
 //!
-//! A function is ended at its time limit. A training that needs longer pauses before the limit, at
-//! the end of an epoch, with a checkpoint, and the next invocation continues from that checkpoint.
+//! The service stops a function at its time limit. A training that needs longer pauses before the
+//! limit, at the end of an epoch, and writes a checkpoint. The next invocation continues from that
+//! checkpoint.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes of a checkpoint that a function writes, packs and uploads per second, at least.
+/// Assumed minimum speed, in bytes per second, at which a function writes, packs and uploads a
+/// checkpoint.
 const CHECKPOINT_BYTES_PER_SECOND: f64 = (32 << 20) as f64;
 /// Bytes of a checkpoint per weight: its value, two moments, and the value of the best epoch.
 const CHECKPOINT_BYTES_PER_WEIGHT: u64 = 16;
 
-/// Clock of an invocation: the time since the invocation began.
+/// Clock of an invocation. It returns the time since the invocation began.
 pub type Clock = dyn Fn() -> Duration + Send + Sync;
 
-/// Time of one invocation. Clones share the state.
+/// Time budget of one invocation of a function. Clones share the state.
 #[derive(Clone)]
 pub struct Budget(Arc<Shared>);
 
@@ -24,20 +26,21 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// Measurements of the epochs of an invocation.
+/// Measurements of the epochs of an invocation, from which the pause is decided.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     /// Time at which the first epoch began.
     begun: Option<Duration>,
-    /// Number of epochs that ended.
+    /// Number of epochs that ended in this invocation.
     epochs: u32,
     /// Time at which the weights of the newest epoch were final.
     updated: Option<Duration>,
-    /// Longest time from the last update of an epoch to its end: evaluation and checkpoint.
+    /// Longest time so far from the last update of an epoch to its end, in which it is evaluated
+    /// and a checkpoint may be written.
     tail: Option<Duration>,
-    /// Time that writing a checkpoint takes, estimated.
+    /// Estimated time to write, pack and upload a checkpoint.
     checkpoint: Duration,
-    /// True if the training has to pause.
+    /// True if the training has to pause after the current epoch.
     is_over: bool,
 }
 
@@ -48,21 +51,21 @@ impl std::fmt::Debug for Budget {
 }
 
 impl Budget {
-    /// Makes a budget of `limit` on a clock.
+    /// Creates a budget of `limit` that `clock` measures.
     #[must_use]
     pub fn new(limit: Duration, clock: Box<Clock>) -> Self {
         Self(Arc::new(Shared { limit, clock, state: Mutex::default() }))
     }
 
-    /// Makes a budget in real time, which began at `since`.
+    /// Creates a budget in real time, which began at `since`.
     #[must_use]
     pub fn real(limit: Duration, since: Instant) -> Self {
         Self::new(limit, Box::new(move || since.elapsed()))
     }
 
-    /// Makes a budget in processor time of this process from now on. A function that has `share` of
-    /// a processor needs `1 / share` times as long. `None` if the system does not report processor
-    /// time.
+    /// Creates a budget in processor time of this process from now on. A modelled function that has
+    /// `share` of a processor takes `1 / share` times as long. Returns `None` if the system does
+    /// not report processor time.
     #[must_use]
     pub fn processor(limit: Duration, share: f64) -> Option<Self> {
         let first = eciton_input::processor::time()?;
@@ -73,17 +76,18 @@ impl Budget {
         Some(Self::new(limit, Box::new(elapsed)))
     }
 
-    /// Returns the time of the invocation.
+    /// Returns the time limit of the invocation.
     pub(crate) fn limit(&self) -> Duration {
         self.0.limit
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Plain fields, which are whole whatever happened.
+        // A panic in another thread cannot leave these plain fields inconsistent.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the epochs of a seed begin. The model has this number of weights.
+    /// Records that the epochs of a seed begin. `weights` is the number of weights of the model,
+    /// which determines the size of a checkpoint.
     pub(crate) fn begin(&self, weights: u64) {
         let now = (self.0.clock)();
         let mut state = self.state();
@@ -92,16 +96,16 @@ impl Budget {
         state.checkpoint = Duration::from_secs_f64(bytes / CHECKPOINT_BYTES_PER_SECOND);
     }
 
-    /// Records the last update of an epoch, and decides whether the training pauses after this
-    /// epoch. It pauses if another epoch of mean length, its evaluation and a checkpoint would not
-    /// fit.
+    /// Records the last update of an epoch. Returns true if the training must pause after this
+    /// epoch, because another epoch of mean length, its evaluation and a checkpoint would exceed
+    /// the limit.
     pub(crate) fn updated(&self) -> bool {
         let now = (self.0.clock)();
         let mut state = self.state();
         state.epochs = state.epochs.saturating_add(1);
         state.updated = Some(now);
         let trained = now.saturating_sub(state.begun.unwrap_or(now));
-        // Before the first evaluation has ended, it is taken to need half as long as the epoch.
+        // Until the first evaluation has ended, it is assumed to take half as long as the epoch.
         let tail = state.tail.unwrap_or(trained / 2);
         let mean = trained.saturating_add(tail) / state.epochs;
         let end = [tail, mean, state.checkpoint].into_iter().fold(now, Duration::saturating_add);
@@ -109,7 +113,7 @@ impl Budget {
         state.is_over
     }
 
-    /// Records the end of an epoch: its evaluation and its checkpoint are done.
+    /// Records the end of an epoch, after its evaluation and its checkpoint.
     pub(crate) fn ended(&self) {
         let now = (self.0.clock)();
         let mut state = self.state();
@@ -119,7 +123,7 @@ impl Budget {
         }
     }
 
-    /// Returns whether the training has to pause.
+    /// Returns true if the training has to pause because of the time limit.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.state().is_over
@@ -190,8 +194,8 @@ mod tests {
         assert!((half.0.clock)() >= Duration::from_millis(90), "{:?}", (half.0.clock)());
     }
 
-    /// Trains in links until the training ends. The clock of a link advances by 10 ms whenever it
-    /// is read.
+    /// Trains in links (one invocation each) until the training ends. The clock of a link advances
+    /// by 10 ms at each reading.
     fn chain(
         config: &eciton_recipe::Config,
         (seeds, pause_after, limit_ms): (u32, Option<u32>, u64),
@@ -232,7 +236,7 @@ mod tests {
         let digests = |summary: &crate::Summary| -> Vec<String> {
             summary.seeds.iter().map(|seed| seed.model_digest.clone()).collect()
         };
-        // One epoch a link, some epochs a link, and no pause.
+        // One epoch per link, several epochs per link, and no pause.
         for (limit_ms, most) in [(0, 1), (100, 4), (100_000, 14)] {
             let out = dir.path().join(format!("run-{limit_ms}"));
             let (summary, links) = chain(&config, (2, None, limit_ms), &out);
@@ -244,8 +248,7 @@ mod tests {
                 "{links:?}"
             );
             match most {
-                // The results of each seed are computed after its last epoch, in the link that
-                // follows.
+                // The results of each seed are computed after its last epoch, in the next link.
                 1 => assert_eq!(epochs, (1..=14).collect::<Vec<_>>()),
                 14 => assert!(links.is_empty()),
                 _ => assert!(links.len() >= 3, "{links:?}"),

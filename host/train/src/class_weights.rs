@@ -11,11 +11,13 @@ use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result, at};
 
 impl Inputs {
-    /// Weighs training rows by their classes. The loss stays a mean: it is divided by the sum of the
-    /// training rows' weights, as PyTorch's `CrossEntropyLoss(weight=...)` does.
+    /// Sets class weights, and gives each training row the weight of its class in the loss. The
+    /// loss remains a mean: it is divided by the sum of the row weights, as in PyTorch's
+    /// `CrossEntropyLoss(weight=...)`.
     ///
     /// # Errors
-    /// [`eciton_recipe::Error::ClassWeights`] for weights that do not fit the data.
+    /// Returns [`eciton_recipe::Error::ClassWeights`] if the weights do not fit the classes of the
+    /// data.
     pub(crate) fn with_class_weights(mut self, weights: Option<&ClassWeights>) -> Result<Self> {
         let Some(weights) = weights else { return Ok(self) };
         let Some(ids) = self.dataset.labels.as_classes() else {
@@ -28,18 +30,18 @@ impl Inputs {
         }
         let weights = weights.for_counts(&counts)?;
         let sum: f64 = weights.iter().zip(&counts).map(|(&w, &count)| f64::from(w) * count as f64).sum();
-        // Without training rows nothing is divided.
+        // Without training rows the sum is 0, and the factor stays.
         self.weight = if sum > 0.0 { (1.0 / sum) as f32 } else { self.weight };
         self.intervals.iter_mut().chain(&mut self.graphs).for_each(|interval| interval.weigh(&weights));
         self.class_weights = Some(weights.into());
         Ok(self)
     }
 
-    /// Refuses a loss that cannot read row weights if the rows have some. Rows have weights if
-    /// classes have, or if `weighed` says so for the sampler.
+    /// Checks that the loss kernels can read row weights, if rows have weights. Rows have weights
+    /// if class weights are set, or if the sampler weighs rows (`weighed`).
     ///
     /// # Errors
-    /// The errors of [`eciton_kernel::Kernel::must_weigh_rows`].
+    /// Returns the error of [`eciton_kernel::Kernel::must_weigh_rows`] if a loss kernel cannot.
     pub(crate) fn check_loss(
         &self,
         program: &Program,
@@ -56,7 +58,8 @@ impl Inputs {
 }
 
 impl Interval {
-    /// Gives each training row the weight of its class. Other rows get 0.
+    /// Sets the loss weight of each training row of the interval to the weight of its class. Other
+    /// rows get weight 0.
     fn weigh(&mut self, weights: &[f32]) {
         let Targets::Classes(classes) = &self.targets else { return };
         let mut of = vec![0.0; classes.len()];
@@ -70,10 +73,11 @@ impl Interval {
         self.row_weights = Some(of.into());
     }
 
-    /// Returns the weights of the rows as a task reads them: `[rows, 1]`.
+    /// Returns the loss weights of the interval's rows as a `[rows, 1]` matrix for a task. Returns
+    /// `None` if the rows have no weights.
     ///
     /// # Errors
-    /// An error if there is not enough memory.
+    /// Returns an error if there is not enough memory.
     pub(crate) fn weights(&self) -> Result<Option<Matrix>> {
         let matrix = |weights: &Arc<[f32]>| {
             let rows = weights.len();

@@ -1,9 +1,10 @@
-//! Work of trainings and predictions before they run on functions: counts from their jobs, and
-//! processor seconds from a pilot or from the plan.
+//! Forecast of the work of trainings and predictions on functions, before they run. Counts of
+//! requests and bytes come from their jobs, and processor seconds from a pilot (a short training
+//! here) or from the plan.
 //!
-//! Jobs are made as a run makes them, so their events and files have the sizes that they will have.
-//! Kernels are in the functions' package. A pilot is [`perform`], the function's own code, in this
-//! process.
+//! The jobs are created as in a real run, so their events and files have the real sizes. Kernels
+//! are in the functions' package, and are not transferred. A pilot calls [`perform`], the code of
+//! the function, in this process.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -24,74 +25,77 @@ use crate::options::Options;
 use crate::plan::{Plan, plan_on};
 use crate::sweep::{budget, class};
 
-/// Assumed operations per second of one core.
+/// Assumed floating-point operations per second of one core, for forecasts without a pilot.
 const FLOPS: f64 = 20e9;
-/// Assumed seconds of an epoch besides its operations.
+/// Assumed seconds per epoch in addition to its floating-point operations.
 const EPOCH_S: f64 = 0.000_1;
-/// Assumed processor seconds of a job besides its epochs, in a warm process.
+/// Assumed processor seconds of a job in addition to its epochs, in a process that has run a job
+/// before.
 const START_S: f64 = 0.02;
-/// Assumed bytes of a data set that a core reads in a second.
+/// Assumed bytes per second at which one core reads a data set.
 const READ_BYTES: f64 = 50e6;
-/// Assumed bytes of a run folder's records, and of each epoch's line.
+/// Assumed bytes of the records in a run folder, and of the report line of each epoch.
 const RECORD_BYTES: (u64, u64) = (20_000, 400);
-/// Processor seconds of one request to the object store, in a function: signature, connection,
+/// Processor seconds of a function for one request to the object store: signature, connection and
 /// copies.
 const REQUEST_S: f64 = 0.000_5;
-/// Epochs of a pilot's two trainings.
+/// Numbers of epochs of the two trainings of a pilot. The difference of their times gives the time
+/// per epoch.
 const EPOCHS: [u32; 2] = [2, 6];
-/// Processor seconds by which a pilot's trainings should differ, so that the clock's error is
-/// small.
+/// Minimum difference, in processor seconds, between the two trainings of a pilot. It makes the
+/// error of the clock negligible.
 const APART_S: f64 = 0.2;
-/// Repetitions of each measurement, of which the least counts.
+/// Number of repetitions of each measurement. The smallest value is used.
 const REPEATS: u32 = 3;
-/// Bytes by which a job's event grows where a training continues: the name of its checkpoints and
-/// their object.
+/// Additional bytes in the event of a job that continues a training: the name of its checkpoints
+/// and of their object.
 const CONTINUED_BYTES: u64 = 300;
 
-/// Trainings that would run on functions.
+/// Trainings whose work on functions is forecast.
 #[derive(Debug, Clone, Copy)]
 pub struct Trials<'a> {
-    /// Their configurations.
+    /// Configurations of the trainings, one per trial.
     pub configs: &'a [Config],
-    /// Seeds of each.
+    /// Number of seeds of each trial.
     pub seeds: u32,
-    /// Last epoch and number of trials of each rung of successive halving; one rung without it.
+    /// Last epoch and number of trials of each rung of successive halving. Without successive
+    /// halving there is one rung.
     pub rungs: &'a [(u32, usize)],
-    /// The functions, as settings.
+    /// Configuration whose executor settings describe the functions.
     pub place: &'a Config,
-    /// True if the predictions of the trainings are fetched.
+    /// True if the host also fetches the predictions of each training.
     pub predictions: bool,
 }
 
-/// Measurements of a pilot.
+/// Measurements of a pilot: two short trainings of one configuration in this process.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Pilot {
-    /// Number of the trial whose settings it had.
+    /// Index of the trial whose settings the pilot had.
     pub trial: usize,
-    /// Epochs of its two trainings.
+    /// Numbers of epochs of the two trainings.
     pub epochs: [u32; 2],
-    /// Processor seconds of a job besides its epochs.
+    /// Processor seconds of a job in addition to its epochs.
     pub start_s: f64,
-    /// Processor seconds of an epoch, evaluation included.
+    /// Processor seconds of an epoch, including its evaluation.
     pub epoch_s: f64,
-    /// Further processor seconds of a process's first job.
+    /// Additional processor seconds of the first job of a process.
     pub first_s: f64,
-    /// Bytes of the answer besides its epochs, and of an epoch.
+    /// Bytes of the answer without the reports of epochs, and additional bytes for each epoch.
     pub answer_bytes: [f64; 2],
-    /// Bytes of the predictions, which are an object of their own.
+    /// Bytes of the predictions, which are a separate object in the store.
     pub predictions_bytes: f64,
 }
 
-/// Work, and how it was found.
+/// Forecast of the work of trainings or of a prediction, with the data on which it is based.
 #[derive(Debug, Clone, Serialize)]
 pub struct Forecast {
-    /// The work.
+    /// Invocations, processor seconds, requests and bytes of the functions and the host.
     pub work: Work,
     /// Floating-point operations of all epochs, without evaluation.
     pub flops: f64,
-    /// Measurements; none without a pilot.
+    /// Measurements of the pilots. Empty if no pilot ran.
     pub pilots: Vec<Pilot>,
-    /// Facts that limit the forecast.
+    /// Notes for the user on the limits of the forecast.
     pub notes: Vec<String>,
 }
 
@@ -99,7 +103,8 @@ fn in_temporary(source: std::io::Error) -> Error {
     Error::Read { path: std::env::temp_dir(), source }
 }
 
-/// Settings that set the time of an epoch: all but those that choose weights, rows and the end.
+/// Returns a key of the settings that determine the time of an epoch. Trials with equal keys differ
+/// only in seeds, optimiser and number of epochs.
 fn shape(config: &Config) -> Result<String> {
     let mut config = config.clone();
     (config.run.seed, config.run.epochs) = (0, 1);
@@ -108,17 +113,17 @@ fn shape(config: &Config) -> Result<String> {
     Ok(config.to_toml()?)
 }
 
-/// Trainings of one shape.
+/// Trainings that take the same time per epoch, because they have the same [`shape`].
 struct Shape {
     plan: Plan,
     fit: Pilot,
 }
 
-/// Tools of a forecast.
+/// State of a forecast in progress: the functions' configuration, and the cached data set.
 struct Study<'a> {
     place: &'a Config,
     published: Published,
-    /// Further processor seconds of a process's first job, as pilots found them.
+    /// Additional processor seconds of the first job of a process, as measured by pilots.
     first_s: Cell<f64>,
 }
 
@@ -127,7 +132,7 @@ impl<'a> Study<'a> {
         Self { place, published: Published::default(), first_s: Cell::new(0.0) }
     }
 
-    /// Plans a training as a function would.
+    /// Plans a training with the threads and the memory of a function.
     fn plan(&self, config: &Config) -> Result<Plan> {
         let mut config = config.clone();
         config.run_here();
@@ -136,8 +141,8 @@ impl<'a> Study<'a> {
         plan_on(self.published.of(&config.data)?, &config, &options)
     }
 
-    /// Does a job in this process. Returns its processor seconds and the bytes of its answer and of
-    /// its predictions.
+    /// Runs a job in this process. Returns its processor seconds, and the bytes of its answer and
+    /// of its predictions.
     fn time(
         &self,
         (job, stored): (&Job, &BTreeMap<String, Vec<u8>>),
@@ -152,7 +157,8 @@ impl<'a> Study<'a> {
         Ok((ended.saturating_sub(begun).as_secs_f64(), bytes.len() as f64, apart as f64))
     }
 
-    /// Measures jobs of two lengths.
+    /// Measures two jobs with different numbers of epochs, which `make` creates. The difference
+    /// gives the cost of an epoch.
     fn pilot(
         &self,
         make: &dyn Fn(u32, &mut Files) -> Result<Job>,
@@ -167,8 +173,9 @@ impl<'a> Study<'a> {
         };
         let [least, mut most] = [EPOCHS[0].min(epochs), EPOCHS[1].min(epochs)];
         let (short, stored) = job(least)?;
-        // A process's first job takes memory from the system and starts the engine. Later pilots of
-        // this process miss that; they count at least the cost of the first pilot.
+        // The first job of a process also allocates memory and starts the kernel runtime. Later
+        // pilots of this process do not measure this cost, so they count at least that of the first
+        // pilot.
         let folder = scratch.path("process").map_err(in_temporary)?;
         let memory_bytes = u64::from(self.place.executor.memory_mb) << 20;
         let threads = Some(eciton_recipe::cloud::threads(self.place.executor.memory_mb));
@@ -206,9 +213,9 @@ impl<'a> Study<'a> {
     }
 }
 
-/// Returns assumed figures of a training.
+/// Returns assumed measurements of a training, from its plan, for a forecast without a pilot.
 fn assumed(plan: &Plan, config: &Config, data_bytes: u64) -> Pilot {
-    // An evaluation is a forward pass, a third of a training's operations.
+    // An evaluation is a forward pass, which has a third of the operations of a training step.
     let evaluations = match config.run.eval_every {
         0 => 0.0,
         every => 1.0 / f64::from(every),
@@ -228,7 +235,8 @@ fn assumed(plan: &Plan, config: &Config, data_bytes: u64) -> Pilot {
     }
 }
 
-/// Returns the figures between two measured trainings, by operations of an epoch.
+/// Interpolates between the pilots of two trainings by the operations of an epoch. `flops` are the
+/// operations of the training whose figures are returned.
 fn between(flops: f64, [(low, cheap), (high, dear)]: [(f64, &Pilot); 2]) -> Pilot {
     let share = if high > low { ((flops - low) / (high - low)).clamp(0.0, 1.0) } else { 0.0 };
     let mix = |a: f64, b: f64| a + (b - a) * share;
@@ -243,14 +251,15 @@ fn between(flops: f64, [(low, cheap), (high, dear)]: [(f64, &Pilot); 2]) -> Pilo
     }
 }
 
-/// Returns the work of trainings on functions, one invocation each. With `pilot` it trains two
-/// short pieces of the cheapest and of the dearest one in this process; without it nothing runs.
+/// Forecasts the work of trainings on functions, with one invocation each. With `pilot`, runs short
+/// trainings of the cheapest and of the most expensive trial in this process. Without `pilot`,
+/// nothing is trained.
 ///
 /// # Errors
-/// Data or kernels that cannot be read; a training that fails.
+/// Returns an error if data or kernels cannot be read, or if a pilot fails.
 pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
     let study = Study::new(trials.place);
-    // Before there is a deployment, its class is that of the functions' processors.
+    // Without a deployment, the numeric class is that of the functions' processor architecture.
     let pinned = trials.place.emulator.architecture.map_or(Architecture::X86_64, Architecture::from);
     let class = class(trials.place).or_else(|| Some(pinned.numeric_class().to_owned()));
     let mut files = Files::default();
@@ -309,7 +318,7 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
     if trials.configs.iter().any(|config| config.run.patience.is_some() || config.run.until.is_some()) {
         notes.push("early stopping may end trainings before run.epochs; all epochs are counted".to_owned());
     }
-    // A process keeps the files of its last job.
+    // A function process caches the files of its last job.
     let objects = |job: &Job| job.files.values().map(|file: &Carried| file.key.clone()).collect::<Vec<_>>();
     let shared = jobs.windows(2).all(|pair| matches!(pair, [a, b] if objects(a) == objects(b)));
     if !shared {
@@ -342,7 +351,7 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
             task.core_s += fit.start_s + fit.epoch_s * epochs;
             task.first_core_s += fit.first_s;
             if number > 0 {
-                // Its checkpoints come from the host and leave again.
+                // The job receives checkpoints from the host and returns new ones.
                 let bytes = answer as u64;
                 let moved = Requests { heads: 1, gets: 1, bytes_out: bytes, ..Requests::default() };
                 task.store = task.store.and(moved);
@@ -358,8 +367,8 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
     Ok(Forecast { work, flops, pilots, notes })
 }
 
-/// Returns the functions' time limit and, for emulated ones, their share of a processor and their
-/// modelled waits.
+/// Returns the time limit of the functions. For emulated functions, also returns their share of a
+/// processor and their modelled waits.
 fn time_limit(place: &Config) -> Result<(Duration, Option<(f64, Duration)>)> {
     let executor = &place.executor;
     let limit = Duration::from_secs(u64::from(executor.timeout_s));
@@ -373,24 +382,26 @@ fn time_limit(place: &Config) -> Result<(Duration, Option<(f64, Duration)>)> {
     Ok((limit, Some((preset.cores(processor, executor.memory_mb), waits))))
 }
 
-/// Returns the host's requests that put an object into a store that does not have it.
+/// Returns the requests of the host to upload an object of `bytes` bytes that the store does not
+/// have.
 fn uploaded(bytes: u64) -> Requests {
     Requests { heads: 1, puts: put_requests(bytes), bytes_in: bytes, ..Requests::default() }
 }
 
-/// Returns the host's requests for an answer and its predictions. A small answer is in the reply.
+/// Returns the requests of the host to fetch an answer and its predictions. A small answer needs
+/// none, because it is in the reply.
 fn fetched([answer, apart]: [u64; 2], predictions: bool) -> Requests {
     let get = |bytes: u64| Requests { gets: 1, bytes_out: bytes, ..Requests::default() };
     let large = if is_inline(answer) { Requests::default() } else { get(answer) };
     large.and(if predictions { get(apart) } else { Requests::default() })
 }
 
-/// Returns whether an answer travels in the reply.
+/// Returns true if an answer of this size in bytes is sent in the function's reply.
 fn is_inline(answer: u64) -> bool {
     answer <= MAX_INLINE_BYTES as u64
 }
 
-/// Returns the requests and bytes of a job, with processor time for the requests.
+/// Returns the requests and bytes of a job, and the processor time of its requests.
 fn of_job(
     job: &Job,
     [answer, apart]: [u64; 2],
@@ -413,7 +424,7 @@ fn of_job(
     }
     let to_text = |error: serde_json::Error| Error::Internal(error.to_string());
     let event_bytes = serde_json::to_vec(job).map_err(to_text)?.len() as u64;
-    // The digits of its times are not known; a usual reply has these.
+    // The times in the reply are not known yet. These values have the usual number of digits.
     let reply = Done {
         found: false,
         seconds: 1.234_567_89,
@@ -434,7 +445,7 @@ fn of_job(
     };
     let mut reply_bytes = serde_json::to_vec(&reply).map_err(to_text)?.len() as u64;
     if is_inline(answer) {
-        // A field with Base64: four bytes of three.
+        // The answer is a Base64 field, which has four bytes for three.
         reply_bytes += answer.div_ceil(3) * 4 + r#","answer":"""#.len() as u64;
     }
     let seconds = |one: Requests| REQUEST_S * (one.puts + one.gets + one.heads) as f64;
@@ -448,11 +459,12 @@ fn of_job(
     })
 }
 
-/// Returns the work of a prediction by one function. With `pilot` it predicts in this process;
-/// without it nothing runs.
+/// Forecasts the work of a prediction by one function. With `pilot`, predicts once in this process.
+/// Without `pilot`, nothing runs.
 ///
 /// # Errors
-/// No run; data or kernels that cannot be read; a prediction that fails.
+/// Returns an error if there is no run at `run`, if data or kernels cannot be read, or if the pilot
+/// fails.
 pub fn predict(
     run: &std::path::Path,
     wanted: (Option<&Data>, bool),
@@ -468,7 +480,7 @@ pub fn predict(
     let plan = study.plan(&config)?;
     let data_bytes = sizes.values().sum();
     let mut fit = assumed(&plan, &config, data_bytes);
-    // One forward pass.
+    // A prediction is one forward pass.
     fit.epoch_s = plan.epoch_flops / 3.0 / FLOPS + EPOCH_S;
     if pilot {
         let make = |_: u32, files: &mut Files| Ok(Job::predict(run, wanted, None, files)?.0);
@@ -511,7 +523,7 @@ mod tests {
         let at = |flops| between(flops, [(1e6, &cheap), (3e6, &dear)]).epoch_s;
         assert!((at(2e6) - 0.002).abs() < 1e-12);
         assert_eq!((at(1e6), at(3e6), at(9e6), at(0.0)), (0.001, 0.003, 0.003, 0.001));
-        // One pilot for all.
+        // A single pilot serves all trainings.
         assert_eq!(between(5e6, [(1e6, &cheap), (1e6, &cheap)]).epoch_s, 0.001);
     }
 

@@ -1,4 +1,4 @@
-//! Cache of the data set that was read last. Runs of one process that name the same data share it.
+//! Cache of the last data set that was read, for further runs of this process on the same data.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,39 +9,41 @@ use eciton_runs::provenance::DataDigest;
 use crate::data::{self, checked};
 use crate::error::Result;
 
-/// The data set that was read last. Graph and features are shared with the runs that get it; what a run makes of
-/// them (normalised features, a split, an order) is its own.
+/// Cache of the data set that was read last, before any preparation ("as published"). Runs share
+/// its graph and features. Normalised features, splits and row orders belong to each run.
 #[derive(Debug, Default)]
 pub struct Published {
     last: Mutex<Option<(Data, Dataset)>>,
-    /// Digests of prepared data sets, by all settings that prepare one.
+    /// Digests of prepared data sets, by the settings that determine the preparation.
     digests: Mutex<Vec<(Prepared, DataDigest)>>,
 }
 
-/// The settings that prepare a data set: its own, and the run or model that training begins from.
+/// Settings that determine the preparation of a data set: the `[data]` settings, and `run.init`.
 type Prepared = (Data, Option<String>);
 
-/// Maximum number of digests that are remembered: the folds of a cross-validation have one each.
+/// Maximum number of cached digests. Each fold of a cross-validation has its own digest.
 const MAX_DIGESTS: usize = 64;
 
-/// The key of a data set that is read: all that [`data::open`] looks at.
+/// Returns the cache key of a data set: the settings that [`data::open`] reads, with defaults for
+/// all others.
 fn key(data: &Data) -> Data {
     let Data { source, name, sequence, tokens, self_loops, .. } = data.clone();
     Data { source, name, sequence, tokens, self_loops, ..Data::default() }
 }
 
 impl Published {
-    /// The data set of these settings, read unless it was the last one. Runs that ask at once wait for one reader.
+    /// Returns the data set of these settings. Reads it unless it is the cached one. If several
+    /// threads call this at once, one reads and the others wait.
     ///
     /// # Errors
-    /// No data set, data that cannot be read; the next who asks tries again.
+    /// Returns the errors of [`data::open`]. Errors are not cached, so the next call tries again.
     pub(crate) fn of(&self, data: &Data) -> Result<Dataset> {
         let key = key(data);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, dataset)) = last.as_ref().filter(|(known, _)| *known == key) {
             return Ok(dataset.clone());
         }
-        // Room for the next one.
+        // Releases the cached data set first, so that two are never in memory.
         *last = None;
         let dataset = data::open(data)?;
         *last = Some((key, dataset.clone()));
@@ -51,7 +53,8 @@ impl Published {
     /// Returns the digests of the data set that a run of these settings is trained on.
     ///
     /// # Errors
-    /// As [`Published::of`]; a data set that the settings do not suit.
+    /// Returns the errors of [`Published::of`], and an error if the settings do not suit the data
+    /// set.
     pub(crate) fn digest(&self, config: &Config) -> Result<DataDigest> {
         let key = (config.data.clone(), config.run.init.clone());
         let locked = || self.digests.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +91,7 @@ mod tests {
         };
         let published = Published::default();
         let first = published.of(&of("a", 0)).unwrap();
-        // The files are not looked at again, whatever split is drawn of them.
+        // The files are not read again, for any split of their data.
         std::fs::remove_dir_all(dir.path().join("a")).unwrap();
         assert_eq!(published.of(&of("a", 1)).unwrap(), first);
         assert_eq!(published.of(&of("b", 0)).unwrap().graph.vertices(), 2);

@@ -1,8 +1,9 @@
-//! Doubt: the answers of a process before an audit found that one of its answers is wrong.
+//! Doubt about a process: an audit found a wrong answer of a process, so its earlier answers may be
+//! wrong as well.
 //!
-//! The answers that were audited are right, and the others may be wrong as well. So a run goes back
-//! to the newest checkpoint from before the first answer of that process, or starts again, without
-//! the process.
+//! Only audited answers are known to be right. Therefore the run excludes the process, and rolls
+//! back to the newest checkpoint before the first answer of the process. Without such a checkpoint,
+//! the run starts again.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +14,22 @@ use eciton_types::Step;
 
 use crate::error::{Error, Result};
 
-/// Maximum number of times that a run goes back.
+/// Maximum number of rollbacks of a run because of wrong answers.
 const MOST_RETURNS: u32 = 64;
 
-/// The processes that answer tasks, and the doubt about their answers.
+/// Record of the processes that answer tasks, and of those whose answers an audit found wrong.
 #[derive(Debug, Default)]
 pub(crate) struct Doubts {
     share: f64,
     keep: bool,
-    /// The seed that is trained, and its earliest epoch that is not finished.
+    /// Seed in training, and its earliest unfinished epoch.
     now: (u64, u32),
-    /// The value of `now` at the first answer of a process.
+    /// Seed and epoch at the first answer of each process. A rollback must return to before this
+    /// point.
     first: BTreeMap<Process, (u64, u32)>,
     excluded: Vec<Excluded>,
-    /// Seeds and epochs since which answers are in doubt that no return has met yet.
+    /// Seeds and epochs from which answers are in doubt, found after the run began to roll back.
+    /// The caller must still handle them.
     late: Vec<(u64, u32)>,
     returns: u32,
 }
@@ -37,33 +40,36 @@ impl Doubts {
         Self { share, keep, ..Self::default() }
     }
 
-    /// Hears which epoch of a seed is the earliest that is not finished.
+    /// Records the seed in training and its earliest unfinished epoch.
     pub(crate) fn begin(&mut self, seed: u64, epoch: u32) {
         self.now = (seed, epoch);
     }
 
-    /// Hears that an epoch of the seed is finished.
+    /// Records that an epoch of the seed in training is finished.
     pub(crate) fn finished(&mut self, epoch: u32) {
         self.now.1 = epoch + 1;
     }
 
-    /// Hears of an answer of a process.
+    /// Records that a process answered a task. Does nothing if the run does not audit, or for the
+    /// host.
     pub(crate) fn answered(&mut self, by: Process) {
         if self.share > 0.0 && by != Process::HOST {
             self.first.entry(by).or_insert(self.now);
         }
     }
 
-    /// Hears of a difference. Returns a warning at the first wrong answer of a process.
+    /// Handles a difference that an audit found. If the run continues, returns a warning at the
+    /// first wrong answer of a process.
     ///
     /// # Errors
-    /// [`Error::Doubtful`] if the run is to go back, and [`Error::Audit`] if it cannot go on.
+    /// Returns [`Error::Doubtful`] if the run must roll back, and [`Error::Audit`] if it cannot
+    /// continue.
     pub(crate) fn found(&mut self, step: Step, verdict: &Verdict) -> Result<Option<String>> {
         match verdict {
             Verdict::Wrong(by) => {
                 let since = self.first.get(by).copied().unwrap_or(self.now);
                 let (process, round) = (by.to_string(), (self.now.0, step.round.0));
-                // Several answers were on their way.
+                // The process was already excluded, but further answers of it were in flight.
                 if let Some(known) = self.excluded.iter_mut().find(|known| known.process == process) {
                     known.rounds.push(round);
                     return Ok(None);
@@ -96,22 +102,23 @@ impl Doubts {
         }
     }
 
-    /// Hears of a difference after the run has begun to go back.
+    /// Handles a difference that an audit found after the run began to roll back.
+    /// [`Doubts::take_late`] returns it.
     pub(crate) fn found_late(&mut self, step: Step, verdict: &Verdict) {
         if let Err(Error::Doubtful { seed, epoch, .. }) = self.found(step, verdict) {
             self.late.push((seed, epoch));
         }
     }
 
-    /// Takes the seeds and epochs that were found in doubt late.
+    /// Removes and returns the seeds and epochs that [`Doubts::found_late`] recorded.
     pub(crate) fn take_late(&mut self) -> Vec<(u64, u32)> {
         std::mem::take(&mut self.late)
     }
 
-    /// Counts a return.
+    /// Counts a rollback because of wrong answers.
     ///
     /// # Errors
-    /// [`Error::Audit`] after too many.
+    /// Returns [`Error::Audit`] after more than [`MOST_RETURNS`] rollbacks.
     pub(crate) fn returned(&mut self) -> Result<()> {
         self.returns += 1;
         match self.returns > MOST_RETURNS {
@@ -122,7 +129,7 @@ impl Doubts {
         }
     }
 
-    /// The result. `None` if nothing was audited.
+    /// Returns the audit report of the run, or `None` if the run did not audit.
     pub(crate) fn report(&self, audited: Option<&Audited>) -> Option<AuditReport> {
         let audited = audited?;
         Some(AuditReport {
@@ -170,7 +177,7 @@ mod tests {
         assert_eq!((named(0), named(1)), (("worker 1", &[(5, 7)][..]), ("worker 0", &[(5, 7)][..])));
         assert_eq!(doubts.found(step, &wrong(1)).unwrap(), None, "it was on its way");
         assert!(!report.unverified && doubts.report(None).is_none());
-        // Other settings, under which the run goes on.
+        // With this setting the run continues after a wrong answer.
         config.executor.keep_doubtful = true;
         let mut doubts = Doubts::new(&config);
         assert!(doubts.found(step, &wrong(0)).unwrap().unwrap().contains("unverified"));
@@ -179,7 +186,7 @@ mod tests {
         let mut doubts = Doubts::new(&config);
         assert!(doubts.found(step, &wrong(0)).unwrap().unwrap().contains("were compared"));
         assert!(!doubts.report(Some(&Audited::default())).unwrap().unverified);
-        // Nothing can be said of any process.
+        // A wrong result of the host makes every comparison unreliable.
         assert!(matches!(doubts.found(step, &Verdict::Host), Err(Error::Audit(_))));
         assert!(matches!(doubts.found(step, &Verdict::Class("portable-1".to_owned())), Err(Error::Audit(_))));
         (0..MOST_RETURNS).for_each(|_| doubts.returned().unwrap());

@@ -10,7 +10,7 @@ use eciton_recipe::{LayerKind, Model};
 
 use crate::error::{Error, Result};
 
-/// Edge data of one graph, in the order of its lists.
+/// Edge weights and edge features of one graph, as the model reads them.
 #[derive(Debug, Default)]
 pub(crate) struct EdgeData {
     /// Edge weights, if the model's gathers are weighted.
@@ -19,18 +19,19 @@ pub(crate) struct EdgeData {
     pub features: Option<KnownEdges>,
 }
 
-/// Weight of each edge.
+/// Weight of each edge of a graph, in both list orders.
 #[derive(Debug, Clone)]
 pub(crate) struct EdgeWeights {
     /// Weights in the order of in-lists, `[E]`.
     incoming: Arc<Vec<f32>>,
-    /// The same weights in the order of out-lists. Both fields share memory if the two orders have
+    /// Weights in the order of out-lists. It shares memory with `incoming` if the two orders have
     /// equal values.
     outgoing: Arc<Vec<f32>>,
 }
 
 impl EdgeWeights {
-    /// Creates the weights. `reverse` maps each edge of the out-lists to its index in the in-lists.
+    /// Creates the weights from a feature column in the order of in-lists. `reverse` maps each edge
+    /// of the out-lists to its index in the in-lists.
     pub(crate) fn new(column: Vec<f32>, reverse: &Positions) -> Self {
         let outgoing: Vec<f32> = (0..column.len()).map(|edge| column[reverse.get(edge)]).collect();
         let incoming = Arc::new(column);
@@ -43,12 +44,13 @@ impl EdgeWeights {
         if outgoing { &self.outgoing } else { &self.incoming }
     }
 
-    /// Returns the weights of some edges, given by their indices in the in-lists.
+    /// Returns the weights of the edges `edges`, given by their indices in the in-lists.
     pub(crate) fn select(&self, edges: &[u64]) -> Vec<f32> {
         edges.iter().map(|&edge| self.incoming[edge as usize]).collect()
     }
 
-    /// Returns the weights of the edges in a vertex's list.
+    /// Returns the weights of the edges in one vertex's list of `lists`, which are out-lists if
+    /// `outgoing`.
     pub(crate) fn of(&self, lists: &Adjacency, vertex: u32, outgoing: bool) -> &[f32] {
         let bounds = &lists.offsets()[vertex as usize..vertex as usize + 2];
         &self.along(outgoing)[bounds[0] as usize..bounds[1] as usize]
@@ -62,7 +64,7 @@ impl EdgeWeights {
         (0..graph.vertices()).map(|v| (1.0 / (1.0 + sum(v)).sqrt()) as f32).collect()
     }
 
-    /// Returns the size in bytes. Both orders count if their values differ.
+    /// Returns the memory of the weights in bytes. Both orders count if their values differ.
     pub(crate) fn bytes(&self) -> u64 {
         let lists = if Arc::ptr_eq(&self.incoming, &self.outgoing) { 1 } else { 2 };
         lists * self.incoming.len() as u64 * 4
@@ -75,8 +77,8 @@ pub(crate) struct KnownEdges {
     rows: EdgeFeatures,
     /// Index in the in-lists of each edge of the out-lists.
     reverse: Positions,
-    /// `[V, columns]`: features of the self-loops that the host adds, the mean of each vertex's
-    /// in-edges.
+    /// Features of the self-loops that the host adds, `[V, columns]`: the mean of the features of
+    /// each vertex's in-edges.
     own: Vec<f32>,
 }
 
@@ -100,7 +102,7 @@ impl KnownEdges {
     /// Returns the features of a micro-batch's edges, given by their indices in the in-lists.
     ///
     /// # Errors
-    /// The errors of [`EdgeFeatures::new`].
+    /// Returns the errors of [`EdgeFeatures::new`].
     pub(crate) fn of_part(&self, graph: &Graph, edges: &[u64], reverse: Positions) -> Result<Self> {
         let columns = self.columns();
         let row = |&edge: &u64| &self.rows.values()[edge as usize * columns..][..columns];
@@ -109,6 +111,7 @@ impl KnownEdges {
         Ok(Self::new(graph, rows, reverse))
     }
 
+    /// Returns the number of features of an edge.
     pub(crate) fn columns(&self) -> usize {
         self.rows.columns() as usize
     }
@@ -118,8 +121,8 @@ impl KnownEdges {
         self.rows.values()
     }
 
-    /// Returns the features of the edge at index `place` of a vertex's list in `lists`. An index
-    /// past the list returns those of the added self-loop.
+    /// Returns the features of the edge at index `place` of a vertex's list in `lists`. The index
+    /// one past the list returns the features of the added self-loop.
     pub(crate) fn row(&self, lists: &Adjacency, vertex: u32, place: usize, outgoing: bool) -> &[f32] {
         let (columns, bounds) = (self.columns(), &lists.offsets()[vertex as usize..vertex as usize + 2]);
         let edge = bounds[0] as usize + place;
@@ -130,7 +133,7 @@ impl KnownEdges {
         &self.rows.values()[edge * columns..][..columns]
     }
 
-    /// Returns the size in bytes, which adds to that of the data set.
+    /// Returns the memory in bytes that this needs in addition to the data set.
     pub(crate) fn bytes(&self) -> u64 {
         let positions = if self.reverse.len() as u64 > u64::from(u32::MAX) { 8 } else { 4 };
         self.rows.values().len() as u64 * 4
@@ -148,8 +151,9 @@ impl EdgeData {
     /// Prepares the edge data that `model` uses. `name` returns the user's name of a row's vertex.
     ///
     /// # Errors
-    /// [`Error::Plan`] if the data has no such features. [`Error::NegativeWeight`] for a weight
-    /// that the symmetric normalisation cannot use.
+    /// Returns [`Error::Plan`] if the model reads edge features that the data does not have.
+    /// Returns [`Error::NegativeWeight`] for a negative weight in a model with symmetric
+    /// normalisation.
     pub(crate) fn of(
         model: &Model,
         graph: &Graph,

@@ -1,8 +1,8 @@
 //! Changes of Eciton that give some models another `model_digest`.
 //!
-//! A checkpoint records the number of changes that its writer knew. A run that continues from it
-//! reports the changes in between, because its results may differ from those of an unbroken run of
-//! the earlier version.
+//! A checkpoint records the number of changes that its writer knew. A run that resumes from the
+//! checkpoint reports the later changes. Its results may differ from those of an uninterrupted run
+//! of the earlier version.
 
 /// Descriptions of all such changes since Eciton 0.1.0, oldest first. CHANGELOG.md lists each of
 /// them.
