@@ -1,5 +1,5 @@
-//! Default settings from the data: one pure function, [`choose`], from [`Statistics`] of a data set
-//! to settings, each with its reason.
+//! Default settings that depend on the data. The pure function [`choose`] maps the [`Statistics`]
+//! of a data set to settings, each with its reason.
 //!
 //! | data | model | scale of the features |
 //! | --- | --- | --- |
@@ -8,9 +8,8 @@
 //! | text | transformer over characters | none |
 //! | graph | GCN, or GraphSAGE with skip connections | rows of sparse counts, else columns |
 //!
-//! Settings that were asked for stay ([`eciton_recipe::Choices`]), by the user or by a recipe. A
-//! recipe's file and a data set of a known name have settings of their own: nothing is chosen for
-//! them.
+//! Settings that the user or a recipe sets are never changed ([`eciton_recipe::Choices`]). Recipe
+//! files and data sets with a known name have their own settings, so nothing is chosen for them.
 
 mod causes;
 mod space;
@@ -30,17 +29,19 @@ pub use causes::causes;
 pub use space::space;
 pub use statistics::{DataKind, LEAST_EDGES, Statistics, ValueKind};
 
-/// Tokens of a sequence of a text.
+/// Default number of tokens in a sequence of a text.
 const SEQUENCE: u32 = 64;
-/// Share of values that are not 0, below which features count as sparse.
+/// Upper bound on the share of non-zero values in features that count as sparse.
 const SPARSE: f64 = 0.05;
-/// Adjusted homophily below which neighbours say little about a vertex.
+/// Threshold of the adjusted homophily (the tendency of neighbours to have the same class). Below
+/// it, neighbours say little about the class of a vertex.
 const LOW_HOMOPHILY: f64 = 0.2;
-/// Training rows of a table or of images above which they are trained in batches.
+/// Maximum number of training rows of a table or of images without batches. More rows are trained
+/// in batches.
 const WHOLE_ROWS: u32 = 2048;
 
-/// Returns whether the data decide settings of a run: not for a recipe's file, and not for a data
-/// set of a known name.
+/// Returns true if the data decide settings of a run. Returns false for a recipe file, and for a
+/// data set with a known name.
 #[must_use]
 pub fn is_open(config: &Config) -> bool {
     let source = &config.data.source;
@@ -52,17 +53,18 @@ pub fn is_open(config: &Config) -> bool {
 /// Reads a data set, and returns its statistics.
 ///
 /// # Errors
-/// Data that cannot be read, or that the settings do not suit.
+/// Returns an error if the data cannot be read, or if the settings do not suit it.
 pub fn statistics(config: &Config) -> Result<Statistics> {
     let config = readable(config)?;
     let dataset = data::with_labels(&config.data, data::read_to_train(&config)?)?;
     Ok(Statistics::of(&config, &dataset))
 }
 
-/// Returns the configuration with the settings that follow from the data.
+/// Reads the data set if necessary, and returns the configuration with the settings that follow
+/// from it. Returns the configuration unchanged if the data decide nothing.
 ///
 /// # Errors
-/// As [`statistics`].
+/// Returns the errors of [`statistics`] and [`settle_by`].
 pub fn settle(config: &Config) -> Result<Config> {
     match is_open(config) {
         true => settle_by(config, &statistics(config)?),
@@ -73,13 +75,13 @@ pub fn settle(config: &Config) -> Result<Config> {
 /// Returns the configuration with the settings that follow from statistics of its data.
 ///
 /// # Errors
-/// A setting that the plan refuses.
+/// Returns an error if a setting is not valid.
 pub fn settle_by(config: &Config, statistics: &Statistics) -> Result<Config> {
     let mut settled = readable(config)?;
     settled.choices.open = false;
     adopt(&mut settled)?;
     loop {
-        // A choice may depend on an earlier one: the rate on the model, for instance.
+        // A choice may depend on an earlier one: for instance, the learning rate on the model.
         let done = settled.choices.made.len();
         for choice in choose(statistics, &settled) {
             make(&mut settled, statistics, choice)?;
@@ -90,14 +92,15 @@ pub fn settle_by(config: &Config, statistics: &Statistics) -> Result<Config> {
     }
 }
 
-/// Makes a choice, unless it was asked for, was made, or is a key that the model does not read.
+/// Applies a choice to `config`. Does nothing if the user set its key, if it was made before, or if
+/// no layer of the model reads the key.
 fn make(config: &mut Config, statistics: &Statistics, choice: Choice) -> Result<()> {
     if config.choices.made.iter().any(|made| made.key == choice.key) {
         return Ok(());
     }
     let before = config.clone();
     let name = choice.key.strip_prefix("model.").map(str::to_owned);
-    // Earlier weights have their model.
+    // Initial weights belong to a fixed model.
     if config.run.init.is_some() && name.as_ref().is_some_and(|name| name != "kind") {
         return Ok(());
     }
@@ -108,7 +111,7 @@ fn make(config: &mut Config, statistics: &Statistics, choice: Choice) -> Result<
     Ok(())
 }
 
-/// Returns the name of a key of the model that none of its layers reads.
+/// Returns the name of a key in `[model]` that no layer of the model reads, if there is one.
 #[must_use]
 pub fn unread(config: &Config, statistics: &Statistics) -> Option<String> {
     let Statistics { columns, outputs, task, .. } = *statistics;
@@ -123,7 +126,8 @@ pub fn unread(config: &Config, statistics: &Statistics) -> Option<String> {
     }
 }
 
-/// The configuration and the data set of a run: the data decide settings that were not asked for.
+/// Returns the configuration of a run, in which the data decide settings that the user has not set.
+/// Also returns the data set, if it was given or had to be read.
 pub(crate) fn settled(config: &Config, dataset: Option<Dataset>) -> Result<(Config, Option<Dataset>)> {
     if !is_open(config) {
         return Ok((config.clone(), dataset));
@@ -141,7 +145,8 @@ pub(crate) fn settled(config: &Config, dataset: Option<Dataset>) -> Result<(Conf
     Ok((config, Some(dataset)))
 }
 
-/// Takes the model of the run folder that `run.init` names, if no key of the model was asked for.
+/// Copies the model from the run folder that `run.init` names, unless the user set a key of
+/// `[model]`.
 fn adopt(config: &mut Config) -> Result<()> {
     let Some(init) = config.run.init.clone().filter(|_| !config.choices.is_section_asked("model")) else {
         return Ok(());
@@ -157,7 +162,8 @@ fn adopt(config: &mut Config) -> Result<()> {
     Ok(())
 }
 
-/// The configuration with the settings without which its file cannot be read.
+/// Returns the configuration with the settings that are needed to read its data: `data.sequence`
+/// for a text.
 fn readable(config: &Config) -> Result<Config> {
     let mut config = config.clone();
     if is_open(&config)
@@ -169,6 +175,7 @@ fn readable(config: &Config) -> Result<Config> {
     Ok(config)
 }
 
+/// Creates a choice from its key, its value as TOML, and its reason.
 fn one(key: &str, value: impl std::fmt::Display, reason: impl Into<String>) -> Choice {
     Choice { key: key.to_owned(), value: value.to_string(), reason: reason.into() }
 }
@@ -191,12 +198,13 @@ pub fn choose(of: &Statistics, config: &Config) -> Vec<Choice> {
     all
 }
 
-/// Returns whether the kind of the layers was asked for, or is that of earlier weights.
+/// Returns true if the user set the layers or their kind, or if they come from initial weights.
 fn has_layers(config: &Config) -> bool {
     matches!(config.model.layers, Layers::List(_)) || config.choices.is_asked("model.kind")
 }
 
-/// Rows and outputs, as reasons name them.
+/// Returns the number of training rows and outputs as text for reasons, such as "100 training rows,
+/// 3 classes".
 fn size(of: &Statistics) -> String {
     let outputs = match (of.task, of.outputs) {
         (TaskType::LinkPrediction, _) => return counted(of.rows, "row"),
@@ -211,7 +219,7 @@ fn counted(count: u32, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// The scale of the features.
+/// Chooses the scaling of the features from their values. Returns `None` for text.
 fn scale(of: &Statistics) -> Option<Choice> {
     let percent = format!("{:.1} % of the values are not 0", of.filled * 100.0);
     let (value, reason) = match (of.kind, of.values) {
@@ -229,7 +237,8 @@ fn scale(of: &Statistics) -> Option<Choice> {
     Some(one("data.normalise_features", format!("\"{value}\""), reason))
 }
 
-/// Settings of batches of rows: none where a run has settings that batches exclude.
+/// Chooses batches of `rows` rows. Returns `None` if the user set something that batches exclude,
+/// such as a pipeline.
 fn batches(config: &Config, rows: u32, reason: &str) -> Option<Choice> {
     let sections = ["batch", "pipeline", "lanes", "workers", "executor"];
     let other = sections.iter().any(|section| config.choices.is_section_asked(section));
@@ -237,7 +246,8 @@ fn batches(config: &Config, rows: u32, reason: &str) -> Option<Choice> {
     (!other).then(|| one("batch.rows", rows, reason))
 }
 
-/// Epochs, and early stopping where the number of epochs was not asked for.
+/// Chooses the number of epochs. Also chooses early stopping if there are validation rows and the
+/// user set nothing about the length of training.
 fn length(of: &Statistics, config: &Config, epochs: u32, patience: u32, reason: &str) -> Vec<Choice> {
     let asked = ["run.epochs", "run.until", "run.eval_every"].iter().any(|key| config.choices.is_asked(key));
     let mut all = vec![one("run.epochs", epochs, reason)];
@@ -306,7 +316,7 @@ fn images(of: &Statistics, config: &Config, [height, width, channels]: [u32; 3])
     all
 }
 
-/// Updates of a language model that a run is long enough for, and tokens of an update.
+/// Target number of updates of a language model. `TEXT_BATCH` is the number of tokens of an update.
 const TEXT_UPDATES: u32 = 1000;
 const TEXT_BATCH: u32 = 2048;
 

@@ -1,10 +1,10 @@
-//! An evaluation: the forward program as a session runs it, and the results that outlast its
-//! passes.
+//! An evaluation: a forward pass over all rows, and the results that remain in memory after it.
 //!
-//! If no row reads another row, a whole pass is one fused stage, computed in pieces of few rows
-//! whose activations are released at once. Only results with a reader outlast the pass: scores of
-//! all rows, inputs of the last layer, or neither. If neither is needed, the scores of each piece
-//! are folded into the metric as soon as they are computed ([`Fold`]). This changes no result.
+//! If no row reads another row, a whole pass is one fused stage. It is computed in pieces of few
+//! rows, whose activations are released at once. Only results that a caller needs remain after the
+//! pass: scores of all rows, inputs of the last layer, or neither. If neither is needed, the scores
+//! of each piece are folded into the metric as soon as they are computed ([`Fold`]). This changes
+//! no result.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,13 +23,14 @@ use crate::driver::{Fold, RowStore, Stages, open_stages};
 use crate::error::{Error, Result};
 use crate::options::Options;
 
-/// Maximum number of rows in a piece, in whole sequences. It is large enough to make a matrix
-/// product efficient.
+/// Approximate number of rows in a piece (a row range that replaces a longer interval). It is large
+/// enough to make a matrix product efficient. Pieces have whole sequences.
 const PIECE_ROWS: u32 = 1024;
-/// Pieces in flight per thread: one is computed, the others wait for the thread or for the driver.
+/// Maximum number of pieces in flight per thread. One is computed, and the others wait for the
+/// thread or for the driver.
 const PIECES_A_THREAD: u32 = 4;
 
-/// Results that a caller needs from a session's evaluations in addition to their metrics.
+/// Results that a caller needs from the evaluations of a session in addition to metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     Nothing,
@@ -41,14 +42,15 @@ pub(crate) enum Asked {
     Scores,
 }
 
-/// Results that outlast an evaluation. For link prediction, scores are the embeddings.
+/// Results that remain in memory after an evaluation. For link prediction, the scores are the
+/// embeddings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Keeps {
     pub scores: bool,
-    /// True if inputs of the last layer outlast the pass. Scores then do as well.
+    /// True if the inputs of the last layer remain after the pass. Then the scores remain as well.
     pub embeddings: bool,
-    /// True if images are split into strips. The output of each stage must then outlast its step,
-    /// because strips are parallel steps.
+    /// True if images are split into strips. Then the output of each stage must remain after its
+    /// step, because strips are parallel steps.
     pub strips: bool,
 }
 
@@ -73,18 +75,19 @@ pub(crate) fn has_tokens(inputs: &Inputs) -> bool {
     shape.group > 1 && shape.features == 1 && inputs.task == TaskType::Classification
 }
 
-/// Properties of an evaluation that are known before its memory is allocated.
+/// Plan of an evaluation: its program, schedule and pieces, before any memory is allocated.
 #[derive(Debug)]
 pub(crate) struct EvaluationPlan {
     pub program: Program,
     pub spans: FusedStages,
     /// Program that the engine schedules, with fused stages as its stages.
     pub schedule: Program,
-    /// Pieces that replace the intervals, if intervals are longer.
+    /// Pieces (shorter row ranges) that replace the intervals. `None` if the intervals are short
+    /// enough.
     pieces: Option<Vec<Interval>>,
     pub keeps: Keeps,
     folded: Option<Folded>,
-    /// True if the stages run on lanes, on workers that own the weights.
+    /// True if the stages run on lanes, the shares of the pipeline on workers that own the weights.
     placed: bool,
 }
 
@@ -95,7 +98,7 @@ impl EvaluationPlan {
         let kind = config.executor.kind;
         // Workers run only the tasks of lanes.
         let local = kind.is_here() || kind.has_workers() && config.lanes.lanes.count > 0;
-        // If no row reads another, only scores need to outlast the step of an interval.
+        // If no row reads another, only scores need to remain after the step of an interval.
         let alone = program.relations.is_empty()
             && !keeps.strips
             && (local || config.executor.rows != RowFormat::Bf16);
@@ -104,8 +107,7 @@ impl EvaluationPlan {
             if alone { &FusionChoice::Auto } else { &FusionChoice::None },
         )?;
         let schedule = spans.fuse(&program);
-        // A function's task contains the rows of an interval, so that requests are fewer and
-        // larger.
+        // A task on a function has all rows of an interval, so that requests are few and large.
         let passes = alone && local && spans.as_slice().len() == 1;
         let folded = match passes && !keeps.scores && inputs.links.is_none() {
             true => folded(inputs),
@@ -115,7 +117,8 @@ impl EvaluationPlan {
         Ok(Self { program, spans, schedule, pieces, keeps, folded, placed: false })
     }
 
-    /// Returns the same plan for the lanes of a training, whose workers own the weights.
+    /// Changes the plan to run its stages on the lanes (workers' shares of the pipeline) of a
+    /// training. The workers own the weights.
     pub(crate) fn on_lanes(mut self, training: &Program, lanes: &Placement, inputs: &Inputs) -> Result<Self> {
         let lanes = lanes.following(training, &self.program).gathered(&mut self.program);
         self.spans = FusedStages::from_program(&self.program, &lanes.spans(&self.program))?;
@@ -126,38 +129,40 @@ impl EvaluationPlan {
         Ok(self)
     }
 
-    /// Returns the intervals of its steps.
+    /// Returns the row ranges of the evaluation's steps: the pieces, or the intervals of the
+    /// inputs.
     pub(crate) fn intervals<'a>(&'a self, inputs: &'a Inputs) -> &'a [Interval] {
         self.pieces.as_deref().unwrap_or(&inputs.intervals)
     }
 
-    /// Returns true if scores of all rows are available after a pass. With `embeddings` set,
-    /// embeddings must be available too.
+    /// Returns true if the scores of all rows are available after a pass. If `embeddings` is set,
+    /// the embeddings must be available as well.
     pub(crate) fn holds(&self, embeddings: bool) -> bool {
         self.folded.is_none() && (self.keeps.embeddings || !embeddings)
     }
 
-    /// Returns true if scores are folded into the metric.
+    /// Returns true if scores are folded into the metric and not stored.
     pub(crate) fn folds(&self) -> bool {
         self.folded.is_some()
     }
 
-    /// Returns true if workers' lanes run all of its stages.
+    /// Returns true if lanes on workers run all stages of the evaluation.
     pub(crate) fn is_placed(&self) -> bool {
         self.placed
     }
 
-    /// Returns the maximum number of rows in a step.
+    /// Returns the maximum number of rows in a step of the evaluation.
     pub(crate) fn longest(&self, inputs: &Inputs) -> u64 {
         self.intervals(inputs).iter().map(|interval| interval.rows.len() as u64).max().unwrap_or(0)
     }
 
-    /// Returns the maximum number of steps in flight, or `None` for no limit.
+    /// Returns the maximum number of steps in flight, or `None` if it is not limited.
     fn in_flight(&self, threads: u32) -> Option<u32> {
         self.folds().then(|| threads.saturating_mul(PIECES_A_THREAD).max(1))
     }
 
-    /// Returns the size in bytes of the scores in flight, and of the metric terms folded from them.
+    /// Returns the memory in bytes of the scores in flight and of the metric terms. Returns 0 if
+    /// scores are not folded.
     pub(crate) fn folded_bytes(&self, inputs: &Inputs, threads: u32) -> u64 {
         let Some(terms) = self.folded.and_then(|metric| Terms::new(metric, inputs.learnt().0, 0)) else {
             return 0;
@@ -167,7 +172,7 @@ impl EvaluationPlan {
         u64::from(places) * self.longest(inputs) * row + terms.row_bytes() * u64::from(inputs.shape.rows)
     }
 
-    /// Returns the stages, which work on the rows of a store.
+    /// Creates the stages of the evaluation, which read and write the rows of the store `rows`.
     pub(crate) fn stages<'a>(
         &'a self,
         inputs: &'a Inputs,
@@ -181,8 +186,8 @@ impl EvaluationPlan {
     }
 }
 
-/// Returns the metric as terms folded from the scores of each row. Returns `None` if such terms
-/// take as much memory as the scores.
+/// Returns the form of the metric that can be folded from the scores row by row. Returns `None` if
+/// the folded terms would take as much memory as the scores.
 fn folded(inputs: &Inputs) -> Option<Folded> {
     let metric = match inputs.metric {
         Metric::Accuracy => Folded::Accuracy,
@@ -203,8 +208,8 @@ fn folded(inputs: &Inputs) -> Option<Folded> {
     Terms::new(metric, inputs.learnt().0, 0).map(|_| metric)
 }
 
-/// Returns intervals of whole sequences of about [`PIECE_ROWS`] rows, or `None` if the intervals
-/// are no longer than that.
+/// Returns pieces of whole sequences with about [`PIECE_ROWS`] rows. Returns `None` if the
+/// intervals have no more rows than that.
 fn pieces(inputs: &Inputs) -> Option<Vec<Interval>> {
     let (rows, group) = (inputs.shape.rows, inputs.shape.group.max(1));
     let each = PIECE_ROWS.max(rows.div_ceil(MAX_INTERVALS)).next_multiple_of(group);
@@ -214,7 +219,7 @@ fn pieces(inputs: &Inputs) -> Option<Vec<Interval>> {
     (longest > each as usize).then(|| firsts.map(piece).collect())
 }
 
-/// Returns an interval of a forward pass, which has no sums and no targets.
+/// Builds the interval of the rows `rows` for a forward pass. It has no sums and no targets.
 fn piece(inputs: &Inputs, rows: Range<usize>) -> Interval {
     Interval {
         numbers: inputs.vertices.numbers(rows.clone()),
@@ -227,7 +232,7 @@ fn piece(inputs: &Inputs, rows: Range<usize>) -> Interval {
     }
 }
 
-/// Evaluation that is ready to start.
+/// Evaluation with its plan, its row store and its engine, ready to run.
 #[derive(Debug)]
 pub(crate) struct Evaluation {
     pub plan: EvaluationPlan,
@@ -236,7 +241,8 @@ pub(crate) struct Evaluation {
 }
 
 impl Evaluation {
-    /// Allocates an evaluation. `settings` are those of training. Buffers of `others` are reused.
+    /// Allocates the row store of an evaluation. `settings` are the engine settings of training.
+    /// `others` are stores whose buffers are reused, because their programs run at other times.
     pub(crate) fn new(
         plan: EvaluationPlan,
         inputs: &Inputs,

@@ -1,7 +1,7 @@
 //! Generates text, or token ids, with a language model: a run on sequences that predicts the next
 //! token.
 //!
-//! Each token costs a forward pass over a whole sequence, because no state is cached between
+//! Each token takes a forward pass over a whole sequence, because no state is cached between
 //! tokens. The context is the last T tokens, where T is the run's `data.sequence`. A shorter
 //! context is padded with tokens that a causal model does not read. The token is drawn from
 //! softmax(scores / temperature). At temperature 0 it is the first token with the largest score.
@@ -24,7 +24,7 @@ use crate::options::Options;
 use crate::predict::set_weights;
 use crate::session::Session;
 
-/// Parameters of drawing a token.
+/// Parameters with which tokens are drawn from the scores of the model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drawing {
     /// Divisor of the scores. 0 selects the largest score, and higher temperatures make rare tokens
@@ -51,9 +51,9 @@ pub struct Writer {
 /// Decoder that turns bytes into text once they form whole UTF-8 characters.
 #[derive(Default)]
 struct Bytes {
-    /// Bytes that may be the start of a character.
+    /// Bytes that may be the start of a UTF-8 character.
     pending: Vec<u8>,
-    /// Number of bytes that are not UTF-8.
+    /// Number of bytes that were not valid UTF-8.
     replaced: u64,
 }
 
@@ -74,7 +74,8 @@ impl Bytes {
         text
     }
 
-    /// Returns U+FFFD for a character that stays incomplete.
+    /// Ends the text. Returns U+FFFD if its last character is incomplete, otherwise an empty
+    /// string.
     fn finish(&mut self) -> String {
         self.replaced += self.pending.len() as u64;
         String::from_utf8_lossy(&std::mem::take(&mut self.pending)).into_owned()
@@ -128,7 +129,7 @@ impl Writer {
     /// Draws the next token, and returns the text that it completes. A token id follows a space.
     ///
     /// # Errors
-    /// A kernel that fails.
+    /// Returns the error of a kernel that fails.
     pub fn next_token(&mut self) -> Result<String> {
         let from = self.tokens.len().saturating_sub(self.length);
         let context = self.tokens.get(from..).unwrap_or_default();
@@ -151,14 +152,14 @@ impl Writer {
         })
     }
 
-    /// Ends the text. Returns the rest of it, and the number of bytes that U+FFFD replaces because they are not
-    /// UTF-8.
+    /// Ends the text. Returns its remainder, and the number of bytes that were replaced by U+FFFD
+    /// because they are not valid UTF-8.
     pub fn finish(mut self) -> (String, u64) {
         (self.bytes.finish(), self.bytes.replaced)
     }
 }
 
-/// Returns a data set of one sequence, whose tokens are filled in later.
+/// Creates a data set of one sequence of `length` tokens, which are filled in later.
 fn sequence(length: u32, kinds: usize) -> Result<Dataset> {
     let rows = length as usize;
     let all = (0..length).collect();
@@ -172,7 +173,7 @@ fn sequence(length: u32, kinds: usize) -> Result<Dataset> {
     Ok(set.checked()?)
 }
 
-/// Draws a token from its scores.
+/// Draws the index of a token from the scores of all tokens.
 fn draw(scores: &[f32], temperature: f64, random: &mut SplitMix64) -> u32 {
     let most = best(scores).unwrap_or(0);
     let largest = scores.get(most).map_or(0.0, |&score| f64::from(score));
@@ -217,7 +218,7 @@ mod tests {
             assert!((f64::from(*count) / 10_000.0 - share).abs() < 0.02, "seed {seed}: {counts:?}");
         }
         assert_eq!(draw(&scores, 0.0, &mut random), 3);
-        // Half the temperature squares the odds.
+        // Halving the temperature squares the odds.
         let mut counts = [0; 4];
         (0..10_000).for_each(|_| counts[draw(&scores, 0.5, &mut random) as usize] += 1);
         assert!((f64::from(counts[1]) / 10_000.0 - 9.0 / 46.0).abs() < 0.02, "seed {seed}: {counts:?}");

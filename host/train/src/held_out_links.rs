@@ -1,4 +1,4 @@
-//! Links of a run that predicts links: the held-out links, and the negative pairs of each epoch.
+//! Links of a run with link prediction: the held-out links, and the negative pairs of each epoch.
 //!
 //! Held-out links are removed from the data set before its rows are ordered, and are stored by row.
 //! The negative pairs of an epoch are drawn once, when the first interval needs them.
@@ -19,15 +19,15 @@ use crate::error::Result;
 /// Maximum number of epochs whose pairs are cached, even if more epochs are in flight.
 const MOST_KEPT: u32 = 4;
 
-/// Negative pairs of an epoch, drawn on first use.
+/// Negative pairs (pairs without an edge) of an epoch, drawn on first use.
 type Drawn = Arc<OnceLock<Negatives>>;
 
-/// Links to predict. Pairs are of rows.
+/// Links that a run predicts, as pairs of rows.
 #[derive(Debug)]
 pub(crate) struct PredictedLinks {
     validation: Candidates,
     test: Candidates,
-    /// Number of links in training.
+    /// Number of links that the run trains on.
     pub trained: u64,
     /// Number of negative pairs in the loss of an epoch.
     pub negatives: u64,
@@ -51,8 +51,8 @@ pub(crate) fn hold_out(dataset: &mut Dataset, settings: &Links, metric: Metric) 
 }
 
 impl PredictedLinks {
-    /// Creates the links from a data set without the `held` links. Its rows have been reordered by
-    /// `order` since. Up to `epochs` epochs may be in flight.
+    /// Creates the links of a run. `dataset` no longer has the links of `held`, and its rows have
+    /// since been reordered by `order`. Up to `epochs` epochs may be in flight.
     pub(crate) fn new(
         dataset: &Dataset,
         held: HeldOut,
@@ -78,14 +78,14 @@ impl PredictedLinks {
         Self { validation, test, trained, negatives, order, kept, drawn: Mutex::default() }
     }
 
-    /// Returns the number of validation links, which select the model, and of test links, which are
-    /// reported.
+    /// Returns the number of validation links, which select the model, and of test links, which the
+    /// run reports.
     pub(crate) fn held_out(&self) -> [usize; 2] {
         [&self.validation, &self.test].map(|candidates| candidates.links.len())
     }
 
-    /// Returns the bytes of the held-out pairs, with their scores and ranks during an evaluation,
-    /// and of the cached pairs of epochs.
+    /// Returns the memory in bytes of the held-out pairs with their scores and ranks, and of the
+    /// cached negative pairs.
     pub(crate) fn bytes(&self, vertices: u64) -> u64 {
         let [validation, test] = [&self.validation, &self.test]
             .map(|candidates| (candidates.links.len() + candidates.others.len()) as u64);
@@ -93,7 +93,8 @@ impl PredictedLinks {
         (validation + test) * 8 + validation.max(test) * (4 + 16) + drawn * self.kept as u64
     }
 
-    /// Returns the cell of the negative pairs of an epoch, counted from 0.
+    /// Returns the cell for the negative pairs of an epoch, counted from 0.
+    /// [`PredictedLinks::draw`] fills it.
     pub(crate) fn of_epoch(&self, seed: u64, epoch: u32) -> Drawn {
         let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = drawn.iter().find(|(of, _)| *of == (seed, epoch)) {
@@ -107,7 +108,7 @@ impl PredictedLinks {
         new
     }
 
-    /// Draws the negative pairs of an epoch, unless they are drawn already.
+    /// Returns the negative pairs of an epoch. Draws them if `drawn` is empty.
     pub(crate) fn draw<'a>(
         &self,
         drawn: &'a OnceLock<Negatives>,
@@ -121,8 +122,8 @@ impl PredictedLinks {
         })
     }
 
-    /// Returns the ranks of the test links, or of the validation links if there are none. Returns
-    /// `None` if no link was held out.
+    /// Computes the ranking quality of the test links, or of the validation links if there are
+    /// none. Returns `None` if no link was held out.
     pub(crate) fn quality(&self, embedding: View<'_>) -> Option<Quality> {
         let parts = [("test", &self.test), ("validation", &self.validation)];
         let (part, of) = parts.into_iter().find(|(_, of)| !of.links.is_empty())?;
@@ -131,7 +132,7 @@ impl PredictedLinks {
         Some(Quality::of_links(part, of.links.len() as u64, area, precision))
     }
 
-    /// Returns the metrics of an embedding.
+    /// Computes the metric on the held-out links from the embeddings of all rows.
     pub(crate) fn measured(&self, embedding: View<'_>, metric: Metric) -> Metrics {
         let of = |candidates: &Candidates| {
             let [held, others] =
@@ -143,7 +144,7 @@ impl PredictedLinks {
                 Metric::Hits100 => metrics::hits_at(100, &held, &others),
                 Metric::AveragePrecision => metrics::pair_precision(&held, &others),
                 Metric::MeanReciprocalRank => metrics::mean_reciprocal_rank(&held, &others, candidates.each),
-                // The task takes no other.
+                // Link prediction has no other metric.
                 _ => metrics::pair_area(&held, &others),
             }
         };
@@ -196,7 +197,7 @@ mod tests {
             let links = PredictedLinks::new(&cora, held.clone(), (&settings, epochs), None);
             let all: Vec<Drawn> = (0..kept as u32).map(|epoch| links.of_epoch(1, epoch)).collect();
             assert!(Arc::ptr_eq(&links.of_epoch(1, 0), &all[0]), "{epochs}");
-            // The eldest goes.
+            // The oldest epoch is removed from the cache.
             let _ = links.of_epoch(1, kept as u32);
             assert!(!Arc::ptr_eq(&links.of_epoch(1, 0), &all[0]), "{epochs}");
             assert_eq!(links.drawn.lock().unwrap().len(), kept);

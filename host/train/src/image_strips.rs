@@ -1,4 +1,4 @@
-//! Predictions that cut each image into strips. A model in strips replaces the whole model.
+//! Predictions in which each image is split into strips, and the model that computes the strips.
 
 use std::ops::Range;
 
@@ -10,28 +10,31 @@ use eciton_runs::run_folder::NamedTensor;
 use crate::error::Result;
 use crate::parameter_shapes::parameter_shapes;
 
-/// Operations per second of a product on one thread, from `docs/research/deep-network-speed.md`.
+/// Floating-point operations per second of a matrix product on one thread, from
+/// `docs/research/deep-network-speed.md`.
 const THREAD_FLOPS_PER_S: f64 = 7e10;
-/// Bytes per second that a thread copies.
+/// Bytes per second that one thread copies.
 const COPY_BYTES_PER_S: f64 = 5e9;
-/// Seconds per block for its additional tasks.
+/// Seconds per block of layers for the additional tasks of a split.
 const EXCHANGE_S: f64 = 5e-5;
-/// Bytes per second, and seconds per task, if rows are sent to another process and back.
+/// Bytes per second if rows are sent to another process and back. `MESSAGE_S` is the time per task
+/// in seconds.
 const MESSAGE_BYTES_PER_S: f64 = 5e8;
 const MESSAGE_S: f64 = 3e-4;
 
-/// Split of images into strips.
+/// Split of each image into strips that are computed in parallel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
     /// Number of strips per image.
     pub strips: u32,
-    /// Range of layers of each block, from 0. Strips exchange halos between blocks.
+    /// Range of layers (from 0) of each block. Between blocks, strips exchange halos: the rows at
+    /// their borders that the next block needs.
     pub blocks: Vec<Range<usize>>,
-    /// Bytes of halos per image.
+    /// Bytes of halos that the strips of one image exchange.
     pub halo_bytes: u64,
 }
 
-/// A model in strips, which replaces the whole model.
+/// Model that computes images in strips, and replaces a model of whole images.
 #[derive(Debug)]
 pub(crate) struct Stripped {
     strips: Strips,
@@ -39,8 +42,9 @@ pub(crate) struct Stripped {
 }
 
 impl Stripped {
-    /// Finds the fastest cut of a model into strips. The strips run on threads, or on separate
-    /// processes if `apart` is set. Each task processes `images` images.
+    /// Finds the fastest division of a model into blocks that are computed in strips. The strips
+    /// run on threads, or in separate processes if `apart` is set. Each task processes `images`
+    /// images.
     pub(crate) fn new(
         settings: &ModelSettings,
         model: &Model,
@@ -65,7 +69,7 @@ impl Stripped {
         Ok(Self { strips: made, split })
     }
 
-    /// Returns the settings of the model in strips.
+    /// Returns the settings of the model that computes strips.
     pub(crate) fn settings(&self) -> &ModelSettings {
         &self.strips.settings
     }
@@ -75,8 +79,8 @@ impl Stripped {
         &self.split
     }
 
-    /// Returns the parameters of the whole model under the names of the model in strips. Parameters
-    /// that are not in that model keep their names.
+    /// Renames the parameters `whole` of the original model to the names in the model of strips.
+    /// Parameters that the latter does not have keep their names.
     pub(crate) fn weights(&self, program: &Program, whole: &[NamedTensor]) -> Vec<NamedTensor> {
         let mut taken = vec![false; whole.len()];
         let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! Initial weights of a run, if `run.init` names a model file, and the layers that train.
+//! Initial weights of a run from the model file that `run.init` names, and checks of the layers
+//! that stay fresh or frozen.
 
 use std::path::{Path, PathBuf};
 
@@ -10,30 +11,31 @@ use eciton_runs::schema::Schema;
 use crate::error::{Error, Result};
 use crate::parameter_shapes::parameter_shapes;
 
-/// Parameters that one message names at most.
+/// Maximum number of parameters that one error message lists.
 const MOST_NAMED: usize = 20;
 
-/// A model file's weights, read once for all seeds.
+/// Weights from the model file of `run.init`, read once for all seeds.
 #[derive(Debug, Clone)]
 pub(crate) struct Initial {
     pub digest: String,
     tensors: Vec<NamedTensor>,
 }
 
-/// Returns the path of the schema of a model file or run folder; `None` if there is none.
+/// Returns the path of the schema that belongs to a model file or run folder, or `None` if there is
+/// none.
 pub(crate) fn schema_path(init: &Path) -> Option<PathBuf> {
     let folder = if init.is_dir() { init } else { init.parent()? };
-    // The models of further seeds are in folders below the run folder.
+    // The models of all seeds but the first are in folders below the run folder.
     let above = folder.parent().filter(|_| !init.is_dir());
     let places = [Some(folder), above].into_iter().flatten().map(|folder| folder.join(run_folder::SCHEMA));
     places.into_iter().find(|path| path.is_file())
 }
 
-/// Reads the schema of the model that `run.init` names. `None` if the run begins with fresh weights, or if
-/// there is no schema beside the model file; columns and classes are then matched by position.
+/// Reads the schema of the model that `run.init` names. Returns `None` if `run.init` is not set, or
+/// if the model file has no schema. Columns and classes are then matched by position.
 ///
 /// # Errors
-/// A schema that is damaged or of a newer version.
+/// Returns an error if the schema is damaged or of a newer version.
 pub(crate) fn schema(config: &Config) -> Result<Option<Schema>> {
     let Some(path) = config.run.init.as_ref().and_then(|init| schema_path(Path::new(init))) else {
         return Ok(None);
@@ -42,11 +44,13 @@ pub(crate) fn schema(config: &Config) -> Result<Option<Schema>> {
 }
 
 impl Initial {
-    /// Reads the file that `run.init` names, or `model.safetensors` of a run folder; `None` where there is none.
+    /// Reads the weights from the file that `run.init` names, or from `model.safetensors` of a run
+    /// folder. Returns `None` if `run.init` is not set.
     ///
     /// # Errors
-    /// A file that cannot be read or is damaged; [`Error::Init`] for other weights than those of
-    /// `run.init_digest`, and for parameters that are not the model's.
+    /// Returns an error if the file cannot be read or is damaged. Returns [`Error::Init`] if the
+    /// weights do not have the digest `run.init_digest`, or if the parameters do not match the
+    /// model.
     pub(crate) fn read(config: &Config, program: &Program, data: &Schema) -> Result<Option<Self>> {
         let Some(init) = &config.run.init else { return Ok(None) };
         let path = file(Path::new(init));
@@ -79,7 +83,8 @@ impl Initial {
         }
     }
 
-    /// The values of each parameter of the program that are not to stay fresh.
+    /// Returns the index and the initial values of each parameter of the program, except those of
+    /// layers in `fresh`.
     pub(crate) fn values<'a>(
         &'a self,
         program: &'a Program,
@@ -93,18 +98,18 @@ impl Initial {
     }
 }
 
-/// A model file, also that of a run folder.
+/// Returns the path of the model file: `path` itself, or the model file in the run folder `path`.
 fn file(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(run_folder::MODEL) } else { path.to_owned() }
 }
 
-/// The layer that a parameter's name begins with.
+/// Parses the layer number from a parameter name such as `layers.2.weight`.
 fn layer_of(name: &str) -> Option<u32> {
     name.strip_prefix("layers.")?.split('.').next()?.parse().ok()
 }
 
-/// Lists the parameters of the file that do not match the model. Layers that keep fresh weights are
-/// left out.
+/// Describes the parameters of the file that do not match the model, with expected and found
+/// shapes. Layers in `fresh` are not checked.
 fn misfits(program: &Program, tensors: &[NamedTensor], fresh: &[u32]) -> Vec<String> {
     let stays = |layer: Option<u32>| layer.is_some_and(|layer| fresh.contains(&layer));
     let expected = parameter_shapes(program);
@@ -127,7 +132,8 @@ fn misfits(program: &Program, tensors: &[NamedTensor], fresh: &[u32]) -> Vec<Str
     found
 }
 
-/// Returns the classes of both sides if the last layer's weights are for other classes than the data's.
+/// Returns an explanation if the last layer of the initial model predicts classes other than those
+/// of the data.
 fn other_classes(known: &Schema, data: &Schema, program: &Program, fresh: &[u32]) -> Option<String> {
     let last = program.model.layers.len().saturating_sub(1) as u32;
     let (then, now) = (&known.outputs.names, &data.outputs.names);
@@ -142,17 +148,19 @@ fn other_classes(known: &Schema, data: &Schema, program: &Program, fresh: &[u32]
     })
 }
 
+/// Joins descriptions of misfits, up to [`MOST_NAMED`] of them.
 fn listed(found: &[String]) -> String {
     let more = found.len().saturating_sub(MOST_NAMED);
     let shown = found.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
     if more == 0 { shown } else { format!("{shown}; and {more} more") }
 }
 
-/// Refuses layers, to be frozen or kept fresh, that the model does not have, and a model without a layer
-/// that moves.
+/// Checks that the model has all layers that the settings name as frozen or fresh, and that at
+/// least one layer is trained.
 ///
 /// # Errors
-/// [`Error::NoLayer`], [`Error::AllFrozen`].
+/// Returns [`Error::NoLayer`] if a layer does not exist, and [`Error::AllFrozen`] if no layer is
+/// trained.
 pub(crate) fn check_layers(config: &Config, program: &Program) -> Result<()> {
     let layers = program.model.layers.len() as u32;
     let frozen = &config.optimiser.freeze;

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::trainer::Trainer;
 
-/// Internal values of the trained epochs.
+/// Internal values of the trained epochs, as [`first_epoch`] returns them.
 #[derive(Debug, Clone)]
 pub struct FirstEpoch {
     /// Parameters before the first update.
@@ -24,7 +24,7 @@ pub struct FirstEpoch {
 /// of the last, and the losses of all.
 ///
 /// # Errors
-/// The errors of [`crate::train`].
+/// Returns the errors of [`crate::train`].
 pub fn first_epoch(config: &Config, options: &Options, dataset: Dataset) -> Result<FirstEpoch> {
     let mut trainer = Trainer::open(config, options, dataset)?;
     let parameters = trainer.weights()?;

@@ -1,4 +1,5 @@
-//! A whole run as one task: the event of a function, its work, and its answer.
+//! A job: a whole run as one task of a function. This module has the event, the work, and the
+//! answer of the function.
 //!
 //! ```text
 //! host                            store                                    function
@@ -8,13 +9,14 @@
 //! run folder, if it is large <─── runs/jobs/{sha256}.zip <──────────────── run folder
 //! run folder, if it is small <──────────────────────────────────────────── run folder, replied
 //! ```
-//! The name of an answer follows from the job alone, and the first answer that is written stays. A
-//! job that is done again costs one request to the store. A bundle is a zip archive; its entries
-//! are in the order of their names.
+//! The name of an answer depends only on the job, and the first answer that is written is never
+//! replaced. A repeated job only takes one request to the store. A bundle is a zip archive whose
+//! entries are sorted by name.
 //!
-//! A job has the time of one invocation ([`Job::pause_before_ms`]). A training that needs longer
-//! answers with its checkpoints, a *link*, and [`Job::next`] is the job that continues it. The
-//! links of one training are a chain. Its model has the digest of an unbroken run.
+//! A job must end within one invocation ([`Job::pause_before_ms`]). A training that needs longer
+//! answers with its checkpoints, and [`Job::next`] creates the job that continues it. Each such
+//! invocation is a *link*, and the links of one training are a *chain*. The model of a chain has
+//! the same digest as that of an uninterrupted run.
 
 mod bundle;
 mod predicting;
@@ -48,53 +50,55 @@ pub use predicting::{Predicting, evaluation, predictions};
 pub(crate) use stored::DESCRIPTIONS;
 pub use stored::{Described, Stored, failure_key, perform_stored};
 
-/// Version of the event.
+/// Version of the format of [`Job`], the event that the host sends to a function.
 pub const VERSION: u32 = 2;
-/// Largest bundle that a reply carries, bytes. Lambda's limit for a reply is 6 MB, and Base64 makes
-/// four bytes of three.
+/// Maximum size in bytes of a bundle in a function's reply. Larger ones go through the store.
+/// Lambda limits a reply to 6 MB, and Base64 turns three bytes into four.
 pub const MAX_INLINE_BYTES: usize = 4 << 20;
-/// Files of one path of a recipe, as an object of a store.
+/// File or folder that a recipe names, which is carried to the function as an object of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Carried {
-    /// `runs/files/{sha256}.zip`
+    /// Key of the object: `runs/files/{sha256}.zip`, with the digest of its bytes.
     pub key: String,
-    /// The file or folder within.
+    /// Name of the file or folder in the bundle.
     pub name: String,
 }
 
-/// The event of a function that trains.
+/// Job of a function: the event that describes a run, or predictions with a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// [`VERSION`].
+    /// Format version, which must be [`VERSION`].
     pub version: u32,
-    /// The configuration, TOML. Its paths are names of `files`.
+    /// Configuration as TOML. Its paths are keys of `files`.
     pub recipe: String,
     /// Number of seeds.
     pub seeds: u32,
-    /// Files by their path in the recipe.
+    /// Files that the recipe needs, by their path in the recipe.
     pub files: BTreeMap<String, Carried>,
     /// Predictions to make. If `None`, the recipe is trained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predict: Option<Predicting>,
-    /// Epoch after which the run pauses. `None` if it is trained to its end.
+    /// Epoch after which the run pauses. If `None`, the run is trained to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_after: Option<u32>,
-    /// Checkpoints that the run continues from, a name of the job's files. `None` for a new run.
+    /// Key in `files` of the checkpoints that the run continues from. `None` for a new run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goes_on: Option<String>,
-    /// Time of the invocation, less a margin, in milliseconds. The run pauses before it is over.
-    /// `None` for no limit. The name of the answer does not depend on it.
+    /// Time limit of the invocation without a safety margin, in milliseconds. The run pauses before
+    /// the time is over. If `None`, there is no limit. The name of the answer does not depend on
+    /// this value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_before_ms: Option<u64>,
     /// Clock that measures [`Job::pause_before_ms`].
     #[serde(default, skip_serializing_if = "BudgetClock::is_real")]
     pub budget_clock: BudgetClock,
-    /// The class of the machine that must do it; `None`: any.
+    /// Numeric class that the machine must have (a class of machines that compute the same bits).
+    /// If `None`, any machine may run the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
-    /// `runs/jobs/{sha256}.zip`, where the run folder goes.
+    /// Key of the object that gets the answer: `runs/jobs/{sha256}.zip`.
     pub answer: String,
 }
 
@@ -105,8 +109,8 @@ pub enum BudgetClock {
     /// Real time since the event arrived.
     #[default]
     Real,
-    /// Processor time of the function's process, divided by the share of a processor that the
-    /// function is modelled with.
+    /// Processor time of the process, divided by `share`, for a modelled function that has only a
+    /// share of a processor.
     Processor {
         /// Share of a processor, above 0.
         share: f64,
@@ -119,7 +123,7 @@ impl BudgetClock {
     }
 }
 
-/// Position of a training that paused because the time of its invocation was over.
+/// Position in a training that paused because the time of its invocation was over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paused {
     /// Seed that was trained.
@@ -128,28 +132,30 @@ pub struct Paused {
     pub epoch: u32,
 }
 
-/// Reply of the function. The store has the answer, and so has the reply if it is small.
+/// Reply of the function to a job. The answer is in the store and, if it is small, also in the
+/// reply.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// True if an earlier call has left the answer in the store.
+    /// True if an earlier invocation had already stored the answer, so that nothing was computed.
     pub found: bool,
     /// Time from the event to the answer, seconds.
     pub seconds: f64,
-    /// Part of this time until the function had the job's files.
+    /// Part of `seconds` until the function had the job's files.
     pub files_seconds: f64,
     /// Bytes of files that were fetched. 0 if all files were cached.
     pub files_bytes: u64,
-    /// Peak resident memory of the process.
+    /// Peak resident memory of the function's process, in bytes.
     pub peak_memory_bytes: u64,
-    /// Number of jobs that the process had done before.
+    /// Number of jobs that the function's process had done before.
     pub before: u64,
-    /// Requests to the store, and bytes, until the answer was stored.
+    /// Requests to the store and transferred bytes until the answer was stored.
     #[serde(default)]
     pub store: Counts,
-    /// Position of a training that another call has to continue. `None` if the job is done.
+    /// Position of a training that another invocation must continue. `None` if the training is
+    /// finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,
-    /// The answer in Base64, unless it is large or was found in the store.
+    /// Answer in Base64. `None` if it is large or was found in the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
 }
@@ -157,22 +163,23 @@ pub struct Done {
 /// A file or folder that a job needs, in memory until it is stored.
 #[derive(Debug, Clone)]
 pub struct File {
-    /// Its object.
+    /// Key of the object, and name of the file in it.
     pub carried: Carried,
     /// Content of the object: a bundle of the file or folder.
     pub bytes: Vec<u8>,
 }
 
-/// Files by their path in the recipe. Each is read once for all jobs.
+/// Files of jobs by their path on this machine. Each file is read once for all jobs.
 #[derive(Debug, Default)]
 pub struct Files(BTreeMap<PathBuf, File>);
 
 impl Files {
-    /// Returns all files, which the caller uploads to the store.
+    /// Returns all files. The caller uploads them to the store.
     pub fn take(self) -> impl Iterator<Item = File> {
         self.0.into_values()
     }
 
+    /// Returns the object of a file or folder. Reads and packs it on first use.
     fn get(&mut self, path: &Path) -> Result<Carried> {
         if let Some(file) = self.0.get(path) {
             return Ok(file.carried.clone());
@@ -185,11 +192,12 @@ impl Files {
     }
 }
 
+/// Formats a digest in lower-case hexadecimal.
 pub(crate) fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Content of a job that its answer depends on.
+/// Content of a job on which its answer depends. The name of the answer is its digest.
 #[derive(Serialize)]
 struct Named<'a> {
     version: u32,
@@ -203,13 +211,15 @@ struct Named<'a> {
     numeric_class: Option<&'a str>,
 }
 
-/// Returns the name of the object with the predictions of a job, from that of its answer.
+/// Returns the key of the object with the predictions of a job. `answer` is the key of the job's
+/// answer.
 #[must_use]
 pub fn predictions_object(answer: &str) -> String {
     format!("{}-predictions.zip", answer.strip_suffix(".zip").unwrap_or(answer))
 }
 
-/// Segment of a run that one job performs.
+/// Part of a run that one job performs: from the given checkpoints, or from the start, up to an
+/// epoch.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Part<'a> {
     /// Epoch after which the run pauses. If `None`, it is trained to its end.
@@ -219,7 +229,7 @@ pub struct Part<'a> {
     pub goes_on: Option<&'a Path>,
 }
 
-/// Parameters of a job apart from its recipe.
+/// Parameters of a job in addition to its recipe.
 struct Work<'a> {
     seeds: u32,
     predict: Option<Predicting>,
@@ -227,11 +237,12 @@ struct Work<'a> {
 }
 
 impl Job {
-    /// Creates the job of a configuration, whatever executor the configuration selects. Its files
-    /// are read into `files`.
+    /// Creates the job that trains a configuration. Ignores the executor that the configuration
+    /// selects. Adds the files that the job needs to `files`.
     ///
     /// # Errors
-    /// Data or files that do not exist, or a configuration that no recipe can contain.
+    /// Returns an error if data or files do not exist, or if the configuration cannot be written as
+    /// a recipe.
     pub fn of(
         config: &Config,
         (seeds, part): (u32, Part<'_>),
@@ -241,6 +252,7 @@ impl Job {
         Self::named(config, Work { seeds, predict: None, part }, numeric_class, files)
     }
 
+    /// Creates a job and the name of its answer. Adds the files that the job needs to `files`.
     fn named(
         config: &Config,
         Work { seeds, predict, part }: Work<'_>,
@@ -259,7 +271,8 @@ impl Job {
         for path in config.paths_mut() {
             named.insert(path.clone(), files.get(Path::new(path))?);
         }
-        // The class is the job's, so that a run folder is as that of a run here.
+        // The numeric class is a field of the job and not of the recipe. Then the run folder equals
+        // that of a run on this machine.
         let own = config.run.numeric_class.take();
         let numeric_class = own.as_deref().or(numeric_class);
         if let Some(Predicting { run, .. }) = &predict {
@@ -288,8 +301,7 @@ impl Job {
         Ok(job)
     }
 
-    /// Returns the key of the answer, which follows from the job, this version of Eciton and its
-    /// kernels.
+    /// Returns the key of the answer: a digest of the job, this version of Eciton, and its kernels.
     fn named_answer(&self) -> Result<String> {
         let of = Named {
             version: self.version,
@@ -305,11 +317,11 @@ impl Job {
         Ok(format!("{JOBS}{}.zip", hex(&Sha256::digest(json(&of, Path::new("job"))?))))
     }
 
-    /// Returns the job that continues this one from the checkpoints next to a run folder. The
-    /// checkpoints are read into `files`.
+    /// Returns the job that continues this one from the checkpoints next to the run folder `run`.
+    /// Adds the checkpoints to `files`.
     ///
     /// # Errors
-    /// Checkpoints that cannot be read.
+    /// Returns an error if the checkpoints cannot be read.
     pub fn next(&self, run: &Path, files: &mut Files) -> Result<Self> {
         let mut job = self.clone();
         if let Some(before) = job.goes_on.take() {
@@ -323,12 +335,13 @@ impl Job {
         Ok(job)
     }
 
-    /// Returns the budget of an invocation whose event arrived at `since`. The function ends
-    /// `remaining` after that, if the service reports it: a real clock does not trust the event
-    /// alone.
+    /// Creates the time budget of an invocation whose event arrived at `since`. Returns `None` if
+    /// the job has no limit. `remaining` is the time that the service reports until it stops the
+    /// function. With the real clock, the smaller limit applies.
     ///
     /// # Errors
-    /// A share of a processor that is not above 0; a system that does not report processor time.
+    /// Returns an error if the share of a processor is not above 0, or if the system does not
+    /// report processor time.
     pub fn budget(&self, since: Instant, remaining: Option<Duration>) -> Result<Option<Budget>> {
         let Some(limit) = self.pause_before_ms.map(Duration::from_millis) else { return Ok(None) };
         match self.budget_clock {
@@ -348,13 +361,14 @@ impl Job {
     }
 }
 
-/// Returns a time limit less the margin for the last checkpoint, its upload and the reply.
+/// Subtracts the safety margin for the last checkpoint, its upload and the reply from a time limit.
+/// The margin is a tenth of the limit, up to 10 seconds.
 #[must_use]
 pub fn less_margin(limit: Duration) -> Duration {
     limit.saturating_sub((limit / 10).min(MAX_MARGIN))
 }
 
-/// Largest margin before a time limit.
+/// Maximum safety margin before a time limit.
 const MAX_MARGIN: Duration = Duration::from_secs(10);
 
 /// Environment in which a function performs jobs.
@@ -362,13 +376,14 @@ const MAX_MARGIN: Duration = Duration::from_secs(10);
 pub struct Place {
     /// Private folder for files and for the run in progress.
     pub folder: PathBuf,
-    /// Memory of the function, bytes.
+    /// Memory of the function, in bytes.
     pub memory_bytes: u64,
-    /// Threads that compute. If `None`, as many as this machine has processors.
+    /// Number of compute threads. If `None`, one for each processor of this machine.
     pub threads: Option<u32>,
     /// Source of signed native code. If `None`, kernels are compiled on this machine.
     pub code: Option<Arc<dyn SignedCode>>,
-    /// Cached data set of the previous job. Its path contains the digest of its files.
+    /// Cache with the data set of the previous job. The path of the data set contains the digest of
+    /// its files, so a changed data set is read again.
     pub published: Published,
 }
 
@@ -381,28 +396,29 @@ pub struct Took {
     pub files_bytes: u64,
 }
 
-/// Gets an object of the store. An error is a message.
+/// Function that fetches the object with a key from the store. The error is a message for the user.
 pub type Fetch<'a> = dyn FnMut(&str) -> std::result::Result<Vec<u8>, String> + 'a;
 
 /// Result of a job.
 #[derive(Debug)]
 pub struct Performed {
-    /// Bundle of the run folder, of the checkpoints of a training that paused, or of predictions
-    /// that were asked for.
+    /// Bundle of the run folder, of the checkpoints of a training that paused, or of the requested
+    /// predictions.
     pub bytes: Vec<u8>,
     /// Bundle of the predictions of a run folder. `None` if the run has none.
     pub predictions: Option<Vec<u8>>,
-    /// Position of a training that another call has to continue.
+    /// Position of a training that another invocation must continue. `None` if the job is complete.
     pub paused: Option<Paused>,
     /// Time and bytes of the job's files.
     pub took: Took,
 }
 
-/// Does a job within a budget, if it has one.
+/// Runs a job in this process: fetches its files with `fetch`, trains or predicts, and packs the
+/// answer. If `budget` is set, the training pauses before the budget is spent.
 ///
 /// # Errors
-/// All of [`crate::train`]; [`Error::Job`] for files that cannot be fetched or do not fit the
-/// function.
+/// Returns the errors of [`crate::train`]. Returns [`Error::Job`] if files cannot be fetched or do
+/// not fit the function.
 pub fn perform(job: &Job, place: &Place, budget: Option<Budget>, fetch: &mut Fetch<'_>) -> Result<Performed> {
     let begun = Instant::now();
     if let Some(class) = &job.numeric_class {
@@ -430,7 +446,7 @@ pub fn perform(job: &Job, place: &Place, budget: Option<Budget>, fetch: &mut Fet
     config.run.threads = config.run.threads.or(place.threads);
     let run = place.folder.join("run");
     let checkpoints = checkpoint::folder(&run);
-    // A failed job may have left these.
+    // A failed job may have left these folders.
     [&run, &checkpoints].into_iter().try_for_each(|left| bundle::remove(left))?;
     let options = Options {
         seeds: job.seeds,
@@ -452,7 +468,8 @@ pub fn perform(job: &Job, place: &Place, budget: Option<Budget>, fetch: &mut Fet
                 Some(kept) => {
                     let kept = Path::new(kept);
                     move_folder(kept, &checkpoints)?;
-                    // The training writes to the folder, which is then no longer the object's.
+                    // The training changes the folder, so it may not remain in the cache of fetched
+                    // files.
                     kept.parent().map_or(Ok(()), bundle::remove)?;
                     checkpoint::readdress(&run, |own| settle(own, &config))?;
                     let dataset = place.published.of(&config.data)?;
@@ -466,7 +483,7 @@ pub fn perform(job: &Job, place: &Place, budget: Option<Budget>, fetch: &mut Fet
                 Err(Error::Paused { seed, epoch }) => {
                     paused = Some(Paused { seed, epoch });
                     if !config.checkpoint.keep_after {
-                        // The next call reads no other.
+                        // The next invocation needs only the newest checkpoint.
                         checkpoint::keep_one(&run, config.run.seed, (seed, epoch))?;
                     }
                     std::fs::create_dir_all(&run)
@@ -485,15 +502,17 @@ pub fn perform(job: &Job, place: &Place, budget: Option<Budget>, fetch: &mut Fet
     Ok(Performed { bytes, predictions, paused, took })
 }
 
-/// In the bundle of a run that paused, its checkpoints.
+/// Name of the checkpoint folder in the bundle of a run that paused.
 const CHECKPOINTS: &str = "checkpoints";
 
+/// Moves a folder, and replaces an existing one.
 fn move_folder(from: &Path, to: &Path) -> Result<()> {
     bundle::remove(to)?;
     std::fs::rename(from, to).map_err(|source| Error::Read { path: from.to_owned(), source })
 }
 
-/// Puts a folder in the place of another one, which stays until then and is removed afterwards.
+/// Moves the folder `from` to `to`. An existing folder at `to` is first renamed and removed at the
+/// end, so that one of them always exists.
 fn exchange(from: &Path, to: &Path) -> Result<()> {
     let old = bundle::beside(to, "old");
     if to.is_dir() {
@@ -503,7 +522,8 @@ fn exchange(from: &Path, to: &Path) -> Result<()> {
     bundle::remove(&old)
 }
 
-/// Gives a configuration that comes from another machine the paths and sizes of this one's, `here`.
+/// Replaces machine-dependent settings in a configuration from another machine: paths, threads,
+/// memory and numeric class. The values come from `here`.
 fn settle(own: &mut Config, here: &Config) {
     own.data.source.clone_from(&here.data.source);
     own.data.name.clone_from(&here.data.name);
@@ -517,11 +537,12 @@ fn settle(own: &mut Config, here: &Config) {
     }
 }
 
-/// Part of a function's memory that its program and the system use.
+/// Bytes of a function's memory that are reserved for its program and the system.
 const RESERVED_BYTES: u64 = 64 << 20;
 
 impl Carried {
-    /// Returns the folder of these files. Fetches them unless the folder exists.
+    /// Returns the folder with the unpacked files. Fetches and verifies the object unless the
+    /// folder exists.
     fn here(&self, kept: &Path, memory: u64, took: &mut Took, fetch: &mut Fetch<'_>) -> Result<PathBuf> {
         let refused = |reason: &str| Error::Job(format!("object `{}`: {reason}", self.key));
         let digest = bundle::name(&self.key).ok_or_else(|| refused("no name of a job's files"))?;
@@ -539,11 +560,11 @@ impl Carried {
     }
 }
 
-/// Refuses a path for a run folder before any cost arises. It must be free and writable, and must
-/// have no checkpoints of another run next to it.
+/// Checks that a run folder can be written at `out`, before any cost arises. The path must be free
+/// and writable, and have no checkpoints of another run next to it.
 ///
 /// # Errors
-/// The errors of [`crate::train`] for its folder.
+/// Returns the errors of [`crate::train`] for a run folder that cannot be created.
 pub fn check_vacant(out: &Path) -> Result<()> {
     let folder = run_folder::RunFolder::create(out)?;
     checkpoint::Place::create(folder.target(), out).map(drop)
@@ -554,22 +575,22 @@ pub fn check_vacant(out: &Path) -> Result<()> {
 pub enum Adopted {
     /// The run folder of a training that ended, or that paused after [`Job::pause_after`].
     Run,
-    /// Checkpoints alone, which another job continues from.
+    /// Only checkpoints, from which another job continues the training.
     Link,
 }
 
-/// Writes the answer of a job to the run folder `folder`, with the paths of this machine. The
-/// checkpoints of a run that paused go next to it. They replace older checkpoints.
+/// Writes the answer of a job to the run folder `folder`, with the paths of this machine. Writes
+/// the checkpoints of a run that paused next to this folder, where they replace older ones.
 ///
-/// `predictions` is the bundle of the run's predictions. Without it the summary says that the run
+/// `predictions` is the bundle of the run's predictions. If `None`, the summary states that the run
 /// folder has none.
 ///
 /// # Errors
-/// A damaged bundle; a folder that cannot be written.
+/// Returns an error if the bundle is damaged or the folder cannot be written.
 pub fn adopt(bytes: &[u8], predictions: Option<&[u8]>, folder: &Path, config: &Config) -> Result<Adopted> {
     let beside = bundle::beside(folder, "partial");
     let (place, unpacked) = (checkpoint::folder(folder), checkpoint::folder(&beside));
-    // A host that was killed while it adopted an answer has left these.
+    // A host that was killed while it adopted an answer may have left these folders.
     [&beside, &unpacked].into_iter().try_for_each(|left| bundle::remove(left))?;
     unpack(bytes, &beside, MAX_RUN_BYTES)?;
     let carried = beside.join(CHECKPOINTS);
@@ -589,12 +610,12 @@ pub fn adopt(bytes: &[u8], predictions: Option<&[u8]>, folder: &Path, config: &C
         move_folder(&carried, &unpacked)?;
         checkpoint::readdress(&beside, |own| settle(own, config))?;
         if is_link {
-            // Results of an earlier pause stay until those of a later one replace them.
+            // The results of an earlier pause stay until the results of a later pause replace them.
             bundle::remove(&beside)?;
             exchange(&unpacked, &place)?;
             return Ok(Adopted::Link);
         }
-        // A host that is killed between these steps continues from the checkpoints, or begins
+        // A host that is killed between these steps can continue from the checkpoints, or start
         // again.
         bundle::remove(folder)?;
         exchange(&unpacked, &place)?;
@@ -606,7 +627,7 @@ pub fn adopt(bytes: &[u8], predictions: Option<&[u8]>, folder: &Path, config: &C
     Ok(Adopted::Run)
 }
 
-/// Largest run folder that is taken, bytes.
+/// Maximum size in bytes of a run folder that the host accepts from a function.
 pub(crate) const MAX_RUN_BYTES: u64 = 64 << 30;
 
 #[cfg(test)]
@@ -641,7 +662,7 @@ mod tests {
         let real = job(Some(2700), BudgetClock::Real);
         assert_eq!(limit(&real, None), Some(2700));
         assert_eq!(limit(&real, Some(3000)), Some(2700));
-        // The service knows a lower limit than the host.
+        // The service reports a lower limit than the host set.
         assert_eq!(limit(&real, Some(1000)), Some(900));
         assert_eq!(limit(&job(None, BudgetClock::Real), Some(1000)), None);
         assert_eq!(less_margin(Duration::from_secs(900)), Duration::from_secs(890));

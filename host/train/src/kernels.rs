@@ -1,4 +1,4 @@
-//! The kernels of a run: built in, from a folder, or the user's own.
+//! The kernels of a run: built-in ones, those from a folder, and components of the user.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 pub struct Builtin {
     /// Kernel name in models.
     pub name: &'static str,
-    /// Kind of data that the kernel works on.
+    /// Rows that the kernel works on: vertices or edges.
     pub on: On,
     /// Bytes of the WebAssembly component.
     pub component: &'static [u8],
@@ -119,7 +119,8 @@ pub fn cache_paths() -> Option<(PathBuf, PathBuf)> {
     Some((cache, under("XDG_STATE_HOME", ".local/state")?.join("eciton/cache.key")))
 }
 
-/// Returns the limits that a configuration sets, with defaults for all others.
+/// Returns the limits of kernels that a configuration sets, such as memory, with defaults for all
+/// others.
 pub fn limits(config: &Config) -> Limits {
     let (given, default) = (&config.limits, Limits::default());
     let time = |ms: Option<u64>, default| ms.map_or(default, std::time::Duration::from_millis);
@@ -135,28 +136,28 @@ pub fn limits(config: &Config) -> Limits {
     }
 }
 
-/// Maximum size of a component, bytes.
+/// Maximum size in bytes of a WebAssembly component.
 const MAX_COMPONENT_BYTES: u64 = 64 << 20;
 
 /// Source of native code that was compiled elsewhere and signed, for a process that compiles
 /// nothing.
 pub trait SignedCode: Send + Sync + std::fmt::Debug {
-    /// Returns the key that must have signed the code.
+    /// Returns the verifier of the key that must have signed the code.
     fn trusted(&self) -> &Verifier;
 
-    /// Returns the code under this key of [`store_key`].
+    /// Returns the signed native code stored under `key`, which is a key from [`store_key`].
     ///
     /// # Errors
-    /// A message with the reason why there is no code.
+    /// Returns a message with the reason if there is no such code.
     fn sealed(&self, key: &str) -> std::result::Result<Vec<u8>, String>;
 }
 
 type Component = Cow<'static, [u8]>;
 
-/// A kernel with its component.
+/// Loaded kernel with the bytes of its component.
 pub(crate) type Used = (Arc<Kernel>, Arc<[u8]>);
 
-/// Reads the bytes of a component, up to the maximum size.
+/// Reads a component from a file. Fails if it is larger than [`MAX_COMPONENT_BYTES`].
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     let failed = |source| Error::Read { path: path.to_owned(), source };
     let mut component = Vec::new();
@@ -207,8 +208,8 @@ pub(crate) fn load_sent(
     compile(runtime, name, &own.map_or_else(|| component.to_vec().into(), |kernel| kernel.component.into()))
 }
 
-/// Compiles a kernel. One that is not built in is first compared with the contract, because
-/// compiling costs much more.
+/// Compiles a kernel. First checks a kernel that is not built in against the kernel contract,
+/// because compiling costs much more.
 #[cfg(feature = "compiler")]
 fn compile(runtime: &Runtime, name: &str, component: &Component) -> eciton_kernel::Result<Arc<Kernel>> {
     match component {
@@ -223,7 +224,7 @@ fn compile(_: &Runtime, name: &str, _: &Component) -> eciton_kernel::Result<Arc<
     Err(eciton_kernel::Error::Engine { doing: "loading", reason })
 }
 
-/// Refuses the components that `eciton kernel check` refuses without compiling them.
+/// Runs the checks of `eciton kernel check` that need no compilation. Fails if one of them fails.
 #[cfg(feature = "compiler")]
 fn vet(name: &str, component: &[u8]) -> eciton_kernel::Result<()> {
     let differences = eciton_author::check(component).map_err(|error| eciton_kernel::Error::Engine {
@@ -237,8 +238,8 @@ fn vet(name: &str, component: &[u8]) -> eciton_kernel::Result<()> {
     Err(eciton_kernel::Error::Contract { kernel: name.to_owned(), differences: differences.join("\n") })
 }
 
-/// The user's own components: replacements of built-in kernels by kernel name, components of layers
-/// by path.
+/// Components that the user supplies ("own" kernels): replacements of built-in kernels, by kernel
+/// name, and components of layers, by path.
 #[derive(Debug)]
 pub(crate) struct Own(BTreeMap<String, Component>);
 
@@ -260,7 +261,8 @@ impl Own {
     }
 }
 
-/// Refuses a replacement of a kernel that the model does not use, because it would have no effect.
+/// Checks that the model uses every kernel that the configuration replaces. A replacement of an
+/// unused kernel would have no effect.
 pub(crate) fn check_all_used(config: &Config, layers: &[Option<Arc<Layer>>]) -> Result<()> {
     let used: BTreeSet<&str> = layers.iter().flatten().map(|layer| layer.kernel().name()).collect();
     match config.kernels.iter().find(|(name, _)| !used.contains(&name[..])) {
@@ -273,7 +275,7 @@ pub(crate) fn check_all_used(config: &Config, layers: &[Option<Arc<Layer>>]) -> 
     }
 }
 
-/// Loaded kernels by name.
+/// Loaded kernels of a run, by name, and the components from which [`Kernels::get`] loads others.
 #[derive(Debug)]
 pub(crate) struct Kernels {
     loaded: Mutex<BTreeMap<String, Arc<Kernel>>>,
@@ -282,14 +284,15 @@ pub(crate) struct Kernels {
     runtime: Runtime,
     code: Option<Arc<dyn SignedCode>>,
     cache_fault: Option<eciton_kernel::Error>,
-    /// Clock that runs from before the first kernel is loaded to after the last task.
+    /// Clock of the kernel runtime, by which kernel calls time out. It runs from before the first
+    /// kernel is loaded until after the last task.
     _clock: Clock,
 }
 
 impl Kernels {
-    /// Compiles (or takes from the cache) the kernels that every model needs and every override of
-    /// the configuration, in parallel. [`Kernels::get`] compiles the other built-in kernels on
-    /// first use.
+    /// Loads the kernels that every model needs and those that the configuration replaces, in
+    /// parallel, from the cache or by compiling them. [`Kernels::get`] compiles the other built-in
+    /// kernels on first use.
     pub(crate) fn load(
         config: &Config,
         own: Own,
@@ -354,7 +357,8 @@ impl Kernels {
         self.cache_fault.as_ref().or_else(|| self.runtime.cache_fault())
     }
 
-    /// Returns a loaded kernel. `name` is the name of a known kernel, or a path.
+    /// Returns a kernel, which is loaded on first use. `name` is the name of a known kernel, or the
+    /// path of a component.
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Kernel>> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kernel) = loaded.get(name) {

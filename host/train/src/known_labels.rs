@@ -1,4 +1,4 @@
-//! Known labels of a run's rows, in the order of the data set.
+//! Known labels of a run's rows, in the order of the user's data set.
 
 use eciton_graph::dataset::{Labels, NO_LABEL};
 use eciton_runs::decisions::Known;
@@ -6,7 +6,7 @@ use eciton_runs::decisions::Known;
 use crate::data::Inputs;
 use crate::error::Result;
 
-/// Returns the known labels and the parts of a run's rows.
+/// Returns the known labels of a run's rows, and the part of the split of each row.
 pub(crate) fn known_labels(inputs: &Inputs) -> Result<Known> {
     if inputs.links.is_some() {
         return Ok(Known::default());
@@ -30,7 +30,7 @@ pub(crate) fn known_labels(inputs: &Inputs) -> Result<Known> {
             }
         }
     }
-    // Every way out of a run goes through the data set's order.
+    // All results of a run are returned in the order of the data set.
     let labels = inputs.vertices.rows_back(values, width)?;
     let parts = inputs.vertices.rows_back(parts, 1)?.into_iter().map(|part| part as u8).collect();
     Ok(Known { names: inputs.dataset.names.labels.clone(), labels, parts })

@@ -1,5 +1,5 @@
-//! Records of a run in addition to its results: the age of the rows that it read, the order of its
-//! events, and a trace of every step.
+//! Records of a run in addition to its results: ages of the rows that it read, order of its events,
+//! trace of its steps, and task profile.
 
 mod events;
 mod header;
@@ -28,25 +28,27 @@ use crate::error::Result;
 /// Files in which a run is recorded, and the event log that it replays.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
-    /// File for the order of the run's events.
+    /// File to which the order of the run's events is written (event log).
     pub events: Option<PathBuf>,
     /// Event log to replay. The run processes its events in the order of the log, so that an
     /// asynchronous run computes the same bits again.
     pub replay: Option<PathBuf>,
-    /// File for a trace that Perfetto and Chrome's `about:tracing` can open.
+    /// File to which a trace of all steps is written. Perfetto and Chrome's `about:tracing` can
+    /// open it.
     pub trace: Option<PathBuf>,
-    /// Folder for TensorBoard's event files.
+    /// Folder to which TensorBoard event files are written.
     pub tensorboard: Option<PathBuf>,
-    /// File for a task profile: the time of each stage ([`eciton_program::Profile`]).
+    /// File to which a task profile is written: the measured time of each stage
+    /// ([`eciton_program::Profile`]).
     pub profile: Option<PathBuf>,
 }
 
-/// Returns the configuration for a replay. Unset settings that affect the order of events are
-/// copied from the log.
+/// Returns the configuration for a run with `recording`. For a replay, copies settings that affect
+/// the order of events from the log if they are not set.
 ///
 /// # Errors
-/// [`Error::Record`](crate::Error::Record) and [`Error::Replay`](crate::Error::Replay) for a file
-/// that is not an event log.
+/// Returns [`Error::Record`](crate::Error::Record) if the log cannot be read. Returns
+/// [`Error::Replay`](crate::Error::Replay) if the file is not an event log.
 pub(crate) fn completed(config: &Config, recording: &Recording) -> Result<Config> {
     let mut config = config.clone();
     if let Some(path) = &recording.replay {
@@ -55,16 +57,16 @@ pub(crate) fn completed(config: &Config, recording: &Recording) -> Result<Config
     Ok(config)
 }
 
-/// Records of a run.
+/// Records that a run writes while it trains, as its [`Recording`] selects them.
 #[derive(Debug, Default)]
 pub(crate) struct Logs {
     pub events: Option<Events>,
     pub trace: Option<Trace>,
     pub profile: Option<Profiler>,
-    /// Lines printed by workers and kernels.
+    /// Counts of the lines that workers and kernels have printed.
     pub printed: Printed,
-    /// Number of rows of other intervals that asynchronous steps read, indexed by their age in
-    /// epochs.
+    /// Number of rows of other intervals that asynchronous steps have read, indexed by the age of
+    /// the rows in epochs.
     ages: Vec<u64>,
 }
 
@@ -79,7 +81,8 @@ impl Logs {
         Ok(Self { events, trace, profile, printed: Printed::default(), ages: Vec::new() })
     }
 
-    /// Counts the rows that a step reads, by age. `rows` has the number of rows of each interval.
+    /// Counts the rows that an asynchronous step reads from other intervals, by their age. `rows`
+    /// has the number of rows of each interval.
     pub(crate) fn reads(&mut self, engine: &Engine, step: Step, rows: impl Iterator<Item = usize>) {
         let Some(ages) = engine.ages(step) else { return };
         for ((interval, &age), rows) in ages.iter().enumerate().zip(rows) {
@@ -91,14 +94,16 @@ impl Logs {
         }
     }
 
-    /// Returns the rows read by age, or `None` if no gather could read older ones.
+    /// Returns the number of rows read and their shares by age. Returns `None` if no step could
+    /// read rows of earlier rounds.
     pub(crate) fn rows_by_age(&self) -> Option<RowsByAge> {
         let all: u64 = self.ages.iter().sum();
         let share = |&rows: &u64| rows as f64 / all as f64;
         (all > 0).then(|| RowsByAge { rows: all, shares: self.ages.iter().map(share).collect() })
     }
 
-    /// Flushes the buffers, and writes the profile.
+    /// Completes the records at the end of a run: writes the profile, and flushes the event log and
+    /// the trace.
     pub(crate) fn finish(&mut self, profiled: &Profiled<'_>) -> Result<()> {
         self.profile.as_mut().map_or(Ok(()), |profile| profile.finish(profiled))?;
         self.events.as_mut().map_or(Ok(()), Events::finish)?;

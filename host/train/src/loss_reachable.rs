@@ -1,10 +1,11 @@
-//! Gathers next to the loss that sum only the edges to labelled vertices during training.
+//! Restriction of the gathers next to the loss to edges that lead to labelled vertices, during
+//! training.
 //!
-//! The loss counts labelled vertices only. Therefore the gather before it need not sum for other
-//! rows. In these rows, the gradient that the gather after it sums is zero. Terms of +0 change no
-//! bit of a sum that begins at +0. The first gather uses the graph's lists of labelled vertices
-//! alone, and the second uses lists of its own. Rows, their factors and their own terms stay, so
-//! that every path of the gather can be used.
+//! The loss counts only labelled vertices. Therefore the gather before the loss need not sum for
+//! other rows. In the other rows, the gradient that the backward gather sums is zero. Terms of +0
+//! change no bit of a sum that begins at +0. The gather before the loss uses only the graph's lists
+//! of labelled vertices, and the backward gather uses separate lists. Rows, their factors and their
+//! self terms are unchanged, so that every implementation of the gather can be used.
 
 use eciton_graph::adjacency::{Adjacency, Graph};
 use eciton_program::{Program, loss_gathers};
@@ -13,17 +14,18 @@ use eciton_types::StageId;
 
 use crate::edge_data::EdgeWeights;
 
-/// Decision that the gathers next to the loss leave out edges that the loss does not reach.
+/// Decision to leave out edges that do not affect the loss in the gathers next to it.
 #[derive(Debug, Clone)]
 pub(crate) struct LabelledPlan {
-    /// Stages of these gathers.
+    /// Stages of the gathers next to the loss.
     pub stages: Vec<StageId>,
     /// Number of edges that lead to labelled vertices.
     pub edges: u64,
 }
 
 impl LabelledPlan {
-    /// Returns the decision, or `None` if there is no such gather or the cost is not reduced.
+    /// Makes the decision. Returns `None` if no gather is next to the loss, or if leaving out edges
+    /// does not reduce the cost. `labelled` has the labelled training vertices.
     pub(crate) fn new(config: &Config, program: &Program, graph: &Graph, labelled: &[u32]) -> Option<Self> {
         let stages = loss_gathers(program, |kernel| config.kernels.contains_key(kernel));
         let edges = labelled.iter().map(|&v| u64::from(graph.in_degree(v))).sum();
@@ -31,7 +33,7 @@ impl LabelledPlan {
         (pays && !stages.is_empty()).then_some(Self { stages, edges })
     }
 
-    /// Returns the size in bytes of the lists of a graph with `vertices` vertices.
+    /// Returns the memory in bytes of the additional lists for a graph with `vertices` vertices.
     pub(crate) fn bytes(&self, vertices: u64, weighted: bool) -> u64 {
         self.edges * if weighted { 8 } else { 4 } + (vertices + 1) * 8 + vertices
     }
@@ -42,7 +44,7 @@ impl LabelledPlan {
     }
 }
 
-/// Lists of these gathers, for one graph and one set of labelled vertices.
+/// Adjacency lists limited to labelled vertices, for the gathers next to the loss.
 #[derive(Debug)]
 pub(crate) struct LabelledLists {
     /// Flag of each vertex, true if it is labelled: `[V]`.
@@ -67,12 +69,12 @@ impl LabelledLists {
         Self { labelled: counts, outgoing, weights }
     }
 
-    /// Returns the flags of the vertices whose lists the gather before the loss sums.
+    /// Returns a flag for each vertex: true if the gather before the loss sums its list.
     pub(crate) fn wanted(&self) -> &[bool] {
         &self.labelled
     }
 
-    /// Returns the lists and edge weights that the gather after the loss uses.
+    /// Returns the lists and edge weights that the backward gather after the loss sums over.
     pub(crate) fn reversed(&self) -> (&Adjacency, Option<&[f32]>) {
         (&self.outgoing, self.weights.as_deref())
     }
@@ -100,7 +102,7 @@ mod tests {
             let options = Options { symmetric: round % 2 == 0, keep_self_loops: round % 3 == 0 };
             let graph = Graph::from_edges(vertices, edges.into_iter(), options).unwrap();
             let labelled: Vec<u32> = (0..vertices as u32).filter(|_| random.below(10) < round % 10).collect();
-            // Of both signs, and another one back.
+            // Edge weights have both signs, and differ between the two directions.
             let weights = (0..graph.edges()).map(|_| random.below(9) as f32 - 4.0).collect();
             let reverse = Positions::new(graph.outgoing(), graph.incoming()).unwrap();
             let weights = EdgeWeights::new(weights, &reverse);
@@ -133,7 +135,8 @@ mod tests {
                 let at = v as usize * columns..(v as usize + 1) * columns;
                 assert_eq!(all[at.clone()], few[at], "seed {seed}, round {round}, row {v}");
             }
-            // A gradient is zero in all other rows; and so small in one that its products vanish.
+            // The gradient is zero in all other rows. In one row it is so small that its products
+            // vanish.
             let mut gradient = vec![0.0; rows * columns];
             for (n, &v) in labelled.iter().enumerate() {
                 for column in 0..columns {

@@ -1,10 +1,10 @@
-//! Likely causes of a model that is no better than a constant answer.
+//! Likely causes of a model that predicts no better than a constant answer.
 
 use eciton_runs::report::Summary;
 
-/// Returns the likely causes, the likeliest first, if the written models of a run are on average
-/// below the baseline of their majority class. Returns no cause for a run above it, and for a run
-/// without a baseline.
+/// Returns the likely causes, most likely first, if the models of a run are on average worse than
+/// always predicting the majority class. Returns no cause for a run above this baseline, and for a
+/// run without a baseline.
 #[must_use]
 pub fn causes(summary: &Summary) -> Vec<String> {
     let judged: Vec<(f64, f64)> = summary

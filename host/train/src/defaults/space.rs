@@ -1,14 +1,14 @@
-//! Space of settings that a search over a data set tries, as the file of a sweep.
+//! Search space of settings for a data set, as the file of a sweep.
 
 use std::fmt::Write as _;
 
 use super::{DataKind, Statistics};
 
-/// Share of a training's epochs that the first rung of a search has.
+/// Divisor of the number of epochs in the first rung of a search: it trains 1/8 of all epochs.
 const FIRST_RUNG: u32 = 8;
 
-/// Returns a sweep's file: draws of settings that suit the kind of the data, by successive halving
-/// to `epochs` epochs.
+/// Returns the text of a sweep file. It draws settings that suit the kind of the data, and trains
+/// them with successive halving up to `epochs` epochs.
 #[must_use]
 pub fn space(of: &Statistics, source: &str, (trials, seeds, epochs): (u32, u32, u32)) -> String {
     let grid: &[(&str, &str)] = match of.kind {

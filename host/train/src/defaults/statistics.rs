@@ -1,4 +1,4 @@
-//! Statistics of a data set that decide the default settings of a run.
+//! Statistics of a data set from which [`choose`](super::choose) derives default settings.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use eciton_recipe::{Config, TaskType};
 
 use crate::data;
 
-/// Kind of a data set.
+/// Kind of a data set, which selects the default model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataKind {
     /// Rows without a graph.
@@ -25,9 +25,9 @@ pub enum DataKind {
 /// Values of the features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueKind {
-    /// 0 and 1 alone.
+    /// Only 0 and 1.
     Flags,
-    /// Whole numbers from 0.
+    /// Non-negative integers.
     Counts,
     /// Other numbers.
     Numbers,
@@ -38,39 +38,40 @@ pub enum ValueKind {
 pub struct Statistics {
     /// Kind of the data set.
     pub kind: DataKind,
-    /// The task, by the settings or by the labels.
+    /// Task: the setting `data.task`, or the task that the labels imply.
     pub task: TaskType,
-    /// Rows; of a graph its vertices, of a text its tokens.
+    /// Number of rows: vertices of a graph, or tokens of a text.
     pub rows: u32,
-    /// Columns of the features.
+    /// Number of feature columns.
     pub columns: u32,
-    /// Classes, or columns of labels.
+    /// Number of classes, or of label columns.
     pub outputs: u32,
-    /// Rows that train.
+    /// Number of training rows.
     pub training: u32,
-    /// True if some rows validate.
+    /// True if a validation metric is defined, so that early stopping can compare epochs.
     pub is_validated: bool,
-    /// Share of the features' values that are not 0.
+    /// Share of the feature values that are not 0, from 0 to 1.
     pub filled: f64,
     /// Values of the features.
     pub values: ValueKind,
     /// Largest absolute value of the sampled features.
     pub largest: f32,
-    /// Share of edges between training rows whose ends have one class, adjusted for the classes'
-    /// sizes: 0 for classes that are independent of edges (Platonov et al. 2023). `None` for fewer
-    /// than [`LEAST_EDGES`] of them.
+    /// Adjusted homophily of the edges between training rows: the share of edges within a class,
+    /// adjusted for class sizes (Platonov et al. 2023). It is 0 if classes are independent of
+    /// edges. `None` if there are fewer than [`LEAST_EDGES`] such edges.
     pub homophily: Option<f64>,
-    /// Mean number of neighbours.
+    /// Mean number of neighbours of a vertex.
     pub degree: f64,
 }
 
-/// Fewest edges between training rows of which the homophily is computed.
+/// Minimum number of edges between training rows for which the homophily is computed.
 pub const LEAST_EDGES: u64 = 50;
-/// Maximum number of values of dense features that are looked at.
+/// Maximum number of values of dense features that are sampled.
 const MAX_SAMPLED: usize = 1 << 24;
 
 impl Statistics {
-    /// Computes the statistics of a data set whose labels and split are those of the settings.
+    /// Computes the statistics of a data set. Its labels and split must already be as the settings
+    /// request.
     pub(crate) fn of(config: &Config, dataset: &Dataset) -> Self {
         let (features, split) = (&dataset.features, &dataset.split);
         let rows = dataset.vertices();
@@ -93,8 +94,8 @@ impl Statistics {
     }
 }
 
-/// Returns whether the validation rows differ in their labels: metrics of classes are undefined on
-/// rows of one class.
+/// Returns true if there are validation rows on which metrics are defined. Class metrics are
+/// undefined if all rows have the same class.
 fn is_validated(dataset: &Dataset) -> bool {
     let mut rows = dataset.split.validation.iter().map(|&row| row as usize);
     match &dataset.labels {
@@ -114,6 +115,7 @@ fn is_validated(dataset: &Dataset) -> bool {
     }
 }
 
+/// Returns the kind of a data set, by its settings and its content.
 fn kind(config: &Config, dataset: &Dataset) -> DataKind {
     let path = Path::new(&config.data.source);
     if data::is_text(&config.data, path) {
@@ -134,7 +136,8 @@ fn kind(config: &Config, dataset: &Dataset) -> DataKind {
     }
 }
 
-/// Returns the kind of the values, and the largest absolute value. Dense rows are sampled evenly.
+/// Returns the kind of the feature values, and the largest absolute value. Samples dense rows
+/// evenly.
 fn values(features: &Features) -> (ValueKind, f32) {
     let (mut flags, mut counts, mut largest) = (true, true, 0.0f32);
     let mut look = |values: &[f32]| {

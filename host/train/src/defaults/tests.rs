@@ -67,7 +67,7 @@ fn settings_that_were_asked_for_decide_the_others() {
     let config = settle_by(&asked(&["model.kind=mlp", "run.epochs=3"]), &images).unwrap();
     assert_eq!((config.model.kind, &config.model.layers), (ModelKind::Mlp, &Layers::Count(2)));
     assert_eq!((config.run.epochs, config.run.patience), (3, None));
-    // No layer of `sgc` has a width.
+    // Model kind `sgc` has no layer with a width.
     let config = settle_by(&asked(&["model.kind=sgc"]), &rows(DataKind::Graph)).unwrap();
     assert_eq!((config.model.hidden, reason(&config, "model.hidden")), (16, String::new()));
     let config = settle_by(&asked(&["model.kind=gat"]), &rows(DataKind::Graph)).unwrap();

@@ -1,4 +1,5 @@
-//! A file or folder as one object: a zip archive with its entries in the order of their names.
+//! Bundles: a file or folder as one object of the store, a zip archive whose entries are sorted by
+//! name.
 
 use std::collections::BTreeSet;
 use std::io::{Cursor, Read as _, Write as _};
@@ -11,9 +12,9 @@ use zip::{CompressionMethod, DateTime, ZipArchive, ZipWriter};
 use crate::error::{Error, Result};
 use crate::initial_weights::schema_path;
 
-/// Most files of a bundle.
+/// Maximum number of files in a bundle.
 const MAX_FILES: usize = 100_000;
-/// Deepest folder within a folder.
+/// Maximum depth of nested folders in a bundle.
 const MAX_DEPTH: usize = 16;
 
 fn failed(path: &Path) -> impl Fn(std::io::Error) -> Error + '_ {
@@ -24,11 +25,12 @@ fn damaged(path: &Path) -> impl Fn(zip::result::ZipError) -> Error + '_ {
     move |error| Error::Read { path: path.to_owned(), source: std::io::Error::other(error) }
 }
 
-/// A file, or the files of a folder, under a name; without one a folder's files lie at the top. The same files give
-/// the same bytes.
+/// Packs a file, or the files of a folder, under `name`. If `name` is empty, the files of a folder
+/// are at the top level. The same files always give the same bytes.
 ///
 /// # Errors
-/// A file that cannot be read; too many, or too deep.
+/// Returns an error if a file cannot be read, if there are too many files, or if folders are nested
+/// too deeply.
 pub fn pack(path: &Path, name: &str) -> Result<Vec<u8>> {
     let mut files = BTreeSet::new();
     if path.is_dir() {
@@ -37,18 +39,19 @@ pub fn pack(path: &Path, name: &str) -> Result<Vec<u8>> {
     } else {
         files.insert((name.to_owned(), path.to_owned()));
         if name == MODEL {
-            // The schema of first weights matches the data's columns to them.
+            // The schema of initial weights is needed to match the columns of the data to the
+            // weights.
             files.extend(schema_path(path).map(|schema| (SCHEMA.to_owned(), schema)));
         }
     }
     archive(path, files, &|_| CompressionMethod::Stored)
 }
 
-/// Packs a run folder: a bundle of all but the predictions, and a bundle of the predictions, if
-/// there are any. Weights are not compressed, since compression gains little on them.
+/// Packs a run folder into a bundle without the predictions, and a bundle of the predictions if
+/// there are any. Weights are not compressed, because they would hardly become smaller.
 ///
 /// # Errors
-/// As [`pack`].
+/// Returns the errors of [`pack`].
 pub(super) fn pack_run(run: &Path) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
     let mut files = BTreeSet::new();
     walk(run, "", 0, &mut files)?;
@@ -63,7 +66,8 @@ pub(super) fn pack_run(run: &Path) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
     Ok((archive(run, rest, &method)?, predictions))
 }
 
-/// Packs files under their names. `folder` is named in errors.
+/// Packs files under the given names. `method` selects the compression by name. `folder` is used
+/// only in errors.
 fn archive(
     folder: &Path,
     files: BTreeSet<(String, PathBuf)>,
@@ -83,7 +87,7 @@ fn archive(
     Ok(bytes.into_inner())
 }
 
-/// A path beside a folder, for what is on its way there.
+/// Returns the path `FOLDER.ENDING` next to a folder, for a temporary folder that will replace it.
 pub(super) fn beside(folder: &Path, ending: &str) -> PathBuf {
     let mut name = folder.as_os_str().to_owned();
     name.push(".");
@@ -91,6 +95,7 @@ pub(super) fn beside(folder: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
+/// Collects the files of a folder and its subfolders, with their names in the bundle.
 fn walk(folder: &Path, prefix: &str, depth: usize, files: &mut BTreeSet<(String, PathBuf)>) -> Result<()> {
     let refuse = |found: &str| {
         let reason = format!("{found} cannot be carried to a function");
@@ -117,10 +122,12 @@ fn walk(folder: &Path, prefix: &str, depth: usize, files: &mut BTreeSet<(String,
     Ok(())
 }
 
-/// Writes a bundle's files into a folder that appears whole.
+/// Unpacks a bundle into a new folder, which replaces an existing one. The folder appears only when
+/// it is complete.
 ///
 /// # Errors
-/// A damaged bundle, names that lead elsewhere, more than `limit` bytes, a folder that cannot be written.
+/// Returns an error if the bundle is damaged, has names outside the folder, or has more than
+/// `limit` bytes. Also returns an error if the folder cannot be written.
 pub fn unpack(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
     let beside = beside(folder, "unpacked");
     remove(&beside)?;
@@ -130,10 +137,10 @@ pub fn unpack(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
     std::fs::rename(&beside, folder).map_err(failed(folder))
 }
 
-/// Writes a bundle's files into a folder, next to the files that it has.
+/// Unpacks a bundle into a folder. Other files in the folder stay.
 ///
 /// # Errors
-/// As [`unpack`].
+/// Returns the errors of [`unpack`].
 pub(super) fn extract(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(damaged(folder))?;
     let mut left = limit;
@@ -161,7 +168,7 @@ pub(super) fn extract(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
     Ok(())
 }
 
-/// Removes a folder, if there is one.
+/// Removes a folder and its content. Does nothing if the folder does not exist.
 pub(super) fn remove(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed(folder)(error)),
@@ -169,13 +176,15 @@ pub(super) fn remove(folder: &Path) -> Result<()> {
     }
 }
 
-/// The digest that an object's key has.
+/// Returns the digest in the key of an object with files (`runs/files/{sha256}.zip`), or `None` for
+/// other keys.
 pub(super) fn name(key: &str) -> Option<&str> {
     let name = key.strip_prefix(super::FILES)?.strip_suffix(".zip")?;
     (name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(name)
 }
 
-/// Removes the folders of other files than these: a function's disk is small.
+/// Removes all cached folders in `kept` whose names are not in `wanted`, because the disk of a
+/// function is small.
 pub(super) fn keep_only<'a>(kept: &Path, wanted: impl Iterator<Item = &'a str>) -> Result<()> {
     std::fs::create_dir_all(kept).map_err(failed(kept))?;
     let wanted: BTreeSet<&str> = wanted.collect();

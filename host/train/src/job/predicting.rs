@@ -1,5 +1,5 @@
-//! Predictions and evaluations as a function's task: the job has a run folder, the answer scores or
-//! metrics.
+//! Predictions and evaluations as the task of a function. The job carries a run folder, and the
+//! answer has scores or metrics.
 
 use std::path::Path;
 
@@ -15,15 +15,15 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::predict::{Evaluation, Predictions, evaluate, predict};
 
-/// Predictions or metrics that a job computes.
+/// Request to compute predictions or metrics with the model of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Predicting {
-    /// Run folder, as a name of the job's files.
+    /// Key in the job's files of the run folder.
     pub run: String,
-    /// True to predict for the data of the recipe instead of the run's own.
+    /// True to use the data of the recipe instead of the data of the run.
     pub other_data: bool,
-    /// True to return the inputs of the last layer as well.
+    /// True to also return the embeddings, which are the inputs of the last layer.
     pub embeddings: bool,
     /// True to return metrics instead of scores.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -36,10 +36,11 @@ const SCORES: &str = "scores.f32";
 const EMBEDDINGS: &str = "embeddings.f32";
 const LABELS: &str = "labels.f32";
 const PARTS: &str = "parts.u8";
-/// Maximum size of a file of predictions, bytes.
+/// Maximum size in bytes of a file with predictions.
 const MAX_BYTES: u64 = 8 << 30;
 
-/// Header of an answer's files of numbers, which are little-endian and row-major.
+/// Header of an answer with predictions. It describes the files of numbers, which are little-endian
+/// and row-major.
 #[derive(Serialize, Deserialize)]
 struct Head {
     graphs: bool,
@@ -54,11 +55,12 @@ struct Head {
 }
 
 impl Job {
-    /// Creates the job that predicts with a run, for its own data or other data. Also returns the
-    /// configuration, which names the kernels that it uses.
+    /// Creates the job that predicts with the run folder `run`. `data` is the data to predict for,
+    /// or `None` for that of the run. Also returns the configuration, which names the kernels of
+    /// the job.
     ///
     /// # Errors
-    /// A run or data that does not exist.
+    /// Returns an error if the run or the data does not exist.
     pub fn predict(
         run: &Path,
         (data, embeddings): (Option<&Data>, bool),
@@ -68,11 +70,12 @@ impl Job {
         Self::with_run(run, data, (embeddings, false), numeric_class, files)
     }
 
-    /// Creates the job that computes metrics of a run, on its own data or other data. Also returns
-    /// the configuration, which names the kernels that it uses.
+    /// Creates the job that evaluates the run folder `run`. `data` is the data to evaluate on, or
+    /// `None` for that of the run. Also returns the configuration, which names the kernels of the
+    /// job.
     ///
     /// # Errors
-    /// The errors of [`Job::predict`].
+    /// Returns the errors of [`Job::predict`].
     pub fn evaluate(
         run: &Path,
         data: Option<&Data>,
@@ -144,7 +147,7 @@ impl Predicting {
 /// Reads the evaluation from a job's answer.
 ///
 /// # Errors
-/// A damaged bundle, or a full disk.
+/// Returns an error if the bundle is damaged or the disk is full.
 pub fn evaluation(bytes: &[u8]) -> Result<Evaluation> {
     let scratch = eciton_exec::Scratch::new();
     let unpacked = scratch.and_then(|scratch| Ok((scratch.path("job")?.join("evaluated"), scratch)));
@@ -158,7 +161,7 @@ pub fn evaluation(bytes: &[u8]) -> Result<Evaluation> {
 /// Reads the predictions from a job's answer.
 ///
 /// # Errors
-/// A damaged bundle, or a full disk.
+/// Returns an error if the bundle is damaged or the disk is full.
 pub fn predictions(bytes: &[u8]) -> Result<Predictions> {
     let scratch = eciton_exec::Scratch::new();
     let unpacked = scratch.and_then(|scratch| Ok((scratch.path("job")?.join("predicted"), scratch)));

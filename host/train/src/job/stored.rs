@@ -1,4 +1,4 @@
-//! Jobs that objects of a bucket describe, for containers and batch systems.
+//! Jobs described by objects in a bucket, which containers and batch systems run.
 //!
 //! ```text
 //! eciton sweep --executor jobs   bucket, below a prefix         eciton job, in any container
@@ -19,24 +19,24 @@ use super::{Done, JOBS, Job, Performed, Place, VERSION, perform, predictions_obj
 use crate::dataset_cache::Published;
 use crate::error::{Error, Result};
 
-/// Key prefix of descriptions and lists.
+/// Key prefix of job descriptions and of lists of them.
 pub(crate) const DESCRIPTIONS: &str = "jobs/";
-/// Maximum size of a description, bytes.
+/// Maximum size in bytes of a job description.
 const MAX_DESCRIPTION_BYTES: u64 = 16 << 20;
-/// Maximum size of a list, bytes: 100,000 keys fit.
+/// Maximum size in bytes of a list of descriptions. 100,000 keys fit.
 const MAX_LIST_BYTES: u64 = 16 << 20;
-/// Maximum size of an object of a job's files, bytes.
+/// Maximum size in bytes of an object with files of a job.
 const MAX_FILE_BYTES: u64 = 10 << 30;
-/// Memory limit of a training where the system does not report the memory: the largest number of a
-/// recipe.
+/// Memory limit of a training on a system that does not report its memory. It is the largest number
+/// that a recipe can have.
 const NO_LIMIT: u64 = i64::MAX as u64;
-/// Maximum size of a stored error message, bytes.
+/// Maximum size in bytes of a stored error message.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
-/// Job as an object of a bucket.
+/// Description of a job as an object of a bucket.
 #[derive(Debug)]
 pub struct Described {
-    /// `jobs/{sha256}.json`, where the digest is that of the answer.
+    /// Key of the object: `jobs/{sha256}.json`, with the digest in the key of the answer.
     pub key: String,
     /// JSON of the [`Job`].
     pub bytes: Vec<u8>,
@@ -55,7 +55,8 @@ impl Described {
     }
 }
 
-/// Returns the key of the error message of a job that failed, given the key of its answer.
+/// Returns the key of the object with the error message of a failed job. `answer` is the key of the
+/// job's answer.
 #[must_use]
 pub fn failure_key(answer: &str) -> String {
     format!("{}.failed", answer.strip_suffix(".zip").unwrap_or(answer))
@@ -68,18 +69,19 @@ pub struct Stored {
     pub key: String,
     /// Key of the answer.
     pub answer: String,
-    /// Times, bytes and requests.
+    /// Reply of the job: its times, bytes and requests.
     #[serde(flatten)]
     pub done: Done,
 }
 
-/// Does the job that an object describes, unless its answer exists, and writes the answer. `key`
-/// names the description. With an index it names a list of descriptions, and the index is a line,
-/// counted from 0. Kernels are compiled on this machine.
+/// Runs the job that an object describes, and stores its answer. Does nothing if the answer exists.
+/// `key` is the key of the description. With `index`, `key` is that of a list of descriptions, and
+/// `index` is the line, counted from 0. Kernels are compiled on this machine.
 ///
 /// # Errors
-/// [`Error::is_retryable`] if the store failed. Otherwise the object is no job of this version, or the training
-/// failed; in the latter case the error message is written next to the answer.
+/// Returns an error for which [`Error::is_retryable`] is true if the store failed. Otherwise the
+/// object is no job of this version, or the training failed. The message of a failed training is
+/// stored next to the answer.
 pub fn perform_stored(bucket: &Bucket, key: &str, index: Option<u64>) -> Result<Stored> {
     let begun = Instant::now();
     let key = match index {
@@ -91,7 +93,7 @@ pub fn perform_stored(bucket: &Bucket, key: &str, index: Option<u64>) -> Result<
     if !done.found {
         let Performed { bytes, predictions, took, .. } = train(bucket, &job)?;
         (done.files_seconds, done.files_bytes) = (took.files_seconds, took.files_bytes);
-        // Before the answer: where that is found, its predictions are there as well.
+        // The predictions are stored before the answer, so that they exist if the answer does.
         if let Some(predictions) = predictions {
             bucket.put(&predictions_object(&job.answer), predictions, true)?;
         }
@@ -103,11 +105,12 @@ pub fn perform_stored(bucket: &Bucket, key: &str, index: Option<u64>) -> Result<
     Ok(Stored { key, answer: job.answer, done })
 }
 
+/// Returns the error of an object `key` that is not a valid job.
 fn refused(key: &str, reason: &str) -> Error {
     Error::Job(format!("`{key}` {reason}"))
 }
 
-/// Returns the key in a line of a list.
+/// Returns the key in line `index` of a list of descriptions.
 fn line(bucket: &Bucket, list: &str, index: u64) -> Result<String> {
     let bytes = bucket.get(list, MAX_LIST_BYTES)?;
     let text = String::from_utf8(bytes).map_err(|_| refused(list, "is not UTF-8 text"))?;
@@ -145,7 +148,8 @@ fn read(key: &str, bytes: &[u8]) -> Result<Job> {
     Ok(job)
 }
 
-/// Refuses a recipe that names a file of this machine, which is not one of the job's files.
+/// Checks that all paths of a recipe are files of the job. Otherwise the recipe could read files of
+/// this machine.
 fn check_paths(key: &str, job: &Job) -> Result<()> {
     let mut config = Config::parse(&job.recipe, key)?;
     let source = &config.data.source;
@@ -158,7 +162,8 @@ fn check_paths(key: &str, job: &Job) -> Result<()> {
     })
 }
 
-/// Trains in a temporary folder. Writes the error message if another attempt would fail as well.
+/// Runs a job in a temporary folder. If it fails in a way that a retry would repeat, stores the
+/// error message.
 fn train(bucket: &Bucket, job: &Job) -> Result<Performed> {
     let temporary = |source| Error::Read { path: std::env::temp_dir(), source };
     let scratch = eciton_exec::Scratch::new().map_err(temporary)?;
@@ -177,7 +182,7 @@ fn train(bucket: &Bucket, job: &Job) -> Result<Performed> {
         Some(fault) => fault.into(),
         None => {
             let text = eciton_input::text::cut(&eciton_input::text::causes(&error), MAX_MESSAGE_BYTES);
-            // The job's own error matters more than one in recording it.
+            // The error of the job takes precedence over an error in storing its message.
             match bucket.put(&failure_key(&job.answer), text.into_bytes(), false) {
                 Ok(_) => error,
                 Err(lost) => Error::Job(format!(

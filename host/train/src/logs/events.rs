@@ -1,10 +1,10 @@
-//! The order of a run's events, written and repeated.
+//! Event logs: the order of a run's events, which can be recorded and replayed.
 //!
-//! Everything that an asynchronous run computes follows from its configuration and the order in
-//! which steps ended. The log is text: a line that names the run's shape, then a line for each
-//! event as the engine took it: `completed ROUND STAGE INTERVAL ATTEMPT`, `failed ...` or `overdue
-//! ...`. Events of evaluations are left out: an evaluation reads finished weights, in whatever
-//! order.
+//! The results of an asynchronous run depend only on its configuration and on the order in which
+//! steps end. The log is a text file. The first line has the properties of the run. Each further
+//! line is an event, in the order in which the engine processed them: `completed ROUND STAGE
+//! INTERVAL ATTEMPT`, `failed ...` or `overdue ...`. Events of evaluations are not recorded,
+//! because their order does not affect results.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -16,19 +16,20 @@ use eciton_types::TaskKey;
 use super::header::Header;
 use crate::error::{Error, Result};
 
-/// Maximum size of an event log that is read, bytes. A log is held in memory.
+/// Maximum size in bytes of an event log that can be replayed. The log is held in memory.
 pub const MAX_EVENTS_BYTES: u64 = 256 << 20;
 
-/// Event from outside the engine that the engine has not processed yet.
+/// Event that an executor reported and that the engine has not processed yet.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub event: Event,
-    /// Line of the event in the log.
+    /// Line that represents the event in an event log.
     line: String,
 }
 
 impl Arrived {
-    /// Returns the event, or `None` for events that no executor reports.
+    /// Wraps an event with its log line. Returns `None` for events that are not from an executor,
+    /// which logs do not contain.
     pub(crate) fn new(event: Event) -> Option<Self> {
         let key = |what: &str, key: TaskKey| format!("{what} {}", words(&key));
         let line = match event {
@@ -41,17 +42,18 @@ impl Arrived {
     }
 }
 
-/// Queue of events that are processed in order of arrival, or in the order of a replayed log.
+/// Queue of the events of a training that is recorded or replayed. Events leave it in order of
+/// arrival, or in the order of the replayed log.
 #[derive(Debug)]
 pub(crate) struct Events {
     written: Option<(BufWriter<File>, PathBuf)>,
-    /// Log that is replayed.
+    /// Log that is replayed, or `None` if the run is only recorded.
     repeated: Option<Repeated>,
-    /// Events that arrived before their turn.
+    /// Events that have arrived and wait for their turn.
     early: Vec<Arrived>,
 }
 
-/// A log that is replayed.
+/// Event log that is replayed, with the position that the replay has reached.
 #[derive(Debug, Default)]
 struct Repeated {
     text: String,
@@ -61,10 +63,12 @@ struct Repeated {
 }
 
 impl Repeated {
+    /// Returns the line of the next event, or `None` at the end of the log.
     fn next(&self) -> Option<&str> {
         self.text.get(self.at..)?.lines().next()
     }
 
+    /// Advances to the next line.
     fn pass(&mut self) {
         let line = self.text.get(self.at..).and_then(|rest| rest.find('\n'));
         self.at = line.map_or(self.text.len(), |line| self.at + line + 1);
@@ -72,8 +76,8 @@ impl Repeated {
 }
 
 impl Events {
-    /// Opens the log to write, the log to replay, or both. `header` has the properties that two
-    /// runs must share.
+    /// Creates the log to record, opens the log to replay, or both. `header` has the properties
+    /// that a run and its replays must share.
     pub(super) fn open(record: Option<&Path>, replay: Option<&Path>, header: &Header) -> Result<Self> {
         let head = header.line();
         let repeated = replay.map(|path| read(path, header)).transpose()?;
@@ -90,12 +94,13 @@ impl Events {
         Ok(Self { written, repeated, early: Vec::new() })
     }
 
-    /// Adds an event that has arrived.
+    /// Adds an event that has arrived to the queue.
     pub(crate) fn put(&mut self, arrived: Arrived) {
         self.early.push(arrived);
     }
 
-    /// Returns the next event in order, if it has arrived.
+    /// Removes and returns the next event in order, and records it. Returns `None` if that event
+    /// has not arrived.
     pub(crate) fn next(&mut self) -> Result<Option<Event>> {
         let at = match self.repeated.as_ref().and_then(Repeated::next) {
             Some(line) => self.early.iter().position(|arrived| arrived.line == line),
@@ -112,7 +117,7 @@ impl Events {
         Ok(Some(event))
     }
 
-    /// Returns true if an answer of this attempt waits for its turn.
+    /// Returns true if an event of the attempt `key` waits in the queue.
     pub(crate) fn holds(&self, key: &TaskKey) -> bool {
         self.early
             .iter()
@@ -156,12 +161,12 @@ fn read(path: &Path, header: &Header) -> Result<Repeated> {
     let mut text = String::new();
     file.take(MAX_EVENTS_BYTES).read_to_string(&mut text).map_err(failed)?;
     let mut repeated = Repeated { text, at: 0, path: path.to_owned() };
-    // The header.
+    // Skips the header line.
     repeated.pass();
     Ok(repeated)
 }
 
-/// Returns the step of an attempt, as records name it.
+/// Formats an attempt as `ROUND STAGE INTERVAL ATTEMPT`, as log lines do.
 fn words(key: &TaskKey) -> String {
     format!("{} {} {} {}", key.round, key.stage, key.interval, key.attempt)
 }
@@ -202,7 +207,7 @@ mod tests {
         first.finish().unwrap();
         let mut second = Events::open(None, Some(&path), &header(8)).unwrap();
         assert_eq!(taken(&mut second, &[0, 1, 2, 3]), before);
-        // What follows the log comes as it comes.
+        // Events after the end of the log are processed in order of arrival.
         assert_eq!(taken(&mut second, &[9]), [completed(9)]);
         let mut third = Events::open(None, Some(&path), &header(8)).unwrap();
         assert!(taken(&mut third, &[7]).is_empty());
@@ -223,7 +228,7 @@ mod tests {
         assert!(refused().contains("an earlier version of eciton wrote it"), "{}", refused());
         std::fs::write(&path, format!("{}\n", header(8).line())).unwrap();
         Events::open(None, Some(&path), &header(8)).unwrap();
-        // Sparse: only its length is looked at.
+        // The file is sparse. Only its length matters here.
         File::options().append(true).open(&path).unwrap().set_len(MAX_EVENTS_BYTES + 1).unwrap();
         assert!(refused().contains("at most 268435456 are read"), "{}", refused());
     }

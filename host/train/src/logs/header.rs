@@ -1,9 +1,9 @@
 //! First line of an event log: properties that two runs must share so that one can replay the
 //! other.
 //!
-//! The line is `eciton-events 2 KEY=VALUE ...`, with the keys in the order of [`Header::of`].
-//! Settings that a configuration leaves out are taken from it ([`Header::complete`]). Settings that
-//! it contains must be equal.
+//! The line is `eciton-events 2 KEY=VALUE ...`, with the keys in the order of [`Header::of`]. A
+//! replay takes settings that its configuration leaves out from this line ([`Header::complete`]).
+//! Settings that the configuration contains must be equal.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
@@ -13,12 +13,13 @@ use eciton_recipe::{Config, Mode, Pipeline, WeightVersions};
 use crate::error::{Error, Result};
 
 const BEGINNING: &str = "eciton-events 2";
-/// Start of logs of earlier versions, which named the ends of some steps differently.
+/// Start of the logs of earlier versions, which cannot be replayed because some steps had other
+/// names.
 const EARLIER: &str = "eciton-events 1 ";
-/// Maximum length of a header line, bytes.
+/// Maximum length in bytes of a header line.
 const MAX_BYTES: u64 = 4096;
 
-/// Properties that a run shares with its replays.
+/// Properties that a run shares with its replays, as pairs of key and value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header(Vec<(String, String)>);
 
@@ -81,8 +82,8 @@ impl Header {
         self.0.iter().fold(BEGINNING.to_owned(), |line, (key, value)| format!("{line} {key}={value}"))
     }
 
-    /// Returns the differences between this header and that of a replay, or `None` if they are
-    /// equal.
+    /// Describes the differences between this header, of the recorded run, and the header of a
+    /// replay. Returns `None` if they are equal.
     pub(super) fn difference(&self, other: &Self) -> Option<String> {
         let of = |header: &Self, key: &str| header.get(key).unwrap_or("nothing").to_owned();
         let more = other.0.iter().filter(|(key, _)| self.get(key).is_none());
@@ -104,9 +105,9 @@ impl Header {
         self.get(key)?.parse().ok()
     }
 
-    /// Sets the settings that affect the order of events and are left out: intervals, steps in
-    /// flight, and all of `[pipeline]` if nothing in it is set. Existing settings stay, and are
-    /// compared later.
+    /// Copies settings that affect the order of events to `config` if they are not set: intervals,
+    /// steps in flight, and all of `[pipeline]`. The latter is copied only if nothing in it is set.
+    /// [`Header::difference`] compares settings that are set.
     pub(super) fn complete(&self, config: &mut Config) {
         let named = |name: Option<&str>| {
             Mode::ALL.iter().find(|(known, _)| Some(*known) == name).map(|(_, mode)| *mode)

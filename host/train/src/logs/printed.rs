@@ -1,8 +1,8 @@
-//! Limits of the lines that workers and kernels print through a run.
+//! Limits on the lines that workers and kernels print through a run.
 //!
-//! The text of these lines comes from other processes and from kernels, so their number is not the
-//! run's to choose. Each source may print a number of lines and bytes in a run. The run counts the
-//! lines after that, and reports their number at its end.
+//! These lines come from other processes and from kernels, so the run does not control their
+//! number. Each source may print a number of lines and bytes in a run. The run counts the lines
+//! after that, and reports their number at its end.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use eciton_types::Location;
 
 /// Maximum number of lines that one source prints in a run.
 const LINES: u64 = 1000;
-/// Maximum number of bytes of these lines.
+/// Maximum number of bytes that one source prints in a run.
 const BYTES: u64 = 64 << 10;
 
-/// Source of lines.
+/// Source of printed lines.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
     /// A worker.
@@ -40,7 +40,7 @@ struct Count {
     suppressed: u64,
 }
 
-/// Counts of all sources.
+/// Counts of printed and suppressed lines, by source.
 #[derive(Debug, Default)]
 pub(crate) struct Printed(BTreeMap<Source, Count>);
 
@@ -59,7 +59,7 @@ impl Printed {
         }
     }
 
-    /// Prints how many lines of each source were suppressed, and starts to count anew.
+    /// Prints the number of suppressed lines of each source, and resets all counts.
     pub(crate) fn finish(&mut self, observer: &mut dyn Observer) {
         for (source, count) in std::mem::take(&mut self.0) {
             if count.suppressed > 0 {
@@ -72,7 +72,8 @@ impl Printed {
         }
     }
 
-    /// Counts a line. Returns whether it is within the limits of its source.
+    /// Counts a line. Returns true if the line is within the limits of its source, so that it may
+    /// be printed.
     fn allows(&mut self, source: Source, text: &str) -> bool {
         let count = self.0.entry(source).or_default();
         let bytes = count.bytes.saturating_add(text.len() as u64);

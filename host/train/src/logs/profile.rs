@@ -1,9 +1,10 @@
-//! Task profile that a run measures: the time of each stage per row, and the overhead of steps.
+//! Measurement of a task profile during a run: the time of each stage per row, and the overhead per
+//! step.
 //!
-//! The seconds of a stage are summed over all its steps and rows, from begin to end of each. The
-//! first epoch, with its cold caches, is left out if there are others. The overhead of a step is
-//! the time of the driver outside of steps and waiting, divided by the number of steps. Bytes
-//! follow from the program.
+//! The seconds of a stage are summed over its steps, from the begin to the end of each step. The
+//! first epoch has cold caches, and is left out if there are others. The overhead of a step is the
+//! time of the driver outside of steps and waiting, divided by the number of steps. The numbers of
+//! bytes are computed from the program.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -34,7 +35,7 @@ impl Sum {
     }
 }
 
-/// Sums of the first epoch, and of all others.
+/// Sums of the first epoch, and sums of all later epochs.
 type Sums = [Sum; 2];
 
 fn mean(sums: Sums) -> Option<f64> {
@@ -42,7 +43,7 @@ fn mean(sums: Sums) -> Option<f64> {
     later.mean().or(first.mean())
 }
 
-/// Task profile that is being measured.
+/// Measurement of a task profile in progress, which is written to a file at the end of the run.
 #[derive(Debug)]
 pub(crate) struct Profiler {
     file: File,
@@ -52,23 +53,24 @@ pub(crate) struct Profiler {
     /// (`there`).
     here: Vec<Sums>,
     there: Vec<Sums>,
-    /// Seconds of the driver per step.
+    /// Seconds that the driver itself spends on steps, and the number of these steps.
     driver: Sums,
-    /// Time at which the driver began to process steps. `None` while it waits.
+    /// Time at which the driver's clock was last started. `None` while it is stopped, because the
+    /// driver waits.
     since: Option<Instant>,
-    /// Seconds of updates per value added.
+    /// Seconds of updates, and the number of values that they added.
     update: Sums,
 }
 
-/// Description of a profile, in addition to the measured times.
+/// Properties of the profiled run that a profile records in addition to measured times.
 #[derive(Debug)]
 pub(crate) struct Profiled<'a> {
     pub program: &'a Program,
-    /// Source of the measurements.
+    /// Description of the run in which the times were measured.
     pub source: String,
-    /// Share of the feature values that are stored.
+    /// Share of the feature values that are stored, below 1 for sparse features.
     pub stored: f64,
-    /// Number of rows, and of edges as gathers read them.
+    /// Number of rows. `edges` is the number of edges that gathers read.
     pub rows: u64,
     pub edges: u64,
 }
@@ -89,12 +91,14 @@ impl Profiler {
         })
     }
 
-    /// Returns the index into [`Sums`]: 0 in the run's first epoch, then 1.
+    /// Returns the index into [`Sums`] for an epoch: 0 for the first epoch of the run, and 1 for
+    /// later ones.
     fn part(&mut self, epoch: Round) -> usize {
         usize::from(*self.first.get_or_insert(epoch) != epoch)
     }
 
-    /// Counts a step of training, which took `took` on this machine or in a function.
+    /// Adds a training step that took `took` to the sums of its stage. `is_here` is true if it ran
+    /// on this machine, and false if it ran in a function.
     pub(crate) fn step(&mut self, step: Step, took: Duration, rows: usize, is_here: bool) {
         let (part, stage) = (self.part(step.round), step.stage.index());
         let sums = if is_here { &mut self.here } else { &mut self.there };
@@ -103,12 +107,12 @@ impl Profiler {
         self.driver[part].count += 1.0;
     }
 
-    /// Starts the driver's clock, when it begins to process steps.
+    /// Starts the driver's clock when the driver begins to process steps.
     pub(crate) fn resume(&mut self) {
         self.since = Some(Instant::now());
     }
 
-    /// Stops the driver's clock, when it waits or does other work.
+    /// Stops the driver's clock when the driver waits or does other work.
     pub(crate) fn pause(&mut self, epoch: Round) {
         if let Some(since) = self.since.take() {
             let part = self.part(epoch);
@@ -116,7 +120,7 @@ impl Profiler {
         }
     }
 
-    /// Counts an update that added `values` values.
+    /// Adds an update of the weights that took `took` and added `values` values.
     pub(crate) fn update(&mut self, epoch: Round, took: Duration, values: u64) {
         let part = self.part(epoch);
         self.update[part].add(took.as_secs_f64(), values as f64);
@@ -126,7 +130,7 @@ impl Profiler {
         let built_in = Profile::default();
         let mut stages = built_in.stages(of.program, of.stored)?;
         let (rows, edges) = (of.rows as f64, of.edges as f64);
-        // Paces of the whole run, for programs with other stages.
+        // Mean seconds per operation over the whole run, for programs with other stages.
         let (mut flops, mut values, mut there) = (Sum::default(), Sum::default(), Sum::default());
         for stage in &mut stages {
             let of = |sums: &[Sums]| sums.get(stage.stage.index()).copied().and_then(mean);
@@ -138,7 +142,8 @@ impl Profiler {
                 }
             }
             if let Some(seconds) = stage.function_seconds_per_row {
-                // What goes by edges says nothing of operations.
+                // The time of stages that follow edges does not depend on floating-point
+                // operations.
                 if stage.gather_width == 0 {
                     there.add(seconds, stage.flops_per_row);
                 }
@@ -162,7 +167,7 @@ impl Profiler {
         Ok(profile)
     }
 
-    /// Writes what was measured.
+    /// Computes the profile from the measurements and writes it to the file.
     pub(super) fn finish(&mut self, of: &Profiled<'_>) -> Result<()> {
         let profile = self.profile(of)?;
         let failed = |source: std::io::Error| Error::Record { path: self.path.clone(), source };
@@ -172,10 +177,11 @@ impl Profiler {
     }
 }
 
-/// Reads a task profile.
+/// Reads a task profile from a file.
 ///
 /// # Errors
-/// [`Error::Record`] for a file that cannot be read, [`Error::Plan`] for one that is no profile.
+/// Returns [`Error::Record`] if the file cannot be read, and [`Error::Plan`] if it is not a
+/// profile.
 pub fn read_profile(path: &Path) -> Result<Profile> {
     let failed = |source| Error::Record { path: path.to_owned(), source };
     let limit = u64::try_from(eciton_program::profile::MAX_PROFILE_BYTES).unwrap_or(u64::MAX);

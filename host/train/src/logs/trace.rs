@@ -1,9 +1,11 @@
-//! A trace of every step, in the JSON array format of Chrome's trace events, which Perfetto reads.
+//! Trace of all steps of a run, in the JSON array format of Chrome's trace events, which Perfetto
+//! reads.
 //!
-//! Process 1 has a row for each compute thread (and one for steps that ran elsewhere), process 2 one for
-//! each interval: there a step begins when it is handed out, and between steps stands what the interval
-//! waits for. Arguments say epoch, layer, direction, interval, version of the weights, and how old the
-//! rows were that a gather read.
+//! In the trace, process 1 has a row for each compute thread, and one for steps that ran elsewhere.
+//! Process 2 has a row for each interval (a run of rows that is scheduled as one unit). There a
+//! step begins when it is submitted, and between steps the row shows what the interval waits for.
+//! The arguments of a step are epoch, layer, direction, interval, version of the weights, and the
+//! age of gathered rows.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,19 +24,19 @@ use crate::error::{Error, Result};
 /// Maximum number of spans that are written. Further spans are only counted.
 pub const MAX_SPANS: u64 = 2_000_000;
 
-/// A step that has ended.
+/// Completed step, as the trace records it ("span" in trace formats).
 #[derive(Debug)]
 pub(crate) struct Span<'a> {
     pub program: &'a Program,
     pub step: Step,
     pub timing: Timing,
-    /// Bytes read and written for all rows of the interval.
+    /// Bytes that the step read, and bytes that it wrote.
     pub bytes: (u64, u64),
     /// True if the step belongs to an evaluation.
     pub evaluation: bool,
 }
 
-/// Properties of a step that are known before it ends.
+/// Properties of a submitted step that are known before it ends.
 #[derive(Debug)]
 struct Asked {
     at: Instant,
@@ -49,7 +51,7 @@ pub(crate) struct Trace {
     path: PathBuf,
     begun: Instant,
     asked: BTreeMap<Step, Asked>,
-    /// Time since which each interval waits, and the reason.
+    /// Time since which each waiting interval has waited, and the reason.
     waiting: BTreeMap<u32, (Instant, String)>,
     written: u64,
     left_out: u64,
@@ -99,7 +101,7 @@ impl Trace {
         at.saturating_duration_since(self.begun).as_secs_f64() * 1e6
     }
 
-    /// Records that a step is handed out. Its interval no longer waits.
+    /// Records that a step is submitted. Ends the wait of its interval.
     pub(crate) fn asked(&mut self, step: Step, version: Option<u64>, ages: Option<&[u8]>) -> Result<()> {
         let at = Instant::now();
         if let Some((since, reason)) = self.waiting.remove(&step.interval.0) {
@@ -115,16 +117,16 @@ impl Trace {
         Ok(())
     }
 
-    /// Records that an interval has no step in flight.
+    /// Records that an interval waits because of `reason`, without a step in flight.
     pub(crate) fn waits(&mut self, interval: u32, reason: String) {
         self.waiting.entry(interval).or_insert_with(|| (Instant::now(), reason));
     }
 
-    /// Records that a step has ended.
+    /// Writes a completed step to the trace.
     pub(crate) fn ended(&mut self, span: &Span<'_>) -> Result<()> {
         let Span { program, step, timing, bytes, evaluation } = *span;
         let known = program.stage(step.stage);
-        // Micro-batches are made by a stage that is not in the program.
+        // The stage that samples micro-batches is not in the program.
         let name = known.map_or_else(|| "sample".to_owned(), |stage| stage.name.clone());
         let asked = self.asked.remove(&step);
         let mut arguments = json!({
@@ -154,7 +156,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Records an event of the whole run, such as an update.
+    /// Writes an event of the whole run, such as an update of the weights, to the trace.
     pub(crate) fn whole(&mut self, name: &str, begun: Instant, took: Duration) -> Result<()> {
         let event = json!({
             "name": name, "cat": "update", "ph": "X", "pid": 1, "tid": 0, "ts": self.micros(begun),
@@ -163,7 +165,7 @@ impl Trace {
         self.event(&event)
     }
 
-    /// Records a decision of the autotuner.
+    /// Writes a decision of the autotuner to the trace.
     pub(crate) fn chosen(&mut self, chosen: &Chosen) -> Result<()> {
         let Chosen { what, from, to, why, .. } = chosen;
         let what = match what {
