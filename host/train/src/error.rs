@@ -1,86 +1,86 @@
-//! Errors of runs.
+//! Errors of training runs, predictions and run folders.
 
 use std::path::PathBuf;
 
 use crate::nan_trace::{self, NanTrace};
 
-/// The result of working with runs.
+/// Result of the functions of this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error of this crate.
+/// Error of a training run, a prediction, or another operation of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Error of the data set.
+    /// Error in reading or preparing the data set.
     #[error(transparent)]
     Data(#[from] eciton_graph::error::Error),
-    /// Lists of neighbours, or rows to gather.
+    /// Error in adjacency lists, or in the rows that they gather.
     #[error(transparent)]
     Lists(#[from] eciton_gather::error::Error),
-    /// Atoms of rows, or sums over them.
+    /// Error in the cut of rows into atoms (smallest units), or in the sums over them.
     #[error(transparent)]
     Rows(#[from] eciton_types::Error),
-    /// Neither a data set nor a file has this name.
+    /// `data.source` is neither a data set nor an existing path.
     #[error("there is no data set or path `{name}`{}; built in: {known}; `eciton data fetch --list` has more", nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default())]
     UnknownData {
         /// Name that the user gave.
         name: String,
-        /// The closest name.
+        /// Known name that is similar to the given one, if there is one.
         nearest: Option<String>,
         /// All names.
         known: String,
     },
-    /// Data of a run that are no longer at their recorded path.
+    /// The data of a run are no longer at the path that the run recorded.
     #[error(
         "the run {} recorded `{source_name}` as its data, and there is nothing now; where they lie elsewhere, name them \
          behind the run: `eciton predict RUN DATA`, `eciton eval RUN DATA`",
         run.display()
     )]
     DataMoved {
-        /// The run folder.
+        /// Path of the run folder.
         run: PathBuf,
         /// Path that the run recorded.
         source_name: String,
     },
-    /// Data of a run whose data set was in memory.
+    /// The data set of the run was in memory, so it cannot be read again.
     #[error(
         "the run's data set was in memory, and is not here now; name the data, or give its path or the graph"
     )]
     WasInMemory,
-    /// Data without labels, which are needed to evaluate a model.
+    /// The data set has no labels, which are needed to evaluate a model.
     #[error(
         "{dataset} has no labels that the model knows, so it cannot be evaluated on it; give labels, or use `eciton predict`"
     )]
     Unlabelled {
-        /// Name of the data set.
+        /// Name of the data set that the run uses.
         dataset: String,
     },
-    /// Data that does not fit the schema of a trained model.
+    /// The data set does not fit the schema of a trained model.
     #[error("{dataset} does not fit the model: {problem}; {remedy}")]
     Schema {
-        /// Name of the data set.
+        /// Name of the data set that the run uses.
         dataset: String,
-        /// The misfit, with the names that are missing or unknown.
+        /// Difference from the schema, with the names that are missing or unknown.
         problem: String,
-        /// Advice to the user.
+        /// Advice to the user, as the end of the message.
         remedy: &'static str,
     },
-    /// Negative edge weight, for which there is no symmetric normalisation.
+    /// An edge has a negative weight, for which the symmetric normalisation is undefined.
     #[error(
         "the edge from {origin} to {target} weighs {weight}, and a {layer} layer divides by roots of sums of \
          weights: take weights of 0 and more, another column, or layers of kind sage or gin"
     )]
     NegativeWeight {
-        /// The layer's kind.
+        /// Kind of the layer that normalises.
         layer: String,
-        /// Source of the edge, as an id of the user.
+        /// Source vertex of the edge, in the user's numbering.
         origin: String,
-        /// Target of the edge, as an id of the user.
+        /// Target vertex of the edge, in the user's numbering.
         target: String,
         /// Weight of the edge.
         weight: f32,
     },
-    /// More micro-batches than a batch has atoms.
+    /// `batch.micro` is larger than the number of atoms (smallest units of a cut) in a batch.
     #[error(
         "`batch.micro` is {parts}, and an update of {rows} rows has at most {most}: say --micro {possible}, or more rows an \
          update with --batch (8 for each part, 512 parts at most)",
@@ -89,12 +89,12 @@ pub enum Error {
     Parts {
         /// Requested number of micro-batches.
         parts: u32,
-        /// Maximum number of micro-batches for these rows.
+        /// Maximum number of micro-batches for `rows` rows.
         most: u32,
-        /// Number of rows of an update.
+        /// Number of rows in an update.
         rows: u32,
     },
-    /// A published data set that is not in the user's cache.
+    /// The published data set is not in the user's cache, so it must be fetched first.
     #[error("`{name}` is not in {folder}; `eciton data fetch {name}` brings it", folder = folder.display())]
     NotFetched {
         /// The set.
@@ -102,19 +102,19 @@ pub enum Error {
         /// The cache.
         folder: PathBuf,
     },
-    /// The cache of published data sets.
+    /// Error of the cache of published data sets.
     #[error(transparent)]
     Fetch(#[from] eciton_fetch::error::Error),
-    /// Refused settings, a model that is not valid, or a plan that does not fit.
+    /// The planner refused the settings, the model, or the plan.
     #[error(transparent)]
     Plan(#[from] eciton_planner::Error),
     /// The engine refused the program.
     #[error(transparent)]
     Engine(#[from] eciton_engine::Error),
-    /// A kernel.
+    /// Error of a kernel outside of a step, for instance when it is loaded.
     #[error(transparent)]
     Kernel(Box<eciton_kernel::Error>),
-    /// Error of a kernel in a step of a run.
+    /// Error of a kernel in a step (a stage on one interval in one round) of a run.
     #[error("{step}: {source}")]
     Step {
         /// Round, stage and interval of the step.
@@ -130,19 +130,19 @@ pub enum Error {
         /// Error of the matrix operation.
         source: eciton_tensor::Error,
     },
-    /// A file that could not be read.
+    /// A file or folder could not be read or written.
     #[error("{path}: {source}", path = path.display())]
     Read {
-        /// The file.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// I/O error.
+        /// I/O error of the operating system.
         source: std::io::Error,
     },
-    /// A component of the user's own that may not run, or the lock file that says which may.
+    /// A component of the user does not match its lock file, or the lock file is not valid.
     #[cfg(feature = "compiler")]
     #[error(transparent)]
     Pins(#[from] eciton_author::Error),
-    /// The run folder.
+    /// Path of the run folder.
     #[error(transparent)]
     RunFolder(#[from] eciton_runs::run_folder::Error),
     /// No kernel has this name.
@@ -153,7 +153,7 @@ pub enum Error {
         /// All names.
         known: String,
     },
-    /// Component for a kernel that the model does not have.
+    /// The configuration replaces a kernel that the model does not use.
     #[error(
         "this model has no kernel `{name}`, which `[kernels] {name} = \"{path}\"` (or --kernel) replaces; it has: {used}. Leave it out, or choose a model that has one"
     )]
@@ -165,19 +165,18 @@ pub enum Error {
         /// The kernels of the model.
         used: String,
     },
-    /// Rows as bits, in a model without a layer that reads only signs.
+    /// `executor.rows = "bits"`, but the model has no layer that reads only signs.
     #[error(
         "executor.rows = \"bits\": layers of {model} read more of rows than signs and scales (kernels {kernels}); say \
          f32 or bf16, or take layers of kernel `binary` (docs/explanation/binary-networks.md)"
     )]
     NoSigns {
-        /// The model.
+        /// Description of the model, such as its kind.
         model: String,
         /// The kernels of its layers.
         kernels: String,
     },
-    /// Component that replaces a kernel, but works on edges in place of vertices or the other way
-    /// round.
+    /// A component replaces a kernel, but one of them works on edges and the other on vertices.
     #[error(
         "kernel `{name}` works on {}, and {path} on {}, so that it cannot take its place; make it a layer of a model file (--model): kernel = \"{path}\", on = \"{}\"",
         worked(*place), worked(*found), worked(*found)
@@ -192,20 +191,20 @@ pub enum Error {
         /// Vertices or edges, as the component works on them.
         found: eciton_types::On,
     },
-    /// A record of the run that cannot be written or read.
+    /// A record of the run, such as an event log, cannot be written or read.
     #[error("{}: {source}", path.display())]
     Record {
         /// Path of the record.
         path: PathBuf,
-        /// I/O error.
+        /// I/O error of the operating system.
         source: std::io::Error,
     },
-    /// A record of events that this run cannot repeat.
+    /// The event log to replay does not fit this run.
     #[error("cannot repeat the events of {}: {reason}", path.display())]
     Replay {
         /// Path of the record.
         path: PathBuf,
-        /// Difference between the record and this run.
+        /// Difference between the log and this run.
         reason: String,
     },
     /// The loss or a gradient is not finite.
@@ -215,76 +214,76 @@ pub enum Error {
         nan_trace::remedy(first.as_deref())
     )]
     NotFinite {
-        /// Epoch, from 1.
+        /// Epoch in which the value occurred, from 1.
         epoch: u32,
-        /// Update, from 1. With batches an epoch has several updates.
+        /// Update in which the value occurred, from 1. With batches, an epoch has several updates.
         round: u32,
         /// Sentence that names the value that is not finite.
         what: String,
         /// Location of the first value that is not finite, if it has been found.
         first: Option<Box<NanTrace>>,
     },
-    /// No validation vertices to compare models by.
+    /// The data set has no validation vertices, but a setting compares models by them.
     #[error(
         "data set `{dataset}` has no validation vertices, which {key} goes by; put split.csv (id,train|val|test) \
          beside the graph, or leave the key out"
     )]
     NoValidation {
-        /// Name of the data set.
+        /// Name of the data set that the run uses.
         dataset: String,
-        /// The key that needs them.
+        /// Setting that needs them.
         key: &'static str,
     },
-    /// Setting that needs a metric which has no value on this data.
+    /// A setting needs a metric that is undefined on this data.
     #[error(
         "{key} goes by the {part} metric, but {metric} is undefined on the {part} part of data set `{dataset}`: {reason}; \
          choose another metric (run.metric) or split (data.split), or leave the key out"
     )]
     Undefined {
-        /// The data set's name.
+        /// Name of the data set that the run uses.
         dataset: String,
-        /// The key that needs the metric.
+        /// Setting that needs the metric.
         key: &'static str,
-        /// The metric's name.
+        /// Name of the metric.
         metric: &'static str,
-        /// The part of the data.
+        /// Part of the split on which the metric is undefined.
         part: &'static str,
-        /// The reason why it is undefined.
+        /// Reason why the metric is undefined.
         reason: String,
     },
-    /// A target that no epoch of the run could reach.
+    /// No epoch of the run can reach the stop target `run.until`.
     #[error("`run.until` is {until}, which nothing on data set `{dataset}` can reach: {reason}")]
     Until {
-        /// The target.
+        /// Stop target of the settings.
         until: eciton_recipe::Until,
-        /// The data set's name.
+        /// Name of the data set that the run uses.
         dataset: String,
         /// Reason why no epoch can reach the target.
         reason: String,
     },
-    /// A split that the labels do not allow.
+    /// The labels do not allow the requested split.
     #[error("data.split is {rule}, for data set `{dataset}`")]
     Split {
-        /// The data set's name.
+        /// Name of the data set that the run uses.
         dataset: String,
-        /// The rule.
+        /// Split rule of the settings.
         rule: eciton_recipe::SplitRule,
         /// Error of the split.
         #[source]
         source: Box<eciton_graph::error::Error>,
     },
-    /// No validation links to compare models by.
+    /// No links are held out for validation, but a setting compares models by them.
     #[error(
         "none of the links of data set `{dataset}` are held out for validation, which {key} goes by; give \
          links.validation a larger share, or leave the key out"
     )]
     NoValidationLinks {
-        /// Name of the data set.
+        /// Name of the data set that the run uses.
         dataset: String,
-        /// The key that needs them.
+        /// Setting that needs them.
         key: &'static str,
     },
-    /// The run does not fit into memory.
+    /// The run does not fit in memory.
     #[error(
         "the run needs {needed} bytes of memory and {available} are to be had; the most of it is {largest}. What helps: {remedy}; or allow more with run.memory_bytes. `eciton plan` has it by purpose"
     )]
@@ -293,38 +292,39 @@ pub enum Error {
         needed: u64,
         /// Bytes that this process may hold.
         available: u64,
-        /// Purpose that needs the most memory.
+        /// Purpose that needs the largest part of the memory.
         largest: String,
-        /// Advice to the user.
+        /// Advice to the user, as the end of the message.
         remedy: &'static str,
     },
-    /// Data set without labels.
+    /// The data set has no labels to train on.
     #[error(
         "data set `{dataset}` has no labels; put labels.csv (id,class) or labels.npy beside the graph, or predict its links: data.task = \"link-prediction\""
     )]
     NoLabels {
-        /// Name of the data set.
+        /// Name of the data set that the run uses.
         dataset: String,
     },
-    /// Model of vertices for a data set of many graphs, or a model of graphs for a single graph.
+    /// The model predicts vertices, but the data set has many graphs; or it predicts graphs, but
+    /// the data set is a single graph.
     #[error("{}", readout(dataset, *graphs))]
     Readout {
-        /// The data set.
+        /// Name of the data set that the run uses.
         dataset: String,
-        /// Number of graphs, if the data set is not a single graph.
+        /// Number of graphs in the data set, or `None` for a single graph.
         graphs: Option<u32>,
     },
-    /// Data or model for which the sampler cannot make batches.
+    /// The sampler cannot make batches for this data or model.
     #[error("there are no batches of {found} with batch.sampler = \"{sampler}\": {remedy}")]
     Batch {
         /// Name of the sampler.
         sampler: &'static str,
         /// Property of the data or the model that the sampler does not support.
         found: String,
-        /// Advice to the user.
+        /// Advice to the user, as the end of the message.
         remedy: &'static str,
     },
-    /// More rounds than 2^32 - 1.
+    /// The run would have more than 2^32 - 1 rounds (optimizer steps).
     #[error(
         "{epochs} epochs of {rounds} rounds are more than 2^32 - 1 rounds: take fewer epochs, or larger batches"
     )]
@@ -334,80 +334,80 @@ pub enum Error {
         /// Number of rounds in an epoch.
         rounds: u32,
     },
-    /// Data set without training vertices.
+    /// The data set has no training vertices.
     #[error(
         "data set `{dataset}` has no training vertices: its split names none, or no vertex has a label; correct \
          these (labels.csv and split.csv beside a graph file, the labels and masks of an archive)"
     )]
     NoTraining {
-        /// Name of the data set.
+        /// Name of the data set that the run uses.
         dataset: String,
     },
-    /// Weights from another source do not fit the data.
+    /// Weights that the caller supplied do not fit the data.
     #[error("the weights have {wanted}, but `{dataset}` has {found}")]
     Fit {
-        /// The data set.
+        /// Name of the data set that the run uses.
         dataset: String,
         /// Schema that the weights were trained for.
         wanted: String,
         /// Schema of the data set.
         found: String,
     },
-    /// A model file that a run cannot begin from.
+    /// The weights in the model file of `run.init` do not fit the model.
     #[error(
         "{}: its weights do not fit {model}: {found}; layers that are to stay fresh are named by run.init_fresh",
         path.display()
     )]
     Init {
-        /// The file.
+        /// Path of the model file.
         path: PathBuf,
-        /// The model.
+        /// Description of the model, such as its kind.
         model: String,
-        /// Difference, with the expected and the found value.
+        /// Differences, with the expected and the found values.
         found: String,
     },
-    /// A layer that the model does not have.
+    /// A setting names a layer that the model does not have.
     #[error("`{key}` names layer {layer}, and {model} has {layers}, counted from 0")]
     NoLayer {
-        /// The key.
+        /// Setting that names the layer.
         key: &'static str,
-        /// The layer.
+        /// Number of the layer, from 0.
         layer: u32,
-        /// Number of layers.
+        /// Number of layers of the model.
         layers: u32,
-        /// The model.
+        /// Description of the model, such as its kind.
         model: String,
     },
-    /// Model without any trained layer.
+    /// The settings freeze all layers of the model, so that none is trained.
     #[error(
         "`optimiser.freeze` names every layer of {model} that has parameters: leave one out, to be trained"
     )]
     AllFrozen {
-        /// The model.
+        /// Description of the model, such as its kind.
         model: String,
     },
-    /// Model that gathers from neighbours, on a data set without a graph.
+    /// The model gathers from neighbours, but the data set has no graph.
     #[error(
         "data set `{dataset}` has no graph, and {model} gathers from neighbours: take `--model mlp` (model.kind = \"mlp\"), or \
          give the data edges; data.without_edges = true gathers over empty lists all the same"
     )]
     NoGraph {
-        /// The data set.
+        /// Name of the data set that the run uses.
         dataset: String,
-        /// The model.
+        /// Description of the model, such as its kind.
         model: String,
     },
-    /// Run that cannot generate text.
+    /// The run cannot generate text.
     #[error("{run:?}: {reason}; {remedy}")]
     Generate {
-        /// The run folder.
+        /// Path of the run folder.
         run: std::path::PathBuf,
-        /// Reason why the run cannot.
+        /// Reason why the run cannot generate text.
         reason: String,
-        /// Advice to the user.
+        /// Advice to the user, as the end of the message.
         remedy: &'static str,
     },
-    /// A number of epochs that cannot be trained.
+    /// The requested number of epochs cannot be trained.
     #[error("{asked} epochs after {done} cannot be trained; take 1 or more, and at most {} in all", u32::MAX)]
     Epochs {
         /// Requested number of epochs.
@@ -415,81 +415,81 @@ pub enum Error {
         /// Number of epochs already trained.
         done: u32,
     },
-    /// Option of runs with a folder, given to a trainer in memory.
+    /// An option that needs a run folder was given to a trainer in memory.
     #[error("a trainer in memory takes no {option}: {instead}")]
     NotInMemory {
-        /// The option.
+        /// Name of the option.
         option: &'static str,
-        /// Advice to the user.
+        /// Advice to the user, as the end of the message.
         instead: &'static str,
     },
-    /// Labels of another task than the configuration's.
+    /// The labels are for another task than `data.task`.
     #[error(
         "data.task is {wanted}, but the labels of `{dataset}` are for {found}; give labels of that kind, or leave data.task out"
     )]
     Task {
-        /// The data set.
+        /// Name of the data set that the run uses.
         dataset: String,
-        /// The configuration's task.
+        /// Task in the configuration.
         wanted: &'static str,
-        /// The labels' task.
+        /// Task that the labels are for.
         found: &'static str,
     },
-    /// Functions for the run are not available.
+    /// The functions of the run cannot be used.
     #[error(transparent)]
     Functions(Box<eciton_exec::functions::Error>),
-    /// Another process is working on this run.
+    /// Another process works on this run, and holds its lock.
     #[error("{}: another process is working on this run; wait for it, or choose another folder", run.display())]
     Busy {
-        /// The run folder, as given.
+        /// Path of the run folder, as the user gave it.
         run: PathBuf,
     },
-    /// New run in a folder whose unfinished run can be resumed.
+    /// A new run was requested at the path of an unfinished run, which can be resumed.
     #[error(
         "{run}: a run that has not finished has checkpoints in {place} (the newest of epoch {epoch}); go on with \
          `eciton resume {run}`, or throw it away: rm -r {place}", run = run.display(), place = place.display()
     )]
     Unfinished {
-        /// The run folder, as given.
+        /// Path of the run folder, as the user gave it.
         run: PathBuf,
-        /// Path of the run's checkpoints.
+        /// Path of the checkpoint folder of the unfinished run.
         place: PathBuf,
         /// Epoch of the newest checkpoint.
         epoch: u32,
     },
-    /// Checkpoints of another run next to a finished run.
+    /// The run has finished, and the checkpoints next to it belong to another run.
     #[error(
         "{}: this run has finished, and the checkpoints in {place} are another one's; move this run away, or throw them \
          away: rm -r {place}", run.display(), place = place.display()
     )]
     Foreign {
-        /// The run folder, as given.
+        /// Path of the run folder, as the user gave it.
         run: PathBuf,
-        /// Path of the checkpoints.
+        /// Path of the checkpoint folder.
         place: PathBuf,
     },
-    /// No checkpoint to resume from.
+    /// There is no checkpoint from which the run could resume.
     #[error("{}: there is nothing to go on from: {found}; train again with `eciton train --out`", run.display())]
     NoCheckpoint {
-        /// The run folder, as given.
+        /// Path of the run folder, as the user gave it.
         run: PathBuf,
         /// State of the run folder, which explains why there is no checkpoint.
         found: String,
     },
-    /// Settings, data or code that differ from those that the run began with.
+    /// Settings, data or code differ from those with which the run began.
     #[error(
         "{}: the run would not be the same: {}; undo that, {}", run.display(), differences.join("; "),
         if *forceable { "or go on all the same with --force" } else { "or train again" }
     )]
     Changed {
-        /// The run folder, as given.
+        /// Path of the run folder, as the user gave it.
         run: PathBuf,
-        /// Differences, each as a sentence.
+        /// Differences, as one sentence each.
         differences: Vec<String>,
         /// True if the run can resume with `--force`.
         forceable: bool,
     },
-    /// Run folder or checkpoints of another run, at the path of a trial.
+    /// The run folder or the checkpoints at the path of a trial belong to another run.
     #[error(
         "{}: this is not the run of the trial: {}; put the trial's own folder there, or move this one away, \
          and the trial is trained again", folder.display(), differences.join("; ")
@@ -500,15 +500,15 @@ pub enum Error {
         /// Differences of settings and data, each with both values.
         differences: Vec<String>,
     },
-    /// Stopped as requested, without results. The run can resume from its newest checkpoint.
+    /// The run stopped as requested, without results. It can resume from its newest checkpoint.
     #[error(
         "stopped after epoch {epoch} of seed {seed}, as asked; `eciton resume {run}` goes on from there",
         run = run.display()
     )]
     Left {
-        /// Run folder that is not written yet, as given.
+        /// Path of the future run folder, as the user gave it.
         run: PathBuf,
-        /// Seed that was trained.
+        /// Seed that was in training.
         seed: u64,
         /// The epoch of the newest checkpoint.
         epoch: u32,
@@ -521,81 +521,84 @@ pub enum Error {
     Kept {
         /// Error of the file that could not be written.
         source: Box<Error>,
-        /// The run folder, as given.
+        /// Path of the run folder, as the user gave it.
         run: PathBuf,
         /// Files that were written.
         files: Vec<String>,
         /// True if the run folder is complete enough to be used.
         finished: bool,
     },
-    /// A worker's connection to its run.
+    /// Error of the connection of a worker to its run.
     #[error(transparent)]
     Connection(#[from] eciton_workers::ConnectError),
-    /// A worker that owns weights has failed, so the run goes back to its snapshot.
+    /// A worker that owns gradient sums or weights has failed, so the run must roll back to its
+    /// snapshot.
     #[error("{at} is gone, with what it owned")]
     Gone {
-        /// The worker.
+        /// Location of the failed worker.
         at: eciton_types::Location,
     },
-    /// Error of the snapshot of what workers own.
+    /// The snapshot of the weights that workers own cannot be written or read.
     #[error("the log of the workers' weights, in {folder}: {source}; have room there", folder = folder.display())]
     Log {
         /// Folder of the snapshot.
         folder: PathBuf,
-        /// I/O error.
+        /// I/O error of the operating system.
         source: std::io::Error,
     },
-    /// Workers that did not connect, or that have all failed.
+    /// Workers did not connect, or all of them have failed.
     #[error("workers: {0}")]
     Workers(String),
-    /// A process gave a wrong answer, so its earlier answers are in doubt, from an epoch of a seed
-    /// on.
+    /// A process gave a wrong answer, so its earlier answers are in doubt. The run must roll back
+    /// to before its first answer.
     #[error("{text}; the answers from epoch {epoch} of seed {seed} on are in doubt: start the run again")]
     Doubtful {
         /// Description of the wrong answer.
         text: String,
-        /// The seed.
+        /// Seed of the first answer in doubt.
         seed: u64,
-        /// The first epoch in doubt.
+        /// Epoch of the first answer in doubt.
         epoch: u32,
     },
-    /// An audit found that no answer can be trusted, or that answers cannot be compared.
+    /// An audit found that no answer can be trusted, or could not compare answers.
     #[error("audit: {0}")]
     Audit(String),
-    /// The time of an invocation is over; the next one continues from the newest checkpoint.
+    /// The time of a function's invocation is over. The next invocation continues from the newest
+    /// checkpoint.
     #[error("paused after epoch {epoch} of seed {seed}, before the function's time limit")]
     Paused {
-        /// Seed that was trained.
+        /// Seed that was in training.
         seed: u64,
         /// Epoch of the newest checkpoint.
         epoch: u32,
     },
-    /// The time of an invocation is over, and there is no checkpoint of the last epoch.
+    /// The time of a function's invocation is over, and there is no checkpoint of the last epoch.
     #[error(
         "the training needs longer than the {seconds:.1} s that the function's time limit leaves it, and no \
          checkpoint of its last epoch could be written; set checkpoint.seconds or checkpoint.every above 0, so \
          that another call continues it, or set executor.timeout_s higher"
     )]
     NoPause {
-        /// Time of the invocation, seconds.
+        /// Time limit of the invocation, in seconds.
         seconds: f64,
     },
-    /// Stopped before anything was learnt.
+    /// The run was stopped before its first epoch ended.
     #[error("stopped before the first epoch was over; nothing was written")]
     Stopped,
-    /// Threads could not be started.
+    /// The operating system could not start threads.
     #[error("compute threads: {0}")]
     Threads(std::io::Error),
-    /// A numeric class that this process cannot compute in.
+    /// This process cannot compute in the requested numeric class (a class of machines with equal
+    /// bits).
     #[error("run.numeric_class: {0}")]
     Class(#[from] eciton_tensor::simd::ClassError),
-    /// Run that cannot be the task of a function.
+    /// A job of a function is not valid, or the run cannot be a job.
     #[error("{0}")]
     Job(String),
-    /// An object of the store of jobs cannot be read or written.
+    /// An object in the store of jobs cannot be read or written.
     #[error(transparent)]
     Bucket(#[from] eciton_exec::bucket::Fault),
-    /// The engine and the driver disagree, which is a bug.
+    /// An internal invariant does not hold, which is a bug in Eciton.
     #[error("internal: {0}; please report it with the run's config.toml")]
     Internal(String),
 }
@@ -641,8 +644,8 @@ impl Error {
         matches!(self, Self::Bucket(fault) if fault.is_retryable)
     }
 
-    /// Returns true if a file of a run folder or of its checkpoints is not what was written. A
-    /// retry would fail with the same error.
+    /// Returns true if a file of a run folder or of its checkpoints is damaged or missing. A retry
+    /// would return the same error.
     pub fn is_damage(&self) -> bool {
         use eciton_runs::run_folder::Error as Folder;
         matches!(
@@ -660,7 +663,8 @@ impl Error {
     }
 }
 
-/// Adds the operation or rows to a matrix error.
+/// Returns a function that converts a matrix error into [`Error::Tensor`]. `place` names the
+/// operation or the rows.
 pub(crate) fn at(place: &'static str) -> impl Fn(eciton_tensor::Error) -> Error {
     move |source| Error::Tensor { place, source }
 }
@@ -678,7 +682,7 @@ fn readout(dataset: &str, graphs: Option<u32>) -> String {
     }
 }
 
-/// Returns the name of vertices or edges for messages.
+/// Returns "vertices" or "edges" for messages.
 const fn worked(on: eciton_types::On) -> &'static str {
     match on {
         eciton_types::On::Rows => "rows",
