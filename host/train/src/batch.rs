@@ -54,6 +54,8 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
+    /// Creates the batches of a training with `seed` up to round `until`, none of which is made
+    /// yet.
     pub(crate) fn new(source: Arc<Source>, seed: u64, until: Round) -> Self {
         Self { source, seed, until, rounds: RefCell::default(), left: Left::default(), rooms: Arc::default() }
     }

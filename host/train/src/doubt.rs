@@ -35,6 +35,7 @@ pub(crate) struct Doubts {
 }
 
 impl Doubts {
+    /// Creates the record of a run without any wrong answer.
     pub(crate) fn new(config: &Config) -> Self {
         let (share, keep) = (config.executor.audit, config.executor.keep_doubtful);
         Self { share, keep, ..Self::default() }

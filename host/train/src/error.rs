@@ -582,7 +582,7 @@ pub enum Error {
         /// Time limit of the invocation, in seconds.
         seconds: f64,
     },
-    /// The run was stopped before its first epoch ended.
+    /// The run was stopped before it had any result.
     #[error("stopped before the first epoch was over; nothing was written")]
     Stopped,
     /// The operating system could not start threads.
@@ -682,7 +682,7 @@ fn readout(dataset: &str, graphs: Option<u32>) -> String {
     }
 }
 
-/// Returns "vertices" or "edges" for messages.
+/// Returns the noun for messages: "rows" for a kernel on vertices, or "edges".
 const fn worked(on: eciton_types::On) -> &'static str {
     match on {
         eciton_types::On::Rows => "rows",

@@ -55,6 +55,7 @@ pub(crate) struct Keeps {
 }
 
 impl Keeps {
+    /// Decides which results must remain in memory for a caller that needs `asked`.
     pub(crate) fn of(asked: Asked, options: &Options, inputs: &Inputs) -> Self {
         let (asks, strips) = (options.scores || options.embeddings, options.strips.is_some());
         match asked {
@@ -92,6 +93,7 @@ pub(crate) struct EvaluationPlan {
 }
 
 impl EvaluationPlan {
+    /// Plans the evaluation of a model whose training program is `training`.
     pub(crate) fn new(training: &Program, config: &Config, inputs: &Inputs, keeps: Keeps) -> Result<Self> {
         let program = training.evaluation();
         let program = if keeps.embeddings { program } else { program.without_embeddings() };

@@ -71,6 +71,7 @@ pub(crate) struct Logs {
 }
 
 impl Logs {
+    /// Creates the files that `recording` selects, and opens the log to replay.
     pub(crate) fn new(recording: &Recording, header: &Header) -> Result<Self> {
         let events = match (&recording.events, &recording.replay) {
             (None, None) => None,

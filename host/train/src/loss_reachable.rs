@@ -56,6 +56,8 @@ pub(crate) struct LabelledLists {
 }
 
 impl LabelledLists {
+    /// Creates the lists of `graph` for the vertices `labelled`. `weights` are the edge weights, if
+    /// edges have weights.
     pub(crate) fn new(graph: &Graph, labelled: &[u32], weights: Option<&EdgeWeights>) -> Self {
         let mut counts = vec![false; graph.vertices() as usize];
         labelled.iter().for_each(|&v| counts[v as usize] = true);

@@ -59,6 +59,7 @@ impl PartLists {
 }
 
 impl Part {
+    /// Creates a micro-batch from its levels, its vertices, its counts and its features.
     pub(super) fn new(
         levels: Vec<Level>,
         vertices: Vec<u32>,

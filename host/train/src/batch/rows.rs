@@ -44,6 +44,7 @@ pub(crate) struct RowBatches {
 }
 
 impl RowBatches {
+    /// Creates the cut of the training rows of `inputs` into batches that the settings request.
     pub(crate) fn new(settings: &Settings, inputs: &Inputs) -> Self {
         let group = inputs.shape.group;
         let mut firsts: Vec<u32> = inputs.dataset.split.train.iter().map(|row| row - row % group).collect();

@@ -196,6 +196,7 @@ impl Place {
         Err(Error::Busy { run: shown.to_owned() })
     }
 
+    /// Returns the path of the checkpoint folder.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -115,8 +115,8 @@ impl Saver {
                 saver.place.remove(named)?;
             }
         }
-        // This must precede the cut of the journals: a later checkpoint must never refer to a
-        // shorter journal.
+        // Removals must reach the disk before the journals are truncated. Otherwise a checkpoint
+        // could refer to a journal that is longer than the one on disk.
         saver.place.sync()?;
         let cut = |name: &str, content| Journal::cut(saver.place.path().join(name), content);
         saver.journals = Some((cut(METRICS, metrics)?, cut(SEEDS, seeds)?));
@@ -319,8 +319,8 @@ impl Saver {
     pub(crate) fn rewind(&mut self, n: usize, metrics: &[u8]) -> Result<()> {
         (self.finals, self.epochs, self.last) = (self.finals.min(n), 0, Instant::now());
         let Some((journal, _)) = &self.journals else { return Ok(()) };
-        // This must precede the cut of the journals: a later checkpoint must never refer to a
-        // shorter journal.
+        // Removals must reach the disk before the journals are truncated. Otherwise a checkpoint
+        // could refer to a journal that is longer than the one on disk.
         self.place.sync()?;
         let path = |name: &str| self.place.path().join(name);
         let written = usize::try_from(journal.bytes()).unwrap_or(usize::MAX);

@@ -37,6 +37,7 @@ pub(super) struct Judge {
 }
 
 impl Judge {
+    /// Creates the state before the first evaluation, with the settings of `run`.
     pub(super) fn new(run: &Run) -> Self {
         let Run { patience, until, min_delta, keep, .. } = *run;
         Self { patience, until, min_delta, last: keep == Keep::LastBest, highest: None, better: None }

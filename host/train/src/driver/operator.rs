@@ -46,6 +46,7 @@ pub(crate) trait Operator: std::fmt::Debug {
     }
 }
 
+/// Returns the error of an operation whose operator does not exist.
 pub(super) fn unknown(operation: &Operation) -> Error {
     Error::Internal(format!("operator `{}` of layer {} is not known", operation.kernel, operation.layer))
 }
@@ -92,6 +93,7 @@ impl Numbers {
 pub(super) type Pieces = Vec<(Range<usize>, Lease)>;
 
 impl On<'_> {
+    /// Returns the step of the task: round, stage and interval.
     pub(super) fn step(&self) -> Step {
         self.task.step()
     }

@@ -47,6 +47,7 @@ pub(crate) struct State<'a> {
 }
 
 impl<'a> State<'a> {
+    /// Creates the state of a run in which no pass is in progress.
     pub(crate) fn new(
         weights: &'a mut Weights,
         (counts, doubts): (&'a mut Counts, &'a mut Doubts),

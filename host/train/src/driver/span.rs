@@ -220,6 +220,7 @@ pub(super) struct Thick<'a> {
 }
 
 impl<'a> Thick<'a> {
+    /// Creates the task `task` of the fused stage `span`, whose stages are `each`.
     pub(super) fn new(stages: &'a Stages<'a>, span: &'a FusedStage, each: Vec<On<'a>>, task: Task) -> Self {
         Self { stages, span, task, each }
     }

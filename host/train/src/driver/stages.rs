@@ -236,6 +236,7 @@ impl<'a> Stages<'a> {
         interval.ok_or_else(|| Error::Internal(format!("no interval {id}")))
     }
 
+    /// Returns an operation of the program.
     pub(super) fn operation(&self, id: OperationId) -> Result<&Operation> {
         let operation = self.program.operations.get(id.index());
         operation.ok_or_else(|| Error::Internal(format!("no operation {id}")))

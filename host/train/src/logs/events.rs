@@ -138,6 +138,7 @@ impl Events {
         }
     }
 
+    /// Flushes the recorded log at the end of a run.
     pub(super) fn finish(&mut self) -> Result<()> {
         match &mut self.written {
             Some((file, path)) => file.flush().map_err(|source| Error::Record { path: path.clone(), source }),

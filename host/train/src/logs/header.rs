@@ -78,6 +78,7 @@ impl Header {
         })
     }
 
+    /// Formats the header as the first line of a log.
     pub(super) fn line(&self) -> String {
         self.0.iter().fold(BEGINNING.to_owned(), |line, (key, value)| format!("{line} {key}={value}"))
     }

@@ -76,6 +76,7 @@ pub(crate) struct Profiled<'a> {
 }
 
 impl Profiler {
+    /// Creates the profile's file, before the run, and starts with empty sums.
     pub(super) fn create(path: &Path) -> Result<Self> {
         let file =
             eciton_input::file::create(path).map_err(|source| Error::Record { path: path.into(), source })?;

@@ -59,6 +59,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
+    /// Creates the trace file and writes its beginning.
     pub(super) fn create(path: &Path) -> Result<Self> {
         let file =
             eciton_input::file::create(path).map_err(|source| Error::Record { path: path.into(), source })?;
@@ -180,6 +181,7 @@ impl Trace {
         self.event(&json!({"name": what, "ph": "C", "pid": 1, "ts": ts, "args": {"at once": to}}))
     }
 
+    /// Writes the end of the trace and flushes its file.
     pub(super) fn finish(&mut self) -> Result<()> {
         if !std::mem::replace(&mut self.finished, true) {
             if self.left_out > 0 {

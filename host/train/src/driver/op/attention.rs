@@ -20,6 +20,7 @@ struct Attention {
     settings: Settings,
 }
 
+/// Creates the operator of an attention layer.
 pub(super) fn open(operation: &Operation) -> Result<Box<dyn Operator>> {
     let settings = op::attention::settings(&operation.attributes).ok_or_else(|| unknown(operation))?;
     Ok(Box::new(Attention { layer: operation.layer, settings }))

@@ -96,6 +96,7 @@ struct Edges {
     target: u32,
 }
 
+/// Creates the operator of an edge kernel.
 pub(super) fn open(operation: &Operation, along: Along) -> Box<dyn Operator> {
     let target = operation.inputs.get(1).map_or(0, |extents| extents.iter().product());
     Box::new(Edges { draw: operation.draw, along, target })

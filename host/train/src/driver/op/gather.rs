@@ -19,6 +19,7 @@ struct Gather {
     normalisation: Normalisation,
 }
 
+/// Creates the operator of a gather.
 pub(super) fn open(operation: &Operation) -> Result<Box<dyn Operator>> {
     let normalisation = op::gather::normalisation(&operation.attributes);
     let normalisation = normalisation.ok_or_else(|| unknown(operation))?;

@@ -8,6 +8,7 @@ use crate::driver::operator::{On, Operator};
 use crate::driver::span::Building;
 use crate::error::Result;
 
+/// Operator of every vertex kernel.
 #[derive(Debug)]
 pub(super) struct Kernel;
 

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 struct Links;
 
+/// Creates the operator of the loss of link prediction.
 pub(super) fn open(_: &Operation) -> Result<Box<dyn Operator>> {
     Ok(Box::new(Links))
 }

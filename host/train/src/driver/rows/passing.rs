@@ -23,6 +23,7 @@ pub(super) struct Passing {
 }
 
 impl Passing {
+    /// Creates an empty store for a slot. `longest` is the maximum number of rows of an interval.
     pub(super) fn new(slot: SlotId, width: u32, longest: usize) -> Self {
         let (used, free) = Default::default();
         Self { slot, width: width as usize, longest, used, free }

@@ -88,6 +88,7 @@ impl Stored {
             }
     }
 
+    /// Leases a range of rows for reading. Fails if a step has leased one of them for writing.
     pub(super) fn read(&self, rows: Range<usize>) -> eciton_tensor::Result<Lease> {
         match self {
             Self::F32(buffer) => buffer.read(rows).map(Lease::F32),
@@ -95,6 +96,7 @@ impl Stored {
         }
     }
 
+    /// Leases a range of rows for writing. Fails if a step has leased one of them.
     pub(super) fn write(&self, rows: Range<usize>) -> eciton_tensor::Result<WriteLease> {
         match self {
             Self::F32(buffer) => buffer.write(rows).map(WriteLease::F32),
