@@ -44,7 +44,7 @@ type Left = Arc<Mutex<Vec<((Round, IntervalId), Result<Arc<Part>>)>>>;
 pub(crate) struct Batches {
     source: Arc<Source>,
     seed: u64,
-    /// Last round of the training.
+    /// Last round of the training, beyond which no micro-batch is prefetched.
     until: Round,
     rounds: RefCell<BTreeMap<Round, Batch>>,
     left: Left,

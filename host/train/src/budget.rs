@@ -29,7 +29,7 @@ struct Shared {
 /// Measurements of the epochs of an invocation, from which the pause is decided.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
-    /// Time at which the first epoch began.
+    /// Clock reading at which the first epoch of this invocation began.
     begun: Option<Duration>,
     /// Number of epochs that ended in this invocation.
     epochs: u32,

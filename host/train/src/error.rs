@@ -23,11 +23,11 @@ pub enum Error {
     /// `data.source` is neither a data set nor an existing path.
     #[error("there is no data set or path `{name}`{}; built in: {known}; `eciton data fetch --list` has more", nearest.as_ref().map(|n| format!(" (did you mean `{n}`?)")).unwrap_or_default())]
     UnknownData {
-        /// Name that the user gave.
+        /// Name as the user gave it.
         name: String,
         /// Known name that is similar to the given one, if there is one.
         nearest: Option<String>,
-        /// All names.
+        /// All known names, for the message.
         known: String,
     },
     /// The data of a run are no longer at the path that the run recorded.
@@ -97,9 +97,9 @@ pub enum Error {
     /// The published data set is not in the user's cache, so it must be fetched first.
     #[error("`{name}` is not in {folder}; `eciton data fetch {name}` brings it", folder = folder.display())]
     NotFetched {
-        /// The set.
+        /// Name of the data set.
         name: &'static str,
-        /// The cache.
+        /// Folder of the cache.
         folder: PathBuf,
     },
     /// Error of the cache of published data sets.
@@ -142,15 +142,15 @@ pub enum Error {
     #[cfg(feature = "compiler")]
     #[error(transparent)]
     Pins(#[from] eciton_author::Error),
-    /// Path of the run folder.
+    /// Error in reading or writing a run folder.
     #[error(transparent)]
     RunFolder(#[from] eciton_runs::run_folder::Error),
-    /// No kernel has this name.
+    /// The configuration names a kernel that does not exist.
     #[error("there is no kernel `{name}`; built in: {known}. `[kernels] {name} = \"path.wasm\"` adds one")]
     UnknownKernel {
-        /// Name that the user gave.
+        /// Name as the user gave it.
         name: String,
-        /// All names.
+        /// All known names, for the message.
         known: String,
     },
     /// The configuration replaces a kernel that the model does not use.
@@ -158,11 +158,11 @@ pub enum Error {
         "this model has no kernel `{name}`, which `[kernels] {name} = \"{path}\"` (or --kernel) replaces; it has: {used}. Leave it out, or choose a model that has one"
     )]
     UnusedKernel {
-        /// The kernel.
+        /// Name of the kernel.
         name: String,
-        /// The component that would be ignored.
+        /// Path of the component, which would have no effect.
         path: String,
-        /// The kernels of the model.
+        /// Names of the kernels that the model uses.
         used: String,
     },
     /// `executor.rows = "bits"`, but the model has no layer that reads only signs.
@@ -173,7 +173,7 @@ pub enum Error {
     NoSigns {
         /// Description of the model, such as its kind.
         model: String,
-        /// The kernels of its layers.
+        /// Names of the kernels of the model's layers.
         kernels: String,
     },
     /// A component replaces a kernel, but one of them works on edges and the other on vertices.
@@ -182,9 +182,9 @@ pub enum Error {
         worked(*place), worked(*found), worked(*found)
     )]
     KernelPlace {
-        /// The kernel.
+        /// Name of the kernel.
         name: String,
-        /// The component.
+        /// Path of the component.
         path: String,
         /// Vertices or edges, as the kernel works on them.
         place: eciton_types::On,
@@ -231,7 +231,7 @@ pub enum Error {
     NoValidation {
         /// Name of the data set that the run uses.
         dataset: String,
-        /// Setting that needs them.
+        /// Setting that needs validation data.
         key: &'static str,
     },
     /// A setting needs a metric that is undefined on this data.
@@ -280,7 +280,7 @@ pub enum Error {
     NoValidationLinks {
         /// Name of the data set that the run uses.
         dataset: String,
-        /// Setting that needs them.
+        /// Setting that needs validation data.
         key: &'static str,
     },
     /// The run does not fit in memory.
@@ -288,9 +288,9 @@ pub enum Error {
         "the run needs {needed} bytes of memory and {available} are to be had; the most of it is {largest}. What helps: {remedy}; or allow more with run.memory_bytes. `eciton plan` has it by purpose"
     )]
     Memory {
-        /// Bytes at the peak.
+        /// Estimated peak memory of the run, in bytes.
         needed: u64,
-        /// Bytes that this process may hold.
+        /// Memory in bytes that this process may use.
         available: u64,
         /// Purpose that needs the largest part of the memory.
         largest: String,
@@ -510,7 +510,7 @@ pub enum Error {
         run: PathBuf,
         /// Seed that was in training.
         seed: u64,
-        /// The epoch of the newest checkpoint.
+        /// Epoch of the newest checkpoint.
         epoch: u32,
     },
     /// Some files of a run could not be written, but its model was.

@@ -36,9 +36,9 @@ pub(crate) enum Asked {
     Nothing,
     /// Results that are written to a run folder.
     Folder,
-    /// Any result, requested later.
+    /// All results, because the caller decides later which ones it reads.
     Anything,
-    /// Scores, and embeddings if the options select them.
+    /// Scores of all rows, and embeddings if the options select them.
     Scores,
 }
 

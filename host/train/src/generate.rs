@@ -34,7 +34,7 @@ pub struct Drawing {
     pub seed: u64,
 }
 
-/// Generator of text from a language model.
+/// Text generator: draws tokens from a language model, one at a time.
 pub struct Writer {
     session: Session,
     config: Config,

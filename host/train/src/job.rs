@@ -102,7 +102,7 @@ pub struct Job {
     pub answer: String,
 }
 
-/// Clock that measures the time of an invocation.
+/// Clock that measures how long an invocation has run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum BudgetClock {
@@ -126,7 +126,7 @@ impl BudgetClock {
 /// Position in a training that paused because the time of its invocation was over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paused {
-    /// Seed that was trained.
+    /// Seed that was in training.
     pub seed: u64,
     /// Last epoch of this seed that was trained.
     pub epoch: u32,
@@ -138,7 +138,7 @@ pub struct Paused {
 pub struct Done {
     /// True if an earlier invocation had already stored the answer, so that nothing was computed.
     pub found: bool,
-    /// Time from the event to the answer, seconds.
+    /// Seconds from the arrival of the event until the answer was ready.
     pub seconds: f64,
     /// Part of `seconds` until the function had the job's files.
     pub files_seconds: f64,
@@ -392,14 +392,14 @@ pub struct Place {
 pub struct Took {
     /// Seconds until the job's files were available.
     pub files_seconds: f64,
-    /// Number of bytes fetched.
+    /// Bytes of files that were fetched from the store.
     pub files_bytes: u64,
 }
 
 /// Function that fetches the object with a key from the store. The error is a message for the user.
 pub type Fetch<'a> = dyn FnMut(&str) -> std::result::Result<Vec<u8>, String> + 'a;
 
-/// Result of a job.
+/// Result of [`perform`], before the answer is stored.
 #[derive(Debug)]
 pub struct Performed {
     /// Bundle of the run folder, of the checkpoints of a training that paused, or of the requested
@@ -570,7 +570,7 @@ pub fn check_vacant(out: &Path) -> Result<()> {
     checkpoint::Place::create(folder.target(), out).map(drop)
 }
 
-/// Kind of an answer that [`adopt`] has written.
+/// Kind of the answer that [`adopt`] has written to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Adopted {
     /// The run folder of a training that ended, or that paused after [`Job::pause_after`].

@@ -18,7 +18,7 @@ use eciton_types::On;
 
 use crate::error::{Error, Result};
 
-/// A kernel that is built into the binary.
+/// Kernel that is built into the binary as a WebAssembly component.
 #[derive(Debug, Clone, Copy)]
 pub struct Builtin {
     /// Kernel name in models.
@@ -80,7 +80,7 @@ pub enum CachePolicy {
     User,
     /// This folder. The key is next to it, as `FOLDER.key`.
     Folder(PathBuf),
-    /// No cache.
+    /// No cache: each process compiles its kernels.
     Off,
 }
 
@@ -279,7 +279,7 @@ pub(crate) fn check_all_used(config: &Config, layers: &[Option<Arc<Layer>>]) -> 
 #[derive(Debug)]
 pub(crate) struct Kernels {
     loaded: Mutex<BTreeMap<String, Arc<Kernel>>>,
-    /// Components by kernel name, or by path.
+    /// Components that can be loaded, by kernel name or by path.
     components: BTreeMap<String, Component>,
     runtime: Runtime,
     code: Option<Arc<dyn SignedCode>>,

@@ -7,7 +7,7 @@ pub(crate) struct RoundRows {
     /// Factor that turns the round's loss into the sum of its rows' losses, each multiplied by the
     /// weight of the row.
     pub divisor: f64,
-    /// Sum of the row weights.
+    /// Sum of the loss weights of the rows. An epoch's loss is a mean with these weights.
     pub weights: f64,
 }
 

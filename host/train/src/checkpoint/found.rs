@@ -42,7 +42,7 @@ pub(crate) struct Found {
     /// Epochs parsed from `metrics`.
     pub epochs: Vec<EpochReport>,
     seeds: Vec<u8>,
-    /// Seeds that have finished, with their models.
+    /// Reports and models of the seeds that had finished by the checkpoint.
     pub finished: Vec<(SeedReport, Model)>,
     /// Checkpoints that could not be used, with the reasons.
     pub damaged: Vec<String>,

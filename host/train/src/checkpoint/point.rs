@@ -241,7 +241,7 @@ impl Point {
         Some(Best { epoch: self.mark.best_epoch?, values: self.all("best")? })
     }
 
-    /// Returns all tensors of the checkpoint in the form that [`write`] takes.
+    /// Returns all tensors of the checkpoint in the form that `write` takes.
     fn entries(&self) -> Vec<Entry<'_>> {
         let mut entries = Vec::new();
         for kind in KINDS {

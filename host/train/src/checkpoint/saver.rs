@@ -27,7 +27,7 @@ pub(crate) struct Beginning {
     pub settings: Checkpoint,
     /// Contents of `config.toml`, `versions.json` and `run.json`, in this order.
     pub records: [Vec<u8>; 3],
-    /// Name and extents of each parameter.
+    /// Name and extents of each parameter, in the order of the program.
     pub parameters: Vec<(String, Vec<usize>)>,
     /// The run's first seed.
     pub first_seed: u64,

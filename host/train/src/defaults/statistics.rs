@@ -10,30 +10,30 @@ use crate::data;
 /// Kind of a data set, which selects the default model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataKind {
-    /// Rows without a graph.
+    /// Table: rows without a graph.
     Table,
     /// Rows that are images of this height, width and number of channels.
     Images([u32; 3]),
-    /// Tokens of a text.
+    /// Text, as a sequence of tokens.
     Text,
-    /// One graph.
+    /// A single graph.
     Graph,
-    /// Many graphs.
+    /// Many graphs, each of which has its own label.
     Graphs,
 }
 
-/// Values of the features.
+/// Kind of the values in a feature matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueKind {
-    /// Only 0 and 1.
+    /// All values are 0 or 1.
     Flags,
-    /// Non-negative integers.
+    /// All values are non-negative integers.
     Counts,
-    /// Other numbers.
+    /// Some values are negative or not integers.
     Numbers,
 }
 
-/// Statistics of a data set.
+/// Statistics of a data set, from which default settings are chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics {
     /// Kind of the data set.
@@ -52,7 +52,7 @@ pub struct Statistics {
     pub is_validated: bool,
     /// Share of the feature values that are not 0, from 0 to 1.
     pub filled: f64,
-    /// Values of the features.
+    /// Kind of the feature values.
     pub values: ValueKind,
     /// Largest absolute value of the sampled features.
     pub largest: f32,

@@ -9,9 +9,9 @@ use super::trained::Trained;
 use crate::error::Result;
 use crate::weights::Weights;
 
-/// Recorder of epochs and writer of checkpoints.
+/// Recorder of epochs and writer of checkpoints, which the driver calls at the end of each epoch.
 pub(crate) trait Checkpointer {
-    /// Records the last epoch of `trained`.
+    /// Records the report of the last epoch of `trained`, for instance in `metrics.jsonl`.
     fn epoch(&mut self, trained: &Trained) -> Result<()>;
 
     /// Returns true if the checkpoint settings require a checkpoint at the end of this epoch.

@@ -16,7 +16,8 @@ const FIRST: Duration = Duration::from_secs(1);
 /// Time between two progress reports of one epoch.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Counter of the committed steps of a pass.
+/// Progress meter of a pass (one run of the engine): it counts committed steps and decides when to
+/// report.
 #[derive(Debug)]
 pub(super) struct Meter {
     /// Number of rounds in an epoch, or `None` for an evaluation.

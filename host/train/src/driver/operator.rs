@@ -333,7 +333,7 @@ impl On<'_> {
     }
 }
 
-/// Creates work that writes zeros to sums.
+/// Creates work of the host that writes zeros to sums, for steps that have no rows.
 pub(super) fn nothing(sums: Vec<Target>) -> Result<Work> {
     let mut parts = Vec::new();
     for sum in sums {

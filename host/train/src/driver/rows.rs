@@ -83,7 +83,7 @@ pub(crate) struct RowStore {
     /// Buffers of a slot whose rows are stored only until [`RowStore::take`]. The other slots are
     /// in `rings`.
     passing: Option<Passing>,
-    /// Index of the ring of each slot.
+    /// Index into `rings` for each slot, or `None` if the slot has no buffer.
     of: Vec<Option<usize>>,
     /// Row ranges of the intervals, by domain (vertices or graphs).
     intervals: Vec<Vec<Range<usize>>>,

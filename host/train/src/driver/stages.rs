@@ -177,7 +177,7 @@ impl<'a> Stages<'a> {
         self
     }
 
-    /// Returns the scheduled stage of a step.
+    /// Returns the stage of the schedule to which a step belongs.
     fn stage(&self, step: Step) -> Result<&Stage> {
         self.schedule.stage(step.stage).ok_or_else(|| Error::Internal(format!("{step}: no such stage")))
     }

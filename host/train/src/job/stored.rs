@@ -65,9 +65,9 @@ pub fn failure_key(answer: &str) -> String {
 /// Result of a job whose answer is in the bucket.
 #[derive(Debug, Clone, Serialize)]
 pub struct Stored {
-    /// Key of the description.
+    /// Key of the job's description.
     pub key: String,
-    /// Key of the answer.
+    /// Key of the object with the job's answer.
     pub answer: String,
     /// Reply of the job: its times, bytes and requests.
     #[serde(flatten)]

@@ -17,7 +17,7 @@ const BYTES: u64 = 64 << 10;
 /// Source of printed lines.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
-    /// A worker.
+    /// Worker at this location.
     Worker(Location),
     /// Kernel of this name.
     Kernel(String),

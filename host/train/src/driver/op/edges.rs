@@ -20,7 +20,7 @@ use crate::relation;
 /// edge kernel.
 struct Lists {
     lists: relation::Lists,
-    /// True if the kernel reads the edge features.
+    /// True if the kernel reads the edge features, so that they are passed to it.
     told: bool,
     with_self: bool,
     vertices: Option<Numbers>,

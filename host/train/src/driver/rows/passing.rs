@@ -16,7 +16,7 @@ use crate::error::{Error, Result, at};
 pub(super) struct Passing {
     pub(super) slot: SlotId,
     width: usize,
-    /// Number of rows in a buffer.
+    /// Number of rows in a buffer: the maximum over all intervals.
     longest: usize,
     used: RefCell<BTreeMap<IntervalId, Buffer>>,
     free: RefCell<Vec<Buffer>>,

@@ -17,7 +17,7 @@ pub(super) enum Stored {
     Bf16(HalfBuffer),
 }
 
-/// Lease of a range of rows for reading.
+/// Lease of a range of rows for reading. No step can write these rows while the lease exists.
 #[derive(Debug)]
 pub(crate) enum Lease {
     F32(ReadRows),
@@ -43,7 +43,8 @@ impl From<Lease> for Matrix {
     }
 }
 
-/// Lease of a range of rows for writing.
+/// Lease of a range of rows for writing. No other step can access these rows while the lease
+/// exists.
 #[derive(Debug)]
 pub(crate) enum WriteLease {
     F32(WriteRows),
