@@ -41,59 +41,66 @@ pub struct Plan {
     pub vertices: u32,
     /// Number of directed edges.
     pub edges: u64,
-    /// Number of vertex intervals.
+    /// Number of intervals. An interval is a run of vertices that is scheduled as one unit.
     pub intervals: u32,
     /// Number of compute threads.
     pub threads: u32,
-    /// Order of the vertices in memory. If `None`, that of the data set.
+    /// Order of the vertices in memory. If `None`, vertices have the order of the data set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Ordered>,
     /// Number of tensor tasks per epoch, over all intervals, without evaluation.
     pub tasks: u64,
-    /// Number of gathers per epoch. Each covers all rows.
+    /// Number of gathers (sums over the in-neighbours of vertices) per epoch. Each gather covers
+    /// all rows.
     pub gathers: u64,
-    /// Sum of these gathers' row widths: number of values that they move per edge.
+    /// Sum of the row widths of an epoch's gathers: number of values that an epoch moves per edge.
     pub gathered_width: u64,
     /// Floating-point operations of an epoch's training, without evaluation.
     pub epoch_flops: f64,
-    /// True if the features are gathered once, before the first epoch.
+    /// True if the first layer's gather of the features is computed once, before the first epoch.
     pub gathered_features: bool,
     /// Layers, in order.
     pub layers: Vec<LayerPlan>,
-    /// Number of edges that the gathers next to the loss use in training. `None` if they use all.
+    /// Number of edges that the gathers next to the loss use in training. `None` if these gathers
+    /// use all edges.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labelled_edges: Option<u64>,
-    /// Pipeline settings: conditions for which intervals wait, and their maximum distance in
-    /// epochs.
+    /// Pipeline settings: the conditions for which intervals wait, and the maximum distance between
+    /// two intervals, in epochs.
     pub pipeline: Pipeline,
-    /// Number of epochs for which gathered rows are stored.
+    /// Number of epochs for which gathered rows are stored. It is above 1 if epochs overlap.
     pub row_versions: u32,
     /// Maximum number of weight versions in memory at once.
     pub weight_versions: u32,
     /// Stages of an epoch, in order.
     pub stages: Vec<StagePlan>,
-    /// Fused stages, each of which is one task. Empty if each stage is a task.
+    /// Fused stages, each of which runs as one task. Empty if no stages are fused, so that each
+    /// stage is a task of its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<SpanPlan>,
-    /// Lanes, if the run has any.
+    /// Lanes (sequences of stages, each on its own thread or worker) of the pipeline. `None` if the
+    /// run has no lanes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lanes: Option<LanesPlan>,
-    /// Results of the pipeline planner, if a profile of the stages exists.
+    /// Results of the pipeline planner. `None` without lanes, or if `lanes.profile` names no
+    /// measured profile of the stages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planned: Option<PipelinePlan>,
-    /// Location of the host of functions, limit of their number, and price of a GB there.
+    /// Facts about the functions that run tasks. `None` if the run uses no functions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub functions: Option<FunctionsPlan>,
-    /// Memory of the run.
+    /// Estimated memory of the run, by purpose.
     pub memory: MemoryPlan,
-    /// True if the memory fits into `run.memory_bytes`, or into the available memory.
+    /// True if the estimated memory fits into `run.memory_bytes`, or into the available memory if
+    /// this setting is absent.
     pub fits: bool,
 }
 
-/// Facts of a run's functions that are known before it starts.
+/// Facts about the functions of a run that are known before the run starts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FunctionsPlan {
-    /// Location of the host, and the limit that will reduce the number of functions.
+    /// Location of the host (the process that drives the run), and the limit that reduces the
+    /// number of functions, if one does.
     #[serde(flatten)]
     pub outlook: Outlook,
     /// Price of transferring 1 GB between host and functions, USD, from the price list.
@@ -103,6 +110,7 @@ pub struct FunctionsPlan {
 }
 
 impl FunctionsPlan {
+    /// Returns the facts about functions, or `None` if the configuration uses no functions.
     fn of(config: &Config, intervals: u32) -> Result<Option<Self>> {
         let Some(outlook) = Outlook::of(&config.executor, &config.emulator, intervals) else {
             return Ok(None);
@@ -124,38 +132,38 @@ pub struct LayerPlan {
     pub name: Option<String>,
     /// Inputs of the layer.
     pub inputs: Vec<Source>,
-    /// Layer whose weight this layer shares.
+    /// Index of the layer whose weight this layer shares.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights_of: Option<u32>,
-    /// Weight of its rows in the loss, if its output is an additional score next to that of the
+    /// Factor of this layer's own loss, if its output is an additional score next to that of the
     /// last layer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_weight: Option<f64>,
-    /// Height, width and channels of its rows, if they are images.
+    /// Height, width and channels of the output rows, if these are images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
-    /// Number of columns of its input and of its output.
+    /// Number of columns of the layer's input and of its output.
     pub widths: (u32, u32),
-    /// Operation that runs first. If both orders are possible, it is selected by multiply-adds and
-    /// bytes, forward and backward.
+    /// Operation that runs first: product or gather. If both orders are possible, the order with
+    /// fewer multiply-adds and bytes, forward and backward, is selected.
     pub first: LayerFirst,
 }
 
-/// First operation of a layer.
+/// Operation that a layer runs first: the product with its weight, or the gather of neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LayerFirst {
-    /// The product. Gathers have the width of the layer's output.
+    /// The layer multiplies first, so that gathers have the width of its output.
     Product,
-    /// The gathers, which have the width of the layer's input.
+    /// The layer gathers first, so that gathers have the width of its input.
     Gather,
-    /// The gathers, computed once before the first epoch.
+    /// The layer gathers first. Its gather is computed once, before the first epoch.
     GatheredOnce,
-    /// The layer does not have both operations.
+    /// The layer has only one of the two operations, so that there is no order to select.
     Fixed,
 }
 
-/// Returns the first operation of a layer of a program.
+/// Returns the operation that runs first in layer `at` of a program.
 fn first(program: &Program, at: usize, kind: &LayerKind) -> LayerFirst {
     match kind {
         LayerKind::Sage { aggregator: Aggregator::Max } => LayerFirst::Gather,
@@ -166,7 +174,7 @@ fn first(program: &Program, at: usize, kind: &LayerKind) -> LayerFirst {
     }
 }
 
-/// Returns the first operation of a layer in which both orders are possible.
+/// Returns the operation that runs first in layer `at`, in which both orders are possible.
 fn chosen(program: &Program, at: usize) -> LayerFirst {
     match at {
         0 if program.rewrites.gathered_features => LayerFirst::GatheredOnce,
@@ -175,38 +183,39 @@ fn chosen(program: &Program, at: usize) -> LayerFirst {
     }
 }
 
-/// One stage of the program.
+/// Planned work of one stage of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StagePlan {
     /// Name of the stage, for instance `linear 1 backward`.
     pub name: String,
-    /// True if its steps are tasks for a kernel. Otherwise the host runs them.
+    /// True if the steps of the stage are tasks for a kernel. Otherwise the host runs them.
     pub task: bool,
-    /// Bytes of rows that a step reads, averaged over intervals.
+    /// Bytes of rows that a step (the stage on one interval) reads, averaged over intervals.
     pub bytes_read: u64,
-    /// Bytes of rows that a step writes, averaged over intervals.
+    /// Bytes of rows that a step (the stage on one interval) writes, averaged over intervals.
     pub bytes_written: u64,
 }
 
-/// A fused stage: a sequence of stages that is one task. Edge lists, which are sent with gathers,
-/// are not counted.
+/// Planned work of a fused stage: a sequence of stages that runs as one task. Edge lists, which are
+/// sent with gathers, are not counted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SpanPlan {
     /// Name of the fused stage, for instance `linear 0 to linear 0 backward`.
     pub name: String,
-    /// Number of stages.
+    /// Number of stages in the sequence.
     pub stages: usize,
     /// Bytes of rows and parameters that a task receives, averaged over intervals.
     pub bytes_in: u64,
     /// Bytes of rows and partial gradients that a task returns, averaged over intervals.
     pub bytes_out: u64,
-    /// Floating-point operations of its kernels per task, averaged over intervals.
+    /// Floating-point operations per task, averaged over intervals.
     pub flops: f64,
-    /// Floating-point operations per byte in or out.
+    /// Floating-point operations per byte that a task receives or returns.
     pub flop_per_byte: f64,
 }
 
-/// Returns the fused stages of a program. `rows` has the number of rows of each interval.
+/// Returns the planned work of the fused stages of a draft, or an empty list if stages are not
+/// fused. `rows` has the number of rows of each interval.
 fn spans(draft: &Draft, config: &Config, rows: &[usize]) -> Vec<SpanPlan> {
     let (inputs, program, spans) = (&draft.inputs, &draft.planned.program, &draft.planned.spans);
     if config.executor.fuse == FusionChoice::None {
@@ -235,8 +244,8 @@ fn spans(draft: &Draft, config: &Config, rows: &[usize]) -> Vec<SpanPlan> {
     (0..).zip(spans.as_slice()).map(one).collect()
 }
 
-/// Returns the floating-point operations of an epoch whose rounds have these rows, an interval
-/// each, and whose gathers move this many values for each edge.
+/// Returns the floating-point operations of an epoch of training. `rows` has the number of rows of
+/// each interval in a round. `width` is the number of values that gathers move per edge.
 fn epoch_flops(draft: &Draft, config: &Config, (rows, width): (&[usize], u64)) -> f64 {
     let (inputs, program) = (&draft.inputs, &draft.planned.program);
     let stored = inputs.stored();
@@ -258,7 +267,8 @@ fn epoch_flops(draft: &Draft, config: &Config, (rows, width): (&[usize], u64)) -
     f64::from(rounds) * program.stages.iter().map(own).sum::<f64>() + 2.0 * edges * width as f64
 }
 
-/// Returns the results of the pipeline planner for lanes whose stages were measured.
+/// Runs the pipeline planner on the measured profile of `lanes.profile`, and returns its results.
+/// Returns `None` without lanes or without a profile.
 fn planned(draft: &Draft, config: &Config) -> Result<Option<PipelinePlan>> {
     let Some(path) = config.lanes.profile.as_ref().filter(|_| config.lanes.lanes.count > 0) else {
         return Ok(None);
@@ -274,20 +284,21 @@ fn planned(draft: &Draft, config: &Config) -> Result<Option<PipelinePlan>> {
 /// are not allocated.
 ///
 /// # Errors
-/// The errors of [`crate::train`] before the first epoch. Insufficient memory is no error here, but
-/// reported in the plan.
+/// Returns the errors of [`crate::train`] before the first epoch. Insufficient memory is not an
+/// error: [`Plan::fits`] reports it.
 pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
     plan_data(None, config, options)
 }
 
-/// Plans a run like [`plan`], on a data set in memory.
+/// Plans a run like [`plan`], with a data set in memory instead of one that is read.
 ///
 /// # Errors
-/// The errors of [`plan`].
+/// Returns the errors of [`plan`].
 pub fn plan_on(dataset: Dataset, config: &Config, options: &Options) -> Result<Plan> {
     plan_data(Some(dataset), config, options)
 }
 
+/// Plans a run on `dataset`, or on the data set of the configuration if it is `None`.
 fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Result<Plan> {
     let (mut config, dataset) = defaults::settled(config, dataset)?;
     let dataset = dataset.map(|dataset| checked(&config, dataset)).transpose()?;

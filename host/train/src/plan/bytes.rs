@@ -1,4 +1,5 @@
-//! Bytes that lanes send and get in an update: values of rows, weights, gradients and losses.
+//! Bytes that the workers of lanes send and receive in an update: values of rows, weights,
+//! gradients and losses.
 
 use std::collections::BTreeSet;
 
@@ -12,22 +13,25 @@ use super::lane_needs::{Cut, owning_lanes};
 use crate::owned::OwningLanes;
 use crate::session::Draft;
 
-/// Weights of fewer bytes go with each task, larger ones once an update.
+/// Size in bytes from which a weight is sent once per update. A smaller weight is sent with each
+/// task.
 const TRAVELS: u64 = eciton_workers::OBJECT_BYTES as u64;
 
-/// Bytes of values that a lane's worker gets and sends in an update; messages have further bytes for shapes, row
-/// numbers and labels.
+/// Bytes of values that a lane's worker receives and sends in an update (one optimiser step). Bytes
+/// for shapes, row numbers and labels are not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct UpdateBytes {
-    /// Rows and weights from the host.
+    /// Bytes of rows and weights that the worker receives from the host.
     pub from_host: u64,
-    /// Rows, gradients and losses to the host.
+    /// Bytes of rows, gradients and losses that the worker sends to the host.
     pub to_host: u64,
-    /// Rows to other workers, and sums of gradients for those that update the parameter as well.
+    /// Bytes that the worker sends to other workers: rows, and gradient sums of parameters that the
+    /// other workers update.
     pub to_workers: u64,
 }
 
-/// Bytes of each lane of a replica. `None`: no workers, or values that are sparse or not f32.
+/// Returns the bytes per update of each lane in one replica of the pipeline. Returns `None` without
+/// workers, with relations of the graph, and for values that are sparse or not f32.
 pub(super) fn of(draft: &Draft, config: &Config, rows: &[usize]) -> Option<Vec<UpdateBytes>> {
     let planned = &draft.planned;
     let half = [config.run.row_storage, config.executor.rows].contains(&RowFormat::Bf16);
@@ -47,12 +51,12 @@ pub(super) fn of(draft: &Draft, config: &Config, rows: &[usize]) -> Option<Vec<U
         false => sums,
     };
     let gradients = gradients.counts().sum::<u64>() / width;
-    // At most `MAX_LANES`.
+    // The cast is lossless: there are at most `MAX_LANES` lanes.
     Some((0..depth as u16).map(|lane| of_lane(cut, config, lane, (&parts, gradients))).collect())
 }
 
-/// Bytes of a lane. `parts` are the rows of each micro-batch and the nodes of its sums, `gradients`
-/// the sums of a gradient that a lane sends.
+/// Returns the bytes per update of one lane. `parts` has the number of rows and of gradient sums of
+/// each micro-batch. `gradients` is the number of sums of one gradient that a lane sends.
 fn of_lane(
     (program, spans, schedule): Cut<'_>,
     config: &Config,
@@ -61,7 +65,7 @@ fn of_lane(
 ) -> UpdateBytes {
     let own = config.workers.own();
     let width = u64::from(config.lanes.lanes.width.max(1));
-    // Each replica has its share of the parts: the mean.
+    // A replica processes the mean number of micro-batches per replica.
     let rows: u64 = parts.iter().map(|(rows, _)| rows).sum::<u64>() / width;
     let nodes: u64 = parts.iter().map(|(_, nodes)| nodes).sum::<u64>() / width;
     let tasks = parts.len() as u64 / width;
@@ -76,7 +80,8 @@ fn of_lane(
     let on = |stage: &Stage| stage.place == Place::Lane(lane);
     for (id, stage) in (0u16..).map(StageId).zip(&schedule.stages).filter(|(_, stage)| on(stage)) {
         for (slot, _) in stage.reads().filter(|(slot, _)| is_here(*slot)) {
-            // Several steps of the lane read what the last of them lets go of.
+            // The lane receives a slot once, even if several of its steps read it. The last of
+            // these steps counts the bytes.
             if residents.again(slot, lane).is_none_or(|last| last == id) {
                 found.from_host += 4 * rows * columns(slot);
             }
@@ -121,14 +126,15 @@ fn of_lane(
     found
 }
 
-/// Bytes of the sums that a lane's worker makes and passes to others that update the parameter: those
-/// of the lane that owns it in each replica of the pipeline, and those with replicas of it.
+/// Returns the bytes of gradient sums that a lane's worker sends to other workers. These are the
+/// workers that own the parameter in each replica of the pipeline, and those with copies that they
+/// update.
 fn shared(cut: Cut<'_>, config: &Config, lane: u16, gradients: u64) -> u64 {
     let (program, lanes) = (cut.0, config.lanes.lanes);
     let OwningLanes { readers, makers } = owning_lanes(cut);
     let of_use = |(number, maker): (usize, &Option<usize>)| {
         maker.filter(|maker| *maker == usize::from(lane))?;
-        // A program has at most 2^16 uses.
+        // The cast is lossless, because a program has at most 2^16 uses of parameters.
         let parameter = program.owner(ParameterId(number as u16));
         let one = program.parameter(parameter).filter(|one| !config.optimiser.freezes(one.layer))?;
         let owner = readers.get(parameter.index())?.first().copied()?;

@@ -1,4 +1,4 @@
-//! Parameters and memory of lanes.
+//! Parameters that lanes read, and the memory of the workers that run lanes.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,11 @@ use eciton_types::StageId;
 
 use crate::owned::OwningLanes;
 
-/// Program, its fused stages, and the schedule whose stages are these fused stages on lanes.
+/// Program, its fused stages, and its schedule: the program that has one stage on a lane for each
+/// fused stage.
 pub(super) type Cut<'a> = (&'a Program, &'a FusedStages, &'a Program);
 
-/// Returns the parameters that a lane's stages read.
+/// Returns the parameters that the stages of a lane read, each once, in ascending order.
 pub(super) fn parameters<'a>(
     (program, spans, schedule): Cut<'a>,
     lane: u16,
@@ -32,7 +33,8 @@ pub(super) fn parameters<'a>(
     read.into_iter().filter_map(|id| program.parameter(id))
 }
 
-/// Returns the lanes that read each parameter, and the lane that computes the gradient of each use.
+/// Returns the lanes that read each parameter, and the lane that computes each gradient. A
+/// parameter has one gradient per use, because several layers may read it.
 pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
     let mut readers = vec![BTreeSet::new(); program.parameters.len()];
     let mut makers = vec![None; program.parameters.len() + program.uses.len()];
@@ -55,12 +57,12 @@ pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
     OwningLanes { readers: readers.into_iter().map(|lanes| lanes.into_iter().collect()).collect(), makers }
 }
 
-/// Maximum number of sums of a gradient in the memory of a worker that owns weights.
+/// Maximum number of partial sums of a gradient in the memory of a worker that owns weights.
 pub(super) const OWNED_SUMS: u64 = 4;
 
-/// Returns, for each lane of all replicas, the maximum bytes of weights and sums, and of rows, that
-/// a worker stores. There are `parts` micro-batches of at most `rows` rows, and a sum takes
-/// `levels` buffers.
+/// Returns the maximum number of bytes that the worker of each lane stores, for all replicas of the
+/// pipeline. The first number counts weights and gradient sums, the second one rows. There are
+/// `parts` micro-batches of at most `rows` rows, and a sum takes `levels` buffers.
 pub(crate) fn needs(
     config: &Config,
     cut: Cut<'_>,
@@ -78,7 +80,7 @@ pub(crate) fn needs(
     };
     let padded = |rows: u64, columns: u64| padded_bytes(rows, columns).unwrap_or(u64::MAX);
     let versions = u64::from(config.pipeline.weight_versions());
-    // At most `MAX_LANES`.
+    // The cast is lossless: there are at most `MAX_LANES` lanes.
     let depth = lanes.depth().max(1) as u16;
     let held = |lane: u16| {
         let weights = parameters(cut, lane).map(|one| {
@@ -94,13 +96,13 @@ pub(crate) fn needs(
         let kept: u64 = kept.map(|width| padded(rows as u64, width.into())).sum();
         let cap_of = |lane: u16| caps.get(usize::from(lane)).copied().unwrap_or(1);
         let cap = cap_of(lane);
-        // Rows that other lanes send to the worker: the number of micro-batches that either lane
-        // has at once.
+        // Rows that another lane sends to the worker count once per micro-batch in flight, on the
+        // lane that has more of them.
         let passed = residents.passed_widths(schedule, lane);
         let passed =
             passed.map(|(width, from)| padded(rows as u64, width.into()) * u64::from(cap.max(cap_of(from))));
-        // For weights that the worker owns, moments also count, and one sum per level of the tree
-        // and for the incoming micro-batch.
+        // For weights that the worker owns, optimiser moments also count, and one sum per level of
+        // the tree, and one for the incoming micro-batch.
         let copies = match config.workers.own() {
             true => {
                 let others = u64::from(lanes.width.max(1)) - 1;
@@ -109,7 +111,7 @@ pub(crate) fn needs(
             false if config.pipeline.gradient_versions() == 1 => versions + levels,
             false => versions,
         };
-        // At most as many as there are other lanes.
+        // The worker also stores replicas of the parameters of the lanes after it.
         let next = (1..depth).map(|by| (by, (lane + by) % depth));
         let next = next.filter(|(by, of)| config.workers.replicas_of((*of).into()) >= u32::from(*by));
         let next = next.map(|(_, of)| held(of));

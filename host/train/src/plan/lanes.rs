@@ -1,4 +1,5 @@
-//! Lanes in a plan: the layers of each lane, and their schedule by number of operations.
+//! Lanes in a plan. A lane is a sequence of stages that runs on its own thread or worker. The
+//! schedule assumes that time is proportional to floating-point operations.
 
 use std::collections::BTreeSet;
 
@@ -15,25 +16,26 @@ use super::bytes::UpdateBytes;
 use super::lane_needs::{Cut, needs, parameters};
 use crate::session::Draft;
 
-/// Number of rounds in the schedule grid if rounds overlap. Otherwise the grid shows one.
+/// Number of rounds (optimiser steps) that the schedule grid shows if rounds overlap. Otherwise the
+/// grid shows one round.
 const ROUNDS: u32 = 3;
 
-/// Lanes and their schedule.
+/// Lanes of a pipeline, and their schedule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LanesPlan {
     /// Number of replicas of the pipeline.
     pub width: u32,
-    /// Number of chunks per lane: separate sequences of stages.
+    /// Number of chunks (separate sequences of stages) per lane.
     pub chunks: u32,
     /// Priority rule by which a lane selects its next step.
     pub order: Order,
-    /// Rule that selects the weight version that a round reads.
+    /// Rule that selects the version of the weights that a round reads.
     pub weights: WeightVersions,
     /// Lanes of one replica.
     pub lanes: Vec<LanePlan>,
-    /// Idle share of the lanes' time, if time is proportional to operations.
+    /// Share of time in which lanes are idle, from 0 to 1, if time is proportional to operations.
     pub bubble: f64,
-    /// Ratio of the largest lane's operations to the mean.
+    /// Number of operations of the busiest lane, divided by the mean over lanes.
     pub imbalance: f64,
     /// Memory of the host, whether lanes are threads or workers.
     pub host: HostPlan,
@@ -44,47 +46,47 @@ pub struct LanesPlan {
     pub picture: String,
 }
 
-/// A lane of one replica.
+/// Planned work of one lane, in one replica of the pipeline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LanePlan {
-    /// Names of its stages: forward, the loss and backward.
+    /// Names of the stages on the lane: forward stages, the loss, and backward stages.
     pub stages: Vec<String>,
-    /// Operations per row, forward and backward.
+    /// Floating-point operations per row, forward and backward.
     pub flops: f64,
-    /// Number of parameter values that its stages read.
+    /// Number of parameter values that the stages of the lane read.
     pub parameters: u64,
-    /// Maximum number of micro-batches between their first step on the lane and their last, counted
-    /// per chunk.
+    /// Maximum number of micro-batches in flight on the lane, per chunk. A micro-batch is in flight
+    /// from its first step on the lane to its last.
     pub cap: u32,
     /// Maximum size in bytes of the weights and rows that a worker of this lane stores at once.
     pub worker_bytes: u64,
-    /// Bytes of values that its worker receives and sends in an update, if this is known.
+    /// Bytes of values that the worker of this lane receives and sends in an update. `None` without
+    /// workers, or if the number is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update: Option<UpdateBytes>,
 }
 
-/// Bytes that the host stores in a run on lanes: shares of the memory plan's weights, gradients and
-/// rows.
+/// Memory that the host (the process that drives the lanes) needs for weights, gradients and rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct HostPlan {
-    /// Number of versions of the weights, which is 0 if workers own the weights.
+    /// Number of versions of the weights on the host, which is 0 if workers own the weights.
     pub versions: u32,
-    /// Bytes of all versions.
+    /// Bytes of all versions of the weights.
     pub weights_bytes: u64,
-    /// Bytes of the optimiser's moments.
+    /// Bytes of the optimiser's moments, which are 0 if workers own the weights.
     pub moments_bytes: u64,
-    /// Bytes of gradient sums of the micro-batches in flight.
+    /// Bytes of the gradient sums of micro-batches in flight.
     pub gradients_bytes: u64,
-    /// Bytes of rows that the host passes from one lane to another. If lanes are threads, rows of
-    /// the micro-batches in flight count, and if lanes are workers, all rows of an update.
+    /// Bytes of rows that the host passes from one lane to another. If lanes are threads, the rows
+    /// of micro-batches in flight count. If lanes are workers, all rows of an update count.
     pub boundary_bytes: u64,
-    /// Sum of all bytes.
+    /// Sum of the bytes of weights, moments, gradients and rows.
     pub total_bytes: u64,
 }
 
 impl HostPlan {
-    /// Returns the host's share of a memory plan. `rows` has the number of rows of each
-    /// micro-batch.
+    /// Computes the memory of the host from the memory plan of a run. `rows` has the number of rows
+    /// of each micro-batch.
     fn of((program, spans, schedule): Cut<'_>, config: &Config, rows: &[usize], memory: &MemoryPlan) -> Self {
         let own = config.workers.own();
         let item = |purpose| {
@@ -94,7 +96,7 @@ impl HostPlan {
         let values: u64 = schedule.parameters.iter().map(|one| one.len() as u64).sum();
         let versions = if own { 0 } else { config.pipeline.weight_versions() };
         let weights_bytes = 4 * values * u64::from(versions);
-        // The plan's item of a run whose workers own the weights is a matrix in transit.
+        // If workers own the weights, the item of the memory plan is a matrix in transit.
         let moments_bytes = if own { 0 } else { item("weights").saturating_sub(weights_bytes) };
         let residents = own.then(|| Residents::passing(program, spans, schedule));
         let is_here = |slot| residents.as_ref().is_none_or(|residents| residents.passed(slot).is_none());
@@ -107,7 +109,7 @@ impl HostPlan {
         let places = buffers.places(schedule, policy::at_once(schedule, &config.ring_lanes(), count));
         let mut longest = rows.to_vec();
         longest.sort_unstable_by_key(|rows| std::cmp::Reverse(*rows));
-        // A buffer of several slots counts once.
+        // A buffer that several slots share counts once.
         let mut known = BTreeSet::new();
         let boundary = |(slot, spec): (SlotId, &SlotSpec)| {
             let buffer = buffers.buffer(slot);
@@ -126,7 +128,7 @@ impl HostPlan {
     }
 }
 
-/// Returns true if one lane writes a slot's rows and another one reads them.
+/// Returns true if one lane writes the rows of a slot (a row buffer) and another lane reads them.
 fn passes(schedule: &Program, slot: SlotId) -> bool {
     let lanes = |uses: &dyn Fn(&Stage) -> bool| {
         let all = schedule.stages.iter().filter(|stage| uses(stage));
@@ -138,8 +140,8 @@ fn passes(schedule: &Program, slot: SlotId) -> bool {
 }
 
 impl LanesPlan {
-    /// Returns the lanes of a run, or `None` if it has none. `rows` has the number of rows of each
-    /// micro-batch.
+    /// Returns the lanes of a run with their schedule, or `None` if the run has no lanes. `rows`
+    /// has the number of rows of each micro-batch.
     pub(super) fn of(draft: &Draft, config: &Config, rows: &[usize]) -> Option<Self> {
         let (lanes, intervals) = (config.lanes.lanes, u32::try_from(rows.len()).unwrap_or(u32::MAX));
         if lanes.count == 0 {
@@ -166,7 +168,7 @@ impl LanesPlan {
             worker_bytes: needs.get(usize::from(lane)).map_or(0, |(weights, rows)| weights + rows),
             update: updates.as_ref().and_then(|all| all.get(usize::from(lane))).copied(),
         };
-        // At most `MAX_LANES`.
+        // The cast is lossless: there are at most `MAX_LANES` lanes.
         let each: Vec<LanePlan> = (0..lanes.depth() as u16).map(one).collect();
         let bound = config.pipeline.bound();
         let rounds = if bound > 0 { ROUNDS } else { 1 };

@@ -1,4 +1,4 @@
-//! Results of the pipeline planner for a run on lanes whose stages were measured (`eciton
+//! Pipeline planner: predictions for a run on lanes, from measured times of the stages (`eciton
 //! profile`).
 
 use eciton_planner::{Answer, Graph, HostWork, Lane, Machine, Plan, Wanted, plan};
@@ -8,33 +8,35 @@ use serde::Serialize;
 
 use crate::error::Result;
 
-/// Bandwidth between threads of one machine, bytes per second.
+/// Assumed bandwidth between threads of one machine, in bytes per second.
 const LINK: f64 = 1e10;
-/// Numbers of micro-batches that a planner may select.
+/// Numbers of micro-batches per batch among which the planner selects.
 const PARTS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// Pipelines that a planner found.
+/// Pipelines that the planner compared: the one of the run, and better ones.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PipelinePlan {
-    /// Pipeline with the run's settings.
+    /// Pipeline with the run's own settings.
     pub own: PlannedPipeline,
-    /// Best pipeline over all widths, numbers of micro-batches and schedules.
+    /// Fastest pipeline over all numbers of replicas, numbers of micro-batches and schedules.
     pub best: PlannedPipeline,
-    /// Second-best pipeline, and the reason why it is slower.
+    /// Second-fastest pipeline, and the reason why it is slower than the fastest one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner_up: Option<(PlannedPipeline, String)>,
 }
 
-/// A pipeline that a planner found.
+/// Pipeline with its predicted throughput.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlannedPipeline {
-    /// Description, for instance `1f1b, 1 wide, 4 deep, 8 micro-batches, stages of chain`.
+    /// Description of the pipeline, for instance `1f1b, 1 wide, 4 deep, 8 micro-batches, stages of
+    /// chain`.
     pub shape: String,
-    /// Predicted throughput.
+    /// Predicted throughput, in rows per second.
     pub rows_per_second: f64,
-    /// Idle share of the lanes' time.
+    /// Predicted share of time in which lanes are idle, from 0 to 1.
     pub bubble: f64,
-    /// Operators of each stage, and its seconds per micro-batch, forward and backward.
+    /// Names of the operators of each stage, and seconds per micro-batch of the stage, forward and
+    /// backward.
     pub stages: Vec<(Vec<String>, f64, f64)>,
 }
 
@@ -54,18 +56,22 @@ impl PlannedPipeline {
     }
 }
 
-/// Returns the bytes per second of a link of this many megabits per second.
+/// Converts a bandwidth from megabits per second to bytes per second.
 fn bytes_a_second(mbits: u32) -> f64 {
     f64::from(mbits) * 1e6 / 8.0
 }
 
-/// Inputs of a planner: the program of a run, the rows of an update, and the threads.
+/// Inputs of the pipeline planner: program and profile of a run, rows of an update, and threads.
 pub(crate) struct Planning<'a> {
     pub program: &'a Program,
     pub profile: &'a Profile,
+    /// Share of the feature values that are stored, which is below 1 for sparse features.
     pub stored: f64,
+    /// Number of rows of an update.
     pub rows: u32,
+    /// Number of micro-batches of an update.
     pub parts: u32,
+    /// Number of compute threads.
     pub threads: u32,
 }
 
@@ -74,6 +80,7 @@ impl Planning<'_> {
         Ok(Graph::from_program(self.program, self.profile, self.stored)?)
     }
 
+    /// Describes the lanes to the planner: their relative speed, and the bandwidth of their links.
     fn machine(&self, config: &Config) -> Machine {
         let count = config.lanes.lanes.count;
         let link = config.lanes.link_mbits.map_or(LINK, bytes_a_second);
@@ -82,7 +89,7 @@ impl Planning<'_> {
         Machine::equal(count, Lane { pace, memory: None, link })
     }
 
-    /// Returns the work of the host's thread, from the profile.
+    /// Returns the work of the host's thread (which drives the lanes), computed from the profile.
     fn work(&self, config: &Config) -> HostWork {
         let (host, parts) = (self.profile.host, f64::from(self.parts));
         let values: u64 = self.program.parameters.iter().map(|one| one.len() as u64).sum();
@@ -91,7 +98,8 @@ impl Planning<'_> {
         HostWork { step: host.seconds_per_step, update, cores: self.threads, data }
     }
 
-    /// Returns the plan for the run's own width, number of micro-batches and schedule.
+    /// Plans the pipeline for the run's own number of replicas, number of micro-batches and
+    /// schedule.
     pub(crate) fn own(&self, config: &Config) -> Result<Answer> {
         self.plan(config, &self.wanted(config))
     }
