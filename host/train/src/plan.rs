@@ -50,8 +50,8 @@ pub struct Plan {
     pub order: Option<Ordered>,
     /// Number of tensor tasks per epoch, over all intervals, without evaluation.
     pub tasks: u64,
-    /// Number of gathers (sums over the in-neighbours of vertices) per epoch. Each gather covers
-    /// all rows.
+    /// Number of gathers (aggregations over the in-neighbours of vertices) per epoch. Each gather
+    /// covers all rows.
     pub gathers: u64,
     /// Sum of the row widths of an epoch's gathers: number of values that an epoch moves per edge.
     pub gathered_width: u64,

@@ -1,5 +1,6 @@
-//! The weight store: parameters by version, gradients of the rounds in flight, and optimiser steps.
-//! The [`Pipeline`] sets the number of versions.
+//! The weight store of the host (the process that drives a run): parameters by version, gradients
+//! of the rounds in flight, and optimiser steps. A round is one optimiser step with all its
+//! micro-batches. The [`Pipeline`] sets the number of versions.
 
 mod first;
 mod from_program;
@@ -28,40 +29,44 @@ pub(crate) use state::WeightState;
 pub(crate) use summing::GradientSums;
 pub(crate) use sums::Sums;
 
-/// Partial sums of a loss in one round: for each interval, one buffer for each node.
+/// Partial sums of a loss in one round: for each interval, one buffer per node of the summation
+/// tree.
 type Partials = Vec<Vec<Buffer>>;
 
-/// All parameters, with the gradients of the rounds in flight.
+/// All parameters of a program, with the gradients of the rounds in flight.
 #[derive(Debug)]
 pub(crate) struct Weights {
-    /// Parameters whose values are on the host.
+    /// Parameters whose values are on the host. Empty if workers own the parameters.
     parameters: Parameters,
-    /// Parameter of each further use ([`Program::uses`]).
+    /// Parameter of each further use. A parameter has further uses if several layers share it
+    /// ([`Program::uses`]).
     further: Vec<ParameterId>,
     algorithm: Algorithm,
-    /// Gradients of rounds that the host adds up. A cell, because steps of a round reserve buffers
-    /// while the weights are read.
+    /// Gradients of the rounds whose gradients the host adds up. The field is a cell, because steps
+    /// reserve buffers while other steps read the weights.
     gradients: RefCell<Gradients>,
-    /// Gradients of rounds that workers add up, by replica of the pipeline.
+    /// Gradient sums of the rounds whose gradients workers add up, by replica of the pipeline.
     collected: RefCell<Gradients>,
     combine: Combine,
     newest: Version,
-    /// Versions whose values are available, with the generation of each. Their maximum number is
-    /// `versions`.
+    /// Generation of each version of the weights whose values are available. There are at most
+    /// `versions` of them.
     held: BTreeMap<Version, u64>,
     versions: usize,
-    /// True if a round reads the version before that of the round before it (`2bw`).
+    /// True if a round reads the weights from before the newest update, as the schedule `2bw` does.
     delayed: bool,
-    /// Counter that grows with every change of the values, over seeds and runs of a session.
+    /// Counter that grows with every change of the weights, over all seeds and runs of a session.
     generation: u64,
-    /// Scratch memory for the sum of a loss.
+    /// Scratch memory in which the partial sums of a loss are added.
     scratch: Vec<f32>,
-    /// Partial sums of each loss of the program, by round in a ring.
+    /// Partial sums of each loss of the program. The second index is the round, modulo the number
+    /// of rounds in flight.
     losses: Vec<Vec<Partials>>,
-    /// Sums and parameters that workers own.
+    /// Gradient sums and parameters that workers own.
     owners: Owners,
 }
 
+/// Creates the partial sums of one loss for each round in flight.
 fn partials(rounds: u32, sums: &Sums) -> Result<Vec<Partials>> {
     let part = |_| Buffer::zeroed(1, 1).map_err(at("losses"));
     let all = |_| sums.nodes.iter().map(|nodes| nodes.iter().map(part).collect()).collect();
@@ -72,14 +77,14 @@ fn internal(reason: String) -> Error {
     Error::Internal(format!("weights: {reason}"))
 }
 
-/// Returns the partial sums of a round.
+/// Returns the partial sums of a loss in a round, from the ring of all rounds in flight.
 fn of(partials: &[Partials], round: Round) -> &[Vec<Buffer>] {
     partials.get(round.index() % partials.len().max(1)).map_or(&[], |partials| partials)
 }
 
 impl Weights {
-    /// Creates the parameters of a program, without values. Parameters that `owners` have are not
-    /// on the host.
+    /// Creates the weight store of a program, without values. If workers own the parameters, the
+    /// store has no parameters on the host.
     pub(crate) fn new(
         program: &Program,
         optimiser: &Optimiser,
@@ -115,27 +120,28 @@ impl Weights {
         })
     }
 
-    /// Returns the sums and parameters that workers own.
+    /// Returns the record of the gradient sums and parameters that workers own.
     pub(crate) fn owners(&self) -> &Owners {
         &self.owners
     }
 
-    /// Returns the owners for changes.
+    /// Returns the record of what workers own, as a mutable reference.
     pub(crate) fn owners_mut(&mut self) -> &mut Owners {
         &mut self.owners
     }
 
-    /// Returns the owners if parameters live on workers.
+    /// Returns the record of what workers own if this includes the parameters, or else `None`.
     pub(crate) fn owning_workers(&self) -> Option<&Owners> {
         Some(&self.owners).filter(|owners| owners.have_parameters())
     }
 
-    /// Returns the owners for changes if parameters live on workers.
+    /// Returns the record of what workers own, as a mutable reference, if this includes the
+    /// parameters.
     pub(crate) fn owning_workers_mut(&mut self) -> Option<&mut Owners> {
         Some(&mut self.owners).filter(|owners| owners.have_parameters())
     }
 
-    /// Adds the sums of a round that workers have computed to those of the host.
+    /// Adds the gradient sums that workers have computed in a round to the gradients of the host.
     pub(crate) fn add(&mut self, round: Round, collected: Vec<Collected>) -> Result<()> {
         let gradients = self.collected.get_mut();
         for ((number, replica), parts) in collected {
@@ -144,7 +150,8 @@ impl Weights {
         Ok(())
     }
 
-    /// Records that workers have the values of a version, and those before it if rounds read them.
+    /// Makes `version` the newest version after a rollback of workers that own the weights. The
+    /// version before it is also recorded if rounds read that one.
     pub(crate) fn returned_to(&mut self, version: Version) -> Result<()> {
         self.begin(version)?;
         let before = version.0.checked_sub(1).map(Version).filter(|_| self.delayed);
@@ -152,14 +159,14 @@ impl Weights {
         Ok(())
     }
 
-    /// Records that all parameters have been updated, on the host or by workers.
+    /// Counts an optimiser step: the host or the workers have updated all parameters.
     pub(crate) fn stepped(&mut self) {
         self.newest = Version(self.newest.0 + 1);
         self.hold(self.newest);
     }
 
-    /// Records a version with values of its own. The oldest version is dropped if there are too
-    /// many.
+    /// Records that the values of a version are available. If more than `versions` versions are
+    /// recorded, the oldest one is dropped.
     fn hold(&mut self, version: Version) {
         self.generation += 1;
         self.held.insert(version, self.generation);
@@ -168,30 +175,30 @@ impl Weights {
         }
     }
 
-    /// Returns the number of steps taken. A step is a version.
+    /// Returns the number of optimiser steps taken, which is the number of the newest version.
     pub(crate) fn steps(&self) -> u32 {
         u32::try_from(self.newest.0).unwrap_or(u32::MAX)
     }
 
-    /// Returns the newest version.
+    /// Returns the newest version of the weights.
     pub(crate) fn newest(&self) -> Version {
         self.newest
     }
 
-    /// Frees the buffers that gradients of later steps would reuse.
+    /// Frees the unused buffers that gradients of later steps would reuse.
     pub(crate) fn free_buffers(&mut self) {
         self.gradients.get_mut().free_buffers();
         self.collected.get_mut().free_buffers();
     }
 
-    /// Removes all gradients, so that their rounds can be computed again.
+    /// Removes all gradients, so that the rounds in flight can be computed again.
     pub(crate) fn forget_gradients(&mut self) {
         self.gradients.get_mut().clear();
         self.collected.get_mut().clear();
     }
 
-    /// Makes `version` the newest and the only one, with the values of the newest before, and
-    /// removes gradients of earlier ones.
+    /// Makes `version` the only version of the weights. It gets the values of the newest version so
+    /// far. All gradients are removed.
     fn begin(&mut self, version: Version) -> Result<()> {
         self.forget_gradients();
         self.newest = version;
@@ -203,14 +210,15 @@ impl Weights {
         Ok(())
     }
 
-    /// Sets the initial values for a seed (`Initialiser`; random numbers of purpose 1, round 0).
+    /// Sets the initial values of all parameters for a seed, as their `Initialiser` defines them.
+    /// The random numbers have purpose 1 and round 0.
     pub(crate) fn initialise(&mut self, program: &Program, seed: u64) -> Result<()> {
         self.begin(Version(0))?;
         if self.owners.have_parameters() {
             for (at, p) in program.parameters.iter().enumerate() {
                 let (rows, columns) = extent(&p.shape);
                 let mut values = Vec::with_capacity(rows * columns);
-                // Row by row.
+                // The values are drawn row by row.
                 first::draw(p, seed, (rows, columns), |_, _, value| values.push(value));
                 self.owners.put_first(at, &values)?;
             }
@@ -232,7 +240,8 @@ impl Weights {
         Ok(())
     }
 
-    /// Sets the values of a parameter instead of drawing them.
+    /// Sets the values of a parameter, for instance those of a weight file, in place of random
+    /// ones.
     pub(crate) fn set(&mut self, parameter: usize, values: &[f32]) -> Result<()> {
         self.begin(self.newest)?;
         if self.owners.have_parameters() {
@@ -243,7 +252,8 @@ impl Weights {
         write(parameter.begin(newest).map_err(internal)?, values)
     }
 
-    /// Returns the generation of a version. Another number means other values.
+    /// Returns the generation of a version: a number that changes whenever the values of the
+    /// version change.
     pub(crate) fn generation(&self, version: Version) -> Result<u64> {
         self.held.get(&version).copied().ok_or_else(|| {
             let held: Vec<u64> = self.held.keys().map(|version| version.0).collect();
@@ -251,13 +261,14 @@ impl Weights {
         })
     }
 
-    /// Returns the parameter of a number, which may be that of a further use.
+    /// Returns the parameter that a use reads. Numbers from the number of parameters on are further
+    /// uses of shared parameters.
     fn parameter(&self, id: usize) -> Result<&Parameter> {
         let further = id.checked_sub(self.parameters.len()).and_then(|at| self.further.get(at));
         self.parameters.get(use_number(further.map_or(id, |id| id.index()))).map_err(internal)
     }
 
-    /// Returns a parameter in the form that tasks read, at the version `wanted`.
+    /// Returns the values of a parameter at version `wanted`, as the matrix that tasks read.
     pub(crate) fn matrix(&self, parameter: usize, wanted: Version) -> Result<Matrix> {
         self.generation(wanted)?;
         self.parameter(parameter)?.matrix(wanted.0).map_err(internal)
@@ -289,18 +300,20 @@ impl Weights {
         (0..self.parameters.len()).map(|parameter| self.values_of(parameter, version)).collect()
     }
 
-    /// Returns the gradients of a round.
+    /// Returns the gradients that contain a round: those that workers add up, or those that the
+    /// host adds up.
     fn gradients_of(&self, round: Round) -> &RefCell<Gradients> {
         if self.owners.have_sums(round) { &self.collected } else { &self.gradients }
     }
 
-    /// Returns the buffers that a step writes the gradient of a use into. There are none if workers
-    /// own the parameters.
+    /// Returns the buffers into which a step writes the gradient of use `number`. The list is empty
+    /// if workers add up the gradients.
     pub(crate) fn gradient(&self, number: usize, round: Round, interval: IntervalId) -> Result<Vec<Buffer>> {
         self.gradients_of(round).borrow_mut().targets(number, round, interval)
     }
 
-    /// Adds the gradients of a committed step to the sums of their uses.
+    /// Adds the gradients that a step has computed to the sums of the round. The engine has
+    /// committed the step.
     pub(crate) fn commit(
         &self,
         numbers: &[ParameterId],
@@ -310,14 +323,15 @@ impl Weights {
         numbers.iter().try_for_each(|number| gradients.commit(number.index(), round, interval))
     }
 
-    /// Returns the buffers that an interval's share of one of the program's losses is written to.
+    /// Returns the buffers into which an interval writes its partial sums of one of the program's
+    /// losses.
     pub(crate) fn loss_parts(&self, loss: usize, round: Round, interval: IntervalId) -> Vec<Buffer> {
         let partials = self.losses.get(loss).and_then(|all| of(all, round).get(interval.index()));
         partials.cloned().unwrap_or_default()
     }
 
-    /// Returns the loss of a round over all intervals: the sum of the program's losses, in their
-    /// order.
+    /// Returns the loss of a round over all intervals. It is the sum of the program's losses, added
+    /// in the order of the program.
     pub(crate) fn loss(&mut self, round: Round) -> Result<f64> {
         let scratch = &mut self.scratch;
         scratch.resize(scratch.len().max(self.combine.scratch_len(1)), 0.0);
@@ -332,10 +346,10 @@ impl Weights {
         Ok(sum)
     }
 
-    /// Takes one optimizer step from the newest version to the next with the gradient sums of a
-    /// round, at the learning rate `lr`. Returns the gradient norm before clipping, if clipping
-    /// needs it. A gradient that is not finite is refused, and the newest version stays. If the
-    /// pipeline has one version, the parameters before that gradient's have been changed.
+    /// Takes one optimiser step with the gradient sums of a round, at the learning rate `lr`.
+    /// Returns the gradient norm before clipping, if `clip_norm` is set. If a gradient is not
+    /// finite, the step is refused and the newest version stays. With only one version, parameters
+    /// with smaller numbers have been changed by then.
     pub(crate) fn step(
         &mut self,
         optimiser: &Optimiser,
@@ -360,7 +374,7 @@ impl Weights {
         let numbers: Vec<u32> = self.parameters.iter().map(|(number, _)| number).collect();
         for number in numbers {
             if !self.parameters.update(sums, round.0, number, &step).map_err(internal)? {
-                // Other parameters have been updated.
+                // Parameters with smaller numbers have been updated.
                 self.begin(self.newest)?;
                 return Ok(Err(Refused::Gradient(number as usize)));
             }
@@ -368,8 +382,8 @@ impl Weights {
         Ok(Ok(norm))
     }
 
-    /// Returns the gradient of a parameter in the round of the newest version, row-major without
-    /// padding. For tests.
+    /// Returns the gradient of a parameter in the round that made the newest version, row-major
+    /// without padding. Tests use it.
     pub(crate) fn gradient_values(&self, parameter: usize) -> Result<Vec<f32>> {
         let round = self.steps();
         let gradients = self.gradients_of(Round(round)).borrow();

@@ -1,16 +1,18 @@
-//! Initial values of parameters, which are functions of the seed alone.
+//! Initial values of parameters, which depend only on the parameter and the seed.
 //!
-//! The random numbers of a parameter have purpose 1, round 0, its `draw` as layer and its
-//! `position` as stream. Its rows are global rows. A uniform number u has 24 bits. A normal one is
-//! the inverse of the normal distribution function at u + 2^-25. It is computed by algorithm AS 241
-//! (Wichura 1988, "The percentage points of the normal distribution", PPND16). Its logarithm is a
+//! The random numbers of a parameter have purpose 1, round 0, the parameter's `draw` as layer and
+//! its `position` as stream. Rows are numbered from the first row of the parameter. A uniform
+//! random number u has 24 bits. A normal random number is the inverse of the normal distribution
+//! function at u + 2^-25. The inverse is computed by algorithm AS 241 (Wichura 1988, "The
+//! percentage points of the normal distribution", PPND16). The logarithm in this algorithm is a
 //! series of the four basic operations, so that every machine draws the same bits.
 
 use eciton_program::Parameter;
 use eciton_tensor::random::{Key, Purpose, bits32, uniform};
 use eciton_types::Initialiser;
 
-/// Draws a parameter's values and passes them to `place`, row by row.
+/// Draws the initial values of a parameter, and passes row, column and value of each to `place`,
+/// row by row.
 pub(super) fn draw(
     p: &Parameter,
     seed: u64,
@@ -35,8 +37,8 @@ pub(super) fn draw(
         Initialiser::Uniform(bound) => each(&symmetric(bound)),
         Initialiser::Normal(std) => each(&|r, c| (normal(r, c) * f64::from(std)) as f32),
         Initialiser::Orthogonal(gain) => {
-            // Each row of `vectors` is one vector. The shorter side of the matrix gives their
-            // number.
+            // Each row of `vectors` is one vector. The shorter side of the matrix is the number of
+            // vectors.
             let upright = rows >= columns;
             let (count, length) = if upright { (columns, rows) } else { (rows, columns) };
             let at = |vector, along| if upright { normal(along, vector) } else { normal(vector, along) };
@@ -52,11 +54,12 @@ pub(super) fn draw(
     }
 }
 
-/// Half of the distance between two uniform numbers.
+/// Half of the distance between two adjacent uniform random numbers, which keeps the argument of
+/// [`quantile`] above 0.
 const HALF_STEP: f64 = 1.0 / (1u32 << 25) as f64;
 
-/// Orthonormalises vectors by the modified Gram-Schmidt process, twice over each vector (Giraud,
-/// Langou and Rozloznik 2005).
+/// Orthonormalises vectors by the modified Gram-Schmidt process, with two passes over each vector
+/// (Giraud, Langou and Rozloznik 2005).
 fn orthonormalise(vectors: &mut [Vec<f64>]) {
     for at in 0..vectors.len() {
         let (before, rest) = vectors.split_at_mut(at);
@@ -73,12 +76,13 @@ fn orthonormalise(vectors: &mut [Vec<f64>]) {
     }
 }
 
+/// Returns the inner product of two vectors.
 fn dot(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).fold(0.0, |sum, (one, other)| sum + one * other)
 }
 
-/// Coefficients of the rational function for the middle of the distribution: numerator,
-/// denominator.
+/// Coefficients of algorithm AS 241 for the middle of the normal distribution: numerator, then
+/// denominator, by ascending power.
 const MIDDLE: [[f64; 8]; 2] = [
     [
         3.387_132_872_796_366_5,
@@ -101,8 +105,8 @@ const MIDDLE: [[f64; 8]; 2] = [
         5_226.495_278_852_854,
     ],
 ];
-/// Coefficients of the rational function for the tails that numbers of 24 bits reach: numerator,
-/// denominator.
+/// Coefficients of algorithm AS 241 for the tails of the normal distribution that numbers of 24
+/// bits reach: numerator, then denominator, by ascending power.
 const TAIL: [[f64; 8]; 2] = [
     [
         1.423_437_110_749_683_5,
@@ -126,6 +130,8 @@ const TAIL: [[f64; 8]; 2] = [
     ],
 ];
 
+/// Returns the value at `x` of a rational function, given the coefficients of numerator and
+/// denominator.
 fn ratio([above, below]: &[[f64; 8]; 2], x: f64) -> f64 {
     let polynomial = |of: &[f64; 8]| of.iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient);
     polynomial(above) / polynomial(below)

@@ -1,17 +1,18 @@
-//! Parameters of a program, with the settings of an optimiser.
+//! Creation of the parameters of a program, with the settings of an optimiser.
 
 use eciton_program::Program;
 use eciton_recipe::Optimiser;
 
 use super::parameters::{Parameter, use_number};
 
-/// Returns (rows, columns) of a parameter's buffer. A vector has one value per row.
+/// Returns (rows, columns) of the buffer that stores a parameter of this shape. A vector has one
+/// value per row.
 pub(crate) fn extent(shape: &[u32]) -> (usize, usize) {
     let rows = shape.first().map_or(1, |&r| r as usize);
     (rows, shape.iter().skip(1).map(|&e| e as usize).product())
 }
 
-/// Returns the parameters of a program without values, by number.
+/// Returns the parameters of a program with their numbers, without values.
 pub(crate) fn parameters<'a>(
     program: &'a Program,
     optimiser: &'a Optimiser,

@@ -1,4 +1,4 @@
-//! Gradients on the host: buffers that steps write into, and their sums.
+//! Gradients on the host: buffers into which steps write, and the sums of these buffers.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,21 @@ use crate::error::{Error, Result, at};
 
 /// Gradients of the rounds in flight.
 ///
-/// A step writes its gradients into buffers of its own. Once the engine has committed the step, the
-/// buffers are added to the sums and serve a later step. So the number of buffers follows from the
-/// number of steps in flight and not from the number of micro-batches.
+/// A step (a stage on one interval) writes its gradients into buffers of its own. Once the engine
+/// has committed the step, the buffers are added to the sums, and later steps reuse them. Therefore
+/// the number of buffers depends on the number of steps in flight, and not on the number of
+/// micro-batches.
 #[derive(Debug)]
 pub(super) struct Gradients {
     sums: GradientSums,
     /// (rows, columns) of each use of a parameter.
     shapes: Vec<(usize, usize)>,
-    /// Buffers of steps that are not committed, by round, use and interval.
+    /// Buffers of steps that are not committed yet, by round, use of a parameter, and interval.
     written: BTreeMap<(u32, u32, u32), Vec<Buffer>>,
-    /// Buffers without a step, by rows and columns.
+    /// Unused buffers for later steps, by (rows, columns).
     free: BTreeMap<(usize, usize), Vec<Buffer>>,
-    /// The last round whose update has been made. Its sums stay until the next step begins.
+    /// Last round whose update has been made. The sums of this round are removed when the next step
+    /// begins.
     updated: Option<u32>,
 }
 
@@ -33,15 +35,16 @@ fn internal(reason: String) -> Error {
 }
 
 impl Gradients {
-    /// Creates gradients of uses with `shapes`, without any values. Without shapes, steps have no
-    /// buffers here.
+    /// Creates empty gradients of uses with `shapes` (rows, columns). If `shapes` is empty, workers
+    /// compute the gradients, and steps on the host get no buffers.
     pub(super) fn new(sums: &Sums, shapes: Vec<(usize, usize)>) -> Result<Self> {
         let (written, free) = (BTreeMap::new(), BTreeMap::new());
         let whole = GradientSums::new(sums.tree, &sums.nodes, &[sums.tree.root()])?;
         Ok(Self { sums: whole, shapes, written, free, updated: None })
     }
 
-    /// Adds the sums that a worker has computed for a use: those of a replica's nodes of the tree.
+    /// Adds the sums that the worker of a replica has computed for a use. There is one sum per tree
+    /// node of the replica.
     pub(super) fn add(&mut self, of: (u32, u32), replica: u32, parts: Vec<Buffer>) -> Result<()> {
         self.forget_updated();
         let added = self.sums.add(of, IntervalId(replica), parts).map_err(internal)?;
@@ -49,7 +52,7 @@ impl Gradients {
         Ok(())
     }
 
-    /// Removes the sums that an update has read.
+    /// Removes the sums of the last round whose update has been made.
     fn forget_updated(&mut self) {
         if let Some(updated) = self.updated.take() {
             let over = self.sums.forget_through(updated);
@@ -57,8 +60,8 @@ impl Gradients {
         }
     }
 
-    /// Returns the buffers that a step writes a use's gradient into: one for each node of its interval.
-    /// A second attempt at the step gets the same ones.
+    /// Returns the buffers into which a step writes the gradient of a use: one for each tree node
+    /// of the step's interval. A second attempt at the step gets the same buffers.
     pub(super) fn targets(
         &mut self,
         number: usize,
@@ -88,17 +91,18 @@ impl Gradients {
         Ok(())
     }
 
-    /// Returns the sums of the rounds in flight.
+    /// Returns the gradient sums of the rounds in flight.
     pub(super) fn sums(&self) -> &GradientSums {
         &self.sums
     }
 
-    /// Records that the update of a round has been made.
+    /// Records that the optimiser step of a round has been made, so that its sums can be removed.
     pub(super) fn updated(&mut self, round: Round) {
         self.updated = Some(round.0);
     }
 
-    /// Removes all values, because the run that made them does not continue.
+    /// Removes all gradients and sums, because the run that computed them does not continue from
+    /// here.
     pub(super) fn clear(&mut self) {
         let over = self.sums.forget_through(u32::MAX - 1);
         self.release(over);
@@ -107,13 +111,15 @@ impl Gradients {
         self.updated = None;
     }
 
-    /// Frees the buffers that no step and no sum has.
+    /// Frees the buffers that neither a step nor a sum uses.
     pub(super) fn free_buffers(&mut self) {
         self.free.clear();
     }
 
+    /// Stores buffers for reuse by later steps.
     fn release(&mut self, buffers: Vec<Buffer>) {
-        // Without shapes workers make the gradients, and no step here takes a buffer.
+        // Without shapes, workers compute the gradients, so that no step on the host takes a
+        // buffer.
         for buffer in buffers.into_iter().filter(|_| !self.shapes.is_empty()) {
             self.free.entry((buffer.rows(), buffer.columns())).or_default().push(buffer);
         }

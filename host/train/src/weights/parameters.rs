@@ -1,9 +1,10 @@
-//! Parameters at one location, the host or a worker: values by version, moments, and updates.
+//! Parameters in one process, the host or a worker: values by version, optimiser moments, and
+//! updates.
 //!
-//! Gradients that are too long are clipped before weight decay is added. First the L2 norm over all
-//! parameters' gradients is brought down to `clip_norm`, as `torch.nn.utils.clip_grad_norm_` does
-//! it: all are multiplied by `clip_norm / (norm + 1e-6)` if that is below 1. Then each value is
-//! brought into [-`clip_value`, `clip_value`], as `torch.nn.utils.clip_grad_value_` does it.
+//! Gradients are clipped before weight decay is added. First, all gradients are multiplied by
+//! `clip_norm / (norm + 1e-6)` if this factor is below 1, as in `torch.nn.utils.clip_grad_norm_`.
+//! `norm` is the L2 norm over the gradients of all parameters. Then each value is limited to
+//! [-`clip_value`, `clip_value`], as in `torch.nn.utils.clip_grad_value_`.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +14,10 @@ use eciton_tensor::{Buffer, Matrix, bytes_of, stride_for};
 use super::rule::Rule;
 use super::summing::GradientSums;
 
-/// Number of values that a rule updates at a time. With their moments and gradients they fit into
-/// the first-level cache.
+/// Number of parameter values that are updated at a time. The values, moments and gradients of a
+/// block fit into the first-level cache.
 const BLOCK: usize = 2048;
-/// Constant added to the norm, so that a norm of 0 can be a divisor.
+/// Constant that is added to the gradient norm, so that a norm of 0 can be a divisor.
 const EPSILON: f64 = 1e-6;
 
 type Result<T> = std::result::Result<T, String>;
@@ -25,34 +26,36 @@ fn said(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// The reason why a step was not taken.
+/// Reason why an optimiser step was not taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Refused {
-    /// The norm of all gradients, which clipping needs, is not finite.
+    /// The norm of all gradients, which clipping needs, is not finite. The field is this norm.
     Norm(f64),
-    /// Values of the gradient of this parameter are not finite.
+    /// The gradient of a parameter has a value that is not finite. The field is the number of the
+    /// parameter.
     Gradient(usize),
 }
 
-/// One update of all parameters: from version `to - 1` to version `to`.
+/// One optimiser step of all parameters: from version `to - 1` to version `to`.
 pub(crate) struct Step {
-    /// Version after the update, which is also the number of the step, from 1.
+    /// Version after the step, which is also the number of the step, counted from 1.
     to: u64,
     rule: Rule,
     /// Number of moments that the algorithm stores for each value.
     moments: usize,
-    /// Factor by which gradients are multiplied to clip their norm.
+    /// Factor by which gradients are multiplied to clip their norm. `None` if the norm needs no
+    /// clipping.
     factor: Option<f32>,
-    /// Limit on the absolute value of a gradient's values.
+    /// Maximum absolute value of a gradient's elements. `None` without a limit.
     most: Option<f32>,
 }
 
 impl Step {
     /// Creates the step of `algorithm` to version `to` with learning rate `rate`. Gradients are
-    /// multiplied by `factor`, then brought into [-`most`, `most`].
+    /// multiplied by `factor`, and then limited to [-`most`, `most`].
     ///
     /// # Errors
-    /// Fails if the version is not the number of a step (2^32 and above).
+    /// Returns a text if the version is 2^32 or above, because steps have 32-bit numbers.
     pub(crate) fn new(
         (algorithm, rate): (Algorithm, f64),
         to: u64,
@@ -62,9 +65,9 @@ impl Step {
         Ok(Self { to, rule: Rule::new(algorithm, rate, number), moments: algorithm.moments(), factor, most })
     }
 
-    /// Updates values and moments, all of one length. A moment that the algorithm does not have is
-    /// empty. Returns true if all values of the gradient are finite. The update ends at the first
-    /// block with one that is not.
+    /// Updates values and optimiser moments, all of one length. A moment that the algorithm does
+    /// not have is empty. Returns true if all values of the gradient are finite. Otherwise the
+    /// update ends before the first block that has a value that is not finite.
     fn apply(
         &self,
         decay: f32,
@@ -96,13 +99,13 @@ impl Step {
     }
 }
 
-/// Returns true if all values are finite. It has no branch, so that the compiler uses vector
+/// Returns true if all values are finite. The loop has no branch, so that the compiler uses vector
 /// instructions.
 fn is_finite(values: &[f32]) -> bool {
     values.iter().fold(true, |all, value| all & value.is_finite())
 }
 
-/// One parameter with the state of its optimiser.
+/// One parameter with its values by version and its optimiser moments.
 #[derive(Debug)]
 pub(crate) struct Parameter {
     shape: (usize, usize),
@@ -114,24 +117,26 @@ pub(crate) struct Parameter {
 }
 
 impl Parameter {
-    /// Creates a parameter of `shape` (rows, columns) without values. `extents` are those of one
-    /// row, `uses` the numbers of its uses, its own first, and `decay` is the weight decay. If
-    /// `decay` is `None`, the parameter is frozen.
+    /// Creates a parameter of `shape` (rows, columns) without values. `extents` are the extents of
+    /// one row. `uses` are the numbers of the uses that read the parameter, beginning with the
+    /// parameter's own number. `decay` is the weight decay; if it is `None`, the parameter is
+    /// frozen.
     pub(crate) fn new(shape: (usize, usize), extents: Vec<u32>, uses: Vec<u32>, decay: Option<f32>) -> Self {
         Self { shape, extents, uses, decay, values: BTreeMap::new(), moments: Vec::new() }
     }
 
-    /// Returns (rows, columns).
+    /// Returns (rows, columns) of the parameter.
     pub(crate) fn shape(&self) -> (usize, usize) {
         self.shape
     }
 
-    /// Returns the numbers of its uses, its own first.
+    /// Returns the numbers of the uses that read the parameter. The first one is the number of the
+    /// parameter.
     pub(crate) fn uses(&self) -> &[u32] {
         &self.uses
     }
 
-    /// Returns the extents of one row.
+    /// Returns the extents of one row of the parameter.
     pub(crate) fn extents(&self) -> &[u32] {
         &self.extents
     }
@@ -141,7 +146,7 @@ impl Parameter {
         self.decay
     }
 
-    /// Returns true if updates do not change the parameter.
+    /// Returns true if the parameter is frozen: optimiser steps do not change it.
     pub(crate) fn is_frozen(&self) -> bool {
         self.decay.is_none()
     }
@@ -156,26 +161,26 @@ impl Parameter {
         self.values.len()
     }
 
-    /// Returns the values of a version.
+    /// Returns the values of the parameter at a version, if they are available.
     pub(crate) fn values(&self, version: u64) -> Option<&Buffer> {
         self.values.get(&version)
     }
 
-    /// Returns the moments of the newest version: first moments, then second ones if the algorithm
-    /// has them.
+    /// Returns the optimiser moments of the newest version: first moments, then second moments if
+    /// the algorithm has them.
     pub(crate) fn moments(&self) -> &[Buffer] {
         &self.moments
     }
 
-    /// Returns the values of a version in the form that kernels read.
+    /// Returns the values of the parameter at a version, as the matrix that kernels read.
     pub(crate) fn matrix(&self, version: u64) -> Result<Matrix> {
         let values = self.values.get(&version).ok_or_else(|| format!("no values of version {version}"))?;
         let lease = values.read(0..values.rows()).map_err(said)?;
         Matrix::from(lease).with_extents(&self.extents).map_err(said)
     }
 
-    /// Removes the values of all versions except `version`. If that has none, the newest values
-    /// become its values. If there are none at all, zeros do.
+    /// Removes the values of all versions except `version`, and returns its values. If `version`
+    /// has no values, it gets those of the newest version, or zeros if no version has any.
     pub(crate) fn begin(&mut self, version: u64) -> Result<&Buffer> {
         let mut values = std::mem::take(&mut self.values);
         let known = values.remove(&version).or_else(|| values.pop_last().map(|(_, buffer)| buffer));
@@ -183,8 +188,8 @@ impl Parameter {
         Ok(self.values.entry(version).or_insert(buffer))
     }
 
-    /// Sets the values of a version. The version before it stays if `kept` is more than 1, and all
-    /// others are removed. Moments are removed.
+    /// Sets the values of a version, and removes the optimiser moments. The version before it stays
+    /// if `kept` is more than 1. All other versions are removed.
     pub(crate) fn take(&mut self, version: u64, values: Buffer, kept: usize) -> Result<()> {
         self.fits(&values)?;
         self.values.retain(|of, _| kept > 1 && *of + 1 == version);
@@ -193,20 +198,21 @@ impl Parameter {
         Ok(())
     }
 
-    /// Adds the next one of the moments.
+    /// Appends an optimiser moment. The first moment comes first.
     pub(crate) fn take_moment(&mut self, moment: Buffer) -> Result<()> {
         self.fits(&moment)?;
         self.moments.push(moment);
         Ok(())
     }
 
-    /// Sets the moments of `algorithm` to zero.
+    /// Replaces the optimiser moments by zeros, as many as `algorithm` has.
     pub(crate) fn clear_moments(&mut self, algorithm: Algorithm) -> Result<()> {
         self.moments = (0..algorithm.moments()).map(|_| self.buffer()).collect::<Result<_>>()?;
         Ok(())
     }
 
-    /// Returns the CRC-32 of the newest values and the moments.
+    /// Returns the CRC-32 of the newest values and the optimiser moments, to compare copies on
+    /// several workers.
     pub(crate) fn digest(&self) -> Result<u32> {
         let newest = self.newest().and_then(|version| self.values(version)).ok_or("no values")?;
         let mut hasher = crc32fast::Hasher::new();
@@ -218,7 +224,7 @@ impl Parameter {
         Ok(hasher.finalize())
     }
 
-    /// Returns a buffer of the parameter's shape with zeros.
+    /// Returns a new buffer of the parameter's shape, filled with zeros.
     pub(crate) fn buffer(&self) -> Result<Buffer> {
         Buffer::zeroed(self.shape.0, self.shape.1).map_err(said)
     }
@@ -231,9 +237,9 @@ impl Parameter {
         Ok(())
     }
 
-    /// Updates the values to version `step.to`, unless an earlier call did so. Returns true if the
-    /// values of the gradient are finite. If they are not, the values before the update stay if
-    /// `kept` is more than 1.
+    /// Updates the values to version `step.to`, unless an earlier call did so. Returns true if all
+    /// values of the gradient are finite. Otherwise the values from before the update stay if
+    /// `kept` (the number of stored versions) is more than 1.
     fn update(&mut self, step: &Step, gradient: Option<&[f32]>, kept: usize) -> Result<bool> {
         let newest = self.newest().ok_or("no values")?;
         if newest == step.to {
@@ -255,8 +261,8 @@ impl Parameter {
         Ok(finite)
     }
 
-    /// Returns a copy of the values of a version. It reuses the buffer of the oldest version if
-    /// there are `kept` versions.
+    /// Returns a copy of the values of version `newest`. If `kept` versions are stored, the copy
+    /// reuses the buffer of the oldest one.
     fn next(&mut self, newest: u64, kept: usize) -> Result<Buffer> {
         let oldest = if self.values.len() < kept { None } else { self.values.pop_first() };
         let next = oldest.map_or_else(|| self.buffer(), |(_, buffer)| Ok(buffer))?;
@@ -268,7 +274,7 @@ impl Parameter {
         Ok(next)
     }
 
-    /// Applies a step to the newest values. Returns true if the values of the gradient are finite.
+    /// Applies a step to the newest values. Returns true if all values of the gradient are finite.
     fn apply(&self, step: &Step, gradient: &[f32]) -> Result<bool> {
         let Some(decay) = self.decay else { return Ok(true) };
         if self.moments.len() != step.moments {
@@ -291,21 +297,21 @@ impl Parameter {
     }
 }
 
-/// Parameters of a location, by number.
+/// Parameters of one process (the host or a worker), by number.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters {
-    /// Number of versions that are stored.
+    /// Number of versions of each parameter that are stored.
     kept: usize,
     all: BTreeMap<u32, Parameter>,
 }
 
 impl Parameters {
-    /// Creates an empty set of parameters, of which `kept` versions are stored.
+    /// Creates an empty set of parameters that stores `kept` versions of each parameter.
     pub(crate) fn new(kept: usize) -> Self {
         Self { kept, all: BTreeMap::new() }
     }
 
-    /// Sets the number of versions that are stored.
+    /// Sets the number of versions of each parameter that are stored.
     pub(crate) fn keep(&mut self, kept: usize) {
         self.kept = kept;
     }
@@ -320,32 +326,33 @@ impl Parameters {
         self.all.iter().map(|(number, parameter)| (*number, parameter))
     }
 
-    /// Returns all parameters for changes, in the order of their numbers.
+    /// Returns mutable references to all parameters, in the order of their numbers.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Parameter> {
         self.all.values_mut()
     }
 
-    /// Returns a parameter.
+    /// Returns the parameter of this number, or a text if this process does not have it.
     pub(crate) fn get(&self, number: u32) -> Result<&Parameter> {
         self.all.get(&number).ok_or_else(|| missing(number))
     }
 
-    /// Returns a parameter for changes.
+    /// Returns a mutable reference to the parameter of this number.
     pub(crate) fn get_mut(&mut self, number: u32) -> Result<&mut Parameter> {
         self.all.get_mut(&number).ok_or_else(|| missing(number))
     }
 
-    /// Returns the parameter of a use.
+    /// Returns the parameter that the use of this number reads.
     pub(crate) fn of_use(&self, number: u32) -> Result<&Parameter> {
         self.all.values().find(|parameter| parameter.uses.contains(&number)).ok_or_else(|| missing(number))
     }
 
-    /// Adds a parameter.
+    /// Adds a parameter, or replaces the one with this number.
     pub(crate) fn insert(&mut self, number: u32, parameter: Parameter) {
         self.all.insert(number, parameter);
     }
 
-    /// Sets the values of a version for a parameter, which is added if it is not here.
+    /// Sets the values of a parameter at a version. The parameter is added if this process does not
+    /// have it.
     pub(crate) fn take(
         &mut self,
         number: u32,
@@ -361,13 +368,13 @@ impl Parameters {
         Ok(())
     }
 
-    /// Removes all parameters except `stay`.
+    /// Removes all parameters whose numbers are not in `stay`.
     pub(crate) fn retain(&mut self, stay: &[u32]) {
         self.all.retain(|number, _| stay.contains(number));
     }
 
-    /// Adds the squares of a round's gradients to `sum`: in f64, parameter by parameter and row by
-    /// row, from gradients that are the same for any number of threads and intervals.
+    /// Adds the squares of a round's gradients to `sum`, in f64, parameter by parameter and row by
+    /// row. The result has the same bits for any number of threads and intervals.
     pub(crate) fn squares(&self, sums: &GradientSums, round: u32, numbers: &[u32], sum: f64) -> Result<f64> {
         numbers.iter().try_fold(sum, |sum, &number| {
             let parameter = self.get(number)?;
@@ -375,7 +382,7 @@ impl Parameters {
         })
     }
 
-    /// Updates a parameter with the gradient sum of a round. Returns true if the values of the
+    /// Updates a parameter with the gradient sum of a round. Returns true if all values of the
     /// gradient are finite.
     pub(crate) fn update(
         &mut self,
@@ -395,7 +402,7 @@ impl Parameters {
         updated?
     }
 
-    /// Returns the bytes of all values and moments.
+    /// Returns the bytes of all values and optimiser moments.
     pub(crate) fn bytes(&self) -> u64 {
         self.all.values().map(Parameter::bytes).sum()
     }
@@ -405,27 +412,28 @@ fn missing(number: u32) -> String {
     format!("parameter {number} is not here")
 }
 
-/// Adds the squares of a gradient's values to `sum`, row by row without padding. (A square of an
-/// f32 is exact in f64 and does not overflow there.)
+/// Adds the squares of a gradient's values to `sum`, row by row without padding. The square of an
+/// f32 is exact in f64 and does not overflow.
 fn squares(sum: f64, gradient: &[f32], columns: usize) -> f64 {
     let rows = gradient.chunks(stride_for(columns).max(1));
     let values = rows.flat_map(|row| row.iter().take(columns));
     values.fold(sum, |sum, &value| sum + f64::from(value) * f64::from(value))
 }
 
-/// Returns the factor by which an optimiser multiplies gradients of `norm`. If `None`, they are not
-/// scaled.
+/// Returns the factor that scales gradients of L2 norm `norm` down to the limit `clip_norm`.
+/// Returns `None` if the norm is not clipped.
 pub(crate) fn clip_factor(optimiser: &Optimiser, norm: Option<f64>) -> Option<f32> {
     let factor = optimiser.clip_norm? / (norm? + EPSILON);
     (factor < 1.0).then_some(factor as f32)
 }
 
-/// Returns rows without their padding.
+/// Copies rows of `columns` values without their padding.
 pub(super) fn packed(columns: usize, padded: &[f32]) -> Vec<f32> {
     padded.chunks(stride_for(columns).max(1)).flat_map(|row| row.iter().take(columns).copied()).collect()
 }
 
-/// Returns the number of a use as a key of sums. A program has fewer than 2^32 uses.
+/// Converts the number of a use to the type of the keys of gradient sums. A program has fewer than
+/// 2^32 uses.
 pub(super) fn use_number(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

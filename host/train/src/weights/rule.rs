@@ -1,16 +1,16 @@
-//! An optimiser's rule at one step: the constants that all parameters share.
+//! Update rule of an optimiser at one step, with the constants that all parameters share.
 
 use eciton_recipe::Algorithm;
 use eciton_tensor::ops::adam::{self, Adam};
 
-/// An optimiser at one step.
+/// Update rule of an optimiser at one step.
 pub(crate) enum Rule {
     Sgd { lr: f32, momentum: f32, nesterov: bool },
     Adam { constants: Adam, decoupled: bool, lr: f64 },
 }
 
 impl Rule {
-    /// Creates the rule of step number `step`, from 1, at learning rate `lr`.
+    /// Creates the update rule of step number `step`, counted from 1, at learning rate `lr`.
     pub(crate) fn new(algorithm: Algorithm, lr: f64, step: u32) -> Self {
         match algorithm {
             Algorithm::Sgd { momentum, nesterov } => {
@@ -33,7 +33,8 @@ impl Rule {
         }
     }
 
-    /// Updates a parameter's values with its gradient.
+    /// Updates `values` of a parameter, and its optimiser moments `first` and `second`, with its
+    /// gradient. `decay` is the weight decay.
     pub(crate) fn step(
         &self,
         decay: f32,

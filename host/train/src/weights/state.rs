@@ -1,5 +1,5 @@
-//! The state of the weights between two epochs, on which the next step depends in addition to
-//! gradients.
+//! State of the weights between two epochs. Together with the gradients, it determines the next
+//! optimiser step.
 
 use eciton_tensor::Buffer;
 use eciton_types::Version;
@@ -8,23 +8,27 @@ use super::{Parameter, Weights, internal};
 use crate::error::{Result, at};
 
 /// Values and optimiser moments of each parameter (all row-major without padding), and the number
-/// of steps taken. Random numbers are functions of seed, purpose and epoch, so no generator has a
-/// state.
+/// of steps taken. Random numbers are functions of seed, purpose and epoch, so the state of a
+/// generator is not included.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WeightState {
     /// Number of optimiser steps taken, which Adam's bias correction uses.
     pub steps: u32,
+    /// Values of each parameter after the last step.
     pub values: Vec<Vec<f32>>,
-    /// Values before the last step, if the next round reads them (`2bw`).
+    /// Values of each parameter from before the last step, if the next round reads these (schedule
+    /// `2bw`).
     pub before: Option<Vec<Vec<f32>>>,
-    /// First moments: means of gradients, or momenta.
+    /// First optimiser moments of each parameter: running means of gradients (Adam), or momenta
+    /// (SGD).
     pub first: Vec<Vec<f32>>,
-    /// Second moments: means of squared gradients, or zeros if the optimiser has none.
+    /// Second optimiser moments of each parameter: running means of squared gradients, or zeros if
+    /// the optimiser has none.
     pub second: Vec<Vec<f32>>,
 }
 
 impl Weights {
-    /// Returns the state after the last step.
+    /// Returns the state of the weights after the last optimiser step.
     pub(crate) fn state(&self) -> Result<WeightState> {
         let (values, steps) = (self.all_values()?, self.steps());
         let [first, second] = [0, 1].map(|moment| self.moments(moment));
@@ -32,19 +36,21 @@ impl Weights {
         Ok(WeightState { steps, values, before, first: first?, second: second? })
     }
 
-    /// Returns true if the version before the newest is available for the next round.
+    /// Returns true if the next round reads the version before the newest, and its values are
+    /// available.
     pub(crate) fn has_before(&self) -> bool {
         self.before().is_some()
     }
 
-    /// Returns the version before the newest, if rounds read it and its values are available.
+    /// Returns the version before the newest, if rounds read that version and its values are
+    /// available.
     fn before(&self) -> Option<Version> {
         let before = self.newest.0.checked_sub(1).map(Version).filter(|_| self.delayed);
         before.filter(|version| self.held.contains_key(version))
     }
 
-    /// Returns a moment of all parameters, row-major without padding. It is zeros if the algorithm
-    /// does not have the moment.
+    /// Returns one optimiser moment of all parameters, row-major without padding. If the algorithm
+    /// does not have the moment, all values are 0.
     fn moments(&self, moment: usize) -> Result<Vec<Vec<f32>>> {
         let of = |parameter: &Parameter| match parameter.moments().get(moment) {
             Some(moment) => moment.to_vec().map_err(at("parameters")),
@@ -53,9 +59,10 @@ impl Weights {
         self.parameters.iter().map(|(_, parameter)| of(parameter)).collect()
     }
 
-    /// Restores a state. It must have the same parameters, each with the same number of values.
+    /// Sets the weights to a state. The state must have the parameters of the program, each with
+    /// the same number of values.
     pub(crate) fn restore(&mut self, state: &WeightState) -> Result<()> {
-        // Each step makes one version.
+        // Each optimiser step makes one version.
         let version = Version(u64::from(state.steps));
         self.begin(version)?;
         let before = version.0.checked_sub(1).map(Version).zip(state.before.as_ref());

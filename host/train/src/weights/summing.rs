@@ -1,10 +1,10 @@
-//! Sums of gradients, added along the tree of a batch as the parts arrive, at whichever location the
-//! gradients are made.
+//! Sums of gradients, added along the summation tree of a batch as partial sums arrive. The host
+//! uses this module, and each worker that adds up gradients.
 //!
-//! Sums of some nodes of the tree, the *tops*, are made at one location each. The root is the only
-//! top if one location has all parts. A replica of a pipeline makes the largest nodes that its
-//! micro-batches cover. The location of a parameter adds up the tops that it made itself and those
-//! that came from others.
+//! The *tops* are nodes of the tree. One process (the host or a worker) adds up all partial sums
+//! below a top. If one process has all partial sums, the root is the only top. The worker of a
+//! pipeline replica adds up the largest nodes that its micro-batches cover. The process that owns a
+//! parameter adds up the sums of all tops: its own and those that other processes send.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,21 +17,22 @@ use eciton_types::{Combine, IntervalId, Node, Sum, Tree};
 /// A weight that several layers share has one sum for each use, and each sum has the same tree.
 #[derive(Debug)]
 pub(crate) struct GradientSums {
-    /// Index of each interval's first node among all nodes, and the number of nodes at the end.
+    /// Index of each interval's first node among all nodes. The last element is the number of
+    /// nodes.
     firsts: Vec<usize>,
-    /// Additions of each top, and the index of its first node among all nodes.
+    /// Sequence of additions of each top, and the index of the first node below it among all nodes.
     tops: Vec<(Combine, usize)>,
-    /// Additions of all tops. `None` if these do not cover the tree.
+    /// Sequence of additions of all tops. `None` if the tops do not cover the tree.
     root: Option<Combine>,
-    /// Sums of the tops, by round and use.
+    /// Sums of the tops, by round and use of a parameter.
     sums: BTreeMap<(u32, u32), Vec<Summing>>,
 }
 
 impl GradientSums {
-    /// Creates sums of `tops`, left to right. `nodes` are the nodes of each interval.
+    /// Creates the empty sums of `tops`, left to right. `nodes` has the nodes of each interval.
     ///
     /// # Errors
-    /// [`eciton_types::Error::Cover`] if the nodes do not cover each top exactly.
+    /// Returns [`eciton_types::Error::Cover`] if the nodes do not cover each top exactly.
     pub(crate) fn new(tree: Tree, nodes: &[Vec<Node>], tops: &[Node]) -> Result<Self, eciton_types::Error> {
         let mut firsts = vec![0];
         for nodes in nodes {
@@ -40,7 +41,7 @@ impl GradientSums {
         let mut left: Vec<Node> = nodes.iter().flatten().copied().collect();
         let (mut all, mut first) = (Vec::with_capacity(tops.len()), 0);
         for (at, &top) in tops.iter().enumerate() {
-            // The last one has all that is left, so that its check covers the whole.
+            // The last top gets all remaining nodes, so that its check finds superfluous nodes.
             let end = tree.span(top).end;
             let inside = |node: &&Node| at + 1 == tops.len() || tree.span(**node).end <= end;
             let rest = left.split_off(left.iter().take_while(inside).count());
@@ -62,12 +63,13 @@ impl GradientSums {
         Some(*self.firsts.get(interval.index())?..*self.firsts.get(interval.index() + 1)?)
     }
 
-    /// Adds an interval's parts to the sum of a use, and returns the buffers that are no longer
-    /// needed. The sums reuse the buffers of some parts. Parts that arrived before are ignored,
-    /// because a repeated step makes the same bits.
+    /// Adds the partial sums of an interval (`parts`) to the sum of a use, and returns the buffers
+    /// that are no longer needed. The sums reuse the buffers of some partial sums. Partial sums
+    /// that arrived before are ignored, because a repeated step computes the same bits.
     ///
     /// # Errors
-    /// An unknown interval, another number of parts, parts of another length.
+    /// Returns a text if the interval is unknown, or if the number or length of the partial sums is
+    /// wrong.
     pub(crate) fn add(
         &mut self,
         (round, number): (u32, u32),
@@ -93,10 +95,10 @@ impl GradientSums {
         Ok(added)
     }
 
-    /// Takes the sum of a top that was computed elsewhere.
+    /// Stores the sum of a top that another process has computed.
     ///
     /// # Errors
-    /// There is no such top.
+    /// Returns a text if the tree has no such top.
     pub(crate) fn insert(&mut self, of: (u32, u32), top: usize, whole: Buffer) -> Result<(), String> {
         let empty = self.empty();
         let sums = self.sums.entry(of).or_insert(empty);
@@ -106,16 +108,16 @@ impl GradientSums {
         Ok(())
     }
 
-    /// Returns true if the sum of a top is complete.
+    /// Returns true if the sum of a top is complete, for the round and use in `of`.
     pub(crate) fn has(&self, of: (u32, u32), top: usize) -> bool {
         let sums = self.sums.get(&of).and_then(|sums| sums.get(top)).zip(self.tops.get(top));
         sums.is_some_and(|(sum, (combine, _))| sum.whole(combine).is_ok())
     }
 
-    /// Returns the sum of a top.
+    /// Returns the complete sum of a top, for the round and use in `of`.
     ///
     /// # Errors
-    /// A sum that is missing or incomplete.
+    /// Returns a text if the sum is missing or incomplete.
     pub(crate) fn top(&self, of: (u32, u32), top: usize) -> Result<ReadRows, String> {
         let sums = self.sums.get(&of).and_then(|sums| sums.get(top)).zip(self.tops.get(top));
         let (sum, (combine, _)) = sums.ok_or_else(|| format!("no gradient {} has come", of.1))?;
@@ -123,11 +125,11 @@ impl GradientSums {
         whole.read(0..whole.rows()).map_err(said)
     }
 
-    /// Passes the whole gradient of a round to `then`: the sums of a parameter's uses, added in
-    /// their order.
+    /// Passes the gradient of a parameter in a round to `then`. The gradient is the sum over the
+    /// parameter's uses, added in their order.
     ///
     /// # Errors
-    /// A sum that is missing or incomplete.
+    /// Returns a text if a sum is missing or incomplete.
     pub(crate) fn whole<T>(
         &self,
         round: u32,
@@ -147,7 +149,7 @@ impl GradientSums {
         Ok(then(&total))
     }
 
-    /// Returns the sum of a use over all tops.
+    /// Returns the gradient of one use, added over all tops.
     fn total(&self, of: (u32, u32)) -> Result<Vec<f32>, String> {
         let mut all = Vec::new();
         for top in 0..self.tops.len() {
@@ -159,43 +161,45 @@ impl GradientSums {
         Ok(root.sum(&all, length, &mut scratch).map_err(said)?.to_vec())
     }
 
-    /// Removes the sums of all rounds up to `round`, and returns the buffers that they held.
+    /// Removes the sums of all rounds up to and including `round`, and returns the buffers of these
+    /// sums.
     pub(crate) fn forget_through(&mut self, round: u32) -> Vec<Buffer> {
         let over = self.sums.extract_if(..(round.saturating_add(1), 0), |_, _| true);
         over.flat_map(|(_, sums)| sums).flat_map(Summing::buffers).collect()
     }
 
-    /// Returns the bytes of all sums and of the waiting parts.
+    /// Returns the bytes of all sums, and of partial sums that wait for earlier ones.
     pub(crate) fn bytes(&self) -> u64 {
         self.sums.values().flatten().map(Summing::bytes).sum()
     }
 }
 
-/// The sum of one use of a parameter in one round. The bits are those of [`Combine::sum`].
+/// Sum of one top, for one use of a parameter in one round, in progress. The result has the bits of
+/// [`Combine::sum`].
 #[derive(Debug, Default)]
 struct Summing {
-    /// Number of additions that are done.
+    /// Number of additions of the sequence that are done.
     done: usize,
-    /// Parts whose turn has not come, by index.
+    /// Partial sums that wait for earlier ones, by index.
     waiting: BTreeMap<usize, Buffer>,
-    /// Sums by level.
+    /// Intermediate sums, by level of the tree.
     levels: BTreeMap<u8, Level>,
 }
 
-/// A sum of one level, which starts at 0.
+/// Intermediate sum of one tree level, which starts at 0.
 #[derive(Debug)]
 enum Level {
-    /// Nothing has been added.
+    /// No partial sum has been added yet.
     Started,
-    /// One part has arrived, and 0 has not been added to it yet (which turns -0 into 0).
+    /// One partial sum has arrived. The addition of 0, which turns -0 into 0, is still to be done.
     One(Buffer),
-    /// The sum.
+    /// Sum of at least two partial sums, or of one partial sum and 0.
     Sum(Buffer),
 }
 
 impl Level {
-    /// Adds a part or the sum of the level below. Returns the buffer that is no longer needed: the
-    /// first part's buffer becomes that of the sum.
+    /// Adds a partial sum, or the sum of the level below. The buffer of the first partial sum
+    /// becomes that of the result. Returns the other buffer, which is no longer needed.
     fn add(self, part: Buffer) -> Result<(Self, Option<Buffer>), String> {
         let (sum, raw) = match self {
             Self::Started => return Ok((Self::One(part), None)),
@@ -218,7 +222,7 @@ impl Level {
         Ok((Self::Sum(sum), Some(part)))
     }
 
-    /// Adds 0 to a single part.
+    /// Adds 0 to the sum if it consists of a single partial sum, so that -0 becomes 0.
     fn finish(self) -> Result<Self, String> {
         let Self::One(sum) = self else { return Ok(self) };
         let mut values = sum.write(0..sum.rows()).map_err(said)?;
@@ -236,14 +240,15 @@ impl Level {
 }
 
 impl Summing {
-    /// Returns true if a part has arrived.
+    /// Returns true if the partial sum number `index` has arrived.
     fn has(&self, index: usize, combine: &Combine) -> bool {
         let is_added = |step: &Sum| matches!(step, Sum::AddPartial { partial, .. } if *partial == index);
         let before = combine.steps().get(..self.done).unwrap_or_default();
         before.iter().any(is_added) || self.waiting.contains_key(&index)
     }
 
-    /// Adds part number `index`. Moves buffers that are no longer needed to `free`.
+    /// Adds partial sum number `index`, or stores it until its turn. Moves buffers that are no
+    /// longer needed to `free`.
     fn put(
         &mut self,
         index: usize,
@@ -275,7 +280,7 @@ impl Summing {
         Ok(())
     }
 
-    /// Creates a complete sum that was computed elsewhere.
+    /// Creates a complete sum from the result of another process.
     fn made(whole: Buffer, combine: &Combine) -> Self {
         let mut made = Self { done: combine.steps().len(), ..Self::default() };
         match made.done {
@@ -285,7 +290,7 @@ impl Summing {
         made
     }
 
-    /// Returns the complete sum.
+    /// Returns the complete sum, or a text if additions are missing.
     fn whole(&self, combine: &Combine) -> Result<&Buffer, String> {
         let (done, all) = (self.done, combine.steps().len());
         let whole = match self.levels.get(&combine.level()) {
@@ -296,7 +301,7 @@ impl Summing {
         whole.ok_or_else(|| format!("{done} of {all} additions are done"))
     }
 
-    /// Returns all of its buffers.
+    /// Returns all buffers of the sum and of waiting partial sums.
     fn buffers(self) -> impl Iterator<Item = Buffer> {
         self.waiting.into_values().chain(self.levels.into_values().filter_map(Level::buffer))
     }
