@@ -1,16 +1,19 @@
-//! State that workers of lanes own: sums of gradients, and parameters if these live there.
+//! State that the workers of lanes own: gradient sums, and parameters if these live on workers. A
+//! lane is a sequence of pipeline stages that runs on one worker.
 //!
-//! A worker adds up the gradients of its lane until the update, so that one sum of each use leaves
-//! it in an update. The sum goes to the location where the parameter lives: the host, or the worker
-//! of the first lane that reads it. In the second case the host has no values but a snapshot:
-//! values and moments of all parameters after one update, in a file.
+//! A worker adds up the gradients of its lane until the update (optimiser step). It then sends one
+//! sum for each use of a parameter to the owner of the parameter. The owner is the host (the
+//! process that drives the run), or the worker of the first lane that reads the parameter. If
+//! workers are owners, the host stores only a snapshot: values and optimiser moments of all
+//! parameters after one update, in a file.
 //!
 //! Recovery: a run continues from the newest version of the parameters that is available on the
 //! host, on workers or in the snapshot. If parameters live on the host, the engine recomputes the
-//! rows and sums of a failed worker. If they live on workers, rows go from worker to worker, so no
-//! row of a round in flight is left. The round is then repeated from that version. Connected
-//! workers take over the lanes, and those with values of another version get new ones. A round is a
-//! pure function of the weights, so the bits are those of a run without failures.
+//! rows and sums of a failed worker. If parameters live on workers, workers send rows directly to
+//! each other, so that the rows of a round in flight are lost. The round is then repeated from the
+//! available version. Connected workers take over the lanes, and those with values of another
+//! version get new ones. A round is a pure function of the weights, so the bits are those of a run
+//! without failures.
 //!
 //! ```text
 //! host                                             worker
@@ -55,72 +58,76 @@ pub(crate) use self::updating::{COLLECTED_BYTES, Collected};
 use crate::error::{Error, Result};
 use crate::weights::{self, Parameter};
 
-/// Pass number of instructions, which belong to no pass.
+/// Pass number of the jobs that carry instructions, which belong to no pass over the data.
 const NO_PASS: u32 = u32::MAX;
-/// Wait for completions at a time while answers are awaited.
+/// Maximum duration of one wait for completions while the host awaits answers to instructions.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A parameter of a worker.
+/// Record, on the host, of a parameter that a worker owns.
 #[derive(Debug)]
 struct Owned {
-    /// The parameter, without values here.
+    /// The parameter without values, because the worker has these.
     of: Parameter,
-    /// Lane that makes the gradient of each use, if any does.
+    /// Lane that computes the gradient of each use of the parameter. `None` if no lane does.
     makers: Vec<Option<usize>>,
-    /// Lanes that read the parameter. The worker of the first one owns it, and those of others have
-    /// copies.
+    /// Lanes that read the parameter. The worker of the first lane owns the parameter. The workers
+    /// of other lanes have copies of its values.
     lanes: Vec<usize>,
 }
 
-/// Host side of the sums and parameters that workers own.
+/// Record, on the host, of the gradient sums and parameters that workers own.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    /// True if workers have the sums of gradients until the update.
+    /// True if workers add up gradients until the update. Otherwise the host adds up gradients.
     sums: bool,
     parameters: Vec<Owned>,
     atoms: u32,
     nodes: Vec<Vec<(u8, u32)>>,
-    /// Nodes of the tree that each replica of the pipeline sums.
+    /// Tree nodes whose sums each replica of the pipeline computes.
     tops: Vec<Vec<Node>>,
     lanes: Lanes,
     /// Maximum number of rounds in flight.
     rounds: u32,
-    /// Snapshot of parameters that live on workers. If `None`, they live on the host.
+    /// Snapshot of the parameters, if workers own these. If `None`, parameters live on the host.
     log: Option<Log>,
     /// Number of updates between two snapshots.
     every: u32,
     /// True if a round reads the values before the newest (`2bw`).
     delayed: bool,
-    /// Number of replicas of a parameter, by the lane of its owner.
+    /// Number of workers with replicas of the parameters that a lane's worker owns, by lane.
     replicas: Vec<u32>,
-    /// Update of all workers at the end of the last round, if there are replicas.
+    /// Version that all workers had at the end of the last round. `None` if parameters have no
+    /// replicas.
     noted: Option<Version>,
-    /// True for each worker that was connected when lanes were assigned, by worker.
+    /// For each worker, true if it was connected when the host last assigned lanes to workers.
     there: Vec<bool>,
-    /// Workers, by lane.
+    /// Worker that runs each lane, by lane.
     homes: Vec<Location>,
-    /// Worker that has connected since lanes were assigned.
+    /// Worker that has connected since the host last assigned lanes. `None` if no worker has.
     joined: Option<Location>,
-    /// Number of rollbacks of the run to a snapshot.
+    /// Number of times that the run was rolled back to a snapshot.
     returns: u64,
-    /// Rounds, with those of their intervals that have no row. The gradients of these are zero.
+    /// Intervals without a row, as pairs of round and interval. The gradients of these intervals
+    /// are 0.
     empty: RefCell<BTreeSet<(Round, u32)>>,
-    /// True if the snapshot's values came from the host, so that no worker has them, at any update.
+    /// True if the host has written the next snapshot, for instance with initial values, so that no
+    /// worker has its values yet.
     given: Cell<bool>,
-    /// Choice of the rounds whose answers are compared with the host's.
+    /// Random choice of the rounds that are audited: the host repeats tasks and compares the
+    /// answers. `None` without an audit.
     audited: Option<Draw>,
 }
 
-/// Lanes that read parameters or compute their gradients.
+/// For each parameter, the lanes that read it and the lanes that compute its gradients.
 #[derive(Debug, Default)]
 pub(crate) struct OwningLanes {
-    /// Lanes that read a parameter, ascending, by parameter.
+    /// For each parameter, the lanes that read it, in ascending order.
     pub readers: Vec<Vec<usize>>,
-    /// Lane that computes the gradient of a use, by use.
+    /// For each use of a parameter, the lane that computes the gradient. `None` if no lane does.
     pub makers: Vec<Option<usize>>,
 }
 
-/// Settings of a run that its owners need.
+/// Arguments of [`Owners::new`]: the program and settings of a run.
 pub(crate) struct Wanted<'a> {
     pub program: &'a Program,
     pub lanes: OwningLanes,
@@ -134,7 +141,7 @@ pub(crate) struct Wanted<'a> {
     pub delayed: bool,
     /// Number of workers that have replicas of the parameters of a lane's worker, by lane.
     pub replicas: Vec<u32>,
-    /// Folder of the snapshot. If `None`, parameters live on the host.
+    /// Folder of the snapshot file. If `None`, parameters live on the host.
     pub folder: Option<&'a Path>,
 }
 
@@ -143,9 +150,9 @@ fn failed(reason: impl std::fmt::Display) -> Error {
 }
 
 impl Owners {
-    /// Creates the owners of a program on lanes. `atoms` is the number of leaves of the gradient
-    /// tree. `nodes` are the nodes of each interval, and `tops` those that each replica of the
-    /// pipeline sums.
+    /// Creates the record of what the workers of a program's lanes own. `atoms` is the number of
+    /// leaves of the summation tree. `nodes` has the tree nodes of each interval. `tops` has the
+    /// tree nodes whose sums each replica of the pipeline computes.
     pub(crate) fn new(
         wanted: Wanted<'_>,
         (atoms, nodes, tops): (u32, &[Vec<Node>], Vec<Vec<Node>>),
@@ -179,23 +186,25 @@ impl Owners {
         Ok(Self { sums: true, ..own })
     }
 
-    /// Returns true if parameters live on workers.
+    /// Returns true if workers own the parameters. Otherwise parameters live on the host.
     pub(crate) fn have_parameters(&self) -> bool {
         self.log.is_some()
     }
 
-    /// Returns true if workers have the gradient sums of a round until the update.
+    /// Returns true if workers add up the gradients of a round until the update. They do not in
+    /// audited rounds.
     pub(crate) fn have_sums(&self, round: Round) -> bool {
         self.sums && !self.audit(round)
     }
 
-    /// Audits the rounds that `draw` takes: their answers are compared with the host's. Their sums
-    /// go to the host with each answer, because sums that a worker adds up could not be compared.
+    /// Sets the choice of audited rounds, whose answers the host compares with its own. In these
+    /// rounds each answer includes gradients, because the host cannot check sums that a worker has
+    /// added up.
     pub(crate) fn audit_by(&mut self, draw: Option<Draw>) {
         self.audited = draw;
     }
 
-    /// Returns true if the answers of a round are compared with the host's.
+    /// Returns true if a round is audited: the host compares answers of workers with its own.
     pub(crate) fn audit(&self, round: Round) -> bool {
         self.audited.as_ref().is_some_and(|draw| draw.takes_round(round))
     }
@@ -206,12 +215,13 @@ impl Owners {
             .ok_or_else(|| Error::Internal("parameters that live on the host have no log".to_owned()))
     }
 
-    /// Makes the next snapshot, which is complete, the snapshot of a version.
+    /// Replaces the current snapshot by the next one, which is complete and belongs to `version`.
     fn turn_log(&mut self, version: u64) {
         self.log.iter_mut().for_each(|log| log.turn(version));
     }
 
-    /// Returns a version of a parameter in the form that tasks read.
+    /// Returns a reference to the values of a parameter at a version. A task on a worker reads the
+    /// values that the worker has cached under this reference.
     pub(crate) fn kept(&self, parameter: ParameterId, version: Version) -> Result<Kept> {
         let one = self.parameters.get(parameter.index());
         let one = one.ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
@@ -219,60 +229,62 @@ impl Owners {
         Ok(Kept { key, rows: one.shape().0, extents: one.of.extents().to_vec(), to: Vec::new() })
     }
 
-    /// Returns the update of the snapshot.
+    /// Returns the version of the snapshot, or 0 if workers own no parameters.
     pub(crate) fn logged(&self) -> Version {
         Version(self.log.as_ref().map_or(0, Log::version))
     }
 
-    /// Records that a round is over and all workers are at an update. Returns true if there are
-    /// replicas.
+    /// Records that a round is over and that all workers have `version`. Returns true if parameters
+    /// have replicas.
     pub(crate) fn note(&mut self, version: Version) -> bool {
         self.noted = Some(version).filter(|_| self.replicates());
         self.replicates()
     }
 
-    /// Returns true if any parameter has a replica.
+    /// Returns true if any parameter has a replica: several workers update it.
     fn replicates(&self) -> bool {
         self.tops.len() > 1 || self.replicas.iter().any(|&count| count > 0)
     }
 
-    /// Returns true if the snapshot or replicas have an update, so that workers that join can get
-    /// its values.
+    /// Returns true if the snapshot or replicas have the values of a version, so that joining
+    /// workers can get these.
     pub(crate) fn has(&self, version: Version) -> bool {
         self.have_parameters() && (self.logged() == version || self.noted == Some(version))
     }
 
-    /// Returns the number of rollbacks to a snapshot.
+    /// Returns the number of times that the run was rolled back to a snapshot.
     pub(crate) fn returns(&self) -> u64 {
         self.returns
     }
 
-    /// Writes a parameter of the next snapshot: its values, with zeros for the other matrices.
+    /// Writes the initial values of a parameter to the next snapshot, with zeros as optimiser
+    /// moments.
     pub(crate) fn put_first(&self, parameter: usize, values: &[f32]) -> Result<()> {
         self.put(parameter, 0, values)?;
         let zeros = vec![0.0; values.len()];
         (1..self.log_file()?.matrices()).try_for_each(|moment| self.put(parameter, moment, &zeros))
     }
 
-    /// Writes a matrix of the next snapshot: values, then moments.
+    /// Writes a matrix of a parameter to the next snapshot. Matrix 0 has the values; further
+    /// matrices have the optimiser moments.
     pub(crate) fn put(&self, parameter: usize, matrix: usize, values: &[f32]) -> Result<()> {
         self.given.set(true);
         self.log_file()?.put(parameter, matrix, values)
     }
 
-    /// Returns the number of matrices of a parameter: values and moments.
+    /// Returns the number of matrices per parameter: the values, and each optimiser moment.
     pub(crate) fn matrices(&self) -> usize {
         self.log.as_ref().map_or(0, Log::matrices) - usize::from(self.delayed)
     }
 
-    /// Returns the index of the snapshot's matrix with the values before the newest, if the
-    /// snapshot has them.
+    /// Returns the index of the snapshot's matrix with the values from before the newest update, if
+    /// the snapshot has these.
     pub(crate) fn before(&self) -> Option<usize> {
         (self.delayed && self.logged().0 > 0).then(|| self.matrices())
     }
 
-    /// Completes the snapshot that the host wrote, if it did, as that of an update. Returns true if
-    /// workers have yet to get it.
+    /// Makes the snapshot that the host has written the current one, as that of `version`. Returns
+    /// true if the host had written one, so that it must be sent to workers.
     pub(crate) fn give(&mut self, version: Version) -> bool {
         let given = self.given.get();
         if given {
@@ -281,43 +293,44 @@ impl Owners {
         given
     }
 
-    /// Returns the values of a parameter in the snapshot.
+    /// Returns the values of a parameter from the snapshot, row-major.
     pub(crate) fn values(&self, parameter: usize) -> Result<Vec<f32>> {
         self.log_file()?.get(parameter, 0)
     }
 
-    /// Records that a worker has joined, unless it was connected when lanes were assigned.
+    /// Records that a worker has joined, unless the worker was connected when the host assigned
+    /// lanes.
     pub(crate) fn joins(&mut self, at: Location) {
         if !self.counts_on(at) {
             self.joined = Some(at);
         }
     }
 
-    /// Returns a worker that has joined since lanes were assigned.
+    /// Returns a worker that has joined since the host assigned lanes, and waits for a lane.
     pub(crate) fn waits(&self) -> Option<Location> {
         self.joined
     }
 
-    /// Counts a rollback to the snapshot.
+    /// Counts a rollback to the snapshot, and removes the records of intervals without a row.
     pub(crate) fn returned(&mut self) {
         self.returns += 1;
         self.empty.borrow_mut().clear();
     }
 
-    /// Records that an interval of the round has no row.
+    /// Records that an interval has no row in a round, so that its gradients are 0.
     pub(crate) fn note_empty(&self, round: Round, interval: IntervalId) {
         self.empty.borrow_mut().insert((round, interval.0));
     }
 
-    /// Returns true if a worker was connected when lanes were assigned.
+    /// Returns true if a worker was connected when the host last assigned lanes.
     pub(crate) fn counts_on(&self, at: Location) -> bool {
         self.there.get(at.index()) == Some(&true)
     }
 
-    /// Checks that the connected workers are those that lanes were assigned to.
+    /// Checks that the connected workers are those to which the host has assigned lanes.
     ///
     /// # Errors
-    /// [`Error::Gone`] for the first worker that differs.
+    /// Returns [`Error::Gone`] with the first worker that has connected or failed since then.
     pub(crate) fn check(&self, there: &[bool]) -> Result<()> {
         if !self.have_parameters() || self.there == there {
             return Ok(());
@@ -327,14 +340,16 @@ impl Owners {
         Err(Error::Gone { at: first.map_or(Location::worker(0), |(at, _)| at) })
     }
 
-    /// Records the worker of each lane, if the engine decides on them.
+    /// Records the worker of each lane, as the engine assigned them. If workers own the parameters,
+    /// the host assigns lanes itself, and the call has no effect.
     pub(crate) fn at(&mut self, homes: Vec<Location>) {
         if !self.have_parameters() {
             self.homes = homes;
         }
     }
 
-    /// Returns the request with which a worker begins and removes all sums.
+    /// Returns the instruction with which a worker removes all sums and begins with new ones, as a
+    /// frame.
     fn begin(&self) -> Result<Vec<u8>> {
         let tops = instruction::pairs(&self.tops.concat());
         let (atoms, nodes, delayed, rounds) = (self.atoms, self.nodes.clone(), self.delayed, self.rounds);
@@ -342,10 +357,11 @@ impl Owners {
         instruction::write(&begin, &[]).map_err(failed)
     }
 
-    /// Instructs a worker to begin, if it has sums and the parameters live on the host.
+    /// Instructs a worker to begin new sums, if workers add up gradients and parameters live on the
+    /// host.
     ///
     /// # Errors
-    /// [`Error::Gone`] if the worker has failed.
+    /// Returns [`Error::Gone`] if the worker has failed.
     pub(crate) fn begin_sums<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,
@@ -361,22 +377,24 @@ impl Owners {
         self.parameters.get(number as usize).ok_or_else(|| failed(format!("parameter {number}")))
     }
 
-    /// Returns the worker of a program's lane, for an interval.
+    /// Returns the worker that runs a lane for an interval, which belongs to one replica of the
+    /// pipeline.
     pub(crate) fn location_of(&self, lane: u16, interval: IntervalId) -> Result<Location> {
-        // At most as many as there may be intervals.
+        // The cast is lossless, because the number of intervals is limited.
         let replica = self.lanes.replica(interval.0, self.nodes.len() as u32);
         self.home(lane.into(), replica as usize)
     }
 
-    /// Returns the worker of a lane of a replica of the pipeline.
+    /// Returns the worker that runs a lane in a replica of the pipeline.
     fn home(&self, lane: usize, replica: usize) -> Result<Location> {
         let home = self.homes.get(replica * self.lanes.depth() as usize + lane).copied();
         home.ok_or_else(|| failed(format!("lane {lane} is nowhere")))
     }
 
-    /// Returns the workers that have values and moments of a parameter, and update it. The first is
-    /// its owner: that of the first lane that reads it. Then come those of the lane in other
-    /// replicas of the pipeline, and the nearest workers before the owner that have replicas.
+    /// Returns the workers that store values and optimiser moments of a parameter and update it.
+    /// The first one is the owner: the worker of the first lane that reads the parameter. Then
+    /// follow the workers of this lane in other replicas of the pipeline. The last ones are the
+    /// nearest workers before the owner, which have replicas.
     fn holders(&self, one: &Owned) -> Result<Vec<Location>> {
         let (lane, count) = (one.lanes.first().copied().unwrap_or(0), self.there.len());
         let of_replicas = (0..self.tops.len()).map(|replica| self.home(lane, replica));
@@ -393,7 +411,8 @@ impl Owners {
         Ok(holders)
     }
 
-    /// Returns the workers of lanes that read a parameter and have values alone.
+    /// Returns the workers whose lanes read a parameter, but which store only its values and do not
+    /// update it.
     fn copies(&self, one: &Owned, holders: &[Location]) -> Result<BTreeSet<Location>> {
         let lanes = |replica| one.lanes.iter().map(move |&lane| self.home(lane, replica));
         let mut copies = (0..self.tops.len()).flat_map(lanes).collect::<Result<BTreeSet<Location>>>()?;
@@ -401,17 +420,19 @@ impl Owners {
         Ok(copies)
     }
 
-    /// Returns the worker that owns a parameter.
+    /// Returns the worker that owns a parameter: the first of its holders.
     fn owner(&self, one: &Owned) -> Result<Location> {
         self.holders(one)?.first().copied().ok_or_else(|| failed("a parameter that is nowhere"))
     }
 
-    /// Returns true if a snapshot of a version is due.
+    /// Returns true if a snapshot is due: at least `every` updates have been made since the last
+    /// one.
     pub(crate) fn is_due(&self, version: Version) -> bool {
         self.have_parameters() && version.0.saturating_sub(self.logged().0) >= u64::from(self.every)
     }
 
-    /// Takes a snapshot of a version, one matrix at a time.
+    /// Takes a snapshot: requests the matrices of a version from workers, one at a time, and writes
+    /// them to the file.
     pub(crate) fn log<M: Executor + ?Sized>(
         &mut self,
         asking: &mut Asking<'_, M>,
@@ -434,7 +455,7 @@ impl Owners {
         Ok(())
     }
 
-    /// Returns the entries of a model file, read from the snapshot.
+    /// Returns the entries of a model file, whose values are read from the snapshot.
     pub(crate) fn entries<'a>(&'a self, named: &'a [(String, Vec<usize>)]) -> Vec<Entry<'a>> {
         let entry = |(at, (name, shape)): (usize, &'a (String, Vec<usize>))| {
             Entry::new(&name[..], shape, self.pieces_of(at, Some(0)))
@@ -442,55 +463,58 @@ impl Owners {
         named.iter().enumerate().map(entry).collect()
     }
 
-    /// Returns a matrix of the snapshot, or zeros if `matrix` is `None`.
+    /// Returns a matrix of a parameter, to be read from the snapshot. If `matrix` is `None`, the
+    /// result is zeros.
     pub(crate) fn pieces_of(&self, parameter: usize, matrix: Option<usize>) -> Values<'_> {
         let matrix = matrix.unwrap_or(self.log.as_ref().map_or(0, Log::matrices));
         Values::Pieces(self, matrix * self.parameters.len() + parameter)
     }
 
-    /// Returns the error of a snapshot that cannot be read.
+    /// Returns the error that the snapshot file cannot be read.
     pub(crate) fn unread(&self, source: std::io::Error) -> Error {
         log::failed(self.log.as_ref().map_or(Path::new(""), Log::folder), source)
     }
 }
 
 impl Owned {
-    /// Returns (rows, columns).
+    /// Returns (rows, columns) of the parameter.
     fn shape(&self) -> (usize, usize) {
         self.of.shape()
     }
 
-    /// Returns the number of values.
+    /// Returns the number of values of the parameter.
     fn length(&self) -> usize {
         self.shape().0 * self.shape().1
     }
 
-    /// Returns the numbers of its uses, with the lanes that compute their gradients.
+    /// Returns the number of each use of the parameter, with the lane that computes the gradient of
+    /// the use.
     fn made(&self) -> impl Iterator<Item = (u32, Option<usize>)> {
         self.of.uses().iter().copied().zip(self.makers.iter().copied())
     }
 
-    /// Returns the instruction that accompanies one of the parameter's matrices.
+    /// Returns the instruction [`Instruction::Own`] for one matrix of the parameter, to be sent
+    /// with the matrix.
     fn own(&self, number: u32, version: u64, matrix: usize) -> Instruction {
         let (extents, uses, decay) = (self.of.extents().to_vec(), self.of.uses().to_vec(), self.of.decay());
         Instruction::Own { key: matrix_key(number, version, matrix), extents, uses, decay }
     }
 }
 
-/// Returns the id of a parameter or of a use, of which a program has at most 2^16.
+/// Converts a number to the id of a parameter or of a use. A program has at most 2^16 of them.
 fn id(number: u32) -> ParameterId {
     ParameterId(number as u16)
 }
 
-/// Returns the key of a matrix of a parameter. Matrix 0 is its values, further ones are its
-/// moments.
+/// Returns the key of a matrix of a parameter at a version. Matrix 0 has the values; further
+/// matrices have the optimiser moments.
 fn matrix_key(number: u32, version: u64, matrix: usize) -> TensorKey {
     TensorKey::of_matrix(id(number), Version(version), matrix)
 }
 
 impl Pieces for Owners {
-    /// Reads a matrix of the snapshot. `tensor` counts the values of all parameters first, then
-    /// further matrices, then zeros.
+    /// Reads a matrix of the snapshot, and passes its values to `take` in pieces. `tensor` numbers
+    /// the values of all parameters first, then further matrices, then matrices of zeros.
     fn pieces(
         &self,
         tensor: usize,
@@ -508,8 +532,8 @@ impl Pieces for Owners {
     }
 }
 
-/// Returns the worker of each lane: its own, or the nearest connected one before it, as the engine
-/// does.
+/// Returns the worker of each lane: the worker with the number of the lane, or else the nearest
+/// connected worker before it. The engine uses the same rule.
 fn homes(there: &[bool]) -> Vec<Location> {
     let count = there.len();
     let home = |lane: usize| (0..count).map(|by| (lane + count - by) % count).find(|&at| there[at]);
@@ -517,34 +541,35 @@ fn homes(there: &[bool]) -> Vec<Location> {
     (0..count).map(|lane| Location::worker(home(lane).unwrap_or(lane) as u32)).collect()
 }
 
-/// Answer of a worker to an instruction.
+/// Answer of a worker to an instruction of the host.
 struct Answered {
     at: Location,
     reply: Reply,
-    /// Frame of the reply, which may have a matrix.
+    /// Encoded reply, which may contain a matrix.
     frame: Vec<u8>,
 }
 
-/// Completions that arrived while answers to instructions were awaited, for the pass in progress.
+/// Completions that arrived while the host awaited answers to instructions. The pass in progress
+/// processes them later.
 #[derive(Debug, Default)]
 pub(crate) struct Aside {
     pub completions: Vec<Completion>,
-    /// Number of instructions so far.
+    /// Number of instructions so far, which numbers the answers.
     asked: u32,
 }
 
-/// An executor, and the other completions that it reports while answers to instructions are
-/// awaited.
+/// Executor through which the host sends instructions, and storage for completions that are not
+/// answers to them.
 pub(crate) struct Asking<'a, M: ?Sized> {
     pub machine: &'a mut M,
     pub aside: &'a mut Aside,
 }
 
-/// Sends workers instructions and waits for their answers. Returns the answers in order.
+/// Sends instructions to workers, and waits for all answers. Returns the answers in the order of
+/// the instructions.
 ///
 /// # Errors
-/// [`Error::Gone`] for a worker that has failed, whose answer is not a reply, or which reports a
-/// failure.
+/// Returns [`Error::Gone`] if a worker has failed, sends a malformed answer, or reports a failure.
 fn ask<M: Executor + ?Sized>(
     asking: &mut Asking<'_, M>,
     instructions: Vec<(Location, Vec<u8>)>,
@@ -602,7 +627,8 @@ fn ask<M: Executor + ?Sized>(
     Ok(answers)
 }
 
-/// Excludes a worker whose answer is not an answer to its instruction. The run resumes without it.
+/// Excludes a worker that gave a wrong answer, and returns [`Error::Gone`]. The run resumes without
+/// this worker.
 fn exclude<M: Executor + ?Sized>(
     asking: &mut Asking<'_, M>,
     at: Location,
@@ -613,7 +639,7 @@ fn exclude<M: Executor + ?Sized>(
     Error::Gone { at }
 }
 
-/// Sends workers instructions whose only answer is [`Reply::Done`].
+/// Sends instructions to workers. Excludes a worker whose answer is not [`Reply::Done`].
 fn tell<M: Executor + ?Sized>(
     asking: &mut Asking<'_, M>,
     instructions: Vec<(Location, Vec<u8>)>,
@@ -626,7 +652,8 @@ fn tell<M: Executor + ?Sized>(
     Ok(())
 }
 
-/// Requests a matrix of `shape` (rows, columns) from a worker.
+/// Requests a matrix from a worker. Excludes the worker if the matrix does not have `shape` (rows,
+/// columns).
 fn take<M: Executor + ?Sized>(
     asking: &mut Asking<'_, M>,
     at: Location,
@@ -642,7 +669,7 @@ fn take<M: Executor + ?Sized>(
     }
 }
 
-/// Returns the matrix of an answer, which must have the given shape.
+/// Returns the matrix of an answer, or a text if the answer has no matrix of this shape.
 fn given(answer: &Answered, shape: (usize, usize)) -> std::result::Result<Matrix, String> {
     if answer.reply != Reply::Done {
         return Err(format!("{:?}", answer.reply));

@@ -1,7 +1,7 @@
 //! Instructions of the host to a worker that owns weights, and the replies, as frames.
 //!
-//! A frame's meta is an [`Instruction`] or a [`Reply`] in JSON. Its part is a matrix of one
-//! parameter: values, first moments, or second moments if the optimiser has them.
+//! The metadata of a frame is an [`Instruction`] or a [`Reply`] in JSON. A frame may also contain a
+//! matrix of one parameter: values, first moments, or second moments if the optimiser has these.
 
 use eciton_recipe::Algorithm;
 use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
@@ -9,133 +9,137 @@ use eciton_tensor::{Buffer, Matrix};
 use eciton_types::{Location, Node, TensorKey};
 use serde::{Deserialize, Serialize};
 
-/// Instruction about the sums and parameters that a worker owns.
+/// Instruction of the host about the gradient sums and parameters that a worker owns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "instruction", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Instruction {
-    /// Removes all sums. The answer lists the parameters that the worker has.
+    /// Removes all gradient sums, and begins with empty ones. The reply lists the parameters that
+    /// the worker has.
     Begin {
-        /// Number of leaves of the tree of sums.
+        /// Number of leaves of the summation tree.
         atoms: u32,
-        /// Nodes of the parts of an interval, by interval.
+        /// Tree nodes of each interval, as pairs of level and index.
         nodes: Vec<Vec<(u8, u32)>>,
-        /// Nodes that the worker sums, left to right.
+        /// Tree nodes whose sums are exchanged, left to right, as pairs of level and index.
         tops: Vec<(u8, u32)>,
-        /// True if rounds read the values before the newest.
+        /// True if rounds read the values from before the newest update.
         delayed: bool,
         /// Maximum number of rounds in flight.
         rounds: u32,
     },
-    /// Stores a matrix of a parameter, which is the frame's part: its values, then its moments, in
-    /// their order. If rounds read the values before the newest, these come first, with their
-    /// version.
+    /// Stores a matrix of a parameter, which the frame contains. The host sends the values first,
+    /// then the optimiser moments in their order. If rounds read the values from before the newest
+    /// update, the host sends these before all others, with their version.
     Own {
-        /// The matrix: values or a moment.
+        /// Key of the matrix: values of a parameter, or an optimiser moment.
         key: TensorKey,
-        /// Extents of one row.
+        /// Extents of one row of the parameter.
         extents: Vec<u32>,
-        /// Numbers of its uses, its own first.
+        /// Numbers of the uses that read the parameter. The first one is the number of the
+        /// parameter.
         uses: Vec<u32>,
         /// Weight decay. If `None`, updates do not change the parameter.
         decay: Option<f32>,
     },
-    /// Adds the gradients of intervals without a row, which are zero.
+    /// Adds gradients of 0 for intervals that have no row in a round.
     Fill {
         /// The round.
         round: u32,
-        /// The intervals.
+        /// Intervals without a row.
         intervals: Vec<u32>,
-        /// Uses of parameters, with their rows and columns.
+        /// Uses whose gradients the worker adds up, each with the rows and columns of the gradient.
         uses: Vec<(u32, usize, usize)>,
     },
-    /// Adds the squares of gradients to a running sum.
+    /// Adds the squares of the gradients of parameters to a running sum, to compute the gradient
+    /// norm over all workers.
     Norm {
         /// The round.
         round: u32,
-        /// Sum so far.
+        /// Sum over the parameters of earlier workers.
         sum: f64,
-        /// Parameters, in order.
+        /// Numbers of the parameters, in the order in which their squares are added.
         parameters: Vec<u32>,
     },
-    /// Passes sums to other workers that update the parameter.
+    /// Sends gradient sums to other workers that update the parameters.
     Share {
-        /// Sums, and the workers that get them.
+        /// Key of each sum, and the worker to which it is sent.
         to: Vec<(TensorKey, Location)>,
     },
-    /// Waits for sums that other workers send.
+    /// Waits for gradient sums that other workers send.
     Await {
-        /// The sums.
+        /// Keys of the sums.
         sums: Vec<TensorKey>,
     },
-    /// Removes all parameters except these.
+    /// Removes all parameters except the listed ones.
     Stay {
         /// Numbers of the parameters.
         parameters: Vec<u32>,
     },
-    /// Updates all parameters.
+    /// Takes one optimiser step of the listed parameters.
     Update {
         /// Round whose gradients the update uses.
         round: u32,
-        /// Number of the update, from 1.
+        /// Version after the update, which is also the number of the update, counted from 1.
         version: u64,
         /// Optimiser algorithm.
         algorithm: Algorithm,
-        /// The learning rate.
+        /// Learning rate of the update.
         rate: f64,
-        /// Factor by which gradients are multiplied.
+        /// Factor by which gradients are multiplied. `None` if their norm is not clipped.
         factor: Option<f32>,
-        /// Limit on the absolute value of a gradient's values.
+        /// Maximum absolute value of a gradient's elements. `None` without a limit.
         most: Option<f32>,
         /// Numbers of the parameters.
         parameters: Vec<u32>,
-        /// Numbers of the parameters that other workers update as well, whose digests the reply
-        /// has.
+        /// Numbers of the parameters that other workers update as well. The reply contains the
+        /// digests of these, so that the host can compare them.
         compared: Vec<u32>,
     },
-    /// Requests a matrix: values of a parameter, a moment, or the sum of a use whose parameter
-    /// lives elsewhere.
+    /// Requests a matrix: values of a parameter, an optimiser moment, or a gradient sum for a
+    /// parameter that another process owns.
     Give {
-        /// The matrix.
+        /// Key of the matrix.
         key: TensorKey,
     },
 }
 
-/// Reply to an instruction.
+/// Reply of a worker to an instruction of the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Reply {
-    /// The instruction is done.
+    /// The worker has carried out the instruction.
     Done,
-    /// The parameters are updated.
+    /// The worker has updated the parameters.
     Updated {
-        /// CRC-32 of the values and moments of each compared parameter.
+        /// CRC-32 of values and optimiser moments, for each parameter that is compared.
         digests: Vec<u32>,
     },
-    /// Parameters that the worker has, with the update of each.
+    /// The worker lists the parameters that it has.
     Owned {
-        /// Number, update, and number of matrices of each parameter.
+        /// Number of each parameter, version of its newest values, and number of its matrices.
         parameters: Vec<(u32, u64, usize)>,
     },
-    /// The update has ended, because values of the gradient of this parameter are not finite.
+    /// The worker has ended an update early, because the gradient of a parameter is not finite.
     Refused {
-        /// Number of the parameter.
+        /// Number of this parameter.
         parameter: u32,
     },
-    /// A sum of squares.
+    /// The worker returns a sum of squares.
     Norm {
-        /// The sum.
+        /// Running sum, including the gradients of this worker.
         sum: f64,
     },
-    /// The instruction is not done, because a sum from another worker has not arrived.
+    /// The worker has not carried out the instruction, because a sum from another worker has not
+    /// arrived.
     Late,
-    /// The instruction has failed.
+    /// The worker could not carry out the instruction.
     Failed {
-        /// The reason.
+        /// Reason of the failure.
         reason: String,
     },
 }
 
-/// Writes a frame of a meta and matrices.
+/// Encodes an instruction or a reply, with matrices, as a frame.
 pub(super) fn write(meta: &impl Serialize, matrices: &[Matrix]) -> Result<Vec<u8>, String> {
     let mut writer = Writer::new(serde_json::to_vec(meta).map_err(|e| e.to_string())?);
     for matrix in matrices {
@@ -144,12 +148,12 @@ pub(super) fn write(meta: &impl Serialize, matrices: &[Matrix]) -> Result<Vec<u8
     writer.finish().map_err(|e| e.to_string())
 }
 
-/// Returns the meta of a frame.
+/// Decodes the instruction or reply of a frame.
 pub(super) fn meta<'a, T: Deserialize<'a>>(frame: &'a Frame<'_>) -> Result<T, String> {
     serde_json::from_slice(&frame.header().meta).map_err(|e| e.to_string())
 }
 
-/// Returns the matrices of a frame.
+/// Decodes the matrices of a frame.
 pub(super) fn matrices(frame: &Frame<'_>) -> Result<Vec<Matrix>, String> {
     let count = u32::try_from(frame.header().parts.len()).unwrap_or(u32::MAX);
     let part = |at| match frame.part(at).map_err(|e| e.to_string())? {
@@ -159,7 +163,7 @@ pub(super) fn matrices(frame: &Frame<'_>) -> Result<Vec<Matrix>, String> {
     (0..count).map(part).collect()
 }
 
-/// Returns the values of a matrix, row-major.
+/// Returns the values of a matrix, row-major without padding.
 pub(super) fn values(matrix: &Matrix) -> Result<Vec<f32>, String> {
     let mut values = Vec::with_capacity(matrix.rows() * matrix.columns());
     matrix.read_rows(0, matrix.rows(), None, &mut values).map_err(|e| e.to_string())?;
@@ -171,18 +175,18 @@ pub(super) fn buffer(matrix: &Matrix) -> Result<Buffer, String> {
     Buffer::from_rows(matrix.rows(), matrix.columns(), &values(matrix)?).map_err(|e| e.to_string())
 }
 
-/// Creates a matrix from values.
+/// Creates a matrix of `rows` x `columns` values, which are row-major.
 pub(super) fn matrix((rows, columns): (usize, usize), values: &[f32]) -> Result<Matrix, String> {
     let buffer = Buffer::from_rows(rows, columns, values).map_err(|e| e.to_string())?;
     Ok(buffer.read(0..rows).map_err(|e| e.to_string())?.into())
 }
 
-/// Encodes nodes for a frame.
+/// Encodes tree nodes as pairs of level and index, for a frame.
 pub(super) fn pairs(nodes: &[Node]) -> Vec<(u8, u32)> {
     nodes.iter().map(|node| (node.level, node.index)).collect()
 }
 
-/// Decodes nodes from a frame.
+/// Decodes tree nodes from pairs of level and index.
 pub(super) fn nodes(pairs: Vec<(u8, u32)>) -> Vec<Node> {
     pairs.into_iter().map(|(level, index)| Node { level, index }).collect()
 }

@@ -1,5 +1,5 @@
-//! Parameter shard of a worker: parameters with their moments, gradients as they arrive, and
-//! updates.
+//! Parameter shard of a worker: the parameters that the worker owns, with optimiser moments,
+//! gradient sums and updates.
 
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Buffer, Matrix};
@@ -10,21 +10,23 @@ use super::id;
 use super::instruction::{self, Instruction, Reply};
 use crate::weights::{GradientSums, Parameter, Parameters, Step};
 
-/// Maximum number of intervals of a round, and of nodes in total.
+/// Maximum number of intervals of a round, and of tree nodes in total. It limits the memory that a
+/// malformed instruction can request.
 const MAX_NODES: usize = 1 << 16;
 
-/// Level and index of a node.
+/// Level and index of a node of the summation tree.
 type Pair = (u8, u32);
 
-/// State that a worker owns.
+/// Parameter shard of a worker, which carries out the instructions of the host.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     parameters: Parameters,
-    /// Gradients as they arrive. `None` before the first round has begun.
+    /// Sums of the gradients that have arrived. `None` before the host has sent
+    /// [`Instruction::Begin`].
     sums: Option<GradientSums>,
-    /// Maximum number of rounds in flight.
+    /// Maximum number of rounds in flight, which determines how long sums are stored.
     rounds: u32,
-    /// Sums to send to other workers.
+    /// Gradient sums that are still to be sent to other workers.
     out: Vec<Passes>,
 }
 
@@ -51,7 +53,8 @@ impl Owned for Ledger {
             return Err(format!("{} x {} values, not {shape:?}", part.rows(), part.columns()));
         }
         let sums = self.sums.as_mut().ok_or_else(|| format!("there is no interval {interval}"))?;
-        // The host does not report that it has read a round's sums.
+        // Sums of rounds that are no longer in flight are removed, because the host does not report
+        // that it has read them.
         round.checked_sub(self.rounds).into_iter().for_each(|over| drop(sums.forget_through(over)));
         sums.add((round, number), interval, parts).map(drop)
     }
@@ -77,7 +80,7 @@ impl Owned for Ledger {
         let Ok(shape) = self.parameters.of_use(of.1).map(Parameter::shape) else { return };
         let sum = instruction::buffer(matrix).ok().filter(|found| (found.rows(), found.columns()) == shape);
         if let Some((sums, sum)) = self.sums.as_mut().zip(sum) {
-            // A sum that does not exist here is ignored.
+            // A sum for a tree node that this worker does not have is ignored.
             drop(sums.insert(of, top, sum));
         }
     }
@@ -89,6 +92,7 @@ impl Owned for Ledger {
 }
 
 impl Ledger {
+    /// Carries out an instruction of the host. Returns the reply and the matrices that it contains.
     fn run(&mut self, instruction: Instruction, frame: &Frame<'_>) -> Result<(Reply, Vec<Matrix>), String> {
         let done = Ok((Reply::Done, Vec::new()));
         match instruction {
@@ -107,7 +111,8 @@ impl Ledger {
                 let own = instruction::buffer(matrices.first().ok_or("a parameter without values")?)?;
                 match key {
                     TensorKey::Weight { parameter, version } => {
-                        // A copy gets the values of each update.
+                        // A worker with a copy of the parameter receives the values after each
+                        // update.
                         let one = Parameter::new((own.rows(), own.columns()), extents, uses, decay);
                         self.parameters.take(parameter.0.into(), one, version.0, own)?;
                     }
@@ -172,7 +177,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the matrix of a key.
+    /// Returns the matrix of a key: values of a parameter, an optimiser moment, or a gradient sum.
     fn given(&self, key: &TensorKey) -> Result<Matrix, String> {
         let given = match *key {
             TensorKey::Weight { parameter, version } => {
@@ -194,7 +199,7 @@ impl Ledger {
         Ok(given.read(0..given.rows()).map_err(said)?.into())
     }
 
-    /// Returns the parameter if its newest values are of a version.
+    /// Returns a parameter, or a text if its newest values do not belong to `version`.
     fn known(&mut self, number: u32, version: u64) -> Result<&mut Parameter, String> {
         let known = self.parameters.get_mut(number).ok().filter(|known| known.newest() == Some(version));
         known.ok_or_else(|| format!("parameter {number} has no values of that update"))
@@ -204,6 +209,8 @@ impl Ledger {
         self.sums.as_ref().ok_or_else(|| "no round has begun".to_owned())
     }
 
+    /// Creates empty gradient sums for the nodes `tops` of a tree, and drops sums that are still to
+    /// be sent.
     fn begin(&mut self, tree: Tree, (nodes, tops): (Vec<Vec<Pair>>, Vec<Pair>)) -> Result<(), String> {
         let count = nodes.iter().map(Vec::len).sum::<usize>() + tops.len();
         if count > MAX_NODES || nodes.len() > MAX_NODES {
@@ -215,8 +222,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Updates parameters. Returns the first one whose gradient is not finite. The update ends
-    /// there.
+    /// Updates parameters. If a gradient is not finite, the update ends there, and the number of
+    /// its parameter is returned.
     fn update(&mut self, round: u32, step: &Step, parameters: &[u32]) -> Result<Option<u32>, String> {
         let sums = self.sums.as_ref().ok_or("no round has begun")?;
         for &number in parameters {
@@ -229,7 +236,7 @@ impl Ledger {
     }
 }
 
-/// Returns round and use of a sum, and the index of its node.
+/// Returns the round, use and node index of the gradient sum that a key names.
 fn sum_of(key: &TensorKey) -> Result<((u32, u32), usize), String> {
     match *key {
         TensorKey::Sum { of, round, node } => Ok(((round.0, of.0.into()), node as usize)),

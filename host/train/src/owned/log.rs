@@ -1,4 +1,4 @@
-//! The snapshot of what workers own: values and moments of every parameter after one update, in a
+//! Snapshot of the parameters that workers own: values and optimiser moments after one update, in a
 //! file.
 //!
 //! A snapshot replaces the previous one once it is complete. The file has no name, so it disappears
@@ -11,26 +11,28 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// Number of values that are converted to bytes at a time.
+/// Number of values that are converted to or from bytes at a time.
 const PIECE: usize = 1 << 14;
 
-/// A complete snapshot, and the file of the next one.
+/// Complete snapshot, and the file of the next snapshot.
 #[derive(Debug)]
 pub(super) struct Log {
     folder: PathBuf,
     whole: File,
     next: File,
-    /// Number of values of a parameter, and the offset of its matrices, in values, by parameter.
+    /// Number of values of each parameter. `starts` has the offset of each parameter's matrices in
+    /// the file, in values.
     lengths: Vec<usize>,
     starts: Vec<u64>,
-    /// Number of matrices of a parameter.
+    /// Number of matrices per parameter.
     matrices: usize,
-    /// Update of the complete snapshot.
+    /// Version of the values in the complete snapshot.
     version: u64,
 }
 
 impl Log {
-    /// Creates an empty snapshot in a folder.
+    /// Creates the two files of a snapshot in a folder. `lengths` has the number of values of each
+    /// parameter, and each parameter has `matrices` matrices.
     pub(super) fn new(folder: &Path, lengths: Vec<usize>, matrices: usize) -> Result<Self> {
         let file = || tempfile::tempfile_in(folder).map_err(|source| failed(folder, source));
         let mut end = 0;
@@ -44,23 +46,24 @@ impl Log {
         Ok(Self { folder: folder.to_owned(), whole, next, lengths, starts, matrices, version: 0 })
     }
 
-    /// Returns the update of the snapshot.
+    /// Returns the version of the values in the snapshot.
     pub(super) fn version(&self) -> u64 {
         self.version
     }
 
-    /// Returns the number of matrices of a parameter.
+    /// Returns the number of matrices per parameter.
     pub(super) fn matrices(&self) -> usize {
         self.matrices
     }
 
+    /// Returns the position of a matrix in the file, in bytes, and its number of values.
     fn at(&self, parameter: usize, matrix: usize) -> (u64, usize) {
         let length = self.lengths.get(parameter).copied().unwrap_or(0);
         let start = self.starts.get(parameter).copied().unwrap_or(0);
         ((start + (matrix.min(self.matrices) * length) as u64) * 4, length)
     }
 
-    /// Writes a matrix of the next snapshot, row-major.
+    /// Writes a matrix of a parameter, row-major, to the file of the next snapshot.
     pub(super) fn put(&self, parameter: usize, matrix: usize, values: &[f32]) -> Result<()> {
         let (mut at, length) = self.at(parameter, matrix);
         if values.len() != length {
@@ -74,13 +77,15 @@ impl Log {
         Ok(())
     }
 
-    /// Makes the next snapshot, which is complete, the current one.
+    /// Replaces the current snapshot by the next one, which is complete and has the values of
+    /// `version`.
     pub(super) fn turn(&mut self, version: u64) {
         std::mem::swap(&mut self.whole, &mut self.next);
         self.version = version;
     }
 
-    /// Passes a matrix of the snapshot to `take`, piece by piece.
+    /// Passes the values of a matrix of the current snapshot to `take`, in pieces of at most
+    /// [`PIECE`] values.
     pub(super) fn pieces(
         &self,
         (parameter, matrix): (usize, usize),
@@ -101,7 +106,7 @@ impl Log {
         Ok(())
     }
 
-    /// Returns a matrix of the snapshot, row-major.
+    /// Returns a matrix of a parameter from the current snapshot, row-major.
     pub(super) fn get(&self, parameter: usize, matrix: usize) -> Result<Vec<f32>> {
         let mut all = Vec::with_capacity(self.lengths.get(parameter).copied().unwrap_or(0));
         let read = self.pieces((parameter, matrix), &mut |values| {
@@ -112,13 +117,13 @@ impl Log {
         Ok(all)
     }
 
-    /// Returns the folder, for error messages.
+    /// Returns the folder of the snapshot files, for error messages.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 }
 
-/// Returns the error of a snapshot that cannot be used.
+/// Returns the error that a snapshot file in a folder cannot be created, read or written.
 pub(super) fn failed(folder: &Path, source: io::Error) -> Error {
     Error::Log { folder: folder.to_owned(), source }
 }

@@ -1,5 +1,5 @@
-//! Assignment of lanes to the connected workers, with values of the snapshot, or of a later update
-//! if replicas have all of it.
+//! Assignment of lanes to the connected workers. Workers get the values of the snapshot, or those
+//! of a later update if replicas have all of these.
 
 use eciton_exec::Executor;
 use eciton_tensor::Matrix;
@@ -9,28 +9,30 @@ use super::instruction::{self, Instruction, Reply};
 use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, homes, matrix_key, take, tell};
 use crate::error::Result;
 
-/// A parameter on a worker: its number, its update, and its number of matrices.
+/// Parameter that a worker holds: number of the parameter, version of its values, and number of its
+/// matrices.
 type Held = (u32, u64, usize);
 
-/// Source of the values that workers get.
+/// Source from which workers get values: other workers, or the snapshot.
 struct Source {
     version: u64,
-    /// Worker that has all of a parameter, by parameter. If `None`, the snapshot has all.
+    /// For each parameter, a worker that has all of its matrices. If `None`, the snapshot is the
+    /// source.
     holders: Option<Vec<Location>>,
 }
 
-/// Matrices of a parameter that a worker needs.
+/// Selection of the matrices of a parameter that a worker needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Share {
-    /// Values only. Other workers update them.
+    /// Only the values, because other workers update the parameter.
     Values,
-    /// Values and moments.
+    /// Values and optimiser moments, because the worker updates the parameter.
     All,
 }
 
 impl Owners {
-    /// Assigns lanes to the connected workers, and sends values to those that have others. Returns
-    /// the update of these values.
+    /// Assigns lanes to the connected workers (`there`), and sends values to workers that have
+    /// values of another version. Returns the version of the values.
     pub(crate) fn restore<M: Executor + ?Sized>(
         &mut self,
         asking: &mut Asking<'_, M>,
@@ -41,7 +43,8 @@ impl Owners {
         let wanted = self.shares()?;
         let all: Vec<Location> =
             Location::workers().zip(&self.there).filter(|(_, there)| **there).map(|(at, _)| at).collect();
-        // Workers keep all parameters until the host knows which ones must move.
+        // Workers keep all parameters until the host has determined which ones must be sent to
+        // other workers.
         let begin = self.begin()?;
         let instructions = all.iter().map(|at| (*at, begin.clone())).collect();
         let mut held: Vec<Vec<Held>> = vec![Vec::new(); self.there.len()];
@@ -73,7 +76,7 @@ impl Owners {
         Ok(Version(source.version))
     }
 
-    /// Returns the parameters of each worker, with their shares.
+    /// Returns the parameters that each worker needs, with the matrices of each.
     fn shares(&self) -> Result<Vec<Vec<(u32, Share)>>> {
         let mut wanted: Vec<Vec<(u32, Share)>> = vec![Vec::new(); self.there.len()];
         for (number, one) in (0u32..).zip(&self.parameters) {
@@ -87,19 +90,20 @@ impl Owners {
         Ok(wanted)
     }
 
-    /// Returns true if the values before the newest accompany those of an update.
+    /// Returns true if workers also store the values from before the update to `version`.
     fn is_before(&self, version: u64) -> bool {
         self.delayed && version > 0
     }
 
-    /// Returns the number of matrices of a share.
+    /// Returns the number of matrices in a selection, which includes the values from before the
+    /// last update if these are stored.
     fn count(&self, share: Share, version: u64) -> usize {
         let own = if share == Share::All { self.matrices() } else { 1 };
         own + usize::from(self.is_before(version))
     }
 
-    /// Returns the source of the values: the update of the last round that was over, if workers
-    /// have all of it, or else the snapshot.
+    /// Returns the source of the values. It is the version at the end of the last complete round if
+    /// workers have all of its matrices, or else the snapshot.
     fn source(&self, held: &[Vec<Held>]) -> Source {
         let of = |version: u64| -> Option<Source> {
             let count = self.count(Share::All, version);
@@ -107,7 +111,7 @@ impl Owners {
                 let has = |&(of, at, found): &Held| of == number && at == version && found >= count;
                 Location::workers().zip(held).find(|(_, held)| held.iter().any(has)).map(|(at, _)| at)
             };
-            // At most 2^16.
+            // The cast is lossless, because a program has at most 2^16 parameters.
             let holders = (0..self.parameters.len() as u32).map(has).collect::<Option<Vec<Location>>>()?;
             Some(Source { version, holders: Some(holders) })
         };
@@ -116,8 +120,8 @@ impl Owners {
         later.and_then(of).unwrap_or(Source { version: self.logged().0, holders: None })
     }
 
-    /// Sends a worker its matrices of a parameter, one at a time, because the host has memory for
-    /// only one.
+    /// Sends the matrices of a parameter to a worker, one at a time, because the host has memory
+    /// for only one matrix.
     fn move_to<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,
@@ -141,7 +145,7 @@ impl Owners {
             .try_for_each(|matrix| give(one.own(number, version, matrix), (version, matrix), matrix))
     }
 
-    /// Returns a matrix of the snapshot.
+    /// Returns a matrix of a parameter from the snapshot.
     fn logged_matrix(&self, one: &Owned, number: u32, matrix: usize) -> Result<Matrix> {
         let values = self.log_file()?.get(number as usize, matrix)?;
         instruction::matrix(one.shape(), &values).map_err(failed)

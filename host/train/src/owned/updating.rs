@@ -1,4 +1,5 @@
-//! Updates: gradient sums go to owners and replicas, and both update their parameters.
+//! Updates of parameters on workers. Gradient sums are sent to all workers that update a parameter,
+//! and each of these takes the same optimiser step.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,20 +14,21 @@ use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, given, id, ma
 use crate::error::{Error, Result};
 use crate::weights::Refused;
 
-/// Sums of a use that a replica's worker has computed: number of the use, replica, and sums.
+/// Gradient sums that the worker of a pipeline replica has computed: number of the use, replica,
+/// and one sum per tree node.
 pub(crate) type Collected = ((u32, usize), Vec<Buffer>);
 
-/// Bytes of sums that the host requests at once.
+/// Bytes of gradient sums that the host requests at once, which limits the memory for the replies.
 pub(crate) const COLLECTED_BYTES: usize = 64 << 20;
 
-/// Returns the key of the sum of a use at the node with an index.
+/// Returns the key of the gradient sum of a use, at the tree node with index `node`.
 fn sum_key(number: u32, round: Round, node: usize) -> TensorKey {
-    // At most as many nodes as there are intervals.
+    // The cast is lossless: there are at most as many nodes as intervals.
     TensorKey::Sum { of: id(number), round, node: node as u32 }
 }
 
 impl Owners {
-    /// Adds the gradients of a round's intervals without a row, which are zero, to workers' sums.
+    /// Adds gradients of 0 to the sums of workers, for the intervals that have no row in a round.
     fn fill<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<()> {
         let empty = self.empty.borrow();
         let intervals: Vec<u32> =
@@ -52,11 +54,12 @@ impl Owners {
         tell(asking, made.into_iter().map(fill).collect::<Result<_>>()?)
     }
 
-    /// Collects the sums of a round whose parameters live on the host. Returns the sums by use and
-    /// replica: those of the replica's nodes of the tree, left to right.
+    /// Requests the gradient sums of a round from workers, for parameters that live on the host.
+    /// Returns the sums by use and replica, with one sum per tree node of the replica, left to
+    /// right.
     ///
     /// # Errors
-    /// [`Error::Gone`] if a worker that has sums has failed.
+    /// Returns [`Error::Gone`] if a worker that has sums has failed.
     pub(crate) fn collect<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,
@@ -74,7 +77,7 @@ impl Owners {
             }
         }
         let mut collected: Vec<Collected> = Vec::new();
-        // The host requests few at a time, because their frames must fit into its memory.
+        // The host requests few sums at a time, because the replies must fit into its memory.
         let bytes = |one: &Owned| one.length() * 4;
         while !wanted.is_empty() {
             let mut sum = 0;
@@ -101,7 +104,8 @@ impl Owners {
         Ok(collected)
     }
 
-    /// Returns the indices of the nodes that each replica of the pipeline sums.
+    /// Returns, for each replica of the pipeline, the range of indices of the tree nodes whose sums
+    /// it computes.
     fn tops(&self) -> impl Iterator<Item = Range<usize>> {
         self.tops.iter().scan(0, |next, tops| {
             let first = *next;
@@ -110,12 +114,14 @@ impl Owners {
         })
     }
 
-    /// Removes the record of intervals without a row for a round, once its update is made.
+    /// Removes the records of intervals without a row, for all rounds up to `round`, whose update
+    /// has been made.
     pub(crate) fn updated(&self, round: Round) {
         self.empty.borrow_mut().retain(|(of, _)| *of > round);
     }
 
-    /// Sends the values of a version to the workers that have copies of a parameter.
+    /// Sends the values of each parameter at a version from its owner to the workers that have only
+    /// a copy.
     fn copy<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, version: Version) -> Result<()> {
         let version = version.0;
         for (number, one) in (0u32..).zip(&self.parameters) {
@@ -129,9 +135,9 @@ impl Owners {
         Ok(())
     }
 
-    /// Updates all parameters to a version. Returns the gradient norm if clipping needs it.
-    /// Gradients that are not finite are refused, and so is the run, because other parameters may
-    /// have been updated.
+    /// Updates all parameters on workers to a version. Returns the gradient norm if `clip_norm` is
+    /// set. If a gradient is not finite, the update is refused and the run must end, because other
+    /// parameters may have been updated.
     pub(crate) fn update<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,
@@ -147,7 +153,8 @@ impl Owners {
         let factor = crate::weights::clip_factor(optimiser, norm);
         let most = optimiser.clip_value.map(|most| most as f32);
         let algorithm = optimiser.algorithm;
-        // Numbers of the parameters of each worker, and of those that other workers have as well.
+        // Numbers of the parameters that each worker updates, and of those among them that other
+        // workers update as well.
         let mut held: BTreeMap<Location, (Vec<u32>, Vec<u32>)> = BTreeMap::new();
         for (number, one) in (0u32..).zip(&self.parameters) {
             let holders = self.holders(one)?;
@@ -185,9 +192,9 @@ impl Owners {
         Ok(Ok(norm))
     }
 
-    /// Compares the digests of parameters at all workers that update them. The digest of most workers,
-    /// or that of the owner, counts: another worker is excluded, and the run goes back to a version
-    /// from before the difference.
+    /// Compares the digests of parameters between all workers that update them. The digest of most
+    /// workers is taken as correct, and the owner decides a tie. A worker with another digest is
+    /// excluded, and the run is rolled back to a version from before the difference.
     fn compare<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,
@@ -212,9 +219,9 @@ impl Owners {
         Ok(())
     }
 
-    /// Instructs workers to send their sums to all that update the parameter, and waits until these
-    /// have them. No parameter is updated before, so a failure meanwhile goes back to the last
-    /// update.
+    /// Instructs workers to send gradient sums to all workers that update the parameters, and waits
+    /// until the sums have arrived. No parameter is updated before that, so that after a failure
+    /// the run is rolled back only to the last update.
     fn exchange<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<()> {
         let mut shares: BTreeMap<Location, Vec<(TensorKey, Location)>> = BTreeMap::new();
         let mut waits: BTreeMap<Location, Vec<TensorKey>> = BTreeMap::new();
@@ -252,8 +259,8 @@ impl Owners {
         Ok(())
     }
 
-    /// Computes the norm of all gradients. The sum goes from worker to worker, in the order of
-    /// parameters.
+    /// Computes the L2 norm of all gradients. Each worker adds its squares to a running sum, in the
+    /// order of parameters.
     fn norm<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<f64> {
         let trained = (0u32..).zip(&self.parameters).filter(|(_, one)| !one.of.is_frozen());
         let mut runs: Vec<(Location, Vec<u32>)> = Vec::new();

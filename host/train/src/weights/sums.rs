@@ -1,5 +1,5 @@
-//! Partial sums of a round. Gradients and losses are added along a binary tree over the rows, so
-//! that the result does not depend on how the rows are divided into intervals.
+//! Partial sums of a round. Gradients and losses are added along a tree over the rows. Therefore
+//! the result does not depend on the division of the rows into intervals.
 
 use eciton_recipe::Lanes;
 use eciton_types::{Node, Tree};
