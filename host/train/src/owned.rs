@@ -110,8 +110,8 @@ pub(crate) struct Owners {
     /// Intervals without a row, as pairs of round and interval. The gradients of these intervals
     /// are 0.
     empty: RefCell<BTreeSet<(Round, u32)>>,
-    /// True if the host has written the next snapshot, for instance with initial values, so that no
-    /// worker has its values yet.
+    /// True if the host itself has written snapshot values, for instance initial values, and has
+    /// not sent them to workers yet.
     given: Cell<bool>,
     /// Random choice of the rounds that are audited: the host repeats tasks and compares the
     /// answers. `None` without an audit.

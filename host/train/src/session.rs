@@ -1,4 +1,5 @@
-//! Everything that a run needs before its first epoch: data, kernels, programs, buffers, threads.
+//! Session: everything that a run needs before its first epoch, which is data, kernels, programs,
+//! buffers and threads.
 
 mod draft;
 mod machine;
@@ -49,60 +50,63 @@ use crate::resolved_settings::resolved_settings;
 use crate::stop::Stop;
 use crate::weights::{WeightState, Weights};
 
-/// Weights from which the training of a seed resumes.
+/// Weights from which the training of a seed resumes, in memory or in a checkpoint.
 #[derive(Debug)]
 pub(crate) enum Earlier {
     State(WeightState),
     Point(Arc<Point>),
 }
 
-/// State from which the training of a seed resumes.
+/// Position in the training of a seed, from which the training resumes.
 #[derive(Debug, Default)]
 pub(crate) struct Position {
     pub weights: Option<Earlier>,
     pub trained: Trained,
-    /// Last epoch to train. If `None`, the configuration decides.
+    /// Last epoch to train. If `None`, `run.epochs` of the configuration is the last one.
     pub until: Option<u32>,
 }
 
-/// A run that is ready to start.
+/// Run that is ready to start: its data, programs, buffers and executor.
 pub(crate) struct Session {
     pub inputs: Inputs,
     /// Model settings of the configuration, completed from the data.
     settings: ModelSettings,
     scaled: NormaliseFeatures,
-    /// Origins of settings, by key, that a resumed run has recorded before.
+    /// Origins of settings, by key, as the run recorded them before it was resumed.
     pub origins: BTreeMap<String, String>,
     pub program: Program,
-    /// Fused stages of the program. `schedule` is the program of these.
+    /// Fused stages (sequences of stages that run as one task) of the program. The field `schedule`
+    /// is the program that consists of these stages.
     spans: FusedStages,
     schedule: Program,
     pub kernels: Kernels,
     pub threads: u32,
-    /// Model in strips, if [`Options::strips`] requests them.
+    /// Model that processes images in strips, if [`Options::strips`] requests this.
     pub stripped: Option<Stripped>,
     evaluation: Evaluation,
     layers: Vec<Option<Arc<Layer>>>,
     rows: RowStore,
     pub weights: Weights,
-    /// Source of the micro-batches, if rounds have micro-batches.
+    /// Source of the micro-batches. `None` if rounds have no micro-batches.
     source: Option<Arc<Source>>,
     pub epochs: Epochs,
-    /// Trials that chose the pipeline's settings, if there were any.
+    /// Result of the trials that selected the pipeline settings, if `pipeline.staleness` is `auto`.
     pub trial: Option<PipelineTrial>,
-    /// Weights of the file that `run.init` names, once it has been read.
+    /// Weights of the file that `run.init` names. `None` before the file is read, or without this
+    /// setting.
     initial: Option<Initial>,
     engine: Engine,
     machine: Box<dyn Executor>,
-    /// Controller of the number of helpers: functions, or threads that an autotuner chooses.
+    /// Controller of the number of helpers: functions, or threads whose number an autotuner
+    /// chooses.
     tuning: Option<Tuning>,
-    /// Price list, if functions are charged for.
+    /// Price list. `None` if the run uses nothing that is charged.
     prices: Option<Prices>,
     pub counts: Counts,
-    /// Record of the processes that answer, and of doubts about their answers.
+    /// Record of the processes that answer tasks, and of doubts about their answers.
     pub doubts: Doubts,
     pub logs: Logs,
-    /// Fingerprint of the data, if checkpoints may be written.
+    /// Fingerprint of the data, which checkpoints contain. `None` if the run writes no checkpoints.
     pub fingerprint: Option<Fingerprint>,
     stop: Arc<Stop>,
     pause_after: Option<u32>,
@@ -110,7 +114,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Returns the names of the parameters that the run folder stores as signs and scales.
+    /// Returns the names of the binary parameters, which the run folder stores as signs and scales.
     pub(crate) fn signs(&self) -> BTreeSet<String> {
         crate::binary_layers::parameters(&self.program, &self.layers)
     }
@@ -147,8 +151,9 @@ impl Session {
         if config.executor.kind.has_workers() {
             settings.credit = eciton_workers::CREDIT;
         }
-        // A step has a gradient buffer from when it is submitted. A record of events can be
-        // replayed with any number of threads, so all its steps are submitted.
+        // A step has a gradient buffer from its submission on, so the number of submitted steps is
+        // limited. With a record of events there is no limit, because the record can be replayed
+        // with any number of threads.
         let is_recorded = options.recording.events.is_some() || options.recording.replay.is_some();
         let is_limited = chooser.is_some() && settings.lanes.count == 0 && !is_recorded;
         if config.pipeline.mode == Mode::Async || is_limited && config.executor.kind.is_here() {
@@ -179,7 +184,8 @@ impl Session {
         let owners = match config.sums_stay() {
             false => Owners::default(),
             true => {
-                // The snapshot is next to the run folder, whose disk has room for a model.
+                // The snapshot file is next to the run folder, because that disk must have room for
+                // a model anyway.
                 let beside = options.out.as_deref().and_then(std::path::Path::parent);
                 let folder = match beside {
                     Some(folder) if folder.as_os_str().is_empty() => PathBuf::from("."),
@@ -207,8 +213,8 @@ impl Session {
         let mut weights = Weights::new(&program, optimiser, pipeline, (&sums, &config.lanes.lanes), owners)?;
         let engine = Engine::new(&schedule, settings)?;
         let (fresh_instances, newest_first) = (options.fresh_instances, options.newest_first);
-        // Each lane has a thread, or a worker, and the driver another thread, which no lane waits
-        // for.
+        // Each lane has its own thread or worker. The driver has another thread, for which no lane
+        // waits.
         let lanes = if executor.kind.has_workers() { 0 } else { config.lanes.lanes.count };
         let threads = threads.max(if lanes == 0 { 0 } else { lanes.saturating_add(1) });
         let pool_settings = eciton_exec::Settings { threads, fresh_instances, newest_first, lanes };
@@ -239,7 +245,7 @@ impl Session {
         };
         let lanes = config.ring_lanes();
         let rows = RowStore::new(&schedule, parts, (&config.pipeline, &lanes), config.run.row_storage, &[])?;
-        // If epochs overlap, an evaluation runs among them, or old rows outlive it.
+        // If epochs overlap, the evaluation cannot share row buffers with the training.
         let others: &[&RowStore] = if config.pipeline.row_versions() > 1 { &[] } else { &[&rows] };
         let (settings, format) = ((settings, threads), config.run.row_storage);
         let lanes = if config.workers.own() { config.lanes.lanes } else { Lanes::default() };
@@ -283,13 +289,14 @@ impl Session {
     /// that a batch cannot have.
     ///
     /// # Errors
-    /// [`eciton_recipe::Error::UnreadKey`], [`Error::Parts`].
+    /// Returns [`eciton_recipe::Error::UnreadKey`] for an unused setting, and [`Error::Parts`] for
+    /// the number of micro-batches.
     pub(crate) fn check_settings(&self) -> Result<()> {
         let batches = self.source.as_ref().and_then(|source| source.batches_of_rows());
         check_settings(&self.settings, &self.inputs, batches)
     }
 
-    /// Returns the configuration with the settings that follow from the data.
+    /// Returns the configuration, completed by the settings that follow from the data.
     pub(crate) fn resolved(&self, config: &Config) -> Config {
         let mut resolved = config.clone();
         if let Some(initial) = &self.initial {
@@ -301,7 +308,8 @@ impl Session {
         if matches!(resolved.model.layers, Layers::Count(_)) {
             resolved.model.activation.get_or_insert(config.model.kind.activation());
         }
-        // The key is always written, because a folder of format 1 without it means another slope.
+        // The key is always written, because a run folder of format 1 without this key means
+        // another slope.
         if self.program.model.has_slope() {
             resolved.model.activation_slope.get_or_insert(LEAKY_SLOPE);
         }
@@ -311,7 +319,8 @@ impl Session {
         resolved
     }
 
-    /// Returns the settings that follow from data and model, with the origin of each.
+    /// Returns the settings that follow from the data and the model, each with its value and the
+    /// origin of the value.
     pub(crate) fn said(&self, config: &Config) -> Vec<ResolvedSetting> {
         let mut all = resolved_settings(config, &self.program.model, &self.inputs, self.scaled);
         for said in &mut all {
@@ -331,7 +340,8 @@ impl Session {
         Ok(())
     }
 
-    /// Sets the initial weights of a seed: those of `run.init`, or else random ones.
+    /// Sets the initial weights of a seed: random values, or those of `run.init` where the file has
+    /// them.
     pub(crate) fn initialise(&mut self, config: &Config, seed: u64) -> Result<()> {
         self.read_initial(config)?;
         self.weights.initialise(&self.program, seed)?;
@@ -343,7 +353,7 @@ impl Session {
         Ok(())
     }
 
-    /// Trains one seed from initial weights, or resumes it at `from`.
+    /// Trains one seed from its initial weights, or resumes its training at the position `from`.
     pub(crate) fn train(
         &mut self,
         config: &Config,
@@ -400,13 +410,13 @@ impl Session {
         Ok(self.forward(None, observer)?.0)
     }
 
-    /// Evaluates like [`Session::evaluate`]. Returns the quality of the model as well.
+    /// Evaluates like [`Session::evaluate`], and also returns the quality of the model by class.
     pub(crate) fn judge(&mut self, observer: &mut dyn Observer) -> Result<(Metrics, Option<Quality>)> {
         self.forward(None, observer)
     }
 
-    /// Returns the quality from the scores of the last evaluation, or `None` if they were folded
-    /// and are not stored.
+    /// Returns the quality of the model from the scores of the last evaluation. Returns `None` if
+    /// these scores were not stored.
     pub(crate) fn quality(&self) -> Result<Option<Quality>> {
         let Evaluation { plan, rows, .. } = &self.evaluation;
         match plan.folds() {
@@ -415,8 +425,8 @@ impl Session {
         }
     }
 
-    /// Evaluates with `other`, or with the evaluation of the session if it is `None`. Returns
-    /// metrics and quality.
+    /// Evaluates the current weights with `other`, or with the evaluation of the session if `other`
+    /// is `None`. Returns metrics and quality.
     fn forward(
         &mut self,
         other: Option<&mut Evaluation>,
@@ -431,8 +441,8 @@ impl Session {
         loop {
             let machine = &mut *self.machine;
             match driver::forward(machine, engine, &stages, &mut state, Round(1), Some(&self.stop)) {
-                // Workers that own weights have failed or joined. The snapshot's weights go to the
-                // others.
+                // Workers that own weights have failed or joined. The connected workers get the
+                // weights of the snapshot.
                 Err(Error::Gone { .. }) if returns < driver::MOST_RETURNS => {
                     returns += 1;
                     driver::restore(machine, &mut state)?;
@@ -443,7 +453,8 @@ impl Session {
         Ok((driver::measured(&stages)?, driver::quality(&stages)?))
     }
 
-    /// Waits for the tasks that are in flight after a failure, so that their leases end.
+    /// Waits for the tasks that are in flight after a failure, so that they release the row buffers
+    /// that they use.
     pub(crate) fn settle(&mut self) {
         let mut late = Vec::new();
         loop {
@@ -461,10 +472,10 @@ impl Session {
     }
 
     /// Sets the numeric class of this process: that of the configuration, or else that of the
-    /// functions that take part.
+    /// functions that run tasks. Processors of one class compute identical bits.
     ///
     /// # Errors
-    /// [`Error::Class`] if this process cannot compute in the class of the configuration.
+    /// Returns [`Error::Class`] if this processor cannot compute in the class of the configuration.
     pub(crate) fn settle_class(config: &Config) -> Result<()> {
         if let Some(class) = &config.run.numeric_class {
             return Ok(eciton_tensor::simd::require(class)?);
@@ -476,8 +487,8 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the numeric classes of this machine and of all processes that answered, joined by `
-    /// + `.
+    /// Returns the numeric classes of this machine and of all processes that answered tasks, joined
+    /// by ` + `.
     pub(crate) fn numeric_class(&self) -> String {
         let own = eciton_tensor::simd::numeric_class();
         let classes = self.machine.usage().numeric_classes;
@@ -485,23 +496,24 @@ impl Session {
         std::iter::once(own.to_owned()).chain(others).collect::<Vec<_>>().join(" + ")
     }
 
-    /// Returns the bill of the run's charged resources.
+    /// Returns the bill of the resources that the run is charged for, or `None` if nothing is
+    /// charged.
     pub(crate) fn bill(&self) -> Option<eciton_exec::Bill> {
         self.machine.usage().bill
     }
 
-    /// Returns the cost of [`Session::bill`].
+    /// Returns the cost of the run so far, from [`Session::bill`] and the price list.
     pub(crate) fn cost(&self) -> Option<eciton_exec::Cost> {
         self.cost_of(&self.bill()?)
     }
 
-    /// Returns the cost of a bill.
+    /// Returns the cost of a bill by the price list, or `None` without a price list.
     pub(crate) fn cost_of(&self, bill: &eciton_exec::Bill) -> Option<eciton_exec::Cost> {
         let can = self.machine.capabilities();
         Some(bill.cost(self.prices.as_ref()?, can.architecture?, can.host?))
     }
 
-    /// Writes the records of the run.
+    /// Writes the records of the run to files: events, trace and profile, if they are requested.
     pub(crate) fn finish_logs(&mut self) -> Result<()> {
         let (dataset, shape) = (&self.inputs.dataset, &self.inputs.shape);
         let stored = self.inputs.stored();
@@ -516,20 +528,22 @@ impl Session {
         self.logs.finish(&Profiled { program: &self.schedule, source, stored, rows, edges })
     }
 
-    /// Returns facts of the functions that are known before their first task, or `None` if nothing
-    /// is charged.
+    /// Returns the facts about functions that are known before their first task: location of the
+    /// host, and the limit of their number. Returns `None` without functions.
     pub(crate) fn outlook(&self) -> Option<Outlook> {
         let can = self.machine.capabilities();
         let (host, cut) = (can.host?.clone(), can.cut.cloned());
         Some(Outlook { host, cut })
     }
 
-    /// Returns the number of helpers that the run has used.
+    /// Returns the numbers of helpers (functions or threads) that the run has used, or `None` if
+    /// their number is not controlled.
     pub(crate) fn helpers(&self) -> Option<HelpersUsed> {
         self.tuning.as_ref().map(|tuning| tuning.used().clone())
     }
 
-    /// Returns the traffic of workers and the cost of their failures; `None` without workers.
+    /// Returns the traffic of workers, and the number of steps repeated after failures. Returns
+    /// `None` without workers.
     pub(crate) fn workers(&self) -> Option<WorkersUsed> {
         let places = self.machine.usage().traffic;
         let counters = self.engine.counters();
@@ -538,12 +552,13 @@ impl Session {
         (!places.is_empty()).then_some(WorkersUsed { places, again, redundant, retries, returns })
     }
 
-    /// Returns the result of the audit, or `None` if nothing is audited.
+    /// Returns the result of the audit of answers, or `None` if the run audits nothing.
     pub(crate) fn audit(&self) -> Option<AuditReport> {
         self.doubts.report(self.machine.usage().audited.as_ref())
     }
 
-    /// Returns the counts of attempts by outcome, or `None` if each task has one attempt.
+    /// Returns the number of attempts at tasks by outcome. Returns `None` if nothing is charged,
+    /// because each task then has one attempt.
     pub(crate) fn attempts(&self) -> Option<Attempts> {
         let both = [self.engine.counters(), self.evaluation.engine.counters()];
         let sum = |of: fn(&eciton_engine::Counters) -> u64| both.iter().map(|c| of(c)).sum::<u64>();
@@ -558,7 +573,7 @@ impl Session {
     }
 
     /// Returns the predictions of the current weights, which have been evaluated. `embeddings` adds
-    /// the rows that the last layer reads. If that evaluation did not store the scores, another
+    /// the rows that the last layer reads. If the evaluation did not store all of these, another
     /// evaluation computes them.
     pub(crate) fn predicted(
         &mut self,
@@ -578,12 +593,12 @@ impl Session {
         self.read(&whole, embeddings)
     }
 
-    /// Returns true if the run folder contains predictions.
+    /// Returns true if evaluations store the scores, so that the run folder gets predictions.
     pub(crate) fn are_predictions_kept(&self) -> bool {
         self.evaluation.plan.keeps.scores
     }
 
-    /// Reads the results of an evaluation, in the order of the data set.
+    /// Reads the scores and embeddings of an evaluation, in the order of the data set.
     fn read(&self, evaluation: &Evaluation, embeddings: bool) -> Result<Predicted> {
         let slot = |slot: SlotId| -> Result<(usize, Vec<f32>)> {
             let rows = evaluation.rows.all(slot)?;
@@ -600,9 +615,10 @@ impl Session {
 
 /// Predictions of a model for every row, in the order of the data set.
 pub(crate) struct Predicted {
-    /// Scores, [V, classes] row-major. For many graphs, one row for each graph.
+    /// Scores, [V, classes] row-major, where V is the number of vertices. For a data set of many
+    /// graphs, there is one row for each graph.
     pub scores: Vec<f32>,
-    /// Rows that the last layer's kernel read, with their width. `None` if they are not requested,
-    /// and for a model of one layer.
+    /// Rows that the kernel of the last layer reads, after their width. `None` if these are not
+    /// requested, and for a model of one layer.
     pub embeddings: Option<(usize, Vec<f32>)>,
 }

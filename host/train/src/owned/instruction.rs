@@ -20,7 +20,8 @@ pub(super) enum Instruction {
         atoms: u32,
         /// Tree nodes of each interval, as pairs of level and index.
         nodes: Vec<Vec<(u8, u32)>>,
-        /// Tree nodes whose sums are exchanged, left to right, as pairs of level and index.
+        /// Tree nodes whose sums the replicas of the pipeline compute, left to right, as pairs of
+        /// level and index.
         tops: Vec<(u8, u32)>,
         /// True if rounds read the values from before the newest update.
         delayed: bool,

@@ -1,4 +1,5 @@
-//! A run as far as it is known before memory for it is allocated: its data, kernels and programs.
+//! Draft of a run: its data, kernels and programs, before memory for training is allocated. `eciton
+//! plan` needs only a draft.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::memory;
 use crate::plan::Planning;
 use crate::weights::Sums;
 
-/// A run as far as it is known before memory for it is allocated.
+/// Draft of a run, before memory for training is allocated.
 pub(crate) struct Draft {
     pub inputs: Inputs,
     /// Model settings of the configuration, completed from the data.
@@ -125,11 +126,12 @@ impl Draft {
     }
 }
 
-/// Refuses settings of a model that none of its layers reads, and a number of micro-batches that
-/// `batches` cannot have. Resumed runs are not checked.
+/// Refuses settings of the model that no layer reads, and a number of micro-batches that `batches`
+/// cannot have. Resumed runs are not checked.
 ///
 /// # Errors
-/// [`eciton_recipe::Error::UnreadKey`], [`Error::Parts`].
+/// Returns [`eciton_recipe::Error::UnreadKey`] for an unused setting, and [`Error::Parts`] for the
+/// number of micro-batches.
 pub(crate) fn check_settings(
     settings: &ModelSettings,
     inputs: &Inputs,
@@ -141,34 +143,36 @@ pub(crate) fn check_settings(
 }
 
 impl Draft {
-    /// Returns nodes and tree of the gradients of `parts` micro-batches.
+    /// Returns the summation tree for gradients of `parts` micro-batches, and the tree nodes of
+    /// each micro-batch.
     pub(crate) fn sums(&self, config: &Config, parts: usize) -> Sums {
-        // At most as many as there may be intervals.
+        // The cast is lossless, because the number of intervals is limited.
         sums(config, &self.inputs, self.planned.chooser.as_ref(), parts as u32)
     }
 }
 
-/// The programs of a model, and the memory that a run of them takes.
+/// Programs of a model, and the estimated memory of a run.
 pub(crate) struct Planned {
-    /// Program before its stages were put in the order of lanes. Profiles number stages in this
-    /// order.
+    /// Program before its stages were sorted by lane. Profiles number stages in this order.
     pub lowered: Program,
     pub program: Program,
     /// Fused stages of the program.
     pub spans: FusedStages,
-    /// Program that the engine schedules: the fused stages, on their lanes.
+    /// Program that the engine schedules: it has one stage for each fused stage, on its lane if
+    /// there are lanes.
     pub schedule: Program,
     pub(super) evaluation: EvaluationPlan,
     pub(super) layers: Vec<Option<Arc<Layer>>>,
-    /// Method that chooses the rows of micro-batches, if rounds have micro-batches.
+    /// Method that chooses the rows of micro-batches. `None` if rounds have no micro-batches.
     pub(crate) chooser: Option<Chooser>,
-    /// Decision that the gathers next to the loss leave out edges that the loss does not reach.
+    /// Gathers that omit edges which do not influence the training loss. `None` if all gathers use
+    /// all edges.
     pub labelled: Option<LabelledPlan>,
     pub memory: MemoryPlan,
 }
 
-/// Adds the attribute `group`, the rows of a sequence, for a kernel that takes it and has no value
-/// for it. Returns `None` for other kernels.
+/// Adds the attribute `group` (the number of rows of a sequence) for a kernel that declares it,
+/// unless the layer sets it. Returns `None` if nothing is added.
 fn grouped(kernel: &Kernel, attributes: &[Attribute], group: u32) -> Option<Vec<Attribute>> {
     let is_group = |name: &str| name == GROUP;
     let takes = kernel.attributes().iter().any(|spec| is_group(&spec.name));
@@ -283,7 +287,7 @@ impl Planned {
         let mut memory = plan(labelled.as_ref());
         let fits = |memory: &MemoryPlan| memory::check(memory, config.run.memory_bytes).is_ok();
         if labelled.is_some() && LabelledPlan::is_optional(config) && !fits(&memory) {
-            // Labelled gathers save time, not memory.
+            // Gathers with fewer edges save time, but need more memory.
             (labelled, memory) = (None, plan(None));
         }
         if let Some(labelled) = &labelled {
@@ -308,12 +312,14 @@ impl Planned {
         })
     }
 
+    /// Returns true if the estimated memory fits into `run.memory_bytes`, or into the available
+    /// memory.
     fn fits(&self, config: &Config) -> bool {
         memory::check(&self.memory, config.run.memory_bytes).is_ok()
     }
 }
 
-/// Returns nodes and tree of the gradients of intervals, or of micro-batches.
+/// Returns the summation tree for gradients, and the tree nodes of each interval or micro-batch.
 pub(super) fn sums(config: &Config, inputs: &Inputs, chooser: Option<&Chooser>, intervals: u32) -> Sums {
     match chooser {
         Some(Chooser::Rows) => Sums::of_runs(RowBatches::new(&config.batch, inputs).sums()),
@@ -322,7 +328,8 @@ pub(super) fn sums(config: &Config, inputs: &Inputs, chooser: Option<&Chooser>, 
     }
 }
 
-/// Assigns stages to lanes.
+/// Assigns stages to lanes: as the pipeline planner decides if `lanes.profile` is set, or else by
+/// estimated work.
 fn placed(config: &Config, inputs: &Inputs, program: &Program, threads: u32) -> Result<Placement> {
     let placed = Placement::from_program(program, &config.lanes)?;
     let Some(path) = &config.lanes.profile else { return Ok(placed) };
@@ -332,11 +339,11 @@ fn placed(config: &Config, inputs: &Inputs, program: &Program, threads: u32) -> 
     Ok(Placement::planned(program, &planning.own(config)?.plan))
 }
 
-/// Returns the number of rows of an update, and of the micro-batches or intervals that they are cut
-/// into.
+/// Returns the number of rows of an update (optimiser step), and the number of micro-batches or
+/// intervals that contain these rows.
 pub(crate) fn parts(config: &Config, inputs: &Inputs, program: &Program) -> (u32, u32) {
     let rows = config.batch.rows.unwrap_or(inputs.shape.rows).min(inputs.shape.rows);
-    // As many as the interval count is.
+    // The cast is lossless, because the number of intervals is limited.
     let whole = inputs.intervals.len() as u32;
     (rows, program.apart.unwrap_or(whole))
 }

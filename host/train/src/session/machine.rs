@@ -1,4 +1,4 @@
-//! The executor of a run, and its initial number of helpers.
+//! Executor of a run, and the controller of the number of helpers (functions or threads).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::driver::{Money, Tuning};
 use crate::error::Result;
 use crate::kernels::Kernels;
 
-/// Creates the executor, which runs tasks.
+/// Creates the executor, which runs tasks on threads, workers or functions.
 pub(super) fn machine(
     config: &Config,
     local: LocalPool,

@@ -1,5 +1,5 @@
-//! Search for a value that is not finite: the round is repeated, and all rows and sums that it
-//! writes are checked.
+//! Search for the first value that is not finite. The failed round (optimiser step) is repeated,
+//! and all rows and sums that it writes are checked.
 
 use eciton_engine::{Engine, Settings};
 use eciton_exec::LocalPool;
@@ -15,8 +15,8 @@ use crate::logs::Logs;
 use crate::nan_trace::NanTrace;
 
 impl Session {
-    /// Adds the location of the first value that is not finite to an error about one, if it is
-    /// found.
+    /// Adds the location of the first value that is not finite to [`Error::NotFinite`], if a search
+    /// finds it. Other errors are returned unchanged.
     pub(super) fn explained(&mut self, config: &Config, seed: u64, mut error: Error) -> Error {
         // Weights that workers own are not available on the host for the search.
         if !self.weights.owners().have_parameters()
@@ -24,16 +24,17 @@ impl Session {
         {
             tracing::info!(round = *round, "looking for the first value that is not finite");
             self.settle();
-            // The run has failed; a search that fails as well changes nothing.
+            // The run has failed already. If the search fails as well, the first error is returned
+            // without a location.
             let found = self.first_not_finite(seed, Round(*round)).ok().flatten();
             *first = found.map(|culprit| Box::new(owned(config, culprit)));
         }
         error
     }
 
-    /// Repeats a round on this machine, stage after stage, with the current weights. The random
-    /// numbers are those of the round, so the results are the same as long as the round read these
-    /// weights.
+    /// Repeats a round on this machine, stage after stage, with the current weights, and returns
+    /// the first value that is not finite. The random numbers are those of the round. The results
+    /// are therefore identical if the round read the current weights.
     fn first_not_finite(&mut self, seed: u64, round: Round) -> Result<Option<NanTrace>> {
         // The failed round has left gradients.
         self.weights.forget_gradients();
@@ -75,7 +76,7 @@ impl Session {
     }
 }
 
-/// Adds the component of the kernel, if it is the user's own.
+/// Adds the path of the kernel's component to a trace, if the user provided the kernel.
 fn owned(config: &Config, mut culprit: NanTrace) -> NanTrace {
     let replaced = config.kernels.get(&culprit.kernel).cloned();
     let is_path = || culprit.kernel.contains(['/', '.']).then(|| culprit.kernel.clone());
