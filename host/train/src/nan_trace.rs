@@ -1,45 +1,49 @@
-//! Trace of the first value of a round that is not finite: the layer, the kernel and the row.
+//! First value that is not finite (NaN or infinite) in a round, and the step that wrote it.
 
 use std::fmt;
 
-/// Larger magnitudes overflow in a product or two: the weights have grown, whatever the kernel does.
+/// Magnitude from which values overflow f32 after one or two products. Above it, growing weights
+/// are the likely cause, and not the kernel.
 const LARGE: f32 = 1e15;
 
-/// Location of the first value that is not finite.
+/// Location of the first value that is not finite, and a description of the value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NanTrace {
-    /// The layer, from 0.
+    /// Index of the layer, from 0.
     pub layer: u32,
-    /// The kernel: its name, or of the user's own the path of its component; of the host's own work its name.
+    /// Kernel that wrote the value: the name of a built-in kernel, the path of a user's component,
+    /// or the name of an operation of the host.
     pub kernel: String,
-    /// The component that takes the kernel's place, or the kernel itself, where it is the user's own.
+    /// Path of the user's component, if it replaces the built-in kernel or is the kernel itself.
+    /// `None` for built-in kernels.
     pub own: Option<String>,
-    /// `forward`, `loss` or `backward`.
+    /// Function of the kernel: `forward`, `loss` or `backward`.
     pub function: &'static str,
-    /// The value that was written.
+    /// Position of the value in the output of the function.
     pub written: Written,
-    /// NaN or infinity.
+    /// The value itself: NaN or infinity.
     pub value: f32,
-    /// The largest magnitude in the row that the function read; `None` where it reads others' rows alone.
+    /// Largest magnitude in the row that the function read. `None` if the function reads only rows
+    /// of other vertices.
     pub largest: Option<f32>,
 }
 
-/// The value that was written.
+/// Position of a value in the output of a kernel function.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Written {
-    /// A row, by what the user calls it, and a column of it.
+    /// The value is in a row of output values.
     Row {
-        /// The row's name, for instance `17`, or `paper-17 (row 17)`.
+        /// Name of the row, for instance `17`, or `paper-17 (row 17)` if the data set has ids.
         row: String,
-        /// The column, from 0.
+        /// Index of the column, from 0.
         column: usize,
     },
-    /// The gradient of a parameter.
+    /// The value is in the gradient of a parameter.
     Gradient {
-        /// The parameter.
+        /// Name of the parameter.
         parameter: String,
     },
-    /// The loss alone.
+    /// The value is the loss, and all rows are finite.
     Loss,
 }
 
@@ -65,7 +69,8 @@ impl fmt::Display for NanTrace {
     }
 }
 
-/// The remedy for a value that is not finite.
+/// Returns advice for the user about a value that is not finite: check the kernel, or lower the
+/// learning rate.
 pub(crate) fn remedy(first: Option<&NanTrace>) -> String {
     match first {
         Some(NanTrace { own: Some(path), largest, .. }) if largest.is_none_or(|size| size < LARGE) => {
@@ -78,7 +83,7 @@ pub(crate) fn remedy(first: Option<&NanTrace>) -> String {
     }
 }
 
-/// Returns the text of a trace, or an empty text if there is none.
+/// Returns the description of a trace, or an empty text for `None`.
 pub(crate) fn told(first: Option<&NanTrace>) -> String {
     first.map_or_else(String::new, ToString::to_string)
 }

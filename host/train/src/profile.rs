@@ -1,8 +1,9 @@
-//! Task profiles by calls of several sizes: what each stage takes a call and a row.
+//! Task profiles: the time of each stage per call and per row, measured with calls of several
+//! sizes.
 //!
-//! A stage's seconds on r rows are taken as a + b r. Runs with a batch in 1, 2, 4, ... parts give its mean
-//! seconds a row s at several r, and s = a (1 / r) + b is a line in 1 / r: least squares give a and b, neither
-//! below 0.
+//! The time of a stage on r rows is modelled as a + b r seconds. Each training run divides a batch
+//! into another number of micro-batches, and so measures the mean seconds per row s at another r. s
+//! = a (1 / r) + b is linear in 1 / r. Least squares determine a and b, with neither below 0.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -15,11 +16,14 @@ use crate::error::{Error, Result};
 use crate::logs::{Recording, read_profile};
 use crate::options::Options;
 
-/// Runs a configuration with its batches, or all rows, in so many parts in turn, and fits each stage's
-/// seconds. `path` holds the profile of each run, and in the end the fitted one.
+/// Measures the time of each stage per call and per row, and returns the fitted profile. The
+/// function trains once for each number in `parts`, which is the number of micro-batches per batch.
+/// Without batches, it is the number of intervals. Each run writes its profile to `path`; the last
+/// one written is the fitted profile.
 ///
 /// # Errors
-/// As [`crate::train`]; [`Error::Plan`] for fewer than two different numbers of parts.
+/// Returns the errors of [`crate::train`], and an error if `parts` has fewer than two different
+/// numbers.
 pub fn profile(
     config: &Config,
     options: &Options,
@@ -48,7 +52,8 @@ pub fn profile(
             false => config.run.intervals = Some(parts),
         }
         let draft = match crate::plan::plan(&config, &options) {
-            // A batch that has fewer parts is measured in those that it has.
+            // If a batch has too few rows for this number of micro-batches, the earlier
+            // measurements are used.
             Err(error @ Error::Parts { .. }) if measured.len() > 1 => {
                 eciton_input::notes::add(format!("{parts} parts are not measured: {error}"));
                 continue;
@@ -72,7 +77,8 @@ pub fn profile(
             (stage.host_seconds_per_call, stage.host_seconds_per_row) = (Some(call), Some(row));
         }
     }
-    // Of an update as much goes by the parts whose gradients are summed as by the values.
+    // The time of an update is fitted in the same way: seconds per value updated, and seconds per
+    // value added for each micro-batch.
     let updates: Vec<(f64, f64)> = measured
         .iter()
         .map(|(_, parts, profile)| (1.0 / parts, profile.host.seconds_per_value_added))
@@ -86,7 +92,8 @@ pub fn profile(
     Ok(fitted)
 }
 
-/// a and b of s = a x + b, neither below 0, by least squares; `None` for fewer than two points.
+/// Fits s = a x + b to points (x, s) by least squares, and returns (a, b) with neither below 0.
+/// Returns `None` for fewer than two different x.
 fn fit(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let count = points.len() as f64;
     if points.len() < 2 {
@@ -107,7 +114,7 @@ fn fit(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     if row >= 0.0 {
         return Some((slope, row));
     }
-    // Through the origin.
+    // The line goes through the origin, because b would be below 0.
     let (above, below) = points.iter().fold((0.0, 0.0), |(a, b), p| (a + p.0 * p.1, b + p.0 * p.0));
     Some((above / below, 0.0))
 }
@@ -130,7 +137,8 @@ mod tests {
         };
         let (call, row) = fit(&line(3e-5, 2e-7)).unwrap();
         assert!((call - 3e-5).abs() < 1e-12 && (row - 2e-7).abs() < 1e-12);
-        // Fewer rows a call were quicker: no call has a price below 0.
+        // Here calls with fewer rows take less time per row, but a call cannot have a negative
+        // cost.
         assert_eq!(fit(&[(0.1, 3.0), (0.2, 1.0)]), Some((0.0, 2.0)));
         assert_eq!(fit(&[(0.1, 0.0), (0.3, 4.0)]).map(|(_, row)| row), Some(0.0));
         assert_eq!((fit(&[(0.1, 1.0)]), fit(&[(0.1, 1.0), (0.1, 2.0)])), (None, None));

@@ -1,4 +1,4 @@
-//! The recorder of a run. It records each epoch, and writes a checkpoint when one is due.
+//! Recorder of a run, which records each epoch and writes checkpoints.
 
 use std::sync::Arc;
 
@@ -11,27 +11,29 @@ use crate::error::{Error, Result};
 use crate::tensorboard::Events;
 use crate::weights::Weights;
 
-/// State of a run's records, which outlives its epochs.
-// Fields are dropped in this order: checkpoints lie beside the run folder, in folders made for
-// that.
+/// Recorder of a run: its run folder, checkpoints and event files.
+// Fields are dropped in this order, because checkpoints are next to the run folder, in a parent
+// folder that may have been created for them.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub saver: Option<Saver>,
-    /// Checkpoint folder that holds the lock of a run without a saver.
+    /// Checkpoint folder of a run that writes no checkpoints. It only locks the name of the run
+    /// folder against other processes.
     pub place: Option<Place>,
     pub folder: Option<RunFolder>,
-    /// Seeds that have finished.
+    /// Reports of the seeds that have finished training.
     pub finished: Vec<SeedReport>,
-    /// Events for TensorBoard.
+    /// Event files for TensorBoard. `None` if they are not requested.
     pub events: Option<Events>,
-    /// First error that prevented predictions from being written after the model itself was.
+    /// First error of writing predictions, after the model itself was written. `None` if all were
+    /// written.
     pub unwritten: Option<FileError>,
 }
 
 impl Recorder {
-    /// Forgets everything that is of an epoch of a seed or later; `n` is the index of the seed.
-    /// Returns the newest checkpoint of the seed from before that epoch, if there is one, with the
-    /// reports of the epochs until then.
+    /// Removes the records of `epoch` of a seed, and of everything after it. `n` is the index of
+    /// the seed. Returns the newest checkpoint of the seed from before that epoch, with the reports
+    /// of the epochs up to it. Returns `None` if the seed has no such checkpoint.
     pub(crate) fn rewind(
         &mut self,
         n: usize,
@@ -54,32 +56,35 @@ impl Recorder {
         Ok(point.map(|point| (Arc::new(point), epochs.collect())))
     }
 
-    /// Seed and epoch of the newest checkpoint.
+    /// Returns the seed and epoch of the newest checkpoint, if there is one.
     pub(crate) fn newest_checkpoint(&self) -> Option<(u64, u32)> {
         self.saver.as_ref().and_then(Saver::newest)
     }
 
-    /// Keeps the model of a run that could not be written whole, unless a checkpoint lets the run
-    /// go on.
+    /// Saves the trained model of a run that ended because its folder could not be written, for
+    /// instance on a full disk. A run with a checkpoint is not saved, because it can be resumed.
+    /// Returns the error to report.
     pub(crate) fn salvage(mut self, error: Error) -> Error {
         let full = matches!(&error, Error::RunFolder(FileError::Write { .. }));
         let worth = full
             && self.newest_checkpoint().is_none()
             && self.folder.as_ref().is_some_and(RunFolder::has_model);
-        // Else all is dropped as it is, in its order.
+        // Otherwise all fields are dropped in their order.
         match self.folder.take_if(|_| worth).map(RunFolder::salvage) {
             Some((run, files)) => Error::Kept { source: Box::new(error), run, files, finished: false },
             None => error,
         }
     }
 
-    /// Puts the run folder in its place, and then lets go of the checkpoints, unless the run was
-    /// `stopped` and can go on.
+    /// Publishes the run folder under its name, and then removes the checkpoints. If the run was
+    /// `stopped`, the checkpoints stay, so that it can be resumed. Returns the path of the run
+    /// folder.
     ///
     /// # Errors
-    /// [`Error::Kept`] where predictions could not be written and all else is in its place.
+    /// Returns [`Error::Kept`] if predictions could not be written, but all other files were.
     pub(crate) fn finish(mut self, stopped: bool) -> Result<Option<std::path::PathBuf>> {
-        // With checkpoints the run is a long one, and they go: what takes their place must stay.
+        // The results replace the checkpoints, so they are written durably (synchronised to disk)
+        // before checkpoints are removed.
         let durable = self.saver.as_ref().is_some_and(Saver::has_written);
         let path = match self.folder.take().map(|folder| folder.publish(durable)).transpose() {
             Ok(path) => path,

@@ -34,7 +34,7 @@ pub(crate) fn resolved_settings(
     all
 }
 
-/// Settings that followed from the data. Their names are their keys.
+/// Returns the settings that were derived from the data. The name of each is its recipe key.
 pub(crate) fn chosen(config: &Config) -> Vec<ResolvedSetting> {
     let said = |made: &Choice| {
         let value = kernels(&made.value).unwrap_or_else(|| made.value.clone());
@@ -43,7 +43,7 @@ pub(crate) fn chosen(config: &Config) -> Vec<ResolvedSetting> {
     config.choices.made.iter().map(said).collect()
 }
 
-/// The kernels of a list of layers. `None` for other values.
+/// Returns the names of the kernels in a TOML list of layers, or `None` if `value` is no such list.
 fn kernels(value: &str) -> Option<String> {
     let layers = value.strip_prefix("[{")?;
     let kernel = |layer: &str| Some(layer.split_once("kernel = \"")?.1.split_once('"')?.0.to_owned());
@@ -55,7 +55,7 @@ fn one(key: &str, name: &str, value: &str, from: &str) -> ResolvedSetting {
     ResolvedSetting { key, name, value, from }
 }
 
-/// The rows that train, validate and test.
+/// Returns the setting that describes the split into training, validation and test rows.
 fn split(config: &Config, inputs: &Inputs) -> ResolvedSetting {
     let (_, split) = inputs.learnt();
     let names = &inputs.dataset.names;
@@ -79,7 +79,7 @@ fn split(config: &Config, inputs: &Inputs) -> ResolvedSetting {
     one("data.split", "split", &value, &from)
 }
 
-/// The scale of the features.
+/// Returns the setting that describes the normalisation of the features.
 fn features(config: &Config, scaled: NormaliseFeatures) -> ResolvedSetting {
     let (value, why) = match scaled {
         NormaliseFeatures::None => ("as they are", "auto: no counts of a graph's vertices"),
@@ -92,7 +92,7 @@ fn features(config: &Config, scaled: NormaliseFeatures) -> ResolvedSetting {
     one("data.normalise_features", "features", value, from)
 }
 
-/// The use of the features of edges, where there are any.
+/// Returns the setting that describes the use of edge features, or `None` without edge features.
 fn edges(model: &Model, columns: u32, names: &Names) -> Option<ResolvedSetting> {
     if columns == 0 {
         return None;
@@ -113,7 +113,8 @@ fn edges(model: &Model, columns: u32, names: &Names) -> Option<ResolvedSetting> 
     Some(one("model.edge_weights", "edge features", &value, from))
 }
 
-/// The activation of layers that make no scores.
+/// Returns the setting that describes the activation of all layers except those that compute
+/// scores.
 fn activation(config: &Config, model: &Model) -> ResolvedSetting {
     let mut all: Vec<&str> = Vec::new();
     let hidden = model.layers.iter().map(|layer| layer.activation).filter(|of| *of != Activation::Identity);
@@ -135,7 +136,7 @@ fn activation(config: &Config, model: &Model) -> ResolvedSetting {
     one("model.activation", "activation", &value, &from)
 }
 
-/// The normalisation between layers.
+/// Returns the setting that describes the normalisation between layers.
 fn norm(config: &Config, model: &Model) -> ResolvedSetting {
     let mut all: Vec<&str> = Vec::new();
     for norm in model.layers.iter().map(|layer| layer.norm).filter(|norm| *norm != Norm::None) {

@@ -1,4 +1,4 @@
-//! Going on with a run that was killed or stopped, from its newest checkpoint.
+//! Resumption of a run that was killed or stopped, from its newest checkpoint.
 
 use std::path::Path;
 use std::time::Instant;
@@ -19,26 +19,30 @@ use crate::session::{Earlier, Position, Session};
 use crate::tensorboard::Events;
 use crate::train::Run;
 
-/// Goes on with the run whose folder `run` is to be, and finishes it. `options` are about this
-/// process; seeds, embeddings and the folder are the run's own. In the end the run is bit for bit
-/// the one that was never killed. A run that has finished gives its summary; the results of one
-/// that was stopped stay until these take their place.
+/// Resumes an interrupted run and finishes it. `run` is the run folder that the run would have
+/// written. `options` apply to this process, except that the run itself determines seeds,
+/// embeddings and scores. The results have the bits of a run without interruption. For a run that
+/// has finished, its summary is returned. The results of a stopped run stay until the new results
+/// replace them.
 ///
-/// The data is where the run's configuration says: its paths are as the run was given them, and
-/// `eciton train` makes them absolute.
+/// The data set is read from the path in the run's configuration. The path is as the caller gave it
+/// to the run; `eciton train` makes paths absolute.
 ///
 /// # Errors
-/// [`Error::NoCheckpoint`], [`Error::Busy`], and [`Error::Changed`] where data, kernels, settings
-/// or processor are not what the run began with, unless `force` is set and it is possible at all;
-/// and all of [`crate::train`].
+/// Returns [`Error::NoCheckpoint`] if the run has no checkpoint, and [`Error::Busy`] if another
+/// process runs it. Returns [`Error::Changed`] if data, kernels, settings or processor differ from
+/// those of the run. `force` ignores such changes where this is possible. Also returns the errors
+/// of [`crate::train`].
 pub fn resume(run: &Path, force: bool, options: &Options, observer: &mut dyn Observer) -> Result<Summary> {
     resume_data(None, (run, force), options, observer)
 }
 
-/// [`resume`] of a run whose data set is in memory: the one of [`train_on`](crate::train_on).
+/// Resumes a run like [`resume`], with a data set in memory. It must be the one that was given to
+/// [`train_on`](crate::train_on).
 ///
 /// # Errors
-/// As [`resume`]; [`Error::Changed`] for another data set.
+/// Returns the errors of [`resume`], among them [`Error::Changed`] if `dataset` is another data
+/// set.
 pub fn resume_on(
     dataset: Dataset,
     run: &Path,
@@ -112,7 +116,8 @@ fn resume_data(
         damaged: found.damaged.clone(),
         differences,
     });
-    // Predictions of seeds that have finished are computed again: they are functions of the model.
+    // Predictions of finished seeds are not in checkpoints, so they are computed again from the
+    // models.
     for (n, (report, model)) in std::mem::take(&mut found.finished).into_iter().enumerate() {
         for (parameter, tensor) in model.tensors.iter().enumerate() {
             going.session.weights.set(parameter, &tensor.values)?;
@@ -135,15 +140,15 @@ fn resume_data(
     going.go(first, Some(position), epoch_seconds, observer)
 }
 
-/// Returns whether there is a run that has finished: `false` for one that was stopped, or whose
-/// summary cannot be read.
+/// Returns true if `run` is the folder of a finished run. Returns false for a stopped run, and if
+/// the summary cannot be read.
 #[must_use]
 pub fn is_finished(run: &Path) -> bool {
     run_folder::is_run(run) && run_folder::Run::open(run).is_ok_and(|run| !run.summary.stopped)
 }
 
-/// The summary of a run that has finished, whose checkpoints, if a kill left them, are removed.
-/// `None` for one that can go on: it was killed, or stopped.
+/// Returns the summary of a finished run, and removes checkpoints that a killed process left there.
+/// Returns `None` for a killed or stopped run, which can be resumed.
 fn finished(target: &Path, run: &Path) -> Result<Option<Summary>> {
     let (is_run, begun) = (run_folder::is_run(target), run_folder::is_begun(target));
     if !is_run && !begun {

@@ -1,4 +1,4 @@
-//! The split that `data.split` asks for, in place of the data set's own.
+//! Split by `data.split`, which replaces the split of the data set.
 
 use eciton_graph::dataset::Dataset;
 use eciton_graph::labels::Labels;
@@ -7,11 +7,11 @@ use eciton_recipe::{Data, SplitRule};
 
 use crate::error::{Error, Result};
 
-/// Draws the split again where the settings say so: a function of labels, rule and seed, so that
-/// doing it twice changes nothing.
+/// Replaces the split of a data set into training, validation and test rows, if `data.split` is
+/// set. The split depends only on labels, rule and seed, so that a second call changes nothing.
 ///
 /// # Errors
-/// [`Error::Split`] where the rule does not suit the labels.
+/// Returns [`Error::Split`] if the rule does not suit the labels.
 pub(crate) fn apply(data: &Data, dataset: &mut Dataset) -> Result<()> {
     let Some(rule) = data.split else { return Ok(()) };
     let draw = match rule {
@@ -30,7 +30,7 @@ pub(crate) fn apply(data: &Data, dataset: &mut Dataset) -> Result<()> {
         dataset.split = draw.draw(&dataset.labels, data.split_seed).map_err(refused)?;
         return Ok(());
     }
-    // Sequences are drawn, as if each were a row of one class.
+    // For sequences, whole sequences are drawn, as if each were one row and all had one class.
     let sequences = dataset.vertices() / group;
     let one = Labels::classes(vec![0; sequences as usize], 1);
     let drawn = draw.draw(&one, data.split_seed).map_err(refused)?;

@@ -1,6 +1,7 @@
-//! Event files, as TensorBoard reads them: scalars of each epoch while the run goes on.
+//! Event files for TensorBoard, with the scalars of each epoch, written during the run.
 //!
-//! A file is a row of records, and a record is a protocol-buffer message `tensorflow.Event`:
+//! A file is a sequence of records. Each record contains a protocol-buffer message
+//! `tensorflow.Event`:
 //!
 //! ```text
 //! record   length u64 | masked CRC32C of the length | the message | masked CRC32C of the message     little-endian
@@ -8,7 +9,8 @@
 //! Summary  1: value, repeated: 1: tag string   2: simple_value float
 //! ```
 //!
-//! Several seeds are several runs to TensorBoard: each has a folder of its own, `seed-N`.
+//! TensorBoard shows each seed as a separate run, because each has its own folder `seed-N` if there
+//! are several.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,12 +23,12 @@ use eciton_runs::report::EpochReport;
 use crate::error::{Error, Result};
 use crate::options::Options;
 
-/// The text of a file's first record.
+/// Version text in the first record of an event file, which TensorBoard requires.
 const FILE_VERSION: &str = "brain.Event:2";
 /// Constant that is added to a checksum, so that data that contains checksums does not have a
 /// checksum of zero.
 const MASK: u32 = 0xa282_ead8;
-/// Time for which records are buffered. TensorBoard reads every few seconds.
+/// Maximum time for which records are buffered. TensorBoard reads event files every few seconds.
 const DELAY: Duration = Duration::from_secs(1);
 
 /// Event files of a run, one for each seed.
@@ -38,20 +40,21 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Creates the files in `folder`, which is made. With several seeds, each has a folder of its
-    /// own.
+    /// Creates the writer of event files in `folder`, which is created. If there are `several`
+    /// seeds, each gets its own folder within it.
     pub(crate) fn new(folder: &Path, several: bool) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(record(folder))?;
         Ok(Self { folder: folder.to_owned(), several, files: BTreeMap::new() })
     }
 
-    /// Creates the files that the options of a run with `seeds` seeds select, if any.
+    /// Creates the writer of event files that the options of a run with `seeds` seeds request, or
+    /// returns `None`.
     pub(crate) fn of(options: &Options, seeds: u32) -> Result<Option<Self>> {
         let folder = options.recording.tensorboard.as_deref();
         folder.map(|folder| Self::new(folder, seeds > 1)).transpose()
     }
 
-    /// Writes the scalars of an epoch.
+    /// Writes the scalars of an epoch to the event file of its seed.
     pub(crate) fn epoch(&mut self, report: &EpochReport) -> Result<()> {
         let file = match self.files.entry(report.seed) {
             std::collections::btree_map::Entry::Occupied(there) => there.into_mut(),
@@ -67,7 +70,8 @@ impl Events {
     }
 }
 
-/// Scalars of an epoch, under their tags: parts of one measure share a chart.
+/// Returns the scalars of an epoch, each with its tag. Tags that share a prefix are grouped by
+/// TensorBoard.
 fn scalars(report: &EpochReport) -> Vec<(String, f64)> {
     let mut all = vec![
         ("loss/train".to_owned(), report.loss),
@@ -83,7 +87,7 @@ fn scalars(report: &EpochReport) -> Vec<(String, f64)> {
     all
 }
 
-/// One event file.
+/// Open event file of one seed.
 #[derive(Debug)]
 struct EventFile {
     path: PathBuf,
@@ -92,7 +96,8 @@ struct EventFile {
 }
 
 impl EventFile {
-    /// A new file in a folder, whose name no other process has.
+    /// Creates an event file in a folder. The name contains time and process id, so that no other
+    /// process has it.
     fn create(folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(record(folder))?;
         let (seconds, process) = (wall_time(), std::process::id());
@@ -143,17 +148,18 @@ fn record(path: &Path) -> impl Fn(std::io::Error) -> Error + use<> {
     move |source| Error::Record { path: path.clone(), source }
 }
 
-/// Seconds since 1970.
+/// Returns the current time in seconds since 1970.
 fn wall_time() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// The number that tells files of one second apart.
+/// Returns the nanoseconds of the current time, which distinguish the names of files from the same
+/// second.
 fn nanos() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos()
 }
 
-/// A field's number and wire type.
+/// Appends the key of a protocol-buffer field: its number and wire type.
 fn key(into: &mut Vec<u8>, field: u8, wire: u8) {
     into.push((field << 3) | wire);
 }
@@ -182,13 +188,13 @@ fn bytes(into: &mut Vec<u8>, field: u8, value: &[u8]) {
     into.extend(value);
 }
 
-/// A record's checksum: CRC32C, turned and moved.
+/// Returns the masked checksum of a record: its CRC-32C, rotated right by 15 bits, plus [`MASK`].
 fn masked(bytes: &[u8]) -> u32 {
     crc32c(bytes).rotate_right(15).wrapping_add(MASK)
 }
 
-/// The cyclic redundancy check of Castagnoli et al. 1993 (RFC 3720, section 12.1), bit by bit: a record has some
-/// hundred bytes.
+/// Returns the CRC-32C of bytes (Castagnoli et al. 1993; RFC 3720, section 12.1). It is computed
+/// bit by bit, because a record has only some hundred bytes.
 fn crc32c(bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
     !bytes.iter().fold(!0, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), step))

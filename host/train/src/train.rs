@@ -1,4 +1,4 @@
-//! A whole run: seeds, reports, the run folder.
+//! Training of a whole run: all seeds, their reports, and the run folder.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,20 +35,23 @@ use crate::tensorboard::Events;
 use crate::training_checks::check_training;
 use crate::undefined;
 
-/// Trains as the configuration says, for each seed, and writes the run folder.
+/// Trains a model with each seed, as the configuration describes, and writes the run folder.
+/// Returns the summary of the run.
 ///
 /// # Errors
-/// Bad data, configuration or kernels; a kernel that fails; a run folder that cannot be written
-/// (found out before the first epoch), or whose place has an unfinished run's checkpoints, or another
-/// process. Nothing is left half-written but checkpoints, if there are any ([`crate::checkpoint`]), and a
-/// model that is written when the disk is full ([`Error::Kept`]). [`Error::Left`] where
-/// [`Options::stop`] is asked to leave.
+/// Returns an error if data, configuration or kernels are invalid, or if a kernel fails. Before the
+/// first epoch, it also returns an error if the run folder cannot be written, if checkpoints of an
+/// unfinished run exist there, or if another process writes it. Returns [`Error::Left`] if
+/// [`Options::stop`] requested an end without results. After an error no partial results are left,
+/// except checkpoints ([`crate::checkpoint`]), and a model that was complete when the disk became
+/// full ([`Error::Kept`]).
 pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) -> Result<Summary> {
     train_data(None, config, options, observer)
 }
 
-/// [`train`] on a data set in memory, which [`prepare`](crate::prepare()) gets ready. The run folder names it by
-/// `config.data.source`: [`IN_MEMORY`](crate::IN_MEMORY), or where the data set came from.
+/// Trains like [`train`], with a data set in memory, which [`prepare`](crate::prepare()) prepares.
+/// The run folder records `config.data.source` as the name of the data set:
+/// [`IN_MEMORY`](crate::IN_MEMORY), or the origin of the data set.
 ///
 /// ```
 /// use eciton_train::{IN_MEMORY, Options, Silent};
@@ -64,7 +67,8 @@ pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) ->
 /// ```
 ///
 /// # Errors
-/// As [`train`]; [`Error::Data`] for a data set whose parts do not fit together.
+/// Returns the errors of [`train`], and [`Error::Data`] if parts of the data set do not fit
+/// together.
 pub fn train_on(
     dataset: Dataset,
     config: &Config,
@@ -116,20 +120,21 @@ fn train_data(
     run.go(0, None, Vec::new(), observer)
 }
 
-/// A run on its way: what is set up, and what is written.
+/// Run in progress: its settings, session and recorder.
 pub(crate) struct Run<'a> {
     pub config: &'a Config,
     pub options: &'a Options,
     pub session: Session,
     pub recorder: Recorder,
     pub begun: Instant,
-    /// SHA-256 of the settings that the run was asked for.
+    /// SHA-256 of the settings that the caller requested, before defaults are resolved.
     pub recipe: String,
 }
 
 impl Run<'_> {
-    /// Refuses what cannot be trained, and writes what is known before the first epoch. Returns what
-    /// checkpoints begin with, where there may be any.
+    /// Checks that the data set can be trained on, and writes the records that are known before the
+    /// first epoch. Returns the records with which each checkpoint begins, or `None` if the run
+    /// writes no checkpoints.
     pub(crate) fn begin(&mut self) -> Result<Option<Beginning>> {
         let (config, session) = (self.config, &self.session);
         check_training(config, session)?;
@@ -163,12 +168,13 @@ impl Run<'_> {
         }))
     }
 
+    /// Returns the seeds of the run: `run.seed` and the numbers after it.
     fn seeds(&self) -> Vec<u64> {
         let count = u64::from(self.options.seeds.max(1));
         (0..count).map(|n| self.config.run.seed.wrapping_add(n)).collect()
     }
 
-    /// Tells what is known before the first epoch.
+    /// Reports the facts that are known before the first epoch, and warnings, to the observer.
     pub(crate) fn started(&self, observer: &mut dyn Observer) {
         let session = &self.session;
         let (dataset, shape) = (&session.inputs.dataset, session.inputs.shape);
@@ -208,8 +214,8 @@ impl Run<'_> {
         }
     }
 
-    /// Trains the seeds from number `first` on, that one from where it was, and finishes the run.
-    /// `epoch_seconds` are those of the seeds before.
+    /// Trains the seeds from index `first` on, and finishes the run. The first of these seeds
+    /// resumes at `from`. `epoch_seconds` has the epoch times of earlier seeds.
     pub(crate) fn go(
         mut self,
         first: usize,
@@ -231,7 +237,8 @@ impl Run<'_> {
         }
     }
 
-    /// Trains the seeds, and writes all that is to be in the run folder.
+    /// Trains the seeds from index `first` on, and writes all files of the run folder. Returns the
+    /// summary.
     fn seeds_from(
         &mut self,
         first: usize,
@@ -306,8 +313,9 @@ impl Run<'_> {
         Ok(summary)
     }
 
-    /// Goes back to the newest checkpoint of a seed from before an epoch, or to the beginning of the
-    /// seed. Returns the index of the seed, and its position.
+    /// Rolls the run back to the newest checkpoint of a seed from before `epoch`, or to the start
+    /// of the seed. The reason is that a process gave wrong answers from this epoch on. Returns the
+    /// index of the seed, and the position from which it resumes.
     fn go_back(
         &mut self,
         (text, seed, epoch): (&str, u64, u32),
@@ -316,7 +324,8 @@ impl Run<'_> {
     ) -> Result<(usize, Option<Position>)> {
         self.session.settle();
         self.session.doubts.returned()?;
-        // Another process may have been found wrong meanwhile, with earlier answers.
+        // Meanwhile, an audit may have found another process wrong, with answers from earlier
+        // epochs.
         let all = std::iter::once((seed, epoch)).chain(self.session.doubts.take_late());
         let seeds = self.seeds();
         let index = |seed: u64| seeds.iter().position(|of| *of == seed);
@@ -338,6 +347,8 @@ impl Run<'_> {
         Ok((n, position))
     }
 
+    /// Evaluates and writes the model of a seed after its last epoch, and returns the report of the
+    /// seed.
     fn finish_seed(
         &mut self,
         n: usize,
@@ -348,7 +359,7 @@ impl Run<'_> {
         let session = &mut self.session;
         let epochs = trained.epochs.as_slice();
         let last = epochs.last().ok_or(Error::Stopped)?;
-        // The scores of the last epoch are still there if it was evaluated.
+        // The scores of the last epoch are still stored if that epoch was evaluated.
         let (metrics, mut quality) = match last.metrics.filter(|_| trained.scored) {
             Some(metrics) => (metrics, session.quality()?.or_else(|| trained.quality.clone())),
             None => session.judge(observer)?,
@@ -358,7 +369,8 @@ impl Run<'_> {
             for (parameter, values) in kept.values.iter().enumerate() {
                 session.weights.set(parameter, values)?;
             }
-            // The scores that are written are this model's, not the last one's.
+            // The written scores must belong to the selected model, and not to that of the last
+            // epoch.
             quality = session.judge(observer)?.1;
         }
         let (tensors, digest) = match session.weights.owning_workers() {
@@ -399,8 +411,9 @@ impl Run<'_> {
         Ok(report)
     }
 
-    /// Writes a seed's model, which workers own without `tensors`, and predictions, the scores of which must be those of the last evaluation,
-    /// and for the first seed the picture.
+    /// Writes the model and the predictions of a seed, and for the first seed the picture of the
+    /// curves. Without `tensors`, the model is read from the snapshot of the weights that workers
+    /// own. The last evaluation must have computed the scores of this model.
     pub(crate) fn write_seed(
         &mut self,
         n: usize,
@@ -438,7 +451,8 @@ impl Run<'_> {
             let known = Some((session.inputs.task, &known));
             place.write_predictions(&Arrays { ids, vertices: rows, scores, embeddings, known })
         };
-        // The model is what cannot be made again: a disk that is full by now does not take it along.
+        // Predictions can be computed again, but the model cannot. Therefore the model is kept if
+        // the disk is full at this point.
         let predicted = match predicted.map(write).transpose() {
             Err(error @ FileError::Write { .. }) => {
                 place.discard_predictions();
@@ -465,7 +479,7 @@ impl Run<'_> {
     }
 }
 
-/// The parameters under their names.
+/// Returns the parameters of the session's model, with their names.
 pub(crate) fn tensors(session: &Session) -> Result<Vec<NamedTensor>> {
     let named = |(at, (name, shape)): (usize, (String, Vec<usize>))| -> Result<NamedTensor> {
         Ok(NamedTensor { name, shape, values: session.weights.values(at)? })
@@ -473,6 +487,7 @@ pub(crate) fn tensors(session: &Session) -> Result<Vec<NamedTensor>> {
     parameter_shapes(&session.program).into_iter().enumerate().map(named).collect()
 }
 
+/// Creates the summary of a run from the reports of its seeds.
 fn summarise(
     (config, recipe): (&Config, &str),
     session: &Session,
@@ -531,7 +546,8 @@ fn summarise(
     }
 }
 
-/// The process's peak resident memory; 0 where the system does not tell.
+/// Returns the peak resident memory of this process in bytes, or 0 if the system does not report
+/// it.
 fn peak_memory_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));

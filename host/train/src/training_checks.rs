@@ -1,4 +1,4 @@
-//! Checks before the first epoch: a data set that a configuration cannot train on is refused.
+//! Checks before the first epoch, which refuse a data set that a configuration cannot train on.
 
 use eciton_recipe::{Config, Part};
 
@@ -6,11 +6,14 @@ use crate::error::{Error, Result};
 use crate::session::Session;
 use crate::undefined;
 
-/// Refuses a data set that cannot be trained on: without training vertices, or without validation
-/// vertices, or with an undefined metric of them, where the configuration goes by them.
+/// Refuses a data set that the configuration cannot train on. It must have training vertices. If a
+/// setting depends on the validation metric, it must have validation vertices on which the metric
+/// is defined.
 ///
 /// # Errors
-/// [`Error::NoTraining`], [`Error::NoValidation`], [`Error::NoValidationLinks`], [`Error::Undefined`], [`Error::Until`].
+/// Returns [`Error::NoTraining`], [`Error::NoValidation`] or [`Error::NoValidationLinks`] if
+/// vertices or links are missing. Returns [`Error::Undefined`] for an undefined metric, and
+/// [`Error::Until`] for a stop target that cannot be reached.
 pub(crate) fn check_training(config: &Config, session: &Session) -> Result<()> {
     let (dataset, links) = (&session.inputs.dataset, &session.inputs.links);
     check_until(config, session)?;
@@ -33,7 +36,8 @@ pub(crate) fn check_training(config: &Config, session: &Session) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a target that no epoch could reach: another measure, or a part of the data with nothing in it.
+/// Refuses a stop target (`run.until`) that no epoch can reach: one on another metric, or on an
+/// empty part of the data.
 fn check_until(config: &Config, session: &Session) -> Result<()> {
     let Some(until) = config.run.until else { return Ok(()) };
     let (dataset, links) = (&session.inputs.dataset, &session.inputs.links);

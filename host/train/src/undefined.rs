@@ -1,7 +1,8 @@
 //! Undefined metrics: parts of the data on which the run's metric has no value, and the reasons.
 //!
-//! A metric that has no value decides nothing: early stopping, `run.keep = "best"`, targets and successive halving are
-//! refused. The labels show it before the first epoch, whatever a model predicts.
+//! Settings that depend on an undefined metric are refused: early stopping, `run.keep = "best"`,
+//! stop targets and successive halving. The labels alone show before the first epoch that a metric
+//! is undefined.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,8 @@ use crate::data::Inputs;
 use crate::error::{Error, Result};
 use crate::held_out_links;
 
-/// The settings that go by a metric: their keys, and the parts of the data that the metric is of.
+/// Returns the settings that depend on a metric: the key of each, and the part of the data on which
+/// the metric is computed.
 pub(crate) fn deciding(config: &Config) -> impl Iterator<Item = (&'static str, Part)> {
     let run = &config.run;
     let validation = |key, given: bool| given.then_some((key, Part::Validation));
@@ -28,8 +30,8 @@ pub(crate) fn deciding(config: &Config) -> impl Iterator<Item = (&'static str, P
     .flatten()
 }
 
-/// Returns the reason why the metric is undefined on a part of a run's data; `None` if it is defined there. A part of
-/// links that train is not measured.
+/// Returns the reason why the metric is undefined on a part of a run's data, or `None` if it is
+/// defined. The training links of link prediction have no metric.
 pub(crate) fn reason(inputs: &Inputs, part: Part) -> Option<String> {
     match &inputs.links {
         Some(links) => of_links(links.held_out(), part),
@@ -40,21 +42,22 @@ pub(crate) fn reason(inputs: &Inputs, part: Part) -> Option<String> {
     }
 }
 
-/// Returns the reasons by part, of the parts that have rows and no metric.
+/// Returns the reason for each part of the data that has rows, but on which the metric is
+/// undefined.
 pub(crate) fn reasons(inputs: &Inputs) -> BTreeMap<String, String> {
     let parts = [Part::Validation, Part::Test].into_iter();
     let parts = parts.filter(|&part| match &inputs.links {
-        // Links that were not held out have no metric, and nobody expects one.
+        // Links that were not held out have no metric, so no reason is reported.
         Some(_) => false,
         None => !rows(inputs.learnt().1, part).is_empty(),
     });
     parts.filter_map(|part| Some((part.name().to_owned(), reason(inputs, part)?))).collect()
 }
 
-/// Refuses a configuration that goes by a metric which the first evaluation found to be no number.
+/// Refuses a configuration that depends on a metric which is undefined in the first evaluation.
 ///
 /// # Errors
-/// [`Error::Undefined`].
+/// Returns [`Error::Undefined`] with the first such setting.
 pub(crate) fn check_first(config: &Config, found: &Metrics, (dataset, epoch): (&str, u32)) -> Result<()> {
     for (key, part) in deciding(config) {
         if found.of(part).is_none_or(f64::is_nan) {
@@ -66,11 +69,11 @@ pub(crate) fn check_first(config: &Config, found: &Metrics, (dataset, epoch): (&
     Ok(())
 }
 
-/// Refuses successive halving over data sets on which the validation metric, or the metric of another `part`, is
-/// undefined. Data that cannot be read is left to the trials, which report it.
+/// Refuses successive halving if the metric that ranks trials is undefined on the `part` of a data
+/// set. Data sets that cannot be read are ignored here, because the trials report them.
 ///
 /// # Errors
-/// [`Error::Undefined`].
+/// Returns [`Error::Undefined`] for the first such data set.
 pub(crate) fn check_ranked(
     configs: &[Config],
     part: Part,
@@ -106,7 +109,7 @@ pub(crate) fn check_ranked(
     Ok(())
 }
 
-/// The error of a setting that goes by a metric without a value.
+/// Creates the error that a setting depends on an undefined metric.
 pub(crate) fn undefined(
     dataset: &str,
     key: &'static str,

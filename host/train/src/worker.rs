@@ -1,4 +1,4 @@
-//! A worker of somebody's run: this process serves it over one connection.
+//! Worker process of a run: it executes tasks of the run over one network connection.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,29 +11,32 @@ use crate::error::{Error, Result};
 use crate::kernels::{CachePolicy, load_sent};
 use crate::owned::Ledger;
 
-/// Settings of a worker.
+/// Settings of a worker process.
 #[derive(Debug)]
 pub struct Worker<'a> {
-    /// The run: `HOST:PORT`.
+    /// Address of the run, `HOST:PORT`.
     pub address: &'a str,
-    /// The file of its token.
+    /// Path of the file with the worker's token, which the run wrote.
     pub token: &'a Path,
-    /// The time for which a run that does not answer yet is tried.
+    /// Time for which the worker tries to connect to a run that does not answer yet.
     pub patience: Duration,
-    /// Bytes that it keeps of weights and rows, at most.
+    /// Maximum number of bytes of weights and rows that the worker caches.
     pub cache_bytes: u64,
-    /// The task at which it vanishes without a word, to try out losses.
+    /// Number of the task at which the worker exits without an answer, to test failures. `None` in
+    /// normal use.
     pub fail_at: Option<u64>,
-    /// The cache of compiled kernels.
+    /// Cache of compiled kernels.
     pub cache: CachePolicy,
-    /// The switch by which it is asked to go.
+    /// Request to the worker to disconnect after its current task.
     pub leave: &'a Leave,
 }
 
-/// Serves a run until it ends. `welcomed` hears the run's name once it has let this worker in.
+/// Executes tasks of a run until the run ends or `leave` is requested. `welcomed` is called with
+/// the name of the run once the run has accepted this worker.
 ///
 /// # Errors
-/// [`Error::Connection`] where the run cannot be reached, refuses the token, or is gone without a farewell.
+/// Returns [`Error::Connection`] if the run cannot be reached, refuses the token, or closes the
+/// connection unexpectedly.
 pub fn work(worker: &Worker<'_>, welcomed: impl FnOnce(&str, u32)) -> Result<Served> {
     let token = Token::read(worker.token)?;
     let limits = Limits::default();
