@@ -1,4 +1,5 @@
-//! The memory plan: estimated memory of a run, by purpose, before it is allocated.
+//! Memory plan: estimate of the memory that a run will need, by purpose, made before memory is
+//! allocated.
 
 mod sizes;
 mod spans;
@@ -29,17 +30,17 @@ use crate::loss_reachable::LabelledPlan;
 use crate::owned::COLLECTED_BYTES;
 use crate::weights::Sums;
 
-/// Measured memory of the smallest run beyond its counted purposes: code, compiled kernels, the
-/// executor and the program, in bytes.
+/// Memory of a run, in bytes, that no other item of a plan counts: code, compiled kernels, the
+/// executor and the program. Measured on the smallest run.
 const PROGRAM_BYTES: u64 = 24 << 20;
-/// Measured memory of a thread beyond its counted purposes, in bytes: its instances and its part of
-/// the allocator.
+/// Memory of a thread, in bytes, that no other item of a plan counts: its kernel instances, and its
+/// memory in the allocator. Measured.
 const THREAD_BYTES: u64 = 4 << 20;
-/// Number of copies of the largest parameter in a thread that computes gradients of intervals: a
-/// sum for each level of the tree.
+/// Number of copies of the largest parameter in a thread that computes gradients of intervals: one
+/// partial sum for each level of the summation tree.
 const THREAD_SUMS: u64 = 4;
 
-/// Inputs of a memory plan.
+/// Inputs of [`memory_plan`].
 pub(crate) struct Wanted<'a> {
     pub inputs: &'a Inputs,
     pub program: &'a Program,
@@ -47,15 +48,16 @@ pub(crate) struct Wanted<'a> {
     pub config: &'a Config,
     pub threads: u32,
     pub labelled: Option<&'a LabelledPlan>,
-    /// Fused stages of the training and their schedule, if its stages run on lanes.
+    /// Fused stages of the training program and their schedule. `None` if the stages do not run on
+    /// lanes.
     pub lanes: Option<(&'a FusedStages, &'a Program)>,
 }
 
 impl Wanted<'_> {
-    /// Returns the number of copies of the largest parameter that each thread of this process
-    /// holds, of which `sums` are sums of products.
+    /// Returns the number of copies of the largest parameter in the memory of each thread. `sums`
+    /// of these copies are sums of matrix products.
     fn thread_copies(&self, sums: u64) -> u64 {
-        // One copy is packed for a product.
+        // One copy is packed into the layout that a matrix product reads.
         let packed = u64::from(!self.evaluation.is_placed());
         match self.config.has_worker_lanes() {
             false => sums + packed,
@@ -64,7 +66,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Estimates the memory of a run.
+/// Estimates the memory of a run, by purpose, and its peak.
 pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
     let Wanted { inputs, program, config, threads, .. } = *wanted;
     let ordered = inputs.vertices.ordered.is_some();
@@ -139,11 +141,12 @@ pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
     MemoryPlan { items, phases, total_bytes, read_bytes, bf16_saves_bytes, available_bytes }
 }
 
-/// Refuses a run whose peak does not fit into `allowed` bytes, or into the available memory if
-/// it is `None`.
+/// Refuses a run whose peak memory does not fit into `allowed` bytes, or into the available memory
+/// if `allowed` is `None`.
 ///
 /// # Errors
-/// [`Error::Memory`] with the figures and the change that would save most.
+/// Returns [`Error::Memory`] with the number of bytes by purpose, and the change that would save
+/// most memory.
 pub(crate) fn check(plan: &MemoryPlan, allowed: Option<u64>) -> Result<()> {
     let Some(available) = allowed.or(plan.available_bytes) else { return Ok(()) };
     if plan.total_bytes <= available {
@@ -167,17 +170,19 @@ pub(crate) fn check(plan: &MemoryPlan, allowed: Option<u64>) -> Result<()> {
         remedy,
     })
 }
-/// Description of the memory that an order needs in addition to the data set.
+/// Description, for error messages, of the memory that reordering needs in addition to the data
+/// set.
 const ORDERING: &str = "graph and features twice, one after the other";
-/// Advice to the user if an order does not fit into memory.
+/// Advice, for error messages, if reordering does not fit into memory.
 const MOVES_NOTHING: &str = "run.order = \"natural\" moves nothing";
 
-/// Refuses an order for which the data set does not fit into `allowed` bytes, or into the available
-/// memory if it is `None`. Vertices are ordered before the rest of the run is known. A
-/// [`MemoryPlan`] counts at least this much for the order.
+/// Refuses to reorder the vertices of a data set if the copy does not fit into `allowed` bytes. If
+/// `allowed` is `None`, the limit is the available memory. This check precedes the memory plan,
+/// because vertices are reordered before the rest of the run is known. A [`MemoryPlan`] counts at
+/// least as many bytes for the order.
 ///
 /// # Errors
-/// [`Error::Memory`].
+/// Returns [`Error::Memory`] if the copy does not fit.
 pub(crate) fn check_ordering(dataset: &Dataset, order: VertexOrder, allowed: Option<u64>) -> Result<()> {
     let moves = order != VertexOrder::Natural;
     let Some(available) = allowed.or_else(available).filter(|_| moves) else { return Ok(()) };
@@ -195,13 +200,14 @@ pub(crate) fn check_ordering(dataset: &Dataset, order: VertexOrder, allowed: Opt
     Err(Error::Memory { needed, available, largest, remedy: MOVES_NOTHING })
 }
 
-/// Returns the bytes of a graph's lists.
+/// Returns the bytes of the adjacency lists of a graph.
 fn graph_bytes(graph: &Graph) -> u64 {
     let lists = if graph.symmetric() { 1 } else { 2 };
     lists * (graph.edges() * 4 + (u64::from(graph.vertices()) + 1) * 8)
 }
 
-/// Adds the items that are allocated after the features have their final form for the epochs.
+/// Adds the items that are allocated after the features have the form in which the epochs read
+/// them.
 fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String, u64)) {
     let Wanted { inputs, program, config, threads, .. } = *wanted;
     let pipeline = &config.pipeline;
@@ -234,7 +240,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         _ => format!("{versions} versions of {values} values, and the optimiser's of each"),
     };
     match own {
-        // A matrix in transit: as it is read, on the host, and in a frame.
+        // A matrix in transit is stored three times: as it is read, on the host, and in a frame.
         true => {
             let largest = program.parameters.iter().map(|p| p.len() as u64 * 4).max().unwrap_or(0);
             item("weights", "the largest of the workers', on its way".to_owned(), 4 * largest);
@@ -258,7 +264,8 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         Some(parts) => (Sums::of_parts(parts), THREAD_SUMS),
         None => (Sums::of_intervals(&inputs.intervals, inputs.atoms.tree()), THREAD_SUMS),
     };
-    // Tasks elsewhere are all in flight at once. Here those that wait for a thread have written nothing.
+    // Tasks on functions or workers may all be in flight at once. On this machine, tasks that wait
+    // for a thread have no buffers yet.
     let steps = config.executor.kind.is_here().then_some(u64::from(threads));
     // In audited rounds, gradients arrive with each answer. In others, they arrive as sums of
     // replicas.
@@ -268,7 +275,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
         let of = sums.buffers(steps).map(|count| count * u64::from(pipeline.gradient_versions()));
         [all[0] + of[0], all[1] + of[1]]
     });
-    // A further use of a parameter has sums of its own.
+    // Each further use of a shared parameter has its own sums.
     let uses = program.uses.iter().filter_map(|&id| program.parameter(id));
     let all = program.parameters.iter().chain(uses).map(parameter_bytes);
     let (total, largest) = (all.clone().sum::<u64>(), all.max().unwrap_or(0));
@@ -317,8 +324,9 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     item("threads", format!("{threads} times a block of source rows{products}"), bytes);
 }
 
-/// Returns the bytes of a thread's f32 rows for one task. Rows stored as bfloat16 are widened for
-/// tasks, and the rows of a gather before they are rounded.
+/// Returns the bytes of f32 rows that a thread stores for one task if rows are stored as bfloat16.
+/// Input rows are converted to f32 for tasks. Output rows of a gather are f32 before they are
+/// rounded.
 fn widened_bytes(wanted: &Wanted<'_>) -> u64 {
     let Wanted { inputs, program, .. } = *wanted;
     let longest = inputs.intervals.iter().map(|i| i.rows.len() as u64).max().unwrap_or(0);
@@ -331,13 +339,14 @@ fn widened_bytes(wanted: &Wanted<'_>) -> u64 {
     longest * program.stages.iter().map(of).max().unwrap_or(0)
 }
 
-/// Number of matrices with a row for each edge that an edge kernel holds at once. Each is as wide
-/// as the widest rows that the kernel reads or writes. The backward steps of `gatv2` need the most.
+/// Maximum number of matrices with one row per edge that an edge kernel stores at once. Each matrix
+/// has the width of the widest rows that the kernel reads or writes. The backward step of `gatv2`
+/// needs this number.
 const EDGE_MATRICES: u64 = 8;
 
 /// Returns the maximum number of edges that tasks of edge kernels process at once, and the bytes of
-/// their rows. A task never splits the edges of a vertex. Returns `None` if no layer works along
-/// edges.
+/// the rows of these edges. A task never splits the edges of a vertex. Returns `None` if no layer
+/// has an edge kernel.
 fn edges_at_once(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
     let Wanted { inputs, program, threads, .. } = *wanted;
     let along = |stage: &&Stage| {
@@ -408,8 +417,8 @@ fn rows_bytes(wanted: &Wanted<'_>, format: RowFormat) -> u64 {
     slots(wanted, format).into_iter().map(bytes).sum()
 }
 
-/// Returns the rows, width and format of each buffer of the slots of both programs that is in this
-/// process. The programs share buffers if possible.
+/// Returns the rows, width and format of each row buffer in this process, for the programs of
+/// training and evaluation. The two programs share buffers if possible.
 fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
     let Wanted { inputs, program, evaluation, config, .. } = *wanted;
     let (intervals, pipeline) = (inputs.intervals.len() as u32, &config.pipeline);

@@ -12,12 +12,12 @@ use crate::kernels::{CachePolicy, SignedCode};
 use crate::logs::Recording;
 use crate::stop::Stop;
 
-/// Options of a call that do not change its results.
+/// Options of a training or prediction call, which do not change its results.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Number of seeds: `run.seed` and the numbers after it.
     pub seeds: u32,
-    /// Run folder. If `None`, nothing is written.
+    /// Run folder to write. If `None`, no run folder is written.
     pub out: Option<PathBuf>,
     /// Folder from which built-in kernels are read, as `NAME.wasm` (`ECITON_KERNEL_DIR`). CI runs
     /// the test suites on kernels that it has just built.
@@ -26,14 +26,15 @@ pub struct Options {
     pub cache: CachePolicy,
     /// Native code of kernels that was compiled elsewhere. If `None`, kernels are compiled here.
     pub code: Option<Arc<dyn SignedCode>>,
-    /// Creates a fresh instance for every task. The result is the same.
+    /// If true, every task gets a fresh kernel instance. Results have the same bits, and tasks take
+    /// longer.
     pub fresh_instances: bool,
-    /// Also writes the rows before the last layer into `predictions.npz`. Ignored for links, whose
-    /// predictions are embeddings anyway.
+    /// If true, `predictions.npz` also gets the rows that the last layer reads. The option is
+    /// ignored for link prediction, whose predictions are embeddings anyway.
     pub embeddings: bool,
-    /// Also writes the scores of tokens into `predictions.npz`. A token has a score for every token
-    /// of the vocabulary. Other scores are always written. `embeddings` writes those of tokens as
-    /// well.
+    /// If true, `predictions.npz` also gets the scores of tokens, one for every token of the
+    /// vocabulary. Other scores are always written. With `embeddings`, scores of tokens are written
+    /// as well.
     pub scores: bool,
     /// Number of strips, side by side, into which predictions cut each image. If `None`, images are
     /// whole.
@@ -43,16 +44,17 @@ pub struct Options {
     pub workers: Option<Workers>,
     /// Events, traces and profiles to record or to replay.
     pub recording: Recording,
-    /// Makes the threads of a pool take the newest task first, so that intervals run as far apart
-    /// as they may. Tests use it to check asynchronous training.
+    /// If true, threads take the newest task first, so that intervals diverge by the maximum number
+    /// of epochs. Tests of asynchronous training use this option.
     pub newest_first: bool,
-    /// Request to end the run after its epoch, which other threads can set.
+    /// Request to end the run after its current epoch. Other threads can set it.
     pub stop: Arc<Stop>,
-    /// Time limit of a function's invocation. Before it is over, the run pauses with a checkpoint
-    /// and fails with [`Error::Paused`]. `None` for a run without a time limit.
+    /// Time limit of the function invocation that executes the run. Before the limit, the run
+    /// writes a checkpoint and fails with [`Error::Paused`]. `None` means no time limit.
     pub budget: Option<Budget>,
-    /// Epoch after which a run ends like a stopped one, with its results and a checkpoint. A run
-    /// past this epoch trains nothing. If `None`, or the run's last epoch, the run ends by itself.
+    /// Epoch after which the run ends early, with results and a checkpoint, like a stopped run. A
+    /// run that has already passed this epoch trains nothing. With `None`, or the last epoch of the
+    /// run, the run ends normally.
     pub pause_after: Option<u32>,
 }
 

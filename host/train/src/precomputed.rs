@@ -1,4 +1,5 @@
-//! Gathered features: the first layer's gather of X, computed once before the first epoch.
+//! Gathered features: the first layer's gather (sum over in-neighbours) of the features X, computed
+//! once before the first epoch.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,14 +13,15 @@ use eciton_types::Atoms;
 
 use crate::error::{Error, Result, at};
 
-/// Type of sum over in-neighbours.
+/// Type of sum over in-neighbours that a gather computes. A is the adjacency matrix, X the
+/// features.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sums<'a> {
-    /// N X, where N is the symmetric normalisation with these vertex factors.
+    /// N X, where N is the symmetrically normalised A. The slice has the factor of each vertex.
     Symmetric(&'a [f32]),
-    /// A X plus this factor times X.
+    /// A X + f X. The field is the factor f.
     WithOwn(f32),
-    /// `D^-1 A X`, with these inverse degrees.
+    /// `D^-1 A X`: the mean over in-neighbours. The slice has the inverse degree of each vertex.
     Mean(&'a [f32]),
 }
 
@@ -146,8 +148,8 @@ struct Part {
     values: Vec<f32>,
 }
 
-/// Computes the same sums as the dense gather, in the same order, for the columns that any
-/// neighbour stores.
+/// Gathers sparse features. The sums and their order are those of the dense gather, for the columns
+/// that at least one neighbour stores.
 fn sparse_rows(
     (graph, weights): (&Graph, Option<&[f32]>),
     of: Sums<'_>,

@@ -21,16 +21,16 @@ use crate::options::Options;
 use crate::parameter_shapes::parameter_shapes;
 use crate::session::Session;
 
-/// Result that `eciton eval` prints.
+/// Result of [`evaluate`], which `eciton eval` prints.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Evaluation {
     /// Name of the data set.
     pub dataset: String,
     /// Description of the run's model.
     pub model: String,
-    /// Metrics computed now, from the model file.
+    /// Metrics that this call computed with the weights of the model file.
     pub metrics: Metrics,
-    /// Metrics that the run itself reported, if the data is the same.
+    /// Metrics that the run reported after training. `None` if other data is evaluated.
     pub recorded: Option<Metrics>,
     /// SHA-256 of the trained weights.
     pub model_digest: String,
@@ -38,12 +38,12 @@ pub struct Evaluation {
     pub quality: Option<Quality>,
 }
 
-/// Scores of every vertex or graph.
+/// Scores of every vertex, or of every graph in a data set of many graphs.
 #[derive(Debug, Clone)]
 pub struct Predictions {
     /// The user's ids, one per row.
     pub ids: VertexIds,
-    /// True if rows are graphs, not vertices.
+    /// True if rows are graphs. Otherwise rows are vertices.
     pub graphs: bool,
     /// Task that the scores belong to.
     pub task: TaskType,
@@ -51,19 +51,20 @@ pub struct Predictions {
     /// link prediction [V, dimensions], the embedding. The inner product of two rows is the score
     /// of their pair, before the sigmoid.
     pub scores: Array2<f32>,
-    /// [V, h]: inputs of the last layer, if requested.
+    /// Rows that the last layer reads, [V, width]. `None` if they are not requested.
     pub embeddings: Option<Array2<f32>>,
-    /// Known names of classes, labels and parts of the rows.
+    /// Facts of the data set about the rows: known labels, names of classes, and parts of the
+    /// split.
     pub known: Known,
     /// Split of images into strips, if requested.
     pub split: Option<Split>,
-    /// Work of the workers, if there were any.
+    /// Number of tasks and traffic of each worker. `None` without workers.
     pub workers: Option<WorkersUsed>,
 }
 
-/// Data that a run's model is applied to.
+/// Data to which the model of a run is applied.
 enum Shown<'a> {
-    /// The run's own data, read again.
+    /// The data set of the run, read again.
     Run,
     Named(&'a Data),
     Memory(Box<Dataset>),
@@ -75,7 +76,8 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// Returns a session with the weights of a run, on data that is matched to the run's schema.
+/// Creates a session with the trained weights of a run. Columns and tokens of the data are matched
+/// by name to those of the training data.
 fn restore(
     run: &Run,
     data: Shown<'_>,
@@ -134,15 +136,15 @@ fn restore(
     Ok((session, config))
 }
 
-/// Returns true if two sources are the same name, or paths of the same file or folder. Run folders
-/// hold absolute paths.
+/// Returns true if two data sources are the same name, or paths of the same file or folder. Paths
+/// in run folders are absolute.
 fn is_same_source(one: &str, other: &str) -> bool {
     let path = |source: &str| Path::new(source).canonicalize().ok();
     one == other || path(one).is_some_and(|one| path(other) == Some(one))
 }
 
-/// Returns the settings of other data: the caller names the data set and its split, and the run's
-/// own settings state how the model reads it.
+/// Returns the settings for reading other data than the training data. Data set and split are those
+/// of `data`; all other settings are those of the run (`own`).
 fn other(own: &Data, data: &Data) -> Data {
     Data {
         source: data.source.clone(),
@@ -157,16 +159,17 @@ fn other(own: &Data, data: &Data) -> Data {
 /// of the run's training data, and labels are optional.
 ///
 /// # Errors
-/// The errors of [`crate::open`], or of a damaged run folder.
+/// Returns the errors of [`crate::open`], or an error if the run folder is damaged.
 pub fn open_for(run: &Path, data: &Data) -> Result<Dataset> {
     let run = Run::open(run)?;
     data::open_as(&other(&run.config.data, data), Some(&run.schema))
 }
 
-/// Sets the weights of a session's model, by name.
+/// Sets the parameters of a session's model to `weights`, which are matched by name.
 ///
 /// # Errors
-/// [`Error::Fit`] if a parameter is missing, has other extents, or does not belong to the model.
+/// Returns [`Error::Fit`] if a parameter is missing, has other extents, or does not belong to the
+/// model.
 pub(crate) fn set_weights(session: &mut Session, weights: &[NamedTensor]) -> Result<()> {
     let refused = |session: &Session, wanted: String, needs: &str| {
         let (inputs, model) = (&session.inputs, session.program.model.name());
@@ -203,15 +206,16 @@ pub(crate) fn set_weights(session: &mut Session, weights: &[NamedTensor]) -> Res
 /// Computes the metrics of a run's model on its own data, or on other data of the same shape.
 ///
 /// # Errors
-/// A damaged run folder, or data that cannot be read or does not fit the model.
+/// Returns an error if the run folder is damaged, or if the data cannot be read or does not fit the
+/// model.
 pub fn evaluate(run: &Path, data: Option<&Data>, options: &Options) -> Result<Evaluation> {
     evaluate_data(run, Shown::of(data), options)
 }
 
-/// Evaluates a run's model like [`evaluate`], on a data set in memory.
+/// Evaluates a run's model like [`evaluate`], with a data set in memory.
 ///
 /// # Errors
-/// The errors of [`evaluate`].
+/// Returns the errors of [`evaluate`].
 pub fn evaluate_on(run: &Path, dataset: Dataset, options: &Options) -> Result<Evaluation> {
     evaluate_data(run, Shown::Memory(Box::new(dataset)), options)
 }
@@ -237,15 +241,15 @@ fn evaluate_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Evalu
 /// On other data, the run's settings define the share of links that are held out.
 ///
 /// # Errors
-/// The errors of [`evaluate`].
+/// Returns the errors of [`evaluate`].
 pub fn predict(run: &Path, data: Option<&Data>, options: &Options) -> Result<Predictions> {
     predict_data(run, Shown::of(data), options)
 }
 
-/// Computes scores like [`predict`], on a data set in memory.
+/// Computes scores like [`predict`], with a data set in memory.
 ///
 /// # Errors
-/// The errors of [`predict`].
+/// Returns the errors of [`predict`].
 pub fn predict_on(run: &Path, dataset: Dataset, options: &Options) -> Result<Predictions> {
     predict_data(run, Shown::Memory(Box::new(dataset)), options)
 }

@@ -22,8 +22,8 @@ use crate::options::Options;
 /// one written is the fitted profile.
 ///
 /// # Errors
-/// Returns the errors of [`crate::train`], and an error if `parts` has fewer than two different
-/// numbers.
+/// Returns the errors of [`crate::train`], and [`Error::Plan`] if `parts` has fewer than two
+/// different numbers.
 pub fn profile(
     config: &Config,
     options: &Options,
@@ -52,8 +52,8 @@ pub fn profile(
             false => config.run.intervals = Some(parts),
         }
         let draft = match crate::plan::plan(&config, &options) {
-            // If a batch has too few rows for this number of micro-batches, the earlier
-            // measurements are used.
+            // If a batch cannot have this number of micro-batches, the number is skipped once two
+            // measurements exist.
             Err(error @ Error::Parts { .. }) if measured.len() > 1 => {
                 eciton_input::notes::add(format!("{parts} parts are not measured: {error}"));
                 continue;

@@ -1,4 +1,5 @@
-//! Adjacency lists of a program's relations, from a data set.
+//! Adjacency lists of the relations of a program. A relation is a set of edges along which stages
+//! gather rows.
 
 use std::sync::Arc;
 
@@ -12,13 +13,13 @@ use crate::edge_data::EdgeData;
 use crate::error::Result;
 use crate::loss_reachable::LabelledLists;
 
-/// Graphs of a data set of many graphs, as rows.
+/// Rows of the graphs, for a data set of many graphs.
 #[derive(Debug)]
 pub(crate) struct Readout {
-    /// Lists of vertices, by graph number ([`Graphs::by_number`]).
+    /// Vertices of each graph, by the number of the graph ([`Graphs::by_number`]).
     pub lists: Graph,
-    /// Rows of the vertices that represent graphs, ascending, which is also the order of the graph
-    /// rows.
+    /// Rows of the vertices that represent graphs, in ascending order. The rows of graphs have the
+    /// same order.
     pub standing: Vec<u32>,
 }
 
@@ -28,26 +29,27 @@ impl Readout {
     }
 }
 
-/// Owner of the lists.
+/// Owner of the adjacency lists: the whole data set, or a micro-batch.
 #[derive(Debug, Clone)]
 enum Of {
     Data(Arc<Dataset>),
     Part(Arc<PartLists>),
 }
 
-/// Lists that stages gather along.
+/// Adjacency lists of one relation, along which stages gather rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Lists {
     pub relation: Relation,
     pub edges: Arc<EdgeData>,
     pub readout: Option<Arc<Readout>>,
     of: Of,
-    /// Lists of a relation that leaves out edges that the loss does not reach.
+    /// Lists without the edges that do not influence the loss. `None` if the relation uses all
+    /// edges.
     reached: Option<Arc<LabelledLists>>,
 }
 
 impl Lists {
-    /// Returns the lists of a relation, or `None` if the data set has no such lists.
+    /// Returns the adjacency lists of a relation, or `None` if the data set has no such lists.
     pub(crate) fn new(
         relation: Relation,
         (dataset, readout): (Arc<Dataset>, Option<Arc<Readout>>),
@@ -61,14 +63,15 @@ impl Lists {
         there.then_some(Self { relation, edges, readout, of: Of::Data(dataset), reached })
     }
 
-    /// Returns the lists of a micro-batch, or `None` if it has no such lists.
+    /// Returns the adjacency lists of a relation within a micro-batch, or `None` if it has no such
+    /// lists.
     pub(crate) fn of_part(relation: Relation, part: Arc<PartLists>) -> Option<Self> {
         let there = relation.over == Over::Neighbours && !relation.reached;
         let edges = part.edges.clone();
         there.then(|| Self { relation, edges, readout: None, of: Of::Part(part), reached: None })
     }
 
-    /// Returns the source rows of each row.
+    /// Returns the source rows from which each row is gathered.
     pub(crate) fn adjacency(&self) -> &Adjacency {
         let graph = match (&self.readout, &self.of) {
             (Some(readout), _) => &readout.lists,
@@ -83,7 +86,8 @@ impl Lists {
     }
 
     /// Returns the edge weights in the order of the lists, or `None` if gathers are not weighted.
-    /// In a micro-batch, weights of sums and means may differ.
+    /// `of_means` selects the weights of means, which differ from those of sums in some
+    /// micro-batches.
     pub(crate) fn weights(&self, of_means: bool) -> Option<&[f32]> {
         if let Of::Part(part) = &self.of {
             return part.weights(of_means, self.relation.reversed).map(|weights| &weights[..]);
@@ -97,7 +101,8 @@ impl Lists {
         }
     }
 
-    /// Returns the flags of the rows whose results are needed. `None` means all rows.
+    /// Returns a flag for each row: true if the result of the row is needed. Returns `None` if all
+    /// rows are needed.
     pub(crate) fn wanted(&self) -> Option<&[bool]> {
         let reached = self.reached.as_ref().filter(|_| !self.relation.reversed);
         reached.map(|reached| reached.wanted())
@@ -105,12 +110,14 @@ impl Lists {
 }
 
 impl Lists {
-    /// Returns true if each row is computed from one other row: a vertex from its graph.
+    /// Returns true if each row has one source row, as in the relation from a graph to its
+    /// vertices.
     pub(crate) fn is_single(&self) -> bool {
         self.readout.is_some() && self.relation.reversed
     }
 
-    /// Returns the row of the vertex that a row of vertices, or of graphs, belongs to.
+    /// Returns the vertex row to which a row belongs. If `of_graphs`, this is the vertex that
+    /// represents the graph.
     pub(crate) fn vertex(&self, row: u32, of_graphs: bool) -> u32 {
         let standing = self.readout.as_ref().filter(|_| of_graphs);
         standing.and_then(|readout| readout.standing.get(row as usize).copied()).unwrap_or(row)

@@ -1,12 +1,12 @@
 //! `pipeline.staleness = "auto"`: runs short trials with one seed, and selects the settings of the
-//! fastest trial whose loss has kept up. The trials are synchronous, and asynchronous with bounds 0
-//! and 1.
+//! fastest trial whose loss is close to that of synchronous training. One trial is synchronous. The
+//! others are asynchronous, with staleness bounds 0 and 1.
 //!
 //! Each trial trains the first epochs of the run's first seed. The first epoch is not timed:
-//! kernels warm up in it, and it is synchronous in every mode. A loss has kept up if it has fallen
-//! to within [`SLACK`] of the synchronous run's fall. Timings decide, so that two machines may
-//! select differently. The selected settings are in the run folder's `config.toml`, which repeats
-//! the run.
+//! kernels warm up in it, and it is synchronous in every mode. A loss is close if the excess over
+//! the synchronous loss is at most [`SLACK`] of the decrease in the synchronous trial. The result
+//! depends on measured times, so that two machines may select differently. The selected settings
+//! are in the run folder's `config.toml`, which repeats the run.
 
 use eciton_graph::dataset::Dataset;
 use eciton_recipe::{Config, Mode, Pipeline};
@@ -20,23 +20,25 @@ use crate::options::Options;
 use crate::session::{Position, Session};
 use crate::training_checks::check_training;
 
-/// Limits of the number of epochs in a trial, which is a twentieth of the run's.
+/// Minimum and maximum number of epochs in a trial. Within these limits, a trial has a twentieth of
+/// the run's epochs.
 const EPOCHS: std::ops::RangeInclusive<u32> = 4..=10;
-/// Maximum excess of a loss over the synchronous one, as a share of the synchronous run's fall.
+/// Maximum excess of a trial's loss over the synchronous loss, as a share of the decrease of the
+/// synchronous loss.
 const SLACK: f64 = 0.05;
-/// Minimum share of an epoch's time that an asynchronous setting must save.
+/// Minimum share of the synchronous epoch time that an asynchronous setting must save.
 const GAIN: f64 = 0.02;
-/// Divisor of the run's number of epochs. The quotient is the number of synchronous epochs at the
-/// end of an asynchronous run.
+/// Divisor that gives the number of synchronous epochs at the end of an asynchronous run, from the
+/// run's number of epochs.
 const LAST: u32 = 10;
 
 /// Replaces `pipeline.staleness = "auto"` by the result of trials. Returns the new configuration,
-/// and the results. Other configurations are returned unchanged. `dataset` is the training data. If
-/// `None`, the configuration's data set is used.
+/// and the results of the trials. Other configurations are returned unchanged. `dataset` is the
+/// training data; if `None`, the data set of the configuration is read.
 ///
 /// # Errors
-/// The errors of [`train`](crate::train()) before and in its first epochs. [`Error::Stopped`] if
-/// [`Options::stop`] is requested during a trial.
+/// Returns the errors of [`train`](crate::train()) before and in its first epochs. Returns
+/// [`Error::Stopped`] if [`Options::stop`] is requested during a trial.
 pub fn settle_pipeline(
     config: &Config,
     options: &Options,
@@ -100,10 +102,10 @@ fn why(chosen: &StalenessTrial, synchronous: &StalenessTrial) -> String {
 }
 
 struct Ran {
-    /// Losses of the first and of the last epoch.
+    /// Loss of the first epoch. The next field is the loss of the last epoch.
     first: f64,
     loss: f64,
-    /// Mean seconds of all epochs but the first.
+    /// Mean duration of all epochs except the first, in seconds.
     seconds: f64,
 }
 

@@ -1,22 +1,23 @@
 //! Requests to stop a run: by a signal, or because its output is no longer read.
 //!
-//! A run checks for a request at the end of every epoch, and while it waits for functions. It ends
-//! in one of two ways ([`Ask`]). Either leaves a checkpoint, if the run has checkpoints, from which
-//! it can be resumed.
+//! A run checks for a request at the end of every epoch, and while it waits for functions. The run
+//! ends in one of two ways ([`Ask`]). In both cases it leaves a checkpoint from which it can be
+//! resumed, if it writes checkpoints.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The way in which a run should end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// After this epoch, with the results of this epoch written.
+    /// The run ends after the current epoch, and writes the results of this epoch.
     Finish,
-    /// After this epoch, with a checkpoint and without results, so that it ends quickly. A run
-    /// without checkpoints ends as with [`Ask::Finish`].
+    /// The run ends after the current epoch with only a checkpoint, which is faster. A run without
+    /// checkpoints ends as with [`Ask::Finish`].
     Leave,
 }
 
-/// Request to a run to end, with a flag that records whether the run can respond yet.
+/// Request to a run to end. It also records whether the run trains, because the run ignores
+/// requests before that.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: AtomicBool,
@@ -25,7 +26,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Asks the run to end. The first call determines the way.
+    /// Asks the run to end. The first call determines the way in which it ends.
     pub fn ask(&self, how: Ask) {
         if !self.is_asked() {
             self.leave.store(how == Ask::Leave, Ordering::Relaxed);
@@ -33,13 +34,13 @@ impl Stop {
         self.asked.store(true, Ordering::Release);
     }
 
-    /// Returns true if the run is asked to end.
+    /// Returns true if [`Stop::ask`] was called.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Acquire)
     }
 
-    /// Returns true if the run must end without results.
+    /// Returns true if the run was asked to end with only a checkpoint ([`Ask::Leave`]).
     pub(crate) fn leaves(&self) -> bool {
         self.is_asked() && self.leave.load(Ordering::Relaxed)
     }
@@ -51,7 +52,7 @@ impl Stop {
         self.training.load(Ordering::Acquire)
     }
 
-    /// Records that training begins.
+    /// Records that the run begins to train.
     pub(crate) fn begin(&self) {
         self.training.store(true, Ordering::Release);
     }

@@ -40,11 +40,11 @@ use crate::undefined;
 ///
 /// # Errors
 /// Returns an error if data, configuration or kernels are invalid, or if a kernel fails. Before the
-/// first epoch, it also returns an error if the run folder cannot be written, if checkpoints of an
-/// unfinished run exist there, or if another process writes it. Returns [`Error::Left`] if
-/// [`Options::stop`] requested an end without results. After an error no partial results are left,
-/// except checkpoints ([`crate::checkpoint`]), and a model that was complete when the disk became
-/// full ([`Error::Kept`]).
+/// first epoch, it also returns an error if the run folder cannot be written, or if checkpoints of
+/// an unfinished run exist there. The same holds if another process writes the run folder. Returns
+/// [`Error::Left`] if [`Options::stop`] requested an end without results. After an error no partial
+/// results are left, except checkpoints ([`crate::checkpoint`]), and a model that was complete when
+/// the disk became full ([`Error::Kept`]).
 pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) -> Result<Summary> {
     train_data(None, config, options, observer)
 }

@@ -1,4 +1,5 @@
-//! A trainer: one model on one data set in memory, trained as many epochs at a time as is wanted.
+//! Trainer: one model on one data set in memory, which the caller trains for any number of epochs
+//! at a time.
 //!
 //! [`train`](crate::train()) takes paths and leaves a run folder. A [`Trainer`] takes a [`Dataset`]
 //! and returns arrays. It reads no file except that of `run.init`, and writes no file except
@@ -61,21 +62,22 @@ use crate::weights::WeightState;
 
 /// A model, its data set in memory, and the state of its training.
 ///
-/// Several may be in one process; they share compiled kernels and nothing else. Each stays on the
-/// thread that made it, and has threads of its own.
+/// A process may have several trainers, which share only compiled kernels. A trainer must stay on
+/// the thread that created it, and has its own compute threads.
 pub struct Trainer {
     session: Session,
     config: Config,
     stop: Arc<Stop>,
     seed: u64,
-    /// State of the weights after the last epoch, with which the next one begins.
+    /// State of the weights after the last epoch, from which the next epoch continues.
     state: WeightState,
-    /// All epochs, from the first.
+    /// Reports of all epochs, from the first on.
     history: Vec<EpochReport>,
     best: Option<Best>,
     stopped_early: Option<u32>,
     reached: Option<u32>,
-    /// Metrics of the session's weights, while the row store holds their scores.
+    /// Metrics of the session's weights. `None` if the stored scores do not belong to these
+    /// weights.
     evaluated: Option<Metrics>,
 }
 
@@ -92,17 +94,18 @@ impl std::fmt::Debug for Trainer {
 }
 
 impl Trainer {
-    /// Makes a model with fresh weights of seed `config.run.seed`: kernels are loaded, memory is
-    /// planned and taken, threads are started.
+    /// Creates a trainer whose model has the initial weights of seed `config.run.seed`. Loads
+    /// kernels, plans and allocates memory, and starts threads.
     ///
     /// # Errors
-    /// [`Error::Data`] for a data set whose parts do not fit together, [`Error::NoLabels`] for one
-    /// without labels. [`Error::Split`] for labels that `data.split` does not suit, [`Error::Task`]
-    /// for labels of another task than `data.task`. [`Error::Readout`] for many graphs in place of
-    /// one or the other way round. [`Error::Init`] for a file of `run.init` that does not fit,
-    /// [`Error::NoLayer`] and [`Error::AllFrozen`] for `optimiser.freeze`. [`Error::NotInMemory`]
-    /// for options of run folders: `out`, `recording`, `seeds` other than 1. Otherwise the errors
-    /// of [`train`](crate::train()) before its first epoch.
+    /// Returns [`Error::Data`] if parts of the data set do not fit together, and
+    /// [`Error::NoLabels`] if it has no labels. Returns [`Error::Split`] if `data.split` does not
+    /// suit the labels, and [`Error::Task`] if they do not suit `data.task`. Returns
+    /// [`Error::Readout`] if the model is for one graph and the data set has many, or the reverse.
+    /// Returns [`Error::Init`] if the file of `run.init` does not fit. Returns [`Error::NoLayer`]
+    /// or [`Error::AllFrozen`] for an invalid `optimiser.freeze`. Returns [`Error::NotInMemory`]
+    /// for options of run folders: `out`, `recording`, or `seeds` other than 1. Also returns the
+    /// errors of [`train`](crate::train()) before its first epoch.
     pub fn new(config: &Config, options: &Options, dataset: Dataset) -> Result<Self> {
         check_options(options)?;
         Self::open(config, options, dataset)
@@ -153,10 +156,11 @@ impl Trainer {
     /// request ends the run after its epoch.
     ///
     /// # Errors
-    /// [`Error::Epochs`] for 0 epochs, [`Error::NoTraining`] for a split without training vertices,
-    /// [`Error::NoValidation`] if the configuration needs validation vertices and there are none,
-    /// and [`Error::Until`]. Otherwise the errors of [`train`](crate::train()) from its first epoch
-    /// on. The trainer is then as it was before the call.
+    /// Returns [`Error::Epochs`] for 0 epochs, and [`Error::NoTraining`] if the split has no
+    /// training vertices. Returns [`Error::NoValidation`] if the configuration needs validation
+    /// vertices and there are none. Returns [`Error::Until`] if the stop target cannot be reached.
+    /// Also returns the errors of [`train`](crate::train()) from its first epoch on. After an
+    /// error, the trainer is as it was before the call.
     pub fn run(&mut self, epochs: u32, observer: &mut dyn Observer) -> Result<Vec<EpochReport>> {
         let done = self.epoch();
         let until = done.checked_add(epochs).filter(|&until| until > done);
@@ -189,7 +193,7 @@ impl Trainer {
         Ok(self.history.iter().filter(|report| report.epoch > done).cloned().collect())
     }
 
-    /// Replaces the last epoch's weights by those of the best epoch, if `run.keep` selects these.
+    /// Sets the session's weights to those of the best epoch, if `run.keep` selects these.
     fn show_best(&mut self) -> Result<()> {
         let Some(best) = self.best.as_ref().filter(|best| best.epoch != self.epoch()) else { return Ok(()) };
         for (parameter, values) in best.values.iter().enumerate() {
@@ -203,7 +207,7 @@ impl Trainer {
     /// or links), without dropout.
     ///
     /// # Errors
-    /// The error of a kernel that fails.
+    /// Returns the error of a kernel that fails.
     pub fn evaluate(&mut self) -> Result<Metrics> {
         if let Some(metrics) = self.evaluated {
             return Ok(metrics);
@@ -228,7 +232,7 @@ impl Trainer {
     /// score of their pair, before the sigmoid.
     ///
     /// # Errors
-    /// The errors of [`Trainer::evaluate`].
+    /// Returns the errors of [`Trainer::evaluate`].
     pub fn predict(&mut self) -> Result<Array2<f32>> {
         self.evaluate()?;
         let columns = self.session.inputs.shape.classes as usize;
@@ -240,18 +244,18 @@ impl Trainer {
     /// [`Trainer::predict`]. Returns `None` for a model of one layer.
     ///
     /// # Errors
-    /// The errors of [`Trainer::evaluate`].
+    /// Returns the errors of [`Trainer::evaluate`].
     pub fn embeddings(&mut self) -> Result<Option<Array2<f32>>> {
         self.evaluate()?;
         let found = self.session.predicted(&self.config, true, &mut Silent)?.embeddings;
         found.map(|(columns, values)| self.matrix(columns, values)).transpose()
     }
 
-    /// Returns the known labels of the rows and their parts of the data, in the order of
+    /// Returns the known labels of the rows, and the part of the split of each row, in the order of
     /// [`Trainer::predict`].
     ///
     /// # Errors
-    /// [`Error::Data`] if parts of the data set do not fit together.
+    /// Returns [`Error::Data`] if parts of the data set do not fit together.
     pub fn known(&self) -> Result<Known> {
         known_labels(&self.session.inputs)
     }
@@ -270,40 +274,40 @@ impl Trainer {
     /// Returns the model's parameters in the order of the program, named as in `model.safetensors`.
     ///
     /// # Errors
-    /// [`Error::Tensor`] if their memory cannot be allocated.
+    /// Returns [`Error::Tensor`] if memory for the parameters cannot be allocated.
     pub fn weights(&self) -> Result<Vec<NamedTensor>> {
         tensors(&self.session)
     }
 
-    /// Restarts training with these weights instead of random ones: epoch 0, an optimiser without
-    /// moments, and the same seed for other random numbers.
+    /// Restarts training at epoch 0 with the given weights instead of random ones. The optimiser
+    /// has no moments yet. Other random numbers keep their seed.
     ///
     /// # Errors
-    /// [`Error::Fit`] unless the weights are exactly the parameters of the model, with their
-    /// extents. The trainer is then as it was before the call.
+    /// Returns [`Error::Fit`] unless the weights are exactly the parameters of the model, with
+    /// their extents. After an error, the trainer is as it was before the call.
     pub fn set_weights(&mut self, weights: &[NamedTensor]) -> Result<()> {
         let before = self.session.weights.state()?;
         self.session.weights.initialise(&self.session.program, self.seed)?;
         if let Err(error) = set_weights(&mut self.session, weights) {
             self.session.weights.restore(&before)?;
-            // The scores are still those of these values.
+            // The stored scores still belong to the old weights, which have not changed.
             return Err(error);
         }
         self.begin()
     }
 
-    /// Restarts training with the initial weights of `seed`, at epoch 0. With `run.init` they are
-    /// the file's for every seed.
+    /// Restarts training at epoch 0 with the initial weights of `seed`. With `run.init`, every seed
+    /// starts with the weights of the file.
     ///
     /// # Errors
-    /// The errors of [`Trainer::weights`].
+    /// Returns the errors of [`Trainer::weights`].
     pub fn restart(&mut self, seed: u64) -> Result<()> {
         self.seed = seed;
         self.session.initialise(&self.config, seed)?;
         self.begin()
     }
 
-    /// Discards the training results. The session has the initial weights.
+    /// Discards all training results. The session must already have the new initial weights.
     fn begin(&mut self) -> Result<()> {
         self.history.clear();
         (self.best, self.stopped_early, self.reached, self.evaluated) = (None, None, None, None);
@@ -311,11 +315,11 @@ impl Trainer {
         Ok(())
     }
 
-    /// Returns the SHA-256 of [`Trainer::weights`], hexadecimal. It equals that of a run folder
-    /// with the same bits.
+    /// Returns the SHA-256 of [`Trainer::weights`], in hexadecimal. A run folder with the same
+    /// weights has the same digest.
     ///
     /// # Errors
-    /// The errors of [`Trainer::weights`].
+    /// Returns the errors of [`Trainer::weights`].
     pub fn model_digest(&self) -> Result<String> {
         Ok(model_digest(&self.weights()?))
     }

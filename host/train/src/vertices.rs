@@ -1,9 +1,10 @@
-//! A run's vertices: the row of each vertex, and the user's ids.
+//! Vertices of a run: the row that stores each vertex, and the user's ids.
 //!
-//! With `run.order` the data set is reordered before it is cut, so that neighbours are near each
-//! other. Inside a run all data is by row. Results are by vertex, in the order of the data set, and
-//! only [`Vertices::rows_back`] converts them. Random numbers are addressed by vertex
-//! ([`Vertices::numbers`]), so that an order changes the rounding of sums and nothing else.
+//! With `run.order` the data set is reordered before it is divided into intervals, so that
+//! neighbours are near each other. Within a run, all data is indexed by row. Results are indexed by
+//! vertex, in the order of the data set. Only [`Vertices::rows_back`] converts from rows to
+//! vertices. Random numbers are addressed by vertex ([`Vertices::numbers`]), so that an order
+//! changes the rounding of sums and nothing else.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,22 +23,23 @@ use crate::error::Result;
 pub(crate) struct Vertices {
     /// The user's ids of the vertices, in the order of the data set.
     pub ids: VertexIds,
-    /// Order that was applied. If `None`, row v is vertex v.
+    /// Order that was applied to the vertices. If `None`, row v is vertex v.
     pub ordered: Option<Ordered>,
     /// Permutation from vertices (old) to rows (new). If `None`, row v is vertex v.
     permutation: Option<Arc<Permutation>>,
-    /// Vertices that represent graphs, and the user's ids of the graphs, for a data set of many
-    /// graphs. Results are then by graph.
+    /// For a data set of many graphs: vertices that represent graphs, and the user's ids of the
+    /// graphs. Results are then indexed by graph.
     graphs: Option<(Vec<u32>, VertexIds)>,
     count: u32,
 }
 
 impl Vertices {
-    /// Puts a data set into an order. Moves its ids to the result, because no row needs them.
+    /// Reorders a data set, and returns it with the mapping between vertices and rows. The ids of
+    /// the data set move to this mapping, because rows do not need ids.
     ///
     /// # Errors
-    /// [`Error::Graph`](crate::Error::Graph) if a second copy of dense features does not fit into
-    /// memory, or if parts of the data set do not match.
+    /// Returns [`Error::Graph`](crate::Error::Graph) if a second copy of dense features does not
+    /// fit into memory, or if parts of the data set do not match.
     pub(crate) fn order(mut dataset: Dataset, wanted: VertexOrder) -> Result<(Dataset, Self)> {
         let ids = std::mem::replace(&mut dataset.ids, VertexIds::Dense);
         let graphs = dataset.graphs.as_ref().map(|graphs| (graphs.standing(), graphs.ids().clone()));
@@ -59,7 +61,8 @@ impl Vertices {
         Ok((dataset, Self { ids, ordered, permutation: Some(Arc::new(permutation)), graphs, count }))
     }
 
-    /// Returns the vertices of `rows`, which address the rows' random numbers.
+    /// Returns the vertex of each row in a range. Random numbers are addressed by vertex, so that
+    /// they do not depend on the order.
     pub(crate) fn numbers(&self, rows: Range<usize>) -> RowNumbers {
         match &self.permutation {
             None => RowNumbers::From(rows.start as u64),
@@ -67,12 +70,12 @@ impl Vertices {
         }
     }
 
-    /// Returns the order, if there is one.
+    /// Returns the permutation from vertices to rows, or `None` if row v is vertex v.
     pub(crate) fn permutation(&self) -> Option<Arc<Permutation>> {
         self.permutation.clone()
     }
 
-    /// Returns the vertex of a row.
+    /// Returns the vertex that a row stores.
     pub(crate) fn number(&self, row: u32) -> u32 {
         let old = self.permutation.as_ref().and_then(|order| order.old_of_new().get(row as usize).copied());
         old.unwrap_or(row)
@@ -91,11 +94,13 @@ impl Vertices {
         }
     }
 
-    /// Returns rows of `width` values in the order of the data set. For a data set of many graphs
-    /// it returns one row per graph, whether `rows` are those of vertices or of graphs.
+    /// Converts rows of `width` values from the order of rows to the order of the data set. For a
+    /// data set of many graphs it returns one row per graph, whether `rows` are those of vertices
+    /// or of graphs.
     ///
     /// # Errors
-    /// [`Error::Graph`](crate::Error::Graph) if the number of rows is not that of the vertices.
+    /// Returns [`Error::Graph`](crate::Error::Graph) if the number of rows is not that of the
+    /// vertices.
     pub(crate) fn rows_back(&self, rows: Vec<f32>, width: usize) -> Result<Vec<f32>> {
         let row = |vertex: u32| {
             let order = self.permutation.as_ref();
@@ -123,8 +128,8 @@ impl Vertices {
         Ok(standing.iter().filter_map(of).flatten().copied().collect())
     }
 
-    /// Returns the ids and the number of result rows: vertices, or graphs for a data set of many
-    /// graphs.
+    /// Returns the user's ids and the number of the rows of results: vertices, or graphs for a data
+    /// set of many graphs.
     pub(crate) fn named(&self) -> (&VertexIds, u32) {
         match &self.graphs {
             None => (&self.ids, self.count),
@@ -132,8 +137,8 @@ impl Vertices {
         }
     }
 
-    /// Returns the bytes that the order adds to the data set: the permutation, and the rows'
-    /// numbers.
+    /// Returns the bytes that reordering adds to the data set: the permutation, and the vertex
+    /// number of each row.
     pub(crate) fn bytes(&self) -> u64 {
         self.permutation.as_ref().map_or(0, |order| order.len() as u64 * (8 + 8))
     }

@@ -1,4 +1,4 @@
-//! Page of a run, with the memory that the run is planned to need.
+//! Web page of a run, including its estimated memory by purpose.
 
 use std::path::Path;
 
@@ -10,17 +10,18 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::plan::plan;
 
-/// Returns the page of the run in a folder. With `data`, the data set is read to plan the memory. If
-/// it cannot be read, the page shows the reason. `trace` is a file that `eciton train --trace` wrote.
+/// Creates the web page of the run in folder `path`. If `data` is true, the data set is read to
+/// estimate the memory; if it cannot be read, the page shows the reason. `trace` is a file that
+/// `eciton train --trace` wrote.
 ///
 /// # Errors
-/// A run folder, or a trace, that is missing or damaged.
+/// Returns an error if the run folder or the trace is missing or damaged.
 pub fn page(path: &Path, trace: Option<&Path>, data: bool, options: &Options) -> Result<Page> {
     let memory = |config: &Config| {
         if !data {
             return Err("it needs the data set".to_owned());
         }
-        // The plan does not charge for functions, wherever the run was trained.
+        // The memory is planned for this machine, wherever the run was trained.
         let mut here = config.clone();
         here.run_here();
         plan(&here, options).map(|plan| plan.memory).map_err(|error| error.to_string())

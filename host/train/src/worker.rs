@@ -32,7 +32,7 @@ pub struct Worker<'a> {
 }
 
 /// Executes tasks of a run until the run ends or `leave` is requested. `welcomed` is called with
-/// the name of the run once the run has accepted this worker.
+/// the name of the run and the index of this worker, once the run has accepted the worker.
 ///
 /// # Errors
 /// Returns [`Error::Connection`] if the run cannot be reached, refuses the token, or closes the

@@ -6,8 +6,8 @@ use eciton_types::SlotId;
 
 use super::sizes::{pages, row_bytes};
 
-/// Returns the maximum number of bytes that a task of a fused stage holds at once for `rows` rows.
-/// A slot is held from the stage that writes it to the last one that reads it.
+/// Returns the maximum number of bytes that a task of a fused stage stores at once for `rows` rows.
+/// A slot (row buffer) is stored from the stage that writes it to the last stage that reads it.
 pub(super) fn span_bytes(program: &Program, spans: &FusedStages, rows: u64, format: RowFormat) -> u64 {
     let bytes = |slot: SlotId| {
         let width = program.slots.get(slot.index()).map_or(0, |spec| spec.width);
