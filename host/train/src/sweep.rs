@@ -1,10 +1,12 @@
-//! Trains many trials on this machine in parallel. Each leaves a run folder.
+//! Trains the trials of a sweep on this machine, in parallel. A trial is one training with its own
+//! settings and seed, and writes a run folder.
 //!
-//! A trial is done once: its folder appears only when it is complete ([`eciton_runs::run_folder`]), and
-//! an existing folder is not trained again. Therefore a killed sweep continues when it is started
-//! again. A trial in progress is resumed from its newest checkpoint, if it has one. Trials of a
-//! rung of successive halving pause after its last epoch. Their folders have results and
-//! checkpoints, and when resumed they compute the bits of an unbroken run.
+//! A trial is trained once: its folder appears only when the trial is complete
+//! ([`eciton_runs::run_folder`]), and an existing folder is not trained again. Therefore a killed
+//! sweep continues when the user starts it again. A trial in progress is resumed from its newest
+//! checkpoint, if it has one. A rung of successive halving trains its trials up to one epoch, after
+//! which they pause. The folder of a paused trial has results and checkpoints. A resumed trial
+//! computes the bits of an uninterrupted one.
 
 mod functions;
 mod halving;
@@ -34,29 +36,31 @@ pub(crate) use functions::{budget, class};
 pub use halving::{Halved, Training, choices, halve};
 pub use jobs::{Jobs, Missing};
 
-/// Returns the run folder of a trial in a sweep's folder.
+/// Returns the path of a trial's run folder within the folder of its sweep.
 #[must_use]
 pub fn trial_folder(sweep: &Path, number: usize) -> PathBuf {
     sweep.join("trials").join(format!("{number:05}"))
 }
 
-/// Trials of a sweep to train, and the epoch at which they pause.
+/// Selection of trials to train, and the epoch after which they pause.
 #[derive(Debug, Clone, Copy)]
 pub struct Lot<'a> {
     /// Configurations of all trials of the sweep, indexed by trial number.
     pub configs: &'a [Config],
     /// Numbers of the trials to train.
     pub numbers: &'a [usize],
-    /// Epoch after which the trials pause. If `None`, they are trained to their end.
+    /// Epoch after which the trials pause. If `None`, the trials are trained up to their last
+    /// epoch.
     pub pause_after: Option<u32>,
 }
 
-/// Trains each trial of a lot, with `workers` trials in parallel. If there are several, each uses
-/// one thread. `told` is called with the number and outcome of each trial at its end.
+/// Trains each trial of a selection, with `workers` trials in parallel. If `workers` is above 1,
+/// each trial uses one thread. `told` is called with the number and outcome of each trial when the
+/// trial ends.
 ///
 /// # Errors
-/// [`Error::Threads`] if no thread can be started. The failure of a trial is its outcome, not an
-/// error.
+/// Returns [`Error::Threads`] if no thread can be started. The failure of a trial is not an error,
+/// but is passed to `told` as its outcome.
 pub fn sweep(
     lot: Lot<'_>,
     folder: &Path,
@@ -89,7 +93,7 @@ pub fn sweep(
             std::thread::Builder::new()
                 .name(format!("trial-{number}"))
                 .spawn_scoped(scope, move || work(send))
-                // Trials that have begun need not be trained to their end.
+                // After a failure to start a thread, trials in progress stop with a checkpoint.
                 .inspect_err(|_| stop.ask(Ask::Leave))
                 .map_err(Error::Threads)?;
         }
@@ -118,8 +122,8 @@ fn trial(
     });
     match summary {
         Ok(summary) if summary.stopped && !is_paused(&summary, pause_after) => {
-            // Without checkpoints a stopped trial has results of fewer epochs, which belong to no
-            // trial.
+            // Without checkpoints, a stopped trial leaves results of too few epochs, which are
+            // removed.
             let _ = std::fs::remove_dir_all(&folder);
             Outcome::Left
         }
@@ -129,12 +133,12 @@ fn trial(
     }
 }
 
-/// Returns the summary of a trial that has come as far as it is wanted: it has finished, or it
-/// paused there.
+/// Returns the summary of a trial that needs no further training: it has finished, or has paused
+/// after the requested epoch. Returns `None` for other trials.
 ///
 /// # Errors
-/// [`Error::OtherTrial`] for a run or checkpoints of other settings, or of a finished run on other
-/// data. A run that goes on compares its data itself.
+/// Returns [`Error::OtherTrial`] if the folder has a run or checkpoints of other settings, or a
+/// finished run on other data. For a run that is resumed, the resumption itself compares the data.
 fn reached(
     (config, folder): (&Config, &Path),
     pause_after: Option<u32>,
@@ -162,11 +166,11 @@ fn reached(
     Ok(Some(Box::new(summary)))
 }
 
-/// Returns whether a run without results, whose checkpoints lie next to its folder, is the run of a
-/// configuration, so that a function can continue it.
+/// Returns true if checkpoints of an unfinished run exist next to `folder`, and the run has the
+/// settings `config`. A function can then continue the run.
 ///
 /// # Errors
-/// Checkpoints whose records are damaged.
+/// Returns an error if the records of the checkpoints are damaged.
 pub fn can_continue(config: &Config, folder: &Path) -> Result<bool> {
     if run_folder::is_run(folder) || !checkpoint::is_resumable(folder) {
         return Ok(false);
@@ -175,8 +179,8 @@ pub fn can_continue(config: &Config, folder: &Path) -> Result<bool> {
     Ok(recipe == provenance::recipe_digest(config)?)
 }
 
-/// Refuses a run of other settings than a trial's. `recipe` is empty for runs of Eciton 0.1.0,
-/// which are not compared.
+/// Refuses a run whose settings differ from those of the trial. `recipe` is the digest of the run's
+/// settings. It is empty for runs of Eciton 0.1.0, which are not compared.
 fn check(config: &Config, folder: &Path, (recipe, then): (&str, &Config)) -> Result<()> {
     if recipe.is_empty() || recipe == provenance::recipe_digest(config)? {
         return Ok(());
@@ -189,7 +193,7 @@ fn check(config: &Config, folder: &Path, (recipe, then): (&str, &Config)) -> Res
     Err(Error::OtherTrial { folder: folder.to_owned(), differences })
 }
 
-/// Refuses a run folder of other settings or data than a trial's.
+/// Refuses a finished run whose settings or data differ from those of the trial.
 fn check_finished(config: &Config, folder: &Path, summary: &Summary, published: &Published) -> Result<()> {
     let Some(then) = &summary.provenance else { return Ok(()) };
     let recorded = Config::parse(&run_folder::recipe(folder)?, &folder.display().to_string())?;
@@ -201,10 +205,10 @@ fn check_finished(config: &Config, folder: &Path, summary: &Summary, published: 
     }
 }
 
-/// Maximum number of settings that an error names.
+/// Maximum number of differing settings that an error message names.
 const MAX_DIFFERENCES: usize = 6;
 
-/// Returns whether a run that was stopped has come to the epoch after which it was to pause.
+/// Returns true if a stopped run has reached the epoch after which it should pause.
 fn is_paused(summary: &Summary, pause_after: Option<u32>) -> bool {
     let done = summary.seeds.last().map_or(0, |seed| seed.epochs);
     pause_after.is_some_and(|epoch| done >= epoch)

@@ -1,4 +1,5 @@
-//! Trains the trials of a sweep as tasks of functions, with one invocation each.
+//! Trains the trials of a sweep on functions (AWS Lambda or its emulation), with one invocation per
+//! trial.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,16 +25,16 @@ use crate::kernels::{CachePolicy, builtin};
 use crate::predict::{Evaluation, Predictions};
 use crate::stop::Stop;
 
-/// Usage and cost of the functions.
+/// Usage and cost of the functions that trained a sweep.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Spent {
     /// Usage of the services that are charged for.
     pub bill: Bill,
-    /// The bill in money.
+    /// Cost of the bill, in US dollars.
     pub cost: Cost,
     /// Duration of the calls in seconds, in virtual time if [`Cost::times`] are modelled.
     pub seconds: f64,
-    /// Limit that reduced the number of functions, if one did.
+    /// Limit that reduced the number of functions. `None` if no limit did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// Reply of each answered job.
@@ -46,9 +47,9 @@ pub struct Spent {
 pub struct Functions<'a> {
     /// Configuration whose executor names the functions.
     place: &'a Config,
-    /// Maximum cost, US dollars.
+    /// Maximum cost of all calls, in US dollars. `None` without a limit.
     max_usd: Option<f64>,
-    /// Seconds after which all calls end.
+    /// Time limit of all calls together, in seconds. `None` without a limit.
     within: Option<f64>,
     /// File that records the cost of calls.
     record: Option<PathBuf>,
@@ -61,7 +62,8 @@ pub struct Functions<'a> {
 }
 
 impl<'a> Functions<'a> {
-    /// Describes the functions of an executor. None is started yet.
+    /// Creates a description of the functions that `place` configures, with a cost limit. No
+    /// function is started yet.
     #[must_use]
     pub fn new(place: &'a Config, max_usd: Option<f64>) -> Self {
         let (within, record) = (None, None);
@@ -77,34 +79,34 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// Records the cost of calls in a file, and includes the cost that earlier processes recorded
-    /// there.
+    /// Sets the file that records the cost of calls. The cost that earlier processes recorded there
+    /// counts towards the limits.
     #[must_use]
     pub fn recorded(self, path: PathBuf) -> Self {
         Self { record: Some(path), ..self }
     }
 
-    /// Ends all calls after this number of seconds, which includes the seconds that earlier
-    /// processes recorded.
+    /// Sets the time limit of all calls, in seconds. The time that earlier processes recorded
+    /// counts towards the limit.
     #[must_use]
     pub fn within(self, seconds: Option<f64>) -> Self {
         Self { within: seconds, ..self }
     }
 
-    /// Fetches the predictions of runs as well. Without them they stay in the store.
+    /// Sets whether the predictions of runs are fetched. Otherwise they stay in the store.
     #[must_use]
     pub fn with_predictions(mut self, predictions: bool) -> Self {
         self.predictions = predictions;
         self
     }
 
-    /// Trains each trial of a lot with `seeds` seeds. One invocation trains a run, or the part of
-    /// it that the function's time limit allows, and the next invocation continues it. Run folders
-    /// have the digests of [`super::sweep`].
+    /// Trains each trial of a selection with `seeds` seeds. One invocation trains a run for as long
+    /// as the time limit of the function allows, and the next invocation continues the run. Run
+    /// folders have the same digests as those of [`super::sweep`].
     ///
     /// # Errors
-    /// Functions that cannot be started, or a store that cannot be written. The failure of a trial
-    /// is its outcome, not an error.
+    /// Returns an error if functions cannot be started or the store cannot be written. The failure
+    /// of a trial is not an error, but its outcome.
     pub fn train(
         &mut self,
         lot: Lot<'_>,
@@ -146,8 +148,8 @@ impl<'a> Functions<'a> {
         self.do_work(Work { jobs, files, components, predictions }, stop, &mut ended)
     }
 
-    /// Runs jobs. `told` is called when the call of a job ends, and returns the call that continues
-    /// it, if any.
+    /// Runs jobs on functions. `told` is called when the call of a job ends. It returns the call
+    /// that continues the job, or `None` if the job has ended.
     fn do_work(
         &mut self,
         work: Work,
@@ -173,7 +175,7 @@ impl<'a> Functions<'a> {
             record: self.record.as_deref(),
             stop: &|| stop.is_asked(),
         };
-        // From here on Ctrl-C ends the calls, and the table and the bill are still printed.
+        // From here on, Ctrl-C ends the calls, and the command still prints the table and the bill.
         stop.begin();
         let done = &mut self.jobs;
         trainers.run(&calls, &rules, &mut |number, ended| {
@@ -196,8 +198,9 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// Sets the time of an invocation for a training: the function's time limit, less a margin.
-/// Modelled functions have a share of a processor, and do not see modelled waits.
+/// Sets the time budget of a training job: the time limit of the function, less a margin. For
+/// emulated functions (`modelled`), the budget is adapted to their share of a processor and to
+/// emulated waits.
 pub(crate) fn budget(job: &mut Job, limit: Duration, modelled: Option<(f64, Duration)>) {
     if job.predict.is_some() {
         return;
@@ -208,7 +211,7 @@ pub(crate) fn budget(job: &mut Job, limit: Duration, modelled: Option<(f64, Dura
     job.budget_clock = modelled.map_or(BudgetClock::Real, |(share, _)| BudgetClock::Processor { share });
 }
 
-/// The jobs of a lot.
+/// Jobs for the trials of a selection.
 pub(super) struct Prepared {
     pub(super) jobs: Vec<Job>,
     /// Trial number of each job.
@@ -216,8 +219,8 @@ pub(super) struct Prepared {
     pub(super) files: Files,
 }
 
-/// Makes a job of each trial of a lot that has not come far enough, or whose predictions are wanted
-/// and were left in the store. Calls `told` for the others.
+/// Creates a job for each trial of a selection that needs further training, or whose predictions
+/// are requested and still in the store. For all other trials, calls `told` with the outcome.
 pub(super) fn prepare(
     lot: Lot<'_>,
     (folder, (seeds, predictions)): (&dyn Fn(usize) -> PathBuf, (u32, bool)),
@@ -229,12 +232,13 @@ pub(super) fn prepare(
     let (mut jobs, mut numbers) = (Vec::new(), Vec::new());
     for &at in lot.numbers {
         let (own, Some(config)) = (folder(at), lot.configs.get(at)) else { continue };
-        // A run cannot resume in another numeric class. It begins again then.
+        // A run cannot resume in another numeric class. In this case it restarts.
         let wanted = config.run.numeric_class.as_deref().or(class);
         let goes_on = checkpoint::is_resumable(&own) && checkpoint::numeric_class(&own).as_deref() == wanted;
         let part = Part { pause_after: lot.pause_after, goes_on: goes_on.then_some(&own) };
         let job = match reached((config, &own), lot.pause_after, &published) {
-            // Its answer is in the store: the function finds it there, or trains it again.
+            // The answer of the trial is in the store. The function finds it there, or else trains
+            // the trial again.
             Ok(Some(summary)) if !(predictions && summary.predictions_left_out) => {
                 told(at, Outcome::Found(summary));
                 continue;
@@ -253,7 +257,8 @@ pub(super) fn prepare(
     Prepared { jobs, numbers, files }
 }
 
-/// Starts the functions of an executor, with the built-in kernels and these at hand.
+/// Starts the functions that `place` configures, with the built-in kernels and the given
+/// components.
 fn start(place: &Config, components: &[(String, Vec<u8>)]) -> Result<Trainers> {
     let mut kernels: Vec<(&str, &[u8])> = builtin().iter().map(|b| (b.name, b.component)).collect();
     kernels.extend(components.iter().map(|(path, component)| (&path[..], &component[..])));
@@ -261,10 +266,10 @@ fn start(place: &Config, components: &[(String, Vec<u8>)]) -> Result<Trainers> {
     Ok(Trainers::start(&place.executor, &place.emulator, &kernels, cache)?)
 }
 
-/// Predicts with a run on a function.
+/// Computes the predictions of a run's model in one function invocation.
 ///
 /// # Errors
-/// A run, data or functions that do not exist, or any error of the function.
+/// Returns an error if the run, the data or the functions do not exist, or if the function fails.
 pub fn predict_on_function(
     run: &Path,
     wanted: (Option<&Data>, bool),
@@ -275,10 +280,10 @@ pub fn predict_on_function(
     one(job, files, (place, max_usd), &predictions)
 }
 
-/// Computes the metrics of a run on a function.
+/// Computes the metrics of a run's model in one function invocation.
 ///
 /// # Errors
-/// The errors of [`predict_on_function`].
+/// Returns the errors of [`predict_on_function`].
 pub fn evaluate_on_function(
     run: &Path,
     data: Option<&Data>,
@@ -289,7 +294,7 @@ pub fn evaluate_on_function(
     one(job, files, (place, max_usd), &evaluation)
 }
 
-/// Runs one job. `read` decodes the object of its answer.
+/// Runs one job on a function. `read` decodes the answer of the job.
 fn one<T>(
     (job, config): (Job, Config),
     files: Files,
@@ -313,9 +318,9 @@ fn one<T>(
     Ok((answer?, spent))
 }
 
-/// Returns the numeric class of functions. A deployment pins one, because Lambda's processors are
-/// of several kinds. Emulated functions have this machine's, or that of the architecture that their
-/// program was built for.
+/// Returns the numeric class of functions. Processors of one class compute identical bits. A
+/// deployment fixes one class, because Lambda has processors of several kinds. Emulated functions
+/// have the class of this machine, or that of the architecture for which their program was built.
 pub(crate) fn class(place: &Config) -> Option<String> {
     let pinned = |processor| Architecture::from(processor).numeric_class();
     if place.executor.kind.is_emulated() {
@@ -325,7 +330,7 @@ pub(crate) fn class(place: &Config) -> Option<String> {
     functions::numeric_class(&place.executor)
 }
 
-/// Jobs, and what they need in the store.
+/// Jobs to run, and the objects that they need in the store.
 struct Work {
     jobs: Vec<Job>,
     files: Files,
@@ -335,7 +340,8 @@ struct Work {
     predictions: bool,
 }
 
-/// Makes the run folder of a trial's answer, with its predictions if there are any.
+/// Creates the run folder of a trial from the answer of its job, with predictions if they were
+/// fetched.
 pub(super) fn adopted(object: &[u8], predictions: Option<&[u8]>, own: &Path, config: &Config) -> Outcome {
     adopt(object, predictions, own, config).and_then(|_| read(own)).map_or_else(failed, Outcome::Trained)
 }
@@ -348,7 +354,7 @@ fn read(run: &Path) -> Result<Box<Summary>> {
     Ok(Box::new(Run::open(run)?.summary))
 }
 
-/// Returns the call of a job, which stores `files` first.
+/// Creates the function call of a job. The call first writes `files` to the store.
 fn call(job: &Job, predictions: bool, files: Files) -> Result<Call> {
     let key = |name: &str| Key::new(name).map_err(|error| Error::Internal(error.to_string()));
     let event = serde_json::to_vec(job).map_err(|error| Error::Internal(error.to_string()))?;
@@ -358,15 +364,15 @@ fn call(job: &Job, predictions: bool, files: Files) -> Result<Call> {
     Ok(Call { event: event.into(), answer: key(&job.answer)?, second, files })
 }
 
-/// Returns the call that continues a job from the checkpoints next to its run folder, which becomes
-/// the job.
+/// Creates the call that continues a job from the checkpoints next to its run folder, and replaces
+/// `job` by the continued job.
 fn next(job: &mut Job, run: &Path, predictions: bool) -> Result<Call> {
     let mut files = Files::default();
     *job = job.next(run, &mut files)?;
     call(job, predictions, files)
 }
 
-/// Returns the components of the user's own kernels, each once.
+/// Returns path and bytes of the components of the user's own kernels, each once.
 fn own_components<'a>(configs: impl Iterator<Item = &'a Config>) -> Result<Vec<(String, Vec<u8>)>> {
     let mut all: Vec<(String, Vec<u8>)> = Vec::new();
     for config in configs {

@@ -1,4 +1,5 @@
-//! Successive halving: rungs of trials. The best choices of a rung continue in the next.
+//! Successive halving: a sweep is trained in rungs, and only the best choices of a rung continue in
+//! the next one. A choice is a combination of settings, with one trial per seed or fold.
 //!
 //! A rung trains its trials to one epoch, where they pause. Choices are ranked by the mean metric
 //! of their trials on the validation rows, or on the rows that the sweep names. A choice with a
@@ -20,12 +21,12 @@ use crate::dataset_cache::Published;
 use crate::error::Result;
 use crate::undefined::{check_ranked, undefined};
 
-/// Name of the file of decided rungs.
+/// Name of the file that records the decided rungs.
 const RUNGS: &str = "rungs.json";
-/// Name of the setting, for messages.
+/// Name of the section of the sweep file, for messages.
 const KEY: &str = "[halving]";
 
-/// A decided rung.
+/// Record of a rung whose trials have been ranked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Decided {
     epochs: u32,
@@ -35,29 +36,30 @@ struct Decided {
     failed: BTreeMap<usize, String>,
 }
 
-/// Trains a lot of trials, and reports the outcome of each.
+/// Function that trains a selection of trials, and reports the number and outcome of each.
 pub type Training<'t> = dyn FnMut(Lot<'_>, &mut dyn FnMut(usize, Outcome)) -> Result<()> + 't;
 
-/// A sweep that is trained rung by rung.
+/// Sweep that is trained rung by rung.
 #[derive(Debug, Clone, Copy)]
 pub struct Halved<'a> {
     /// All trials of the sweep.
     pub trials: &'a [Trial],
     /// Configuration of each trial.
     pub configs: &'a [Config],
-    /// Rungs, the first one first.
+    /// Rungs, in the order in which they are trained.
     pub rungs: &'a [Rung],
     /// Part of the data whose metric ranks choices.
     pub by: Part,
 }
 
-/// Trains a sweep rung by rung. `train` trains a lot and reports each trial. `told` is called with
-/// the rung's number, from 0, and the outcome of the trial. For a rung that was decided before, it
-/// is called for the trials that did not continue.
+/// Trains a sweep rung by rung. `train` trains a selection of trials and reports each. `told` is
+/// called with the index of the rung, and the number and outcome of a trial. For a rung that an
+/// earlier process decided, `told` is called only for trials that did not continue.
 ///
 /// # Errors
-/// The errors of `train`. [`Undefined`](crate::Error::Undefined), before the first epoch if the
-/// labels show it. A record that cannot be read or written.
+/// Returns the errors of `train`, and an error if the record of rungs cannot be read or written.
+/// Returns [`Undefined`](crate::Error::Undefined) if the ranking metric is undefined, before the
+/// first epoch if the labels show this.
 pub fn halve(
     Halved { trials, configs, rungs, by }: Halved<'_>,
     folder: &Path,
@@ -124,7 +126,7 @@ pub fn choices(trials: &[Trial]) -> Vec<Vec<usize>> {
     choices
 }
 
-/// Results of the trials of a rung.
+/// Outcomes of the trials of a rung, which are ranked.
 struct Found {
     by: Part,
     goodness: BTreeMap<usize, Option<f64>>,
@@ -148,8 +150,8 @@ impl Found {
         }
     }
 
-    /// Returns the first trials of the best choices, best first. Among equal choices, the first in
-    /// the sweep wins.
+    /// Returns the number of the first trial of each of the `wanted` best choices, best choice
+    /// first. Of choices with equal metrics, the first in the sweep is preferred.
     fn best(&self, choices: &[Vec<usize>], configs: &[Config], wanted: u64) -> Result<Vec<usize>> {
         let mut ranked: Vec<(f64, usize)> = Vec::new();
         for choice in choices {

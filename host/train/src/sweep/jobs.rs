@@ -1,8 +1,8 @@
-//! The trials of a sweep as jobs that a batch system launches.
+//! Trials of a sweep as jobs in a bucket, which a batch system runs.
 //!
-//! Each call of the sweep collects the answers that exist, and writes the other jobs and the list
-//! of them. Nothing is recorded here: the keys of jobs follow from the trials, and the key of a
-//! list follows from its lines.
+//! Each call of `eciton sweep` collects the answers that exist. It writes the other jobs, and a
+//! list of them, to the bucket. The sweep keeps no record of jobs: the keys of jobs depend only on
+//! the trials, and the key of a list depends only on its lines.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,29 +16,29 @@ use super::{Lot, Outcome};
 use crate::error::{Error, Result};
 use crate::job::{DESCRIPTIONS, Described, Job, MAX_RUN_BYTES, failure_key, hex, predictions_object};
 
-/// Pause before the second look for answers. It doubles with each further look.
+/// Pause before the second query for answers. The pause doubles with each further query.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Maximum pause between two looks for answers.
+/// Maximum pause between two queries for answers.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// Maximum size of an error message that is read, bytes.
+/// Maximum size of an error message of a job, in bytes. Longer messages are not read.
 const MAX_MESSAGE_BYTES: u64 = 64 << 10;
-/// Digits of a digest that name a list.
+/// Number of hexadecimal digits of a digest in the name of a job list.
 const LIST_DIGITS: usize = 16;
 
-/// Jobs without an answer.
+/// Jobs that have no answer yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Missing {
-    /// Key of the list that has a line for each.
+    /// Key of the job list, which has one line per job.
     pub list: String,
-    /// Number of jobs, which is the size of the array.
+    /// Number of jobs, which is the size of the array for a batch system.
     pub size: usize,
 }
 
-/// The jobs of a sweep in a bucket.
+/// Jobs of a sweep, whose descriptions and answers are in a bucket.
 #[derive(Debug)]
 pub struct Jobs {
     bucket: Bucket,
-    /// Time until which answers are waited for.
+    /// Time until which the sweep waits for answers.
     until: Instant,
     /// True if the predictions of runs are fetched.
     predictions: bool,
@@ -46,24 +46,27 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Prepares a sweep whose jobs are in a bucket, and which waits this long for answers.
+    /// Creates the jobs of a sweep in a bucket. The sweep waits for answers for the duration
+    /// `wait`.
     #[must_use]
     pub fn new(bucket: Bucket, wait: Duration, predictions: bool) -> Self {
         Self { bucket, until: Instant::now() + wait, predictions, missing: None }
     }
 
-    /// Returns the jobs that have no answer, after [`Self::train`].
+    /// Returns the jobs that have no answer after [`Self::train`], or `None` if all have one.
     #[must_use]
     pub const fn missing(&self) -> Option<&Missing> {
         self.missing.as_ref()
     }
 
-    /// Collects the answers of a lot, and writes the jobs that have none. Calls `told` for each
-    /// trial, with [`Outcome::Left`] for those without an answer. Calls `listed` before it waits
-    /// for answers. Run folders and their digests are those of [`super::sweep`].
+    /// Collects the answers of a selection of trials, and writes jobs for the trials without an
+    /// answer. Calls `told` with the outcome of each trial, which is [`Outcome::Left`] without an
+    /// answer. Calls `listed` before it waits for answers. Run folders have the same digests as
+    /// those of [`super::sweep`].
     ///
     /// # Errors
-    /// [`Error::Bucket`] if the store fails. What is wrong with a trial is its outcome.
+    /// Returns [`Error::Bucket`] if the store fails. The failure of a trial is not an error, but
+    /// its outcome.
     pub fn train(
         &mut self,
         lot: Lot<'_>,
@@ -101,8 +104,8 @@ impl Jobs {
         Ok(())
     }
 
-    /// Makes run folders of the answers that exist, and reads the messages of the jobs that failed.
-    /// Removes both kinds from `waiting`.
+    /// Creates the run folders of jobs that have answers, and reads the messages of failed jobs.
+    /// Removes both kinds of jobs from `waiting`.
     fn collect(
         &self,
         lot: Lot<'_>,
@@ -148,7 +151,8 @@ impl Jobs {
         fault.map_or(Ok(()), |fault| Err(Error::Bucket(fault)))
     }
 
-    /// Fetches the predictions of an answered job, if they are wanted and the job has some.
+    /// Fetches the predictions of an answered job, or returns `None` if they are not requested or
+    /// do not exist.
     fn predictions_of(&self, job: &Job) -> Result<Option<Vec<u8>>> {
         let key = predictions_object(&job.answer);
         if !self.predictions || !self.bucket.has(&key)? {
@@ -157,13 +161,13 @@ impl Jobs {
         Ok(Some(self.bucket.get(&key, MAX_RUN_BYTES)?))
     }
 
-    /// Writes the descriptions of jobs, and the list of them.
+    /// Writes the descriptions of jobs, and then the job list.
     fn write(&self, waiting: &[(usize, Job)]) -> Result<Missing> {
         let described = waiting.iter().map(|(_, job)| Described::new(job)).collect::<Result<Vec<_>>>()?;
         let lines: String = described.iter().flat_map(|described| [&described.key[..], "\n"]).collect();
         let digest = hex(&Sha256::digest(&lines));
         let list = format!("{DESCRIPTIONS}{}.list", &digest[..LIST_DIGITS]);
-        // The list is last: every line of a list names a description that exists.
+        // The list is written last, so that each of its lines names an existing description.
         self.bucket.put_absent(described.into_iter().map(|one| (one.key, one.bytes)).collect())?;
         self.bucket.put_absent(vec![(list.clone(), lines.into_bytes())])?;
         Ok(Missing { list, size: waiting.len() })
