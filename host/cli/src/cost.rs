@@ -106,7 +106,7 @@ fn hour(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Prices, and times of functions, on which an estimate is based.
+/// Prices, and assumed times of functions, on which an estimate is based.
 pub(crate) struct Book {
     pub(crate) cloud: Cloud,
     pub(crate) prices: Prices,
@@ -144,7 +144,7 @@ impl Book {
     }
 }
 
-/// Returns the processor, memory and number of functions of the settings.
+/// Returns the processor, memory and number of functions that `place` configures.
 fn functions(place: &Config) -> Functions {
     let is_emulated = place.executor.kind.is_emulated();
     let processor = place.emulator.architecture.unwrap_or(match is_emulated {
@@ -164,7 +164,7 @@ fn functions(place: &Config) -> Functions {
     Functions { processor, memory_mb, count }
 }
 
-/// Estimate, as `--json` prints it.
+/// Estimate of time and cost, as `eciton cost --json` prints it.
 #[derive(Serialize)]
 struct Report<'a> {
     event: &'static str,
@@ -218,7 +218,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
 }
 
-/// Computes the table of an estimate, and prints it.
+/// Computes the table of costs from an estimate of the work, and prints it.
 fn report(
     forecast: &Forecast,
     (place, study): (&Config, Study),
@@ -305,7 +305,7 @@ fn print_work(forecast: &Forecast, table: &Table, output: &mut Output) {
     ));
 }
 
-/// Prints the cost of a row by service.
+/// Prints the cost of a table row, divided by AWS service.
 fn print_lines(row: &Row, output: &mut Output) {
     output.line("");
     output.line(format_args!("{}", row.name));

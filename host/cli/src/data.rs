@@ -129,7 +129,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     Ok(())
 }
 
-/// Built-in data set, as `data list --json` prints it.
+/// Line about a built-in data set, as `eciton data list --json` prints it.
 #[derive(Serialize)]
 struct Listed {
     event: &'static str,
@@ -154,7 +154,7 @@ fn list(arguments: &ListArguments, output: &mut Output) {
     }
 }
 
-/// Statistics of a data set, as `data stat --json` prints them.
+/// Statistics of a data set, as `eciton data stat --json` prints them.
 #[derive(Serialize)]
 struct StatLine<'a> {
     event: &'static str,
@@ -195,7 +195,7 @@ struct StatLine<'a> {
     report: Vec<report::Line>,
 }
 
-/// Reads a data set, and prints its statistics and the reading report.
+/// Reads a data set. Prints statistics of the data set, and the report about how it was read.
 fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
     let source = arguments.source.clone();
     let data = Data {

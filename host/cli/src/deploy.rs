@@ -114,7 +114,7 @@ pub(crate) fn show(progress: Progress<'_>) {
 }
 
 impl Arguments {
-    /// Returns the arguments as the deployment library takes them.
+    /// Converts the arguments into the type of the deployment library.
     fn choices(&self) -> Choices {
         Choices {
             stack: self.stack.clone(),
@@ -137,7 +137,8 @@ impl Arguments {
         }
     }
 
-    /// Returns the location of the host: the argument, or what the metadata of this machine shows.
+    /// Returns the location of the host (the machine that trains): that of `--host`, or else the
+    /// one that the metadata of this machine shows.
     fn host(&self) -> Host {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let region = self.region.clone().or_else(|| variable("AWS_REGION"));
@@ -222,7 +223,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Prices, and the host whose location determines the price of transfers.
+/// Price list, and the host (the machine that trains), whose location determines the price of
+/// transfers.
 struct Money {
     prices: Prices,
     host: Host,
@@ -349,7 +351,7 @@ fn describe(facts: &Facts, money: &Money, output: &mut Output) {
     );
 }
 
-/// Prints the deployed resources, and how to train on them.
+/// Prints the deployed resources, and the command line that trains on them.
 fn print(deployed: &Deployed, facts: &Facts, money: &Money, arguments: &Arguments, output: &mut Output) {
     let (deployment, stack) = (&deployed.deployment, arguments.stack.as_str());
     describe(facts, money, output);

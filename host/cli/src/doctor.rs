@@ -82,7 +82,7 @@ struct Cache {
     folder: PathBuf,
     /// Path of the key that authenticates cached kernels.
     key: PathBuf,
-    /// Reason why the folder is not writable, if it is not.
+    /// Reason why the folder is not writable. `None` if it is writable.
     fault: Option<String>,
     /// Number of compiled kernels.
     files: u64,
@@ -91,7 +91,8 @@ struct Cache {
 }
 
 impl Cache {
-    /// Returns the state of the cache, or `None` if there is no home folder.
+    /// Examines the cache folder, and returns its state. Returns `None` if the user has no home
+    /// folder.
     fn look() -> Option<Self> {
         let (folder, key) = eciton_train::kernels::cache_paths()?;
         let fault = fault(&folder);

@@ -59,7 +59,7 @@ pub(crate) struct AsTask {
 }
 
 impl AsTask {
-    /// Returns the settings of the function, or `None` without `--as-task`.
+    /// Returns the settings of the function that runs the work, or `None` without `--as-task`.
     ///
     /// # Errors
     /// Returns [`Failure::Usage`] if the executor has no functions or a setting is invalid.

@@ -13,7 +13,7 @@ use signal_hook::iterator::Signals;
 use crate::failure::Failure;
 use crate::output::tell;
 
-/// Number of the first signal that asked the run to stop, or 0.
+/// Number of the first signal that asked the run to stop, or 0 if no signal has arrived.
 static HEARD: AtomicI32 = AtomicI32::new(0);
 
 /// Returns the exit code of a run that a signal stopped: 130 for SIGINT, 143 for SIGTERM. Returns

@@ -82,7 +82,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     }
 }
 
-/// Built-in kernel, as `kernel list --json` prints it.
+/// Line about a built-in kernel, as `eciton kernel list --json` prints it.
 #[derive(Serialize)]
 struct Listed {
     event: &'static str,
@@ -182,7 +182,8 @@ fn build_builtin(arguments: &BuildArguments, output: &mut Output) -> Result<(), 
     Ok(())
 }
 
-/// Returns the root folder of Eciton's repository: `from` or its nearest ancestor that is a root.
+/// Returns the root folder of Eciton's repository: the nearest of `from` and its ancestors that is
+/// such a root.
 fn repository(from: &Path) -> Result<PathBuf, Failure> {
     let is_root = |dir: &&Path| {
         dir.join("guest-kernels/sdk/Cargo.toml").is_file() && dir.join("wit/kernel/kernel.wit").is_file()

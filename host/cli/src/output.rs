@@ -1,10 +1,10 @@
-//! Standard output of the commands, buffered for up to 100 ms, and silent after its reader closed
-//! it.
+//! Standard output of the commands. Lines are buffered for up to 100 ms. After the reader has
+//! closed standard output, later lines are discarded.
 //!
-//! On a terminal each line is written at once. Otherwise lines are written together with those of
-//! the 100 ms before. So 200 epochs of half a millisecond cost a few system calls, and slow epochs
-//! are shown as they end. A write never returns an error: [`Output::closed`] reports a reader that
-//! went away, and [`Output::finish`] returns the error.
+//! On a terminal each line is written at once. Otherwise, the lines of 100 ms are written together.
+//! Therefore 200 epochs of half a millisecond need only a few system calls, and slow epochs are
+//! shown as they end. A write never returns an error: [`Output::closed`] reports a reader that went
+//! away, and [`Output::finish`] returns the error.
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};

@@ -48,7 +48,7 @@ fn form(path: &Path) -> Option<Form> {
     forms.into_iter().find_map(|(known, form)| known.eq_ignore_ascii_case(ending).then_some(form))
 }
 
-/// Plan, as `--json` prints it.
+/// Plan of a run, as `eciton plan --json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -334,7 +334,7 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
 }
 
 /// Returns text on the unusual properties of a layer: inputs other than the previous layer, a
-/// weight that it shares with another layer, and a loss of its own.
+/// weight shared with another layer, and a loss in addition to that of the last layer.
 fn reads(layers: &[LayerPlan], at: usize) -> String {
     let Some(layer) = layers.get(at) else { return String::new() };
     let usual = match at.checked_sub(1) {

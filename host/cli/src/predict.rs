@@ -71,7 +71,7 @@ enum Format {
     Csv,
 }
 
-/// Prediction for one vertex, row or graph, as `--json` prints it.
+/// Line about the prediction for one vertex, row or graph, as `eciton predict --json` prints it.
 #[derive(Serialize)]
 struct VertexLine<'a> {
     event: &'static str,
@@ -96,7 +96,7 @@ struct VertexLine<'a> {
     embedding: Option<&'a [f32]>,
 }
 
-/// Written file, as `--json` prints it with `--out`.
+/// Description of the written file, as `eciton predict --out FILE --json` prints it.
 #[derive(Serialize)]
 struct FileLine<'a> {
     event: &'static str,
@@ -200,8 +200,8 @@ fn predicted(arguments: &Arguments) -> Result<Predictions, Failure> {
     Ok(found)
 }
 
-/// Returns text on the strips of images, on the fused blocks of layers, and on the halos (the rows
-/// that a strip needs from its neighbours).
+/// Returns text on the division of images into strips: the strips, the fused blocks of layers, and
+/// the halos. A halo is the rows that a strip needs from adjacent strips.
 fn split_text(split: &Split) -> String {
     let block = |layers: &std::ops::Range<usize>| match layers.len() {
         1 => layers.start.to_string(),

@@ -32,7 +32,8 @@ fn coloured() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Prints the events that a run waits for after no step has finished for `seconds`.
+/// Prints a warning that no step has finished for `seconds`, with the events for which the run
+/// waits.
 fn stalled(seconds: u64, waits_for: &[String]) {
     tell(format_args!("no step has finished for {seconds} s; the run is waiting for:"));
     for what in waits_for {
@@ -115,7 +116,8 @@ fn tried(trial: &PipelineTrial) -> Vec<String> {
     lines
 }
 
-/// Trials of pipeline settings, as `--json` prints them.
+/// Line about the trials of pipeline settings (`pipeline.staleness = "auto"`), as `eciton train
+/// --json` prints it.
 #[derive(Serialize)]
 struct TriedLine<'a> {
     event: &'static str,
@@ -123,7 +125,7 @@ struct TriedLine<'a> {
     trial: &'a PipelineTrial,
 }
 
-/// Decision of the autotuner, as `--json` prints it.
+/// Line about a decision of the autotuner, as `eciton train --json` prints it.
 #[derive(Serialize)]
 struct ChosenLine<'a> {
     event: &'static str,
@@ -131,7 +133,7 @@ struct ChosenLine<'a> {
     chosen: &'a Chosen,
 }
 
-/// Resumed run, as `--json` prints it.
+/// Line about a run that resumes from a checkpoint, as `eciton resume --json` prints it.
 #[derive(Serialize)]
 struct ResumedLine<'a> {
     event: &'static str,
@@ -139,14 +141,15 @@ struct ResumedLine<'a> {
     resumed: &'a Resumed,
 }
 
-/// Asks the run to stop if the reader of standard output has closed it.
+/// Asks the run to stop if the reader of standard output has closed the stream.
 fn stop_if_closed(output: &Output, stop: &Stop) {
     if output.closed() {
         stop.ask(Ask::Finish);
     }
 }
 
-/// Epoch as `--json` prints it: a row of `metrics.jsonl`, plus the name of the event.
+/// Line about a finished epoch, as `eciton train --json` prints it: a row of `metrics.jsonl`, plus
+/// the name of the event.
 #[derive(Serialize)]
 struct EpochLine<'a> {
     event: &'static str,

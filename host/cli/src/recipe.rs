@@ -1,6 +1,6 @@
 //! Configuration of a run: defaults, then a recipe, then flags, then `--set`.
 //!
-//! Every value is parsed by the recipe's list of keys, so that flags, recipes and `--set` accept
+//! Every value is parsed by the recipe's list of keys. Therefore flags, recipes and `--set` accept
 //! the same values and have the same error messages.
 
 use std::path::{Path, PathBuf};
@@ -53,9 +53,9 @@ impl Request {
 pub struct Setting {
     /// Key with its section, such as `run.epochs`.
     pub key: String,
-    /// Unparsed value.
+    /// Unparsed text of the value.
     pub value: String,
-    /// Source text for error messages, such as `--lr 0.1`.
+    /// Text that names the source of the setting in error messages, such as `--lr 0.1`.
     pub shown: String,
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|recipe| recipe.text)
 }
 
-/// Data set name of recipes that are for no particular data set.
+/// Data set name of general recipes, which are for no particular data set.
 const ANY: &str = "any";
 
 /// Arguments of `eciton recipes`.

@@ -16,7 +16,7 @@ use crate::text::{bytes, counted, measured, seconds, unit};
 
 /// Default folder in which `eciton train` writes run folders.
 const RUNS: &str = "runs";
-/// Name of the file that marks a run folder.
+/// Name of the file whose presence marks a folder as a run folder.
 const SUMMARY: &str = "summary.json";
 /// Maximum number of entries of a folder that are read.
 const MAX_FOLDERS: usize = 100_000;
@@ -89,7 +89,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     }
 }
 
-/// Run as `runs list --json` and `runs compare --json` print it.
+/// Line about a run, as `eciton runs list --json` and `eciton runs compare --json` print it.
 #[derive(Serialize)]
 struct Row<'a> {
     event: &'static str,
@@ -345,12 +345,12 @@ fn compare(arguments: &CompareArguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Run as `runs compare --json` prints it.
+/// Line about a compared run, as `eciton runs compare --json` prints it.
 #[derive(Serialize)]
 struct Compared<'a> {
     #[serde(flatten)]
     row: Row<'a>,
-    /// Settings of this run that are not equal in all compared runs, by key.
+    /// Settings of this run whose values are not equal in all compared runs, by recipe key.
     settings: BTreeMap<String, String>,
 }
 

@@ -376,7 +376,7 @@ fn read_profile(path: Option<&Path>) -> Result<Profile, Failure> {
     Ok(profile)
 }
 
-/// Result of a simulation, as `--json` prints it.
+/// Result of a simulation, as `eciton simulate --json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,

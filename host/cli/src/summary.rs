@@ -10,8 +10,8 @@ use crate::output::Output;
 use crate::quality;
 use crate::text::{bytes, counted, grouped, measured, seconds, unit};
 
-/// Summary as `--json` prints it: the content of `summary.json` of the run folder, plus the name of
-/// the event.
+/// Last line of a run, as `eciton train --json` prints it: the content of `summary.json` of the run
+/// folder, plus the name of the event.
 #[derive(Serialize)]
 pub(crate) struct Line<'a> {
     event: &'static str,
@@ -201,7 +201,8 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Returns text that lists the rounds in which a process gave wrong answers, such as `rounds 3, 4`.
+/// Returns text that lists the rounds (optimiser steps) in which a process gave wrong answers, such
+/// as `rounds 3, 4`.
 fn rounds(rounds: &[(u64, u32)]) -> String {
     let mut rounds: Vec<String> = rounds.iter().map(|(_, round)| round.to_string()).collect();
     rounds.dedup();
@@ -230,7 +231,7 @@ fn audited(audit: &AuditReport) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Returns the summary rows of workers: traffic of each worker, seen from the host, rollbacks, and
+/// Returns the summary rows of workers: traffic between the host and each worker, rollbacks, and
 /// steps that were repeated because a worker failed.
 fn worker_rows(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
     let mut rows: Vec<(&'static str, String)> = Vec::new();
@@ -269,8 +270,8 @@ fn worker_rows(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
 /// Maximum number of workers in the printed summary. `--json` prints all.
 const MAX_PLACES: usize = 16;
 
-/// Returns text on the number of concurrent functions or additional threads, its reason, and the
-/// number of tasks that they executed.
+/// Returns text on the number of concurrent functions or additional threads, the reason for this
+/// number, and the number of tasks that these executed.
 fn concurrency(helpers: &HelpersUsed) -> String {
     let HelpersUsed { what, least, last, most, changes, why, cut, tasks, own_tasks, .. } = helpers;
     let (one, all, own) = match what {

@@ -149,7 +149,7 @@ Repeat the command to resume a sweep that was stopped or killed. The folder of
 the sweep contains results.csv, results.json, sweep.svg, report.html, and a run
 folder per trial (trials/00000, ...), for instance for `eciton predict`.";
 
-/// Finished trial, as `--json` prints it.
+/// Line about a finished trial, as `eciton sweep --json` prints it.
 #[derive(Serialize)]
 struct TrialLine<'a> {
     event: &'static str,
@@ -167,7 +167,8 @@ struct Results<'a> {
     done: usize,
     failed: usize,
     seconds: f64,
-    /// Number of epochs that were trained with `[halving]`, and number without it.
+    /// Number of epochs that were trained with successive halving, and the number that full trials
+    /// would have needed. `None` without `[halving]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     epochs: Option<[u64; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,10 +176,10 @@ struct Results<'a> {
     /// Jobs that have no answer yet, with `--executor jobs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<&'a Missing>,
-    /// Part of the data whose metric ranks the choices. If `None`, choices are in the order of the
-    /// sweep.
+    /// Part of the data (such as `validation`) whose metric ranks the choices. If `None`, choices
+    /// are in the order of the sweep file.
     ranked_by: Option<&'static str>,
-    /// Reason why choices are not ranked.
+    /// Reason why choices are not ranked. `None` if they are ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     unranked: Option<String>,
     groups: &'a [Group],
@@ -356,7 +357,8 @@ fn address(arguments: &Arguments) -> Result<Option<Address>, Failure> {
 /// Value of `--executor` for jobs that a batch system launches.
 const JOBS: &str = "jobs";
 
-/// Jobs without an answer, as `--json` prints them, with the command line that runs them.
+/// Line about the jobs that have no answer, with the command line that runs these jobs, as `eciton
+/// sweep --json` prints it.
 #[derive(Serialize)]
 struct ListLine<'a> {
     event: &'static str,
@@ -428,7 +430,8 @@ pub(crate) fn read(arguments: &Arguments) -> Result<Planned, Failure> {
     Ok(Planned { sweep, base, place, trials, configs, rungs })
 }
 
-/// Returns the recipe of all trials, which has no functions, and the functions that train them.
+/// Returns the recipe of all trials, which uses no functions, and the settings of the functions
+/// that train the trials.
 fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failure> {
     let next_to_file =
         |recipe: &str| arguments.file.parent().unwrap_or(Path::new("")).join(recipe).display().to_string();
@@ -619,8 +622,8 @@ fn print(
 
 /// File name of the web page of a sweep, in its folder.
 const PAGE: &str = "report.html";
-/// File name of the record of function costs, which limits such as `--max-usd` read at the next
-/// start.
+/// File name of the record of function costs. At the next start, the command reads this record to
+/// apply limits such as `--max-usd`.
 pub(crate) const RECORD: &str = "spent.jsonl";
 /// File name of the settings of the functions that a sweep or run used last.
 pub(crate) const FUNCTIONS: &str = "functions.toml";
@@ -653,7 +656,8 @@ pub(crate) fn spent_text(spent: &Spent) -> String {
     text
 }
 
-/// Returns the failure of a sweep of which trials failed or were not run.
+/// Returns the failure of a sweep if trials failed or were not run, with the next step for the
+/// user.
 fn end(results: &Results<'_>, folder: &Path, arguments: &Arguments) -> Result<(), Failure> {
     let left = results.trials - results.done - results.failed;
     if let (Some(code), true) = (interrupt::code(), left > 0) {

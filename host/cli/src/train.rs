@@ -203,8 +203,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     finish(summary, arguments.json, &options, output)
 }
 
-/// Trains on a function (`--as-task`). A training that takes longer than the function's time limit
-/// is continued by further calls.
+/// Trains in function calls (`--as-task`). If a training takes longer than the time limit of a
+/// function, further calls continue it.
 fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Output) -> Result<(), Failure> {
     if config.executor.kind.is_here() {
         let remedy = "add --executor emulated or --executor lambda";

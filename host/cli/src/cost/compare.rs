@@ -40,7 +40,7 @@ impl Pair {
     }
 }
 
-/// Comparison, as `--json` prints it.
+/// Comparison of predicted with recorded quantities, as `eciton cost --compare --json` prints it.
 #[derive(Serialize)]
 struct Comparison<'a> {
     event: &'static str,
@@ -69,8 +69,8 @@ fn read(path: &Path) -> Result<String, Failure> {
         .map_err(|error| Failure::Failed(format!("{}: cannot be read: {error}", path.display())))
 }
 
-/// Returns the total bill of all processes in a cost record, their total time in seconds, and their
-/// number.
+/// Returns the total bill of all processes in a cost record, the total time of these processes in
+/// seconds, and the number of processes.
 fn recorded(path: &Path) -> Result<(Bill, f64, usize), Failure> {
     let (mut sum, mut current) = ((Bill::default(), 0.0), (Bill::default(), 0.0));
     let mut processes = 0;
@@ -97,7 +97,8 @@ fn recorded(path: &Path) -> Result<(Bill, f64, usize), Failure> {
     Ok((sum.0.and(&current.0), sum.1 + current.1, processes))
 }
 
-/// Returns the run folders of a sweep in order, or the run folder itself.
+/// Returns the run folders of a sweep in the order of its trials. If `folder` is a run folder,
+/// returns only this.
 fn runs(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let trials = folder.join("trials");
     if !trials.is_dir() {

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Data set of the catalogue, as `--list --json` prints it.
+/// Line about a data set of the catalogue, as `eciton data fetch --list --json` prints it.
 #[derive(Serialize)]
 struct Listed<'a> {
     event: &'static str,
@@ -46,7 +46,7 @@ struct Listed<'a> {
     citation: &'a str,
 }
 
-/// Fetched data set, as `--json` prints it.
+/// Line about a fetched data set, as `eciton data fetch --json` prints it.
 #[derive(Serialize)]
 struct Fetched<'a> {
     event: &'static str,

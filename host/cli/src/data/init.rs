@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Written file, as `--json` prints it.
+/// Description of the written `data.toml`, as `eciton data init --json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -32,7 +32,7 @@ struct Line<'a> {
     text: &'a str,
 }
 
-/// Writes `data.toml` and prints it. An existing file is not overwritten.
+/// Writes `data.toml` and prints its content. An existing file is not overwritten.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let request = Request { label: arguments.label.as_deref(), ..Request::default() };
     let (path, text) = describe(&arguments.source, request)?;

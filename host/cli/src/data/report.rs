@@ -11,7 +11,7 @@ use crate::output::Output;
 /// features and ids with labels, and adds one such fact per piece.
 const HEADER: &str = ": the first record, line ";
 
-/// Line of the reading report, as `--json` prints it.
+/// Line of the report about how a data set was read, as `eciton data stat --json` prints it.
 #[derive(Serialize)]
 pub(super) struct Line {
     level: &'static str,

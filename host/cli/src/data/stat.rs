@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::{counted, grouped, seconds};
 
-/// Survey of vertex orders, as `--json` prints it.
+/// Survey of vertex orders, as `eciton data stat --orders --json` prints it.
 #[derive(Serialize)]
 pub(super) struct Orders {
     /// Number of directed edges from which the orders were computed.

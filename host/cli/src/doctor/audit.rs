@@ -44,7 +44,8 @@ fn train() -> Result<String, Failure> {
     Ok(summary.map_err(|error| Failure::attempt(&error))?.model_digest)
 }
 
-/// Returns the test pattern of the memory word at index `at` in a turn.
+/// Returns the test pattern of the memory word at index `at`. The pattern differs in each turn
+/// (pass over the memory).
 fn pattern(at: u64, turn: u64) -> u64 {
     (at ^ turn << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31)
 }

@@ -47,13 +47,13 @@ const KNOWN: [Known; 5] = [
     },
 ];
 
-/// System limit of this process, with its value.
+/// System limit of this process, with its current value.
 pub(super) struct SystemLimit {
     /// Key in the JSON output.
     pub(super) key: &'static str,
     shown: &'static str,
     pub(super) value: u64,
-    /// Reason why the limit is too low for typical runs, if it is.
+    /// Reason why the limit is too low for typical runs. `None` if it is high enough.
     pub(super) fault: Option<&'static str>,
 }
 

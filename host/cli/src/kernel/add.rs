@@ -31,14 +31,14 @@ folder, then in its three parent folders. The first lock file that exists must
 list the component with its digest; otherwise the run fails. If no lock file
 exists, any component is accepted.";
 
-/// Pinned component, as `--json` prints it.
+/// Line about a pinned component, as `eciton kernel add --json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
     lock: &'a str,
     #[serde(flatten)]
     pin: &'a Pin,
-    /// Digest that was pinned before, if any.
+    /// Digest under which the component was pinned before. `None` for a new pin.
     former: Option<&'a str>,
 }
 

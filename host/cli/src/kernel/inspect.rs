@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Description of a component, as `--json` prints it.
+/// Description of a component, as `eciton kernel inspect --json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -45,7 +45,7 @@ struct Listed<'a> {
     functions: Vec<&'a str>,
 }
 
-/// Returns the imported or exported interfaces.
+/// Returns the interfaces of one side: those that a component imports, or those that it exports.
 fn listed(all: &[Interface], side: Side) -> Vec<Listed<'_>> {
     all.iter()
         .filter(|interface| interface.side == side)

@@ -112,7 +112,7 @@ pub(super) fn check(arguments: &CheckArguments, output: &mut Output) -> Result<(
     Err(Failure::Failed(format!("{file} (seed {seed}):\n  {}", broken.join("\n  "))))
 }
 
-/// Formats the use of each resource and its limit.
+/// Formats the use of each resource by a kernel, next to the limit of the resource.
 fn limits_text(used: &Used, limits: &Limits) -> String {
     let peak = &used.peak;
     format!(
@@ -130,7 +130,7 @@ fn limits_text(used: &Used, limits: &Limits) -> String {
     )
 }
 
-/// Result of `kernel bench`, as `--json` prints it.
+/// Result of a measurement, as `eciton kernel bench --json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -142,7 +142,7 @@ struct Line<'a> {
     functions: Vec<Function>,
 }
 
-/// Times of a function of the component.
+/// Measured times of one function of the component.
 #[derive(Serialize)]
 struct Function {
     name: &'static str,

@@ -1,9 +1,9 @@
 //! Drawing of a model's layers: DOT (Graphviz) or SVG, top to bottom.
 //!
-//! In the SVG, a layer is below all layers that it reads: its rank is the length of the longest
-//! path from the features. An edge that crosses ranks has a point in each of them. Within a rank,
-//! boxes and points are ordered by the mean position of their neighbours (Sugiyama, Tagawa and Toda
-//! 1981).
+//! In the SVG, a layer is below all layers that it reads. The rank of a layer is the length of the
+//! longest path to it from the features. An edge that crosses ranks has a point in each crossed
+//! rank. Within a rank, boxes and points are ordered by the mean position of their neighbours
+//! (Sugiyama, Tagawa and Toda 1981).
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ const PASSES: usize = 8;
 struct Graph {
     /// Two lines of text of each node: title and shape.
     labels: Vec<[String; 2]>,
-    /// Nodes that each node reads.
+    /// For each node, the indices of the nodes that it reads.
     reads: Vec<Vec<usize>>,
 }
 
@@ -92,10 +92,10 @@ pub(super) fn dot(layers: &[LayerPlan]) -> String {
 
 /// Positions of the boxes, and of the points of edges that cross ranks.
 struct Layout {
-    /// Rank of each point, and its horizontal position, which is 0 in the middle. The first points
+    /// Rank and horizontal position of each point. Position 0 is in the middle. The first points
     /// are the boxes of the nodes.
     points: Vec<(usize, f64)>,
-    /// Points of each edge, from the upper to the lower box.
+    /// Indices of the points of each edge, from the upper to the lower box.
     paths: Vec<Vec<usize>>,
     /// Number of ranks.
     ranks: usize,

@@ -18,7 +18,7 @@ use crate::text::counted;
 /// Header of the CSV output.
 const HEADER: &str = "source,target,score,probability";
 
-/// Score of a pair, as `--json` prints it.
+/// Line about the score of a vertex pair, as `eciton predict --pairs FILE --json` prints it.
 #[derive(Serialize)]
 struct PairLine<'a> {
     event: &'static str,
@@ -28,7 +28,7 @@ struct PairLine<'a> {
     probability: f32,
 }
 
-/// Written file, as `--json` prints it with `--out`.
+/// Description of the written file, as `eciton predict --pairs FILE --out FILE --json` prints it.
 #[derive(Serialize)]
 struct FileLine<'a> {
     event: &'static str,

@@ -32,9 +32,9 @@ pub(crate) struct Bar<'a> {
     seeds: usize,
     epochs: u32,
     pace: Pace,
-    /// Last finished epoch, if it is not drawn yet.
+    /// Report of the last finished epoch, if the bar does not show it yet.
     undrawn: Option<EpochReport>,
-    /// Last reported loss.
+    /// Last reported training loss.
     loss: Option<f64>,
     drawn: Option<Instant>,
 }
@@ -76,7 +76,8 @@ impl<'a> Bar<'a> {
         fields
     }
 
-    /// Returns the fields that are shown during an epoch or evaluation, each with its rank.
+    /// Returns the fields that the bar shows during an epoch or evaluation, each with a rank. On a
+    /// narrow terminal, fields of the largest rank are omitted first.
     fn fields_inside(&self, progress: &Progress) -> Vec<(u8, String)> {
         let mut fields = Vec::new();
         if self.seeds > 1 {
@@ -105,8 +106,8 @@ impl<'a> Bar<'a> {
     }
 }
 
-/// Calls `say` and hides the bar meanwhile. A bar that was not drawn yet is left alone, because
-/// `suspend` would draw it.
+/// Calls `say`, which prints above the bar, and hides the bar during this call. A bar that is not
+/// drawn yet is not hidden, because the call of `suspend` would draw it.
 fn above(bar: &ProgressBar, drawn: Option<Instant>, say: impl FnOnce()) {
     match drawn {
         Some(_) => bar.suspend(say),
@@ -114,14 +115,15 @@ fn above(bar: &ProgressBar, drawn: Option<Instant>, say: impl FnOnce()) {
     }
 }
 
-/// Joins the fields that fit `columns` characters. Fields of the largest rank are omitted first.
+/// Joins the fields of the bar's text that fit `columns` characters. Fields of the largest rank are
+/// omitted first.
 fn fitted(mut fields: Vec<(u8, String)>, columns: usize) -> String {
     let width = |fields: &[(u8, String)]| {
         fields.iter().map(|(_, text)| text.chars().count() + 2).sum::<usize>().saturating_sub(2)
     };
     while fields.len() > 1 && width(&fields) > columns {
         let least = fields.iter().map(|(rank, _)| *rank).max();
-        // The last field of a rank is removed first: the remaining time before the loss.
+        // Of fields of one rank, the last one is removed first: the remaining time before the loss.
         match fields.iter().rposition(|(rank, _)| Some(*rank) == least) {
             Some(at) => drop(fields.remove(at)),
             None => break,

@@ -11,8 +11,8 @@ use crate::text::grouped;
 /// Minimum time between two progress lines on standard error.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Returns the number of finished batches, their total number and their name. With one batch per
-/// epoch, steps are counted instead.
+/// Returns the number of finished batches, the total number, and the name of the unit. With one
+/// batch per epoch, steps are counted instead.
 fn units(progress: &Progress) -> (u64, u64, &'static str) {
     match progress.batches {
         (done, all) if all > 1 => (done.into(), all.into(), "batch"),
@@ -34,7 +34,8 @@ fn rate(progress: &Progress) -> String {
     }
 }
 
-/// Returns the fields of the progress bar, each with the rank by which it is omitted.
+/// Returns the fields that the progress bar shows within an epoch, each with a rank. On a narrow
+/// terminal, fields of the largest rank are omitted first.
 pub(super) fn fields(progress: &Progress) -> Vec<(u8, String)> {
     let (done, all, name) = units(progress);
     let name = match progress.activity {
@@ -69,18 +70,18 @@ impl ProgressLines {
         Self { last: Instant::now() }
     }
 
-    /// Restarts the interval between progress lines, because the line of a finished epoch shows
+    /// Restarts the waiting time between progress lines, because the line of a finished epoch shows
     /// progress too.
     pub(super) fn epoch(&mut self) {
         self.last = Instant::now();
     }
 
-    /// Returns true if enough time has passed since the last line.
+    /// Returns true if at least [`EVERY`] has passed since the last line.
     pub(super) fn is_due(&self) -> bool {
         self.last.elapsed() >= EVERY
     }
 
-    /// Prints the progress if a line is due.
+    /// Prints a progress line if enough time has passed since the last line.
     pub(super) fn progress(&mut self, progress: &Progress) {
         if self.is_due() {
             self.last = Instant::now();

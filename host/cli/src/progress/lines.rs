@@ -23,7 +23,7 @@ pub(crate) struct Lines<'a> {
     pace: Pace,
     /// Time at which the last line was written.
     written: Option<Instant>,
-    /// Last finished epoch, if its line is not written yet.
+    /// Report of the last finished epoch, if no line about it is written yet.
     unwritten: Option<EpochReport>,
     progress_lines: ProgressLines,
 }

@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 
 use crate::text::seconds;
 
-/// Counter of finished epochs, from which the remaining time is estimated.
+/// Pace of a run: counter of its finished epochs, from which the remaining time is estimated.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// Time at which this process started to train.
     begun: Instant,
-    /// Number of epochs that an earlier process finished, before `begun`.
+    /// Number of epochs that an earlier process of a resumed run finished, before `begun`.
     before: u64,
-    /// Number of finished epochs, with those of earlier processes.
+    /// Number of finished epochs, including those of earlier processes.
     pub(super) done: u64,
-    /// Number of epochs of all seeds.
+    /// Total number of epochs of all seeds.
     all: u64,
     /// Finished share of the epoch in progress, from 0 to 1.
     inside: f64,

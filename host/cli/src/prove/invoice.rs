@@ -22,7 +22,7 @@ pub(super) struct Invoice {
     pub(super) items: u64,
     /// Number of line items that belong to the stack.
     pub(super) own_items: u64,
-    /// Currency of the costs. They are compared with the prediction only if it is USD.
+    /// Currency of the costs. Costs are compared with the prediction only if the currency is USD.
     pub(super) currency: String,
     pub(super) lines: Vec<Charged>,
     pub(super) notes: Vec<String>,
@@ -101,7 +101,7 @@ fn overlaps(proof: &Proof, item: &Item) -> bool {
     starts_before && (end.is_empty() || *end > begun)
 }
 
-/// Key of usage: resource, and usage type without region prefix.
+/// Key of the map of charged usage: resource, and usage type without region prefix.
 type Key = (String, String);
 
 /// Reads a Cost and Usage Report, and joins its lines to a proof.

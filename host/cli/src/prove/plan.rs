@@ -89,7 +89,8 @@ pub(super) struct Planned {
     /// Settings of the functions.
     pub(super) place: Config,
     pub(super) forecast: Forecast,
-    /// Work of the previous workload on the same functions, which leaves them warm.
+    /// Work of the previous workload on the same functions, after which function instances are
+    /// warm. `None` for the first workload.
     before: Option<Work>,
 }
 
@@ -139,7 +140,7 @@ impl Planned {
     }
 }
 
-/// Returns the difference between two cumulative uses.
+/// Returns the use since an earlier point: the difference between two cumulative uses.
 fn since(all: &Usage, before: &Usage) -> Usage {
     Usage {
         seconds: all.seconds - before.seconds,

@@ -17,7 +17,7 @@ use crate::sweep::write;
 
 /// Version of the file format.
 pub(super) const VERSION: u32 = 1;
-/// File name of a proof, in its folder.
+/// File name of the proof, within its folder.
 pub(super) const FILE: &str = "proof.json";
 /// Maximum length of a proof file, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
@@ -100,7 +100,7 @@ impl Stack {
     }
 }
 
-/// Workload, as the proof file describes it.
+/// Description of a workload (a set of trainings) in the proof file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Workload {
     /// `W1` or `W2`.
@@ -135,7 +135,7 @@ pub(super) struct Run {
     pub(super) lines: Vec<Billed>,
     pub(super) quantities: Vec<Pair>,
     pub(super) notes: Vec<String>,
-    /// Model digest of each training, by its index. `None` for a failed training.
+    /// Model digest of each training, in the order of the workload. `None` for a failed training.
     pub(super) digests: Vec<Option<String>>,
 }
 

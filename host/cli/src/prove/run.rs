@@ -29,7 +29,7 @@ pub(super) struct Running<'a> {
     pub(super) stop: &'a Arc<Stop>,
 }
 
-/// Calls of a completed run, for the measurements of its memory size.
+/// Function calls of a completed run, from which assumptions about its memory size are measured.
 struct Made {
     /// Index of the run in [`Prepared::planned`].
     number: usize,
@@ -37,7 +37,8 @@ struct Made {
     jobs: Vec<Done>,
 }
 
-/// Bill and time of all runs so far, to compute the difference that a run makes.
+/// Bill and time of all runs so far. The difference to the values after a run is the bill and time
+/// of that run.
 #[derive(Default)]
 struct Before {
     bill: Bill,

@@ -13,7 +13,7 @@ use crate::output::Output;
 /// Maximum number of possible causes that are printed per large error.
 const REASONS: usize = 2;
 
-/// Published and simulated tables, as `--json` prints them.
+/// Published and simulated tables, as `eciton reproduce dorylus --json` prints them.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -69,8 +69,8 @@ fn name(row: &Row) -> String {
     format!("{kind} {}", row.published.graph)
 }
 
-/// Prints the epoch times, and the value V = 1 / (time x cost) of functions relative to CPUs only
-/// and to GPUs only, published and simulated.
+/// Prints published and simulated epoch times. Also prints the value V = 1 / (time x cost) of
+/// functions, relative to CPUs only and to GPUs only.
 fn values(rows: &[Row], output: &mut Output) {
     output.line(format_args!(
         "{:<18} {:>23} {:>31} {:>31}",

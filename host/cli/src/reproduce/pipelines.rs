@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Table of a system, as `--json` prints it.
+/// Published and simulated table of a system, as `eciton reproduce SYSTEM --json` prints it.
 #[derive(Serialize)]
 struct Table<'a> {
     event: &'static str,

@@ -12,16 +12,16 @@ const SOURCE: &str = "Li, Iosifidis and Zhang 2022 (ICC)";
 /// Published maximum reduction of the inference time by four workers, as a share of one worker's
 /// time.
 const PUBLISHED: f64 = 0.73;
-/// Number of workers.
+/// Number of workers that share an image.
 const WORKERS: usize = 4;
 /// Compute rates of a worker, in floating-point operations per second.
 const FLOPS_PER_S: [f64; 4] = [5e10, 1e11, 2e11, 1e12];
 /// Bandwidths of a worker's link, in gigabits per second.
 const GIGABITS_PER_S: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
-/// Latency of a halo exchange, in seconds.
+/// Latency, in seconds, of an exchange of halos (the rows that a strip needs from adjacent strips).
 const LATENCY_S: f64 = 1e-4;
 
-/// Times of one combination of compute rate and bandwidth.
+/// Inference times for one combination of compute rate and bandwidth.
 #[derive(Serialize)]
 struct Row {
     flops_per_s: f64,
@@ -36,7 +36,7 @@ struct Row {
     layers_halo_bytes: u64,
 }
 
-/// Table, as `--json` prints it.
+/// Table of inference times, as `eciton reproduce dpfp --json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -47,7 +47,7 @@ struct Line<'a> {
     rows: &'a [Row],
 }
 
-/// Computes the times of one combination.
+/// Computes the inference times for one combination of compute rate and bandwidth.
 fn row(flops_per_s: f64, gigabits_per_s: f64) -> Row {
     let vgg = receptive::vgg16();
     let workers =
@@ -68,7 +68,7 @@ fn row(flops_per_s: f64, gigabits_per_s: f64) -> Row {
     }
 }
 
-/// Prints the times of all combinations.
+/// Prints the inference times for all combinations of compute rate and bandwidth.
 pub(super) fn run(_: &Prices, json: bool, output: &mut Output) -> Result<(), Failure> {
     let links = |flops: f64| GIGABITS_PER_S.map(|gigabits| row(flops, gigabits));
     let rows: Vec<Row> = FLOPS_PER_S.into_iter().flat_map(links).collect();

@@ -14,14 +14,15 @@ const GAP: usize = 2;
 /// Column of a table, and how it shrinks on a narrow terminal.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
-    /// Text of the head.
+    /// Text in the table head above the column.
     pub(super) name: &'static str,
-    /// True if cells are aligned right.
+    /// True if the cells of the column are aligned right.
     pub(super) is_right: bool,
     /// Minimum number of characters to which texts of this column are shortened. If `None`, texts
     /// are never shortened.
     pub(super) least: Option<usize>,
-    /// Rank by which columns are omitted, the largest first. A column of rank 0 is never omitted.
+    /// Rank of the column. On a narrow terminal, columns of the largest rank are omitted first. A
+    /// column of rank 0 is never omitted.
     pub(super) rank: u8,
 }
 

@@ -26,7 +26,7 @@ const START: f64 = 5e-6;
 /// Memory in addition to the weights of 2 bytes, in multiples of these weights (mixed precision): a
 /// gradient of 2 bytes, and main weights and two moments of 4 bytes each.
 const COPIES: f64 = 7.0;
-/// Number of simulated rounds (updates) without `--hours`.
+/// Number of simulated rounds (optimiser steps) if `--hours` is not given.
 const ROUNDS: f64 = 1000.0;
 /// Maximum length of a trace file, in bytes.
 const MAX_TRACE_BYTES: u64 = 16 << 20;
@@ -144,7 +144,7 @@ fn read_losses(path: Option<&Path>) -> Result<Vec<(f64, u32)>, Failure> {
     lines.map(one).collect()
 }
 
-/// Result of the simulation, as `--json` prints it.
+/// Result of the simulation of a pipeline, as `eciton simulate --pipeline MODEL --json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -161,7 +161,7 @@ struct Line<'a> {
     grid: &'a str,
 }
 
-/// Pipeline stage that the planner chose.
+/// Pipeline stage of the chosen plan, as `--json` prints it.
 #[derive(Serialize)]
 struct PlannedStage<'a> {
     operators: Vec<&'a str>,
@@ -183,7 +183,7 @@ fn stages<'a>(plan: &Plan, graph: &'a Graph) -> Vec<PlannedStage<'a>> {
 }
 
 impl Arguments {
-    /// Returns the candidates from which the planner chooses.
+    /// Converts the flags into the search space of the planner.
     fn wanted(&self) -> Wanted {
         Wanted {
             rows: self.rows,
@@ -198,7 +198,7 @@ impl Arguments {
         }
     }
 
-    /// Returns the workers and the host as the planner takes them.
+    /// Converts the flags into the description of the workers and the host that the planner reads.
     fn machine(&self) -> Machine {
         let memory = self.place_memory.map(|bytes| bytes as f64);
         let lane = Lane { pace: 1.0, memory, link: self.link * GBIT };
@@ -206,7 +206,7 @@ impl Arguments {
         Machine { host, ..Machine::equal(self.lanes, lane) }
     }
 
-    /// Returns the rates of failures.
+    /// Returns the rates at which simulated workers fail and are replaced.
     fn preemption(&self) -> Preemption {
         Preemption {
             per_hour: self.lost,

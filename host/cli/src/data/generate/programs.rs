@@ -61,7 +61,7 @@ struct Line<'a> {
     seed: u64,
 }
 
-/// Written data set.
+/// Description of one written data set.
 #[derive(Serialize)]
 struct Set {
     name: String,
