@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Name of the program.
+/// Name of the program in completions and manual pages.
 const NAME: &str = "eciton";
 
 /// Arguments of `eciton completions`.

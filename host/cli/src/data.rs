@@ -116,7 +116,7 @@ Folders with:
 
 Text files may be compressed with gzip.";
 
-/// Runs the subcommand.
+/// Runs the selected subcommand of `eciton data`.
 pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
     match command {
         Command::List(arguments) => list(arguments, output),

@@ -84,7 +84,7 @@ struct Cache {
     key: PathBuf,
     /// Reason why the folder is not writable. `None` if it is writable.
     fault: Option<String>,
-    /// Number of compiled kernels.
+    /// Number of compiled kernels in the folder.
     files: u64,
     /// Total size of the compiled kernels, in bytes.
     bytes: u64,

@@ -65,7 +65,7 @@ pub(crate) struct BuildArguments {
     check: bool,
 }
 
-/// Runs the subcommand.
+/// Runs the selected subcommand of `eciton kernel`.
 pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
     match command {
         Command::List(arguments) => {

@@ -14,7 +14,7 @@ pub(crate) struct Recipe {
     set: &'static str,
     /// Name of the model, or `links`.
     model: &'static str,
-    /// Content of the file.
+    /// Content of the recipe file, in TOML.
     text: &'static str,
 }
 

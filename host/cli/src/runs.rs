@@ -80,7 +80,7 @@ pub(crate) struct CompareArguments {
     json: bool,
 }
 
-/// Runs the subcommand.
+/// Runs the selected subcommand of `eciton runs`.
 pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
     match command {
         Command::List(arguments) => list(arguments, output),

@@ -101,7 +101,8 @@ pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
     let detail = "labels, splits, factors of the normalisation".to_owned();
     let labels = match inputs.dataset.labels.as_values() {
         None => 2 * 4,
-        // Twice: as they came, and in rows as tasks read them.
+        // Numeric or binary labels are stored twice: as they were read, and in padded rows for
+        // tasks.
         Some(values) => 4 * u64::from(values.columns()) + padded(values.columns()),
     };
     item("vertices", detail, rows * (labels + 4 + 4 + 1), always.clone());
@@ -133,7 +134,8 @@ pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
     let phases: Vec<PhaseBytes> = phases.into_iter().map(held).collect();
     let total_bytes = phases.iter().map(|held| held.bytes).max().unwrap_or(0);
     let bf16_saves_bytes = (config.run.row_storage == RowFormat::F32).then(|| {
-        // Where edge kernels keep rows f32, slots of two formats may share less than those of one.
+        // If edge kernels need f32 rows, slots of two formats may share fewer buffers than slots of
+        // one format.
         let saved = rows_bytes(wanted, RowFormat::F32).saturating_sub(rows_bytes(wanted, RowFormat::Bf16));
         saved.saturating_sub(u64::from(threads) * widened_bytes(wanted))
     });
@@ -307,7 +309,7 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     let evaluation = wanted.evaluation;
     let rows = evaluation.longest(inputs);
     let held = match evaluation.is_placed() {
-        // Workers hold rows between stages.
+        // Workers store the rows between stages.
         true => 0,
         false => span_bytes(&evaluation.program, &evaluation.spans, rows, format) * u64::from(threads),
     };
@@ -356,7 +358,7 @@ fn edges_at_once(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
     let width = |slot: SlotId| program.slots.get(slot.index()).map_or(0, |spec| padded(spec.width));
     let widest =
         steps.flat_map(|stage| stage.reads().map(|(slot, _)| slot).chain(stage.writes())).map(width).max()?;
-    // The longest list for each thread, ascending.
+    // Lengths of the longest edge lists, one for each thread, in ascending order.
     let mut longest = vec![BLOCK_EDGES as u64; threads.max(1) as usize];
     let mut all = u64::from(inputs.shape.rows);
     let readout = inputs.readout.as_ref().map(|readout| &readout.lists);
@@ -379,7 +381,7 @@ fn edges_at_once(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
 /// Maximum number of columns that a gather processes at a time.
 const GATHER_LANES: u64 = 128;
 
-/// Returns the bytes of one partial sum of a parameter.
+/// Returns the bytes of one partial gradient sum of a parameter.
 fn parameter_bytes(parameter: &Parameter) -> u64 {
     let rows = u64::from(parameter.shape.first().copied().unwrap_or(1));
     let columns: u32 = parameter.shape.iter().skip(1).product();
@@ -410,7 +412,7 @@ fn gathered_bytes(inputs: &Inputs, program: &Program) -> u64 {
     }
 }
 
-/// Returns the bytes of all rows stored as `format`.
+/// Returns the bytes of all row buffers if rows are stored as `format`.
 fn rows_bytes(wanted: &Wanted<'_>, format: RowFormat) -> u64 {
     let bytes =
         |(rows, width, format): (u32, u32, RowFormat)| pages(u64::from(rows) * row_bytes(width, format));

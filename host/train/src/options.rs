@@ -15,16 +15,17 @@ use crate::stop::Stop;
 /// Options of a training or prediction call, which do not change its results.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Number of seeds: `run.seed` and the numbers after it.
+    /// Number of seeds. The run trains once with each of `run.seed` and the numbers after it.
     pub seeds: u32,
     /// Run folder to write. If `None`, no run folder is written.
     pub out: Option<PathBuf>,
     /// Folder from which built-in kernels are read, as `NAME.wasm` (`ECITON_KERNEL_DIR`). CI runs
     /// the test suites on kernels that it has just built.
     pub kernel_folder: Option<PathBuf>,
-    /// Cache of compiled kernels.
+    /// Location of the cache of compiled kernels.
     pub cache: CachePolicy,
-    /// Native code of kernels that was compiled elsewhere. If `None`, kernels are compiled here.
+    /// Native code of kernels that another machine compiled. If `None`, this process compiles
+    /// kernels.
     pub code: Option<Arc<dyn SignedCode>>,
     /// If true, every task gets a fresh kernel instance. Results have the same bits, and tasks take
     /// longer.

@@ -86,15 +86,16 @@ pub(crate) struct Owners {
     /// Tree nodes whose sums each replica of the pipeline computes.
     tops: Vec<Vec<Node>>,
     lanes: Lanes,
-    /// Maximum number of rounds in flight.
+    /// Maximum number of rounds (optimiser steps) in flight at once.
     rounds: u32,
     /// Snapshot of the parameters, if workers own these. If `None`, parameters live on the host.
     log: Option<Log>,
-    /// Number of updates between two snapshots.
+    /// Minimum number of updates between two snapshots.
     every: u32,
-    /// True if a round reads the values before the newest (`2bw`).
+    /// True if a round reads the values from before the newest update, as the schedule `2bw` does.
     delayed: bool,
-    /// Number of workers with replicas of the parameters that a lane's worker owns, by lane.
+    /// For each lane, the number of further workers that store and update replicas of the
+    /// parameters that the lane's worker owns.
     replicas: Vec<u32>,
     /// Version that all workers had at the end of the last round. `None` if parameters have no
     /// replicas.
@@ -132,19 +133,21 @@ pub(crate) struct Wanted<'a> {
     pub program: &'a Program,
     pub lanes: OwningLanes,
     pub optimiser: &'a Optimiser,
-    /// Lanes of all replicas.
+    /// Lanes of all replicas of the pipeline.
     pub all_lanes: Lanes,
-    /// Maximum number of rounds in flight.
+    /// Maximum number of rounds (optimiser steps) in flight at once.
     pub rounds: u32,
     pub every: u32,
-    /// True if a round reads the values before the newest (`2bw`).
+    /// True if a round reads the values from before the newest update, as the schedule `2bw` does.
     pub delayed: bool,
-    /// Number of workers that have replicas of the parameters of a lane's worker, by lane.
+    /// For each lane, the number of further workers that store and update replicas of the
+    /// parameters that the lane's worker owns.
     pub replicas: Vec<u32>,
     /// Folder of the snapshot file. If `None`, parameters live on the host.
     pub folder: Option<&'a Path>,
 }
 
+/// Creates an error about the state that workers own.
 fn failed(reason: impl std::fmt::Display) -> Error {
     Error::Workers(format!("what they own: {reason}; start the run again"))
 }
@@ -209,6 +212,7 @@ impl Owners {
         self.audited.as_ref().is_some_and(|draw| draw.takes_round(round))
     }
 
+    /// Returns the snapshot, or an error if parameters live on the host.
     fn log_file(&self) -> Result<&Log> {
         self.log
             .as_ref()
@@ -373,6 +377,7 @@ impl Owners {
         ask(asking, vec![(at, self.begin()?)], true).map(drop)
     }
 
+    /// Returns the record of the parameter with this number.
     fn parameter(&self, number: u32) -> Result<&Owned> {
         self.parameters.get(number as usize).ok_or_else(|| failed(format!("parameter {number}")))
     }
@@ -402,7 +407,7 @@ impl Owners {
         let owner = holders.first().map_or(0, |owner| owner.index());
         let before = (1..count).map(|by| (owner + count - by) % count);
         let most = self.replicas.get(lane).copied().unwrap_or(0);
-        // At most as many as there may be workers.
+        // The cast is lossless, because the number of workers is limited.
         holders.extend(
             before.filter(|&at| self.there[at]).take(most as usize).map(|at| Location::worker(at as u32)),
         );
@@ -537,7 +542,7 @@ impl Pieces for Owners {
 fn homes(there: &[bool]) -> Vec<Location> {
     let count = there.len();
     let home = |lane: usize| (0..count).map(|by| (lane + count - by) % count).find(|&at| there[at]);
-    // At most as many as there may be workers.
+    // The cast is lossless, because the number of workers is limited.
     (0..count).map(|lane| Location::worker(home(lane).unwrap_or(lane) as u32)).collect()
 }
 
@@ -595,7 +600,7 @@ fn ask<M: Executor + ?Sized>(
             match completion {
                 Completion::Ended { pass: NO_PASS, key, result, .. } => {
                     let at = key.interval.0.wrapping_sub(first) as usize;
-                    // Answers of an earlier call that failed are ignored.
+                    // Answers to instructions of an earlier call, which failed, are ignored.
                     let Some((frame, worker)) = frames.get_mut(at).zip(workers.get(at)) else { continue };
                     match result {
                         Ok(eciton_exec::Answered::Frame(bytes)) => *frame = Some(bytes.into()),

@@ -27,14 +27,14 @@ use crate::options::Options;
 use crate::resolved_settings;
 use crate::session::{Draft, check_settings};
 
-/// Report of `eciton plan` and `eciton train --dry-run`.
+/// Plan of a run: its work and memory, as `eciton plan` and `eciton train --dry-run` report them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
     /// Name of the data set.
     pub dataset: String,
-    /// Model description, for instance `gcn 1433-16-7`.
+    /// Description of the model: kind and widths of its layers, for instance `gcn 1433-16-7`.
     pub model: String,
-    /// Settings that were derived from the data, with their reasons.
+    /// Settings that were derived from the data, each with the reason for its value.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub chosen: Vec<ResolvedSetting>,
     /// Number of vertices.
@@ -59,7 +59,7 @@ pub struct Plan {
     pub epoch_flops: f64,
     /// True if the first layer's gather of the features is computed once, before the first epoch.
     pub gathered_features: bool,
-    /// Layers, in order.
+    /// Layers of the model, in order.
     pub layers: Vec<LayerPlan>,
     /// Number of edges that the gathers next to the loss use in training. `None` if these gathers
     /// use all edges.
@@ -70,9 +70,11 @@ pub struct Plan {
     pub pipeline: Pipeline,
     /// Number of epochs for which gathered rows are stored. It is above 1 if epochs overlap.
     pub row_versions: u32,
-    /// Maximum number of weight versions in memory at once.
+    /// Maximum number of versions of the weights that are in memory at once. An optimiser step
+    /// makes a version.
     pub weight_versions: u32,
-    /// Stages of an epoch, in order.
+    /// Stages of an epoch, in the order of the program. A stage is one operation of a layer,
+    /// forward or backward.
     pub stages: Vec<StagePlan>,
     /// Fused stages, each of which runs as one task. Empty if no stages are fused, so that each
     /// stage is a task of its own.
@@ -122,15 +124,15 @@ impl FunctionsPlan {
     }
 }
 
-/// One layer of the model.
+/// Planned work of one layer of the model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LayerPlan {
     /// Kind of the layer, for instance `sage`.
     pub kind: String,
-    /// Name by which other layers refer to the layer.
+    /// Name by which other layers refer to this layer. `None` if it has no name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Inputs of the layer.
+    /// Sources of the inputs: the features, or earlier layers.
     pub inputs: Vec<Source>,
     /// Index of the layer whose weight this layer shares.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -303,7 +305,7 @@ fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Re
     let (mut config, dataset) = defaults::settled(config, dataset)?;
     let dataset = dataset.map(|dataset| checked(&config, dataset)).transpose()?;
     if config.pipeline.auto {
-        // Plan for the largest memory that the trials may select.
+        // The memory is planned for the setting with the largest memory that the trials may select.
         config.pipeline = Pipeline { mode: Mode::Async, staleness: 1, auto: false, ..config.pipeline };
     }
     let config = &config;

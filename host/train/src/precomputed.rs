@@ -107,7 +107,8 @@ pub(crate) fn stored_at_most(graph: &Graph, features: &Matrix, gather: FeatureGa
     stored.iter().sum()
 }
 
-/// Runs `work` on the rows of every atom, and returns the results in order.
+/// Runs `work` on the rows of every atom (smallest group of rows), and returns the results in the
+/// order of the atoms.
 fn each_atom<T: Send>(
     atoms: &Atoms,
     threads: u32,
@@ -139,7 +140,7 @@ fn each_atom<T: Send>(
     Ok(all.into_iter().map(|(_, made)| made).collect())
 }
 
-/// Sparse rows of one atom.
+/// Sparse rows of one atom (smallest group of rows).
 #[derive(Default)]
 struct Part {
     /// End of each row in `indices` and `values`.

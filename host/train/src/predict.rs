@@ -34,18 +34,18 @@ pub struct Evaluation {
     pub recorded: Option<Metrics>,
     /// SHA-256 of the trained weights.
     pub model_digest: String,
-    /// Quality of the model for each class. `None` for regression.
+    /// Quality of the model: metrics of each class and the confusion matrix. `None` for regression.
     pub quality: Option<Quality>,
 }
 
 /// Scores of every vertex, or of every graph in a data set of many graphs.
 #[derive(Debug, Clone)]
 pub struct Predictions {
-    /// The user's ids, one per row.
+    /// The user's ids of the vertices or graphs, one per row of scores.
     pub ids: VertexIds,
     /// True if rows are graphs. Otherwise rows are vertices.
     pub graphs: bool,
-    /// Task that the scores belong to.
+    /// Task of the model, which determines the meaning of the scores.
     pub task: TaskType,
     /// Scores: [V, classes] before softmax, [V, labels] before the sigmoid, or [V, numbers]. For
     /// link prediction [V, dimensions], the embedding. The inner product of two rows is the score
@@ -56,7 +56,7 @@ pub struct Predictions {
     /// Facts of the data set about the rows: known labels, names of classes, and parts of the
     /// split.
     pub known: Known,
-    /// Split of images into strips, if requested.
+    /// Division of images into strips. `None` if it is not requested.
     pub split: Option<Split>,
     /// Number of tasks and traffic of each worker. `None` without workers.
     pub workers: Option<WorkersUsed>,

@@ -69,7 +69,7 @@ pub(crate) struct Position {
 /// Run that is ready to start: its data, programs, buffers and executor.
 pub(crate) struct Session {
     pub inputs: Inputs,
-    /// Model settings of the configuration, completed from the data.
+    /// Model settings of the configuration, with defaults that follow from the data filled in.
     settings: ModelSettings,
     scaled: NormaliseFeatures,
     /// Origins of settings, by key, as the run recorded them before it was resumed.
@@ -363,7 +363,8 @@ impl Session {
         recorder: Option<&mut Recorder>,
     ) -> Result<Trained> {
         let mut from = from.unwrap_or_default();
-        // The file of the checkpoint is closed, because the next one needs its disk space.
+        // The position is taken, so that the checkpoint file is closed and the next checkpoint can
+        // reuse its disk space.
         match from.weights.take() {
             Some(Earlier::State(state)) => {
                 self.weights.initialise(&self.program, seed)?;

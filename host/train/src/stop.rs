@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The way in which a run should end.
+/// Way in which a run should end after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     /// The run ends after the current epoch, and writes the results of this epoch.

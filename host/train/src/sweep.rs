@@ -47,7 +47,7 @@ pub fn trial_folder(sweep: &Path, number: usize) -> PathBuf {
 pub struct Lot<'a> {
     /// Configurations of all trials of the sweep, indexed by trial number.
     pub configs: &'a [Config],
-    /// Numbers of the trials to train.
+    /// Numbers of the trials that are to be trained.
     pub numbers: &'a [usize],
     /// Epoch after which the trials pause. If `None`, the trials are trained up to their last
     /// epoch.

@@ -31,7 +31,7 @@ const MASK: u32 = 0xa282_ead8;
 /// Maximum time for which records are buffered. TensorBoard reads event files every few seconds.
 const DELAY: Duration = Duration::from_secs(1);
 
-/// Event files of a run, one for each seed.
+/// Writer of the event files of a run, one file for each seed.
 #[derive(Debug)]
 pub(crate) struct Events {
     folder: PathBuf,

@@ -111,7 +111,7 @@ impl Trainer {
         Self::open(config, options, dataset)
     }
 
-    /// Creates a trainer like [`Trainer::new`], and accepts a recording as well.
+    /// Creates a trainer like [`Trainer::new`], but also accepts the option `recording`.
     pub(crate) fn open(config: &Config, options: &Options, mut dataset: Dataset) -> Result<Self> {
         dataset.validate()?;
         split::apply(&config.data, &mut dataset)?;
@@ -324,7 +324,7 @@ impl Trainer {
         Ok(model_digest(&self.weights()?))
     }
 
-    /// Returns the last trained epoch, or 0 before the first.
+    /// Returns the number of the last trained epoch, or 0 before the first epoch.
     #[must_use]
     pub fn epoch(&self) -> u32 {
         self.history.last().map_or(0, |last| last.epoch)
@@ -366,7 +366,7 @@ impl Trainer {
     }
 }
 
-/// Refuses options of run folders, which the trainer would ignore.
+/// Refuses options that apply only to run folders, because a trainer would ignore these.
 fn check_options(options: &Options) -> Result<()> {
     let recording = &options.recording;
     let files = [&recording.events, &recording.replay, &recording.trace, &recording.profile];

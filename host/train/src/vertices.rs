@@ -18,7 +18,7 @@ use eciton_runs::report::Ordered;
 
 use crate::error::Result;
 
-/// Mapping between vertices and rows.
+/// Mapping between the vertices of a data set and the rows of a run.
 #[derive(Debug)]
 pub(crate) struct Vertices {
     /// The user's ids of the vertices, in the order of the data set.

@@ -290,12 +290,12 @@ impl Weights {
         values.to_vec().map_err(at("parameters"))
     }
 
-    /// Returns the newest values of all parameters, in order.
+    /// Returns the newest values of all parameters, in the order of their numbers.
     pub(crate) fn all_values(&self) -> Result<Vec<Vec<f32>>> {
         self.all_values_of(self.newest)
     }
 
-    /// Returns the values of all parameters at a version, in order.
+    /// Returns the values of all parameters at a version, in the order of their numbers.
     fn all_values_of(&self, version: Version) -> Result<Vec<Vec<f32>>> {
         (0..self.parameters.len()).map(|parameter| self.values_of(parameter, version)).collect()
     }
@@ -394,7 +394,7 @@ impl Weights {
     }
 }
 
-/// Writes values into a buffer, row-major without padding.
+/// Writes values, which are row-major without padding, into a buffer of padded rows.
 fn write(buffer: &Buffer, values: &[f32]) -> Result<()> {
     let (rows, columns) = (buffer.rows(), buffer.columns());
     if values.len() != rows * columns {

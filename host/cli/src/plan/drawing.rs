@@ -97,7 +97,7 @@ struct Layout {
     points: Vec<(usize, f64)>,
     /// Indices of the points of each edge, from the upper to the lower box.
     paths: Vec<Vec<usize>>,
-    /// Number of ranks.
+    /// Number of ranks (horizontal lines of boxes).
     ranks: usize,
     /// Maximum number of points in a rank.
     widest: usize,

@@ -47,7 +47,7 @@ pub(super) fn attempts(record: &Path, from: usize) -> Result<Vec<Attempt>, Failu
 
 /// Calls of a workload on functions of one memory size.
 pub(super) struct Calls<'a> {
-    /// Predicted work.
+    /// Predicted work of the workload.
     pub(super) work: &'a Work,
     pub(super) attempts: &'a [Attempt],
     pub(super) jobs: &'a [Done],
@@ -56,7 +56,7 @@ pub(super) struct Calls<'a> {
 /// Measured values of one assumption.
 struct Sample {
     values: Vec<f64>,
-    /// Method of the measurement.
+    /// Description of how the values were measured.
     how: &'static str,
     /// Reason for the lack of values, if `values` is empty.
     none: &'static str,

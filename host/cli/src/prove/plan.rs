@@ -26,7 +26,7 @@ pub(super) struct Workload {
     pub(super) name: &'static str,
     /// Short description for the proof file.
     about: &'static str,
-    /// Configuration of each training.
+    /// Configuration of each training of the workload.
     pub(super) configs: Vec<Config>,
     /// True if the predictions of the trainings are fetched.
     pub(super) predictions: bool,
@@ -83,10 +83,10 @@ pub(super) fn workloads(arguments: &Aws, file: &Path) -> Result<[Workload; 2], F
 
 /// Predicted run: a workload on functions of one memory size.
 pub(super) struct Planned {
-    /// Index of the workload.
+    /// Index of the workload in the list of workloads.
     pub(super) workload: usize,
     pub(super) memory_mb: u32,
-    /// Settings of the functions.
+    /// Settings of the functions that run the workload.
     pub(super) place: Config,
     pub(super) forecast: Forecast,
     /// Work of the previous workload on the same functions, after which function instances are

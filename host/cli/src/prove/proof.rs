@@ -120,11 +120,11 @@ pub(super) struct Run {
     pub(super) begun: String,
     /// End time, UTC.
     pub(super) ended: String,
-    /// Number of completed trainings.
+    /// Number of trainings of the workload that completed.
     pub(super) done: usize,
-    /// Number of failed trainings.
+    /// Number of trainings of the workload that failed.
     pub(super) failed: usize,
-    /// Number of function calls.
+    /// Number of function calls of the run.
     pub(super) calls: u64,
     /// Number of calls without a REPORT line of the service.
     pub(super) unreported: u64,
@@ -147,7 +147,7 @@ pub(super) struct Billed {
     pub(super) unit: String,
     /// Price per unit, in US dollars.
     pub(super) unit_usd: f64,
-    /// Predicted quantity.
+    /// Predicted quantity, in the unit of the usage type.
     pub(super) predicted: f64,
     /// Origin of the prediction: `counted`, `modelled` or `assumed`.
     pub(super) origin: String,
@@ -232,7 +232,7 @@ pub(super) struct Assumption {
     pub(super) assumed: f64,
     /// Median of the measured values. `None` if no call measured this value.
     pub(super) measured: Option<f64>,
-    /// Number of measured values.
+    /// Number of calls that measured this value.
     pub(super) samples: usize,
     /// Minimum and maximum of the measured values.
     pub(super) range: Option<[f64; 2]>,
@@ -265,7 +265,7 @@ impl Proof {
         write(&markdown(path), table::markdown(self).as_bytes())
     }
 
-    /// Reads a proof file.
+    /// Reads the proof file at `path`, which an earlier proof wrote.
     ///
     /// # Errors
     /// Returns [`Failure::Failed`] if the file cannot be read or has another version.

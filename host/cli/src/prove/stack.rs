@@ -24,7 +24,7 @@ impl Temporary {
         Self { target, removed: false }
     }
 
-    /// Deploys the stack.
+    /// Creates the stack and its functions on AWS.
     pub(super) fn deploy(&mut self, choices: &Choices) -> Result<Deployed, Failure> {
         let deployed = eciton_deploy::deploy(choices, &builtin(), &[], &mut show)?;
         // The deployment file is removed together with the stack.
@@ -46,7 +46,7 @@ impl Temporary {
         )
     }
 
-    /// Removes the stack.
+    /// Removes the stack and all its resources, with up to [`ATTEMPTS`] attempts.
     ///
     /// # Errors
     /// Returns a text with the reason and the command line that removes the stack.

@@ -25,7 +25,7 @@ pub(super) enum Instruction {
         tops: Vec<(u8, u32)>,
         /// True if rounds read the values from before the newest update.
         delayed: bool,
-        /// Maximum number of rounds in flight.
+        /// Maximum number of rounds (optimiser steps) in flight at once.
         rounds: u32,
     },
     /// Stores a matrix of a parameter, which the frame contains. The host sends the values first,
@@ -44,7 +44,7 @@ pub(super) enum Instruction {
     },
     /// Adds gradients of 0 for intervals that have no row in a round.
     Fill {
-        /// The round.
+        /// Number of the round (optimiser step).
         round: u32,
         /// Intervals without a row.
         intervals: Vec<u32>,
@@ -54,7 +54,7 @@ pub(super) enum Instruction {
     /// Adds the squares of the gradients of parameters to a running sum, to compute the gradient
     /// norm over all workers.
     Norm {
-        /// The round.
+        /// Number of the round (optimiser step).
         round: u32,
         /// Sum over the parameters of earlier workers.
         sum: f64,
@@ -73,7 +73,7 @@ pub(super) enum Instruction {
     },
     /// Removes all parameters except the listed ones.
     Stay {
-        /// Numbers of the parameters.
+        /// Numbers of the listed parameters.
         parameters: Vec<u32>,
     },
     /// Takes one optimiser step of the listed parameters.
@@ -82,7 +82,7 @@ pub(super) enum Instruction {
         round: u32,
         /// Version after the update, which is also the number of the update, counted from 1.
         version: u64,
-        /// Optimiser algorithm.
+        /// Algorithm of the optimiser, with its constants.
         algorithm: Algorithm,
         /// Learning rate of the update.
         rate: f64,
@@ -90,7 +90,7 @@ pub(super) enum Instruction {
         factor: Option<f32>,
         /// Maximum absolute value of a gradient's elements. `None` without a limit.
         most: Option<f32>,
-        /// Numbers of the parameters.
+        /// Numbers of the listed parameters.
         parameters: Vec<u32>,
         /// Numbers of the parameters that other workers update as well. The reply contains the
         /// digests of these, so that the host can compare them.
@@ -171,7 +171,7 @@ pub(super) fn values(matrix: &Matrix) -> Result<Vec<f32>, String> {
     Ok(values)
 }
 
-/// Returns a writable copy of a matrix.
+/// Copies a matrix into a new buffer, which can be written.
 pub(super) fn buffer(matrix: &Matrix) -> Result<Buffer, String> {
     Buffer::from_rows(matrix.rows(), matrix.columns(), &values(matrix)?).map_err(|e| e.to_string())
 }

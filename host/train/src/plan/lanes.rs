@@ -23,7 +23,7 @@ const ROUNDS: u32 = 3;
 /// Lanes of a pipeline, and their schedule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LanesPlan {
-    /// Number of replicas of the pipeline.
+    /// Number of replicas of the pipeline, each of which processes other micro-batches.
     pub width: u32,
     /// Number of chunks (separate sequences of stages) per lane.
     pub chunks: u32,
@@ -31,17 +31,17 @@ pub struct LanesPlan {
     pub order: Order,
     /// Rule that selects the version of the weights that a round reads.
     pub weights: WeightVersions,
-    /// Lanes of one replica.
+    /// Lanes of one replica of the pipeline.
     pub lanes: Vec<LanePlan>,
     /// Share of time in which lanes are idle, from 0 to 1, if time is proportional to operations.
     pub bubble: f64,
     /// Number of operations of the busiest lane, divided by the mean over lanes.
     pub imbalance: f64,
-    /// Memory of the host, whether lanes are threads or workers.
+    /// Memory of the host (the process that drives the lanes).
     pub host: HostPlan,
     /// Schedule as text: one line per lane, with time to the right.
     pub grid: String,
-    /// Schedule as SVG.
+    /// Drawing of the schedule, as SVG.
     #[serde(skip)]
     pub picture: String,
 }

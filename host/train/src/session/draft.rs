@@ -30,7 +30,7 @@ use crate::weights::Sums;
 /// Draft of a run, before memory for training is allocated.
 pub(crate) struct Draft {
     pub inputs: Inputs,
-    /// Model settings of the configuration, completed from the data.
+    /// Model settings of the configuration, with defaults that follow from the data filled in.
     pub settings: ModelSettings,
     pub(super) scaled: NormaliseFeatures,
     pub kernels: Kernels,
@@ -156,7 +156,7 @@ pub(crate) struct Planned {
     /// Program before its stages were sorted by lane. Profiles number stages in this order.
     pub lowered: Program,
     pub program: Program,
-    /// Fused stages of the program.
+    /// Fused stages of the program. A fused stage is a sequence of stages that runs as one task.
     pub spans: FusedStages,
     /// Program that the engine schedules: it has one stage for each fused stage, on its lane if
     /// there are lanes.

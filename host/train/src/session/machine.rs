@@ -53,7 +53,7 @@ pub(super) fn tuning(
     let (can, tasks) = (machine.capabilities(), program.tasks() as u64 * u64::from(intervals));
     let auto = |round_trip_us| TunerSettings { least: 0, most: can.most, intervals, tasks, round_trip_us };
     let executor = &config.executor;
-    // The number of workers is not controlled.
+    // Workers have no round-trip time, because their number is not controlled.
     let round_trip_us = executor.kind.round_trip_us()?;
     if executor.kind.is_here() {
         // Idle threads cost nothing, but the driver's own thread always does.

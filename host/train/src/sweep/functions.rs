@@ -28,7 +28,7 @@ use crate::stop::Stop;
 /// Usage and cost of the functions that trained a sweep.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Spent {
-    /// Usage of the services that are charged for.
+    /// Usage of the charged services: functions, payloads and object store.
     pub bill: Bill,
     /// Cost of the bill, in US dollars.
     pub cost: Cost,
@@ -45,19 +45,19 @@ pub struct Spent {
 /// function starts them.
 #[derive(Debug)]
 pub struct Functions<'a> {
-    /// Configuration whose executor names the functions.
+    /// Configuration whose section `executor` describes the functions.
     place: &'a Config,
     /// Maximum cost of all calls, in US dollars. `None` without a limit.
     max_usd: Option<f64>,
     /// Time limit of all calls together, in seconds. `None` without a limit.
     within: Option<f64>,
-    /// File that records the cost of calls.
+    /// File that records the cost of calls. `None` if the cost is not recorded.
     record: Option<PathBuf>,
     /// True if the predictions of runs are fetched.
     predictions: bool,
     trainers: Option<Trainers>,
     jobs: Vec<Done>,
-    /// Maximum number of calls that were requested at once.
+    /// Maximum number of calls that were requested at once so far.
     calls: usize,
 }
 
@@ -214,7 +214,7 @@ pub(crate) fn budget(job: &mut Job, limit: Duration, modelled: Option<(f64, Dura
 /// Jobs for the trials of a selection.
 pub(super) struct Prepared {
     pub(super) jobs: Vec<Job>,
-    /// Trial number of each job.
+    /// Number of the trial of each job.
     pub(super) numbers: Vec<usize>,
     pub(super) files: Files,
 }

@@ -30,9 +30,9 @@ const KEY: &str = "[halving]";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Decided {
     epochs: u32,
-    /// First trial number of each choice that continues, best choice first.
+    /// Number of the first trial of each choice that continues in the next rung, best choice first.
     goes_on: Vec<usize>,
-    /// Failure text of each failed trial.
+    /// Text of the failure of each failed trial, by trial number.
     failed: BTreeMap<usize, String>,
 }
 
@@ -44,7 +44,7 @@ pub type Training<'t> = dyn FnMut(Lot<'_>, &mut dyn FnMut(usize, Outcome)) -> Re
 pub struct Halved<'a> {
     /// All trials of the sweep.
     pub trials: &'a [Trial],
-    /// Configuration of each trial.
+    /// Configuration of each trial, in the order of `trials`.
     pub configs: &'a [Config],
     /// Rungs, in the order in which they are trained.
     pub rungs: &'a [Rung],
@@ -111,7 +111,7 @@ pub fn halve(
     Ok(())
 }
 
-/// Returns the trial numbers of each choice, in order.
+/// Returns the numbers of the trials of each choice, in the order of the sweep.
 #[must_use]
 pub fn choices(trials: &[Trial]) -> Vec<Vec<usize>> {
     let mut known = BTreeMap::new();
@@ -158,7 +158,7 @@ impl Found {
             let Some(first) = choice.first() else { continue };
             let found: Option<Vec<Option<f64>>> =
                 choice.iter().map(|at| self.goodness.get(at).copied()).collect();
-            // A trial of this choice failed.
+            // A choice with a failed trial is not ranked.
             let Some(found) = found else { continue };
             let found: Option<Vec<f64>> = found.into_iter().collect();
             let mean = found.as_deref().and_then(spread).ok_or_else(|| {
@@ -175,7 +175,8 @@ impl Found {
     }
 }
 
-/// Returns the outcome of a trial that did not continue after a rung that was decided before.
+/// Returns the recorded outcome of a trial that did not continue after its rung, which an earlier
+/// process decided.
 fn before(
     (config, folder): (&Config, PathBuf),
     at: usize,

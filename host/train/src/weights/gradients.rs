@@ -82,7 +82,8 @@ impl Gradients {
         Ok(buffers)
     }
 
-    /// Adds the gradient that a committed step has written for a use to the use's sum.
+    /// Adds the gradient of a use that a step has written to the sum of the use. The engine has
+    /// committed the step.
     pub(super) fn commit(&mut self, number: usize, round: Round, interval: IntervalId) -> Result<()> {
         let number = use_number(number);
         let Some(parts) = self.written.remove(&(round.0, number, interval.0)) else { return Ok(()) };

@@ -141,7 +141,7 @@ impl Parameter {
         &self.extents
     }
 
-    /// Returns the weight decay, or `None` if the parameter is frozen.
+    /// Returns the weight decay of the parameter, or `None` if the parameter is frozen.
     pub(crate) fn decay(&self) -> Option<f32> {
         self.decay
     }
@@ -151,12 +151,13 @@ impl Parameter {
         self.decay.is_none()
     }
 
-    /// Returns the newest version that has values.
+    /// Returns the newest version of the parameter that has values, or `None` if no version has
+    /// any.
     pub(crate) fn newest(&self) -> Option<u64> {
         self.values.last_key_value().map(|(version, _)| *version)
     }
 
-    /// Returns the number of versions that have values.
+    /// Returns the number of versions of the parameter that have values.
     pub(crate) fn versions(&self) -> usize {
         self.values.len()
     }
@@ -316,7 +317,7 @@ impl Parameters {
         self.kept = kept;
     }
 
-    /// Returns the number of parameters.
+    /// Returns the number of parameters in this process.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }

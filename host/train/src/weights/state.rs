@@ -12,7 +12,7 @@ use crate::error::{Result, at};
 /// generator is not included.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WeightState {
-    /// Number of optimiser steps taken, which Adam's bias correction uses.
+    /// Number of optimiser steps taken. The bias correction of Adam depends on this number.
     pub steps: u32,
     /// Values of each parameter after the last step.
     pub values: Vec<Vec<f32>>,
