@@ -1,10 +1,10 @@
 //! Event files for TensorBoard, with the scalars of each epoch, written during the run.
 //!
-//! A file is a sequence of records. Each record contains a protocol-buffer message
-//! `tensorflow.Event`:
+//! A file is a sequence of records, whose numbers are little-endian. Each record contains a
+//! protocol-buffer message `tensorflow.Event`:
 //!
 //! ```text
-//! record   length u64 | masked CRC32C of the length | the message | masked CRC32C of the message     little-endian
+//! record   length u64 | masked CRC32C of the length | message | masked CRC32C of the message
 //! Event    1: wall_time double   2: step int64   3: file_version string   5: summary Summary
 //! Summary  1: value, repeated: 1: tag string   2: simple_value float
 //! ```

@@ -232,7 +232,7 @@ pub(super) struct Assumption {
     pub(super) assumed: f64,
     /// Median of the measured values. `None` if no call measured this value.
     pub(super) measured: Option<f64>,
-    /// Number of calls that measured this value.
+    /// Number of measurements of this value, over all calls.
     pub(super) samples: usize,
     /// Minimum and maximum of the measured values.
     pub(super) range: Option<[f64; 2]>,
