@@ -1,11 +1,11 @@
-//! Hints for flags of other training programs, such as `--weight-decay`. The refusal of such a flag
+//! Hints for flags of other training programs, such as `--batch-size`. The refusal of such a flag
 //! names the equivalent of Eciton.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// Flags of other programs, each with its equivalent in Eciton or an explanation. `_` in a flag is
 /// read as `-`.
-const FLAGS: [(&str, &str); 21] = [
+const FLAGS: [(&str, &str); 19] = [
     ("--device", "Eciton trains on CPU threads (--threads) or on other executors (--executor)"),
     (
         "--gpu",
@@ -15,11 +15,9 @@ const FLAGS: [(&str, &str); 21] = [
         "--cuda",
         "Eciton does not use GPUs; it trains on CPU threads (--threads) or on other executors (--executor)",
     ),
-    ("--optimizer", "--set optimiser.kind=adam (sgd, adam, adamw)"),
-    ("--optim", "--set optimiser.kind=adam (sgd, adam, adamw)"),
-    ("--optimiser", "--set optimiser.kind=adam (sgd, adam, adamw)"),
-    ("--weight-decay", "--set optimiser.weight_decay=5e-4"),
-    ("--wd", "--set optimiser.weight_decay=5e-4"),
+    ("--optimizer", "--optimiser adam (sgd, adam, adamw)"),
+    ("--optim", "--optimiser adam (sgd, adam, adamw)"),
+    ("--wd", "--weight-decay 5e-4"),
     ("--momentum", "--set optimiser.momentum=0.9"),
     ("--learning-rate", "--lr 0.01"),
     ("--scheduler", "--set optimiser.schedule=cosine"),
@@ -69,10 +67,8 @@ mod tests {
             let refused = Arguments::try_parse_from(["eciton", "train", flag, "1"]).unwrap_err();
             assert_eq!(hint(&refused), Some(message(flag, here)));
         }
-        let refused = Arguments::try_parse_from(["eciton", "train", "--weight_decay=1"]).unwrap_err();
-        assert!(
-            hint(&refused).unwrap().contains("unknown flag --weight_decay; use --set optimiser.weight_decay")
-        );
+        let refused = Arguments::try_parse_from(["eciton", "train", "--num_layers=1"]).unwrap_err();
+        assert!(hint(&refused).unwrap().contains("unknown flag --num_layers; use --layers"));
         let set = FLAGS.iter().filter_map(|(_, here)| here.strip_prefix("--set "));
         for setting in set.map(|setting| setting.split(' ').next().unwrap()) {
             // Only the first key of a hint is checked here, without the keys that belong to it.

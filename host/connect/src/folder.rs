@@ -108,7 +108,7 @@ mod tests {
             let path = folder.join(name);
             let whole = std::fs::read(&path).unwrap();
             std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-            assert!(told().contains(name) && told().contains("it is no "), "{}", told());
+            assert!(told().contains(name) && told().contains("it is not "), "{}", told());
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
             assert!(told().contains("other users may access it (mode 644)"), "{}", told());
             std::fs::remove_file(&path).unwrap();

@@ -3,7 +3,7 @@
 //!
 //! 1. Entries that name the same directed pair are added up, in f64 and in the order of the file.
 //! 2. If the only value of an edge is its weight, and the sum of its weights is 0, the edge is
-//!   dropped.
+//!    dropped.
 //! 3. In a symmetric graph, an edge that is listed in both directions has the mean of the two sums.
 //!
 //! Without values, entries that name the same edge are merged. [`SelfLoops`] decides whether

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Key of a recipe that each argument sets.
+#: Recipe key that each argument sets.
 KEYS: dict[str, str] = {
     "label": "data.label",
     "task": "data.task",
@@ -67,9 +67,9 @@ Settings:
         65536 [default: each row stands alone]
     hidden: Width of every layer but the last, in columns: 1 to 65536 [default: 16]
     dropout: Dropout probability of every layer's input: 0 <= dropout < 1 [default: 0.5]
-    layers: Layers of the model: a whole number from 1 to 256, or a list of so many tables [default: 2]
+    layers: Layers of the model: a whole number from 1 to 256, or a list of 1 to 256 tables [default: 2]
     class_weights: Weight of each class in the loss. balanced: inverse to the frequency of the class. Values:
-        "balanced", or a list of finite numbers, not negative, one a class [default: all equal]
+        "balanced", or a list with one finite number of at least 0 for each class [default: all equal]
     focal: Exponent of the focal loss, which reduces the weight of rows that are classified well; 0: cross-entropy.
         Values: 0 to 100 [default: 0]
     optimiser: Algorithm of the weight update: sgd, adam, adamw [default: adam]
@@ -113,8 +113,8 @@ Settings:
     measured: Path of a task profile (eciton profile) by which stages are assigned to lanes [default: by numbers of
         operations]
     workers: Number of worker processes that run tasks, one for each lane if there are lanes: 0 to 1024 [default: 0]
-    intervals: Number of vertex intervals, at most the number of row atoms. It changes no result. Values: 1 to 65536
-        [default: by the size of the graph]
+    intervals: Number of intervals (runs of vertices that are scheduled as units), at most 256. It changes no result.
+        Values: 1 to 65536 [default: by the size of the graph]
     threads: Number of compute threads. It changes no result. Values: 1 to 1024 [default: all processors]
     order: Order of vertices in memory. Results are reported in the order of the data. Values: natural, degree, rcm,
         rabbit [default: natural]

@@ -257,7 +257,7 @@ fn honest_workers_stay_and_an_audit_without_tasks_to_compare_is_refused() {
             &["--audit", "0.1", "--workers", "2", "--lanes", "2", "--set", "workers.owner=worker"],
             "recompute the tasks of lanes",
         ),
-        (&["--audit", "1.5", "--workers", "2"], "a share from 0 to 1"),
+        (&["--audit", "1.5", "--workers", "2"], "a number from 0 to 1"),
     ] {
         let (code, _, err) = crate::common::eciton(folder, &[&DIGITS[..], rest].concat());
         assert!(code == Some(2) && err.contains(words), "{rest:?}: {code:?} {err}");

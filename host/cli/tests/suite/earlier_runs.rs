@@ -126,7 +126,7 @@ fn finished_runs_are_evaluated_predicted_shown_and_reported() {
         assert_predictions(name, TOLERANCE, &earlier.path("predicted.csv"), &expected);
         std::fs::remove_file(earlier.path("predicted.csv")).unwrap();
         let shown = earlier.works(&["runs", "show", name]);
-        assert!(shown.contains("made by        eciton 0.1.0"), "{name}: {shown}");
+        assert!(shown.contains("version        eciton 0.1.0"), "{name}: {shown}");
         earlier.works(&["report", name, "--out", "report.html"]);
         let report = std::fs::read_to_string(earlier.path("report.html")).unwrap();
         assert!(report.contains("</html>"), "{name}: {} bytes", report.len());

@@ -137,7 +137,11 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         &with(&["--model", "gat", "--set", "model.edge_weights=0"]),
         &["`model.edge_weights`", "none of the model's layers reads", "gcn"],
     );
-    refused(folder, &with(&["--set", "model.edge_features=true"]), &["`edge_features`", "gatv2"]);
+    refused(
+        folder,
+        &with(&["--set", "model.edge_features=true"]),
+        &["`model.edge_features` is set", "gatv2"],
+    );
     refused(
         folder,
         &["train", "--no-out", "--set", "model.edge_weights=0"],

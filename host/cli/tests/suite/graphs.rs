@@ -54,7 +54,7 @@ fn features_are_divided_by_their_sums_where_they_are_counts() {
         let config = std::fs::read_to_string(folder.join(&out).join("config.toml")).unwrap();
         assert!(config.contains(&format!("normalise_features = \"{done}\"")), "{source}, {set}: {config}");
         let eval = works(folder, &["eval", &out]);
-        assert!(eval.contains("the same"), "{source}, {set}: {eval}");
+        assert!(eval.contains("recorded       identical"), "{source}, {set}: {eval}");
         let schema = std::fs::read_to_string(folder.join(&out).join("schema.json")).unwrap();
         assert_eq!(schema.contains("\"deviation\""), done == "columns", "{source}, {set}");
     }

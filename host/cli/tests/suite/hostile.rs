@@ -387,7 +387,9 @@ fn a_budget_of_memory_holds() {
         let (code, _, err) = eciton(here, &["data", "stat", path, "--input-memory", "4MiB"]);
         assert_eq!(code, Some(1), "{err}");
         assert!(
-            err.contains("above the limit memory for reading of 4194304 bytes; raise it with --input-memory"),
+            err.contains(
+                "above the limit memory for reading of 4194304 bytes; raise the limit with --input-memory"
+            ),
             "{err}"
         );
         let (code, _, err) = eciton(here, &["--input-memory", "100MiB", "data", "stat", path]);

@@ -358,11 +358,11 @@ fn limits_are_told_and_the_others_results_are_kept() {
     let many =
         [&line[..], &["--functions", "500", "--set", "emulator.account_concurrency=10", "--out", "ten"]];
     let said = works(folder, &many.concat());
-    assert!(said.contains("500 asked for, 10 given") && said.contains("12 done"), "{said}");
+    assert!(said.contains("500 asked for, 10 given") && said.contains("12 trained, 0 failed"), "{said}");
     // A budget for some of the trials, and for not even one.
     let some = [&line[..], &["--functions", "1", "--max-usd", "0.0002", "--out", "some"]].concat();
     let said = refused(&[&some[..], &["--set", "executor.timeout_s=1"]].concat());
-    assert!(said.contains("--max-usd is used up"), "{said}");
+    assert!(said.contains("--max-usd is exhausted"), "{said}");
     let none = refused(&[&line[..], &["--max-usd", "0.00001", "--out", "none"]].concat());
     assert!(none.contains("one call may cost"), "{none}");
     // Data that no function of this size holds.

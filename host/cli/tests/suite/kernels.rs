@@ -99,7 +99,10 @@ fn a_kernel_says_which_contract_it_speaks() {
     std::fs::copy(old, folder.join("linear.wasm")).unwrap();
     assert_eq!(object(folder, &["linear.wasm"])["contract"], "0.1.0");
     says(&works(folder, &["kernel", "inspect", "linear.wasm"]), &["eciton:kernel@0.1.0"]);
-    says(&works(folder, &["kernel", "check", "linear.wasm"]), &["linear.wasm: a kernel of contract 0.1.0, "]);
+    says(
+        &works(folder, &["kernel", "check", "linear.wasm"]),
+        &["linear.wasm: implements kernel contract 0.1.0, "],
+    );
     let added = works(folder, &["kernel", "add", "linear.wasm", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&added).unwrap()["contract"], "0.1.0");
     works(folder, &TRAIN);
@@ -115,7 +118,7 @@ fn a_layer_says_what_it_reads_writes_and_learns() {
     assert_eq!(signature["parameters"][0]["name"], "weight");
     assert_eq!(signature["parameters"][0]["shape"], json!([16, 8]));
     let (_, text, _) = inspect(folder.path(), &line);
-    for word in ["weight [16, 8] (Glorot's uniform)", "[8] a row", "reads inputs, too"] {
+    for word in ["weight [16, 8] (Glorot uniform)", "y [8] per row", "also reads inputs"] {
         assert!(text.contains(word), "no {word} in:\n{text}");
     }
     let two = object(folder.path(), &["sum.wasm", "--inputs", "4,4"])["signature"].clone();
@@ -130,7 +133,7 @@ fn what_cannot_be_inspected_is_said() {
     std::fs::write(folder.path().join("not.wasm"), "text").unwrap();
     let cases: [(&[&str], i32, &str); 7] = [
         (&["absent.wasm"], 1, "absent.wasm: cannot be read"),
-        (&["not.wasm"], 1, "not.wasm: not a kernel of contract 0.1.2, 1 difference"),
+        (&["not.wasm"], 1, "not.wasm: does not implement kernel contract 0.1.2, 1 difference"),
         (&["linear.wasm", "--set", "out-features=8"], 2, "--inputs"),
         (&["linear.wasm", "--inputs", "16"], 1, "attribute `out-features` must be given"),
         (
@@ -138,7 +141,7 @@ fn what_cannot_be_inspected_is_said() {
             1,
             "it has no attribute `outfeatures`",
         ),
-        (&["linear.wasm", "--inputs", "16", "--set", "dropout=much"], 2, "`dropout` takes a number"),
+        (&["linear.wasm", "--inputs", "16", "--set", "dropout=much"], 2, "expected a number for `dropout`"),
         (&["linear.wasm", "--inputs", "16,b"], 2, "expected extents such as 16 or 4x8"),
     ];
     for (line, code, words) in cases {
@@ -207,7 +210,7 @@ fn what_is_pinned_trains_and_nothing_else() {
             let words = ["linear.wasm: it is ", "eciton-kernels.lock", "eciton kernel add "];
             says(&refused(folder, line), &[&words[..], &[&digest, &changed]].concat());
         }
-        says(&works(folder, &ADD), &[&changed, &format!("was {digest}")]);
+        says(&works(folder, &ADD), &[&changed, &format!("replaces {digest}")]);
         works(folder, &TRAIN);
         std::fs::write(&file, &first).unwrap();
         works(folder, &ADD);
@@ -265,12 +268,12 @@ fn what_cannot_be_pinned_is_said_and_changes_nothing() {
     let lock = folder.join("eciton-kernels.lock");
     std::fs::write(folder.join("not.wasm"), "text").unwrap();
     let line = ["kernel", "add", "linear.wasm", "not.wasm"];
-    says(&refused(folder, &line), &["not.wasm: not a kernel of contract 0.1.2, 1 difference"]);
+    says(&refused(folder, &line), &["not.wasm: does not implement kernel contract 0.1.2, 1 difference"]);
     says(&refused(folder, &["kernel", "add", "absent.wasm"]), &["absent.wasm: cannot be read"]);
     assert!(!lock.exists());
     let (code, _, err) = run(folder, &[&ADD[..], &["--lock", "mine.lock"]].concat());
     assert_eq!(code, Some(2));
-    says(&err, &["--lock mine.lock: runs look for eciton-kernels.lock"]);
+    says(&err, &["--lock mine.lock: expected a file named eciton-kernels.lock"]);
 
     std::fs::create_dir(folder.join("other")).unwrap();
     let line = [&ADD[..], &["--lock", "other"]].concat();

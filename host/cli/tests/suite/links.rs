@@ -151,14 +151,14 @@ fn pairs_are_scored_by_inner_products() {
     assert!(score(2) > 0.0 && score(0) > score(1), "{text}");
 
     let said = works(folder, &["predict", "run", "--pairs", "pairs.csv", "--out", "scores.csv"]);
-    assert!(said.contains("scores.csv: scores of 3 pairs"), "{said}");
+    assert!(said.contains("wrote scores of 3 pairs to scores.csv"), "{said}");
     assert_eq!(std::fs::read_to_string(folder.join("scores.csv")).unwrap(), text);
     let said = last(folder, &["predict", "run", "--pairs", "pairs.csv", "--out", "scores.csv"]);
     assert_eq!((&said["event"], &said["pairs"]), (&"pair scores".into(), &3.into()));
 
     // A file of the embedding is the run folder's.
     let said = works(folder, &["predict", "run", "--out", "z.npz"]);
-    assert!(said.contains("z.npz: embeddings of 200 vertices in 5 dimensions"), "{said}");
+    assert!(said.contains("wrote embeddings of 200 vertices in 5 dimensions to z.npz"), "{said}");
     let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
     assert_eq!(bytes("z.npz"), bytes("run/predictions.npz"));
     let said = last(folder, &["predict", "run", "--out", "z.csv"]);
@@ -201,7 +201,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         2,
         &["links.validation", "links.test", "a sum below 1"],
     );
-    refused(folder, &links(&["--set", "links.test=1"]), 2, &["links.test", "0 <= share < 1"]);
+    refused(folder, &links(&["--set", "links.test=1"]), 2, &["links.test", "0 <= test < 1"]);
     refused(folder, &links(&["--metric", "hits@30"]), 2, &["hits@30", "hits@20", "hits@50"]);
     refused(folder, &links(&["--metric", "accuracy"]), 1, &["the task is link-prediction", "roc-auc"]);
     let line = ["--patience", "5", "--set", "links.validation=0"];

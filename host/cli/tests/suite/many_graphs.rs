@@ -127,9 +127,12 @@ fn generated_graphs_are_described_trained_on_and_predicted() {
     let folder = place.path();
     let generate = ["data", "generate", "graphs"];
     let text = works(folder, &[&generate[..], &["made", "--graphs", "300", "--rewire", "0,0.3"]].concat());
-    for words in
-        ["made (graphs, store)", "graphs      300\n", "180 train, 60 validation, 60 test", "at most 96.67 %"]
-    {
+    for words in [
+        "made (graphs, store)",
+        "graphs      300\n",
+        "180 train, 60 validation, 60 test",
+        "upper bound 96.67 %",
+    ] {
         assert!(text.contains(words), "`{words}` is not in: {text}");
     }
     let stat = &lines(&works(folder, &["data", "stat", "made", "--json"]))[0];
@@ -177,7 +180,7 @@ fn graphs_that_cannot_be_generated_are_refused() {
         (["--vertices", "20..40"], "expected a whole number, or two separated by a comma"),
         (["--classes", "5"], "classes is 5, but must be 2 to 4"),
         (["--rewire", "0.6,0.2"], "the smallest fraction of rewired links is 0.6, but must be 0 to 0.2"),
-        (["--split", "0.9,0.2"], "--split 0.9,0.2: each share and their sum must be 0 to 1"),
+        (["--split", "0.9,0.2"], "--split 0.9,0.2: each share and their sum must be from 0 to 1"),
         (["--graphs", "0"], "graphs is 0, but must be 1 to"),
     ] {
         let line = [&["data", "generate", "graphs", "made"][..], &more].concat();

@@ -103,7 +103,11 @@ fn what_was_not_asked_for_is_said() {
     ] {
         let at =
             lines.iter().position(|line| *line == setting).unwrap_or_else(|| panic!("{setting}: {config}"));
-        assert!(lines[at - 1].starts_with('#') && lines[at - 1].ends_with(from), "{setting}: {config}");
+        // Long comments take several lines, which may break anywhere between words.
+        let first = lines[..at].iter().rposition(|line| !line.starts_with('#')).map_or(0, |line| line + 1);
+        let comment: Vec<&str> =
+            lines[first..at].iter().map(|line| line.trim_start_matches(['#', ' '])).collect();
+        assert!(comment.join(" ").ends_with(from), "{setting}: {config}");
     }
     // It repeats the run.
     let summary = |line: &[&str]| last(&works(folder, line))["model_digest"].clone();

@@ -173,7 +173,7 @@ fn settings_that_every_layer_overrides_are_refused() {
         works(folder.path(), &[&train[..], &setting].concat());
     }
     let plan = refused(folder.path(), &["plan", "--model", "m.toml", "--hidden", "32"]);
-    assert!(plan.contains("`hidden`"), "{plan}");
+    assert!(plan.contains("`model.hidden` is 32"), "{plan}");
 }
 
 #[test]

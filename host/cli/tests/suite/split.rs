@@ -69,11 +69,11 @@ fn strips_have_the_scores_of_whole_images_bit_for_bit() {
             let (code, _, told) = eciton(folder, &line);
             assert_eq!(code, Some(0), "{told}");
             assert!(read("whole.npz") == read("over.npz"), "{model:?} {strips} over workers");
-            let tasks = |place: &str| -> u64 {
-                let place = told.split(place).nth(1).unwrap_or_default().trim_start();
-                place.split(' ').next().unwrap_or_default().parse().unwrap_or(0)
+            let tasks = |worker: &str| -> u64 {
+                let traffic = told.split(worker).nth(1).unwrap_or_default().trim_start();
+                traffic.split(' ').next().unwrap_or_default().parse().unwrap_or(0)
             };
-            assert!(tasks("place 0:") > 0 && tasks("place 1:") > 0, "each has done a part: {told}");
+            assert!(tasks("worker 0:") > 0 && tasks("worker 1:") > 0, "each has done a part: {told}");
             std::fs::remove_file(folder.join("over.npz")).unwrap();
         }
         std::fs::remove_dir_all(folder.join("run")).unwrap();

@@ -118,7 +118,7 @@ fn ctrl_c_writes_the_results_and_the_run_goes_on_all_the_same() {
     assert_eq!(entries(folder), ["graph", "r", "unbroken"]);
     let again = run(folder, &["resume", "r"]);
     assert!(
-        again.status.success() && text(&again.stderr).contains("r has finished"),
+        again.status.success() && text(&again.stderr).contains("r is complete; nothing to resume"),
         "{}",
         text(&again.stderr)
     );
@@ -328,7 +328,7 @@ fn a_full_disk_at_the_end_costs_the_predictions_and_not_the_model() {
         "small/r/predictions.npz: cannot be written: No space left on device",
         "what was written is in small/r: config.toml, curve.svg, metrics.jsonl, model.safetensors, schema.json, summary.json, versions.json",
         "`eciton predict` makes predictions from it",
-        "small/r has finished",
+        "small/r is complete; nothing to resume",
     ] {
         assert!(said.contains(words), "{words:?} is missing in:\n{said}");
     }

@@ -182,7 +182,7 @@ fn a_trial_that_fails_leaves_the_others() {
     let line = ["sweep", "tries.toml", "--set", "run.epochs=5"];
     let (code, text, errors) = eciton(folder, &line);
     assert_eq!(code, Some(1), "{errors}");
-    assert!(text.contains("1 done, 1 failed"), "{text}");
+    assert!(text.contains("1 trained, 1 failed, 0 not run"), "{text}");
     assert!(errors.contains("1 trial of 2 failed") && errors.contains("memory"), "{errors}");
     let csv = std::fs::read_to_string(folder.join("sweeps/tries/results.csv")).unwrap();
     assert!(csv.contains(",failed,") && csv.contains(",done,accuracy,"), "{csv}");

@@ -175,7 +175,10 @@ fn a_damaged_run_hides_no_other_and_a_folder_without_runs_says_so() {
     assert_eq!((code, out.lines().count()), (Some(0), 3), "{err}");
     says(&err, &["skipped: ", "summary.json"]);
     std::fs::create_dir(dir.path().join("empty")).unwrap();
-    says(&works(dir.path(), &["runs", "list", "empty"]), &["empty: no runs; `eciton train` writes one"]);
+    says(
+        &works(dir.path(), &["runs", "list", "empty"]),
+        &["empty: no runs found; `eciton train` writes run folders to runs/"],
+    );
     let (code, _, err) = eciton(dir.path(), &["runs", "list", "absent"]);
     assert_eq!(code, Some(1));
     says(&err, &["error: absent: ", "expected a folder that contains run folders"]);
@@ -196,7 +199,7 @@ fn a_report_lies_in_the_run_folder_and_the_run_stays_one() {
     assert_eq!((code, &*err), (Some(0), ""));
     let page = std::fs::read_to_string(dir.path().join("p.html")).unwrap();
     says(&page, &["<h2>Timeline", "<h2>Time by stage", "linear 0", "updates 3 to 5 of 5"]);
-    says(&works(dir.path(), &["eval", "r"]), &["the same"]);
+    says(&works(dir.path(), &["eval", "r"]), &["recorded       identical\n"]);
     let (code, _, err) = eciton(dir.path(), &["report", "r", "--without-data", "--out", "q.html"]);
     assert_eq!((code, err.lines().count()), (Some(0), 1), "{err}");
     let page = std::fs::read_to_string(dir.path().join("q.html")).unwrap();
@@ -267,7 +270,7 @@ fn shells_and_manuals_know_all_commands() {
     if let Ok(ran) = ran {
         assert_eq!(String::from_utf8(ran.stdout).unwrap().trim(), "new", "{:?}", ran.stderr);
     }
-    says(&works(dir.path(), &["man", "pages"]), &["pages: ", "eciton.1 the first"]);
+    says(&works(dir.path(), &["man", "pages"]), &["pages: ", " manual pages written"]);
     let page = std::fs::read_to_string(dir.path().join("pages/eciton-train.1")).unwrap();
     says(&page, &[".TH eciton", "class\\-weights"]);
     for name in ["eciton.1", "eciton-kernel-new.1", "eciton-runs-compare.1", "eciton-man.1"] {

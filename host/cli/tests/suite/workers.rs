@@ -226,7 +226,7 @@ fn workers_that_others_start_come_go_and_are_replaced() {
     // A spare at the place that is free; nobody at one that is taken.
     let spare = worker(folder, &address, "worker-0.token", &[]);
     let (code, told) = ended(worker(folder, &address, "worker-1.token", &["--wait", "0"]));
-    assert!(code == Some(1) && told.contains("place 1 is taken"), "{told}");
+    assert!(code == Some(1) && told.contains("worker index 1 is in use by another worker"), "{told}");
     let (code, out, err) = cluster.end();
     assert_eq!(code, Some(0), "{err}");
     assert_eq!(summary(&out)["seeds"], alone["seeds"]);

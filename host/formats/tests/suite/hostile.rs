@@ -195,7 +195,7 @@ fn faults_of_a_folder_name_file_and_line() {
     let edges: (&str, &[u8]) = ("edges.csv", b"0,1\n1,2\n");
     type Case<'a> = (&'a [(&'a str, &'a [u8])], &'a str);
     let cases: [Case<'_>; 24] = [
-        (&[("edges.csv", b"")], "expected one record at least, found none"),
+        (&[("edges.csv", b"")], "expected at least one record, found none"),
         (&[("edges.csv", b"0,1\n2\n")], "edges.csv, line 2: expected 2 fields, as in line 1"),
         (&[("edges.csv", b"0,1\n\"2\n")], "edges.csv, line 2: expected a closing quote"),
         (&[("edges.csv", b"0,\xff\n")], "edges.csv, line 1: expected UTF-8"),

@@ -50,7 +50,7 @@ fn what_is_wrong_in_a_table_is_named() {
         ("a,split,label\n1,some,1\n", "train, val, test or an empty field"),
         ("a,label\n", "at least"),
         ("a,label\n1,x\n2,y,z\n", "line 3: expected 2 fields, as in line 1"),
-        ("", "one record at least"),
+        ("", "at least one record"),
     ] {
         let found = table("t.csv", text).unwrap_err();
         assert!(found.contains(words), "{text:?}: {found}");

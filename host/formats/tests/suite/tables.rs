@@ -121,10 +121,10 @@ fn a_table_without_lines_trained_without_edges() {
         &[features, ("edges.csv", "source,target\ra,b\r")],
         "line 1: expected lines that end with LF or CR LF",
     );
-    refused(&[features, ("edges.csv", "")], "edges.csv: expected one record at least, found none");
-    refused(&[features, ("edges.csv", "# nothing\n")], "edges.csv: expected one record at least, found none");
+    refused(&[features, ("edges.csv", "")], "edges.csv: expected at least one record, found none");
+    refused(&[features, ("edges.csv", "# nothing\n")], "edges.csv: expected at least one record, found none");
     refused(&[features, ("edges.csv", "a;b\n")], "fields separated by commas, found ; between them");
-    refused(&[("edges.csv", "a,b\n"), ("labels.csv", "")], "labels.csv: expected one record at least");
+    refused(&[("edges.csv", "a,b\n"), ("labels.csv", "")], "labels.csv: expected at least one record");
     // A header of known words says that there are none.
     assert_eq!(read(&[features, ("edges.csv", "source,target\n")]).0.graph.edges(), 0);
     let list = folder(&[("g.txt", "1 2\r2 3\r3 1\r")]);
