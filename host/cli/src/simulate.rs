@@ -236,7 +236,7 @@ fn count(text: &str) -> Result<u64, String> {
     if (0.0..1e18).contains(&value) && value.fract() == 0.0 {
         Ok(value as u64)
     } else {
-        Err(format!("expected a whole number from 0 to 10^18"))
+        Err("expected a whole number from 0 to 10^18".to_owned())
     }
 }
 

@@ -316,7 +316,7 @@ mod tests {
         let take = |bytes: &[u8]| cache.take(&SET, file, "here", &mut &bytes[..]);
         let names = || fs::read_dir(cache.folder().join("tiny-npz")).unwrap().count();
         for (bytes, expected) in
-            [(&b"ab"[..], "here: 2 bytes"), (b"abcdef", "here: 4 bytes"), (b"abd", "SHA-256")]
+            [(&b"ab"[..], "here: found 2 bytes"), (b"abcdef", "here: found 4 bytes"), (b"abd", "SHA-256")]
         {
             let Err(Failure::Other(error)) = take(bytes) else { panic!("{bytes:?}") };
             assert!(error.to_string().contains(expected) && !error.is_retryable(), "{error}");

@@ -247,7 +247,10 @@ mod tests {
     fn faults_name_the_row() {
         let text = |ids: &[u32]| Permutation::from_old_of_new(ids.to_vec()).unwrap_err().to_string();
         assert!(text(&[0, 2, 3]).contains("row 2: expected each id of 0..3 once, found 3;"));
-        assert!(text(&[1, 0, 1]).contains("row 2: expected each id of 0..3 once, found 1, which row 0 has"));
+        assert!(
+            text(&[1, 0, 1])
+                .contains("row 2: expected each id of 0..3 once, found 1, which row 0 contains as well")
+        );
         assert!(Permutation::from_new_of_old(vec![u32::MAX]).is_err());
         assert!(matches!(Permutation::identity(MAX_VERTICES + 1), Err(Error::Limit { .. })));
         let two = Permutation::identity(2).unwrap();

@@ -192,7 +192,7 @@ fn what_has_no_batches_is_refused_in_words() {
     let text = refused(&["batch.rows=10"]);
     assert!(text.contains("gathers neighbours' rows") && text.contains("--sampler neighbours"), "{text}");
     let text = refused(&["batch.sampler=neighbours", "batch.fan_out=[3, 3, 3]"]);
-    assert!(text.contains("2 gathers"), "{text}");
+    assert!(text.contains("2 consecutive gathers"), "{text}");
     let text = refused(&["batch.sampler=frontier", "batch.rows=10", "batch.frontier=20"]);
     assert!(text.contains("20"), "{text}");
     let text = refused(&["batch.rows=10", "pipeline.mode=async"]);

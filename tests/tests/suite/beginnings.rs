@@ -49,7 +49,7 @@ fn a_split_is_the_same_for_a_run_and_a_trainer_and_another_one_is_not() {
     }
     assert_ne!(digest(&split("folds:5/0")), digest(&split("folds:5/1")));
     let text = refused(&["data.split=per-class:200/500/1000"]);
-    assert!(text.contains("per-class:200/500/1000") && text.contains("has 180"), "{text}");
+    assert!(text.contains("per-class:200/500/1000") && text.contains("has only 180"), "{text}");
 }
 
 #[test]

@@ -32,12 +32,14 @@ macro_rules! cases {
 }
 
 /// Modules of the crate that read no input by themselves.
-const OTHERS: [&str; 15] = [
+const OTHERS: [&str; 20] = [
     "array",
+    "column_names",
     "columnar",
     "columns",
     "cora",
     "digits",
+    "edge_graph",
     "edge_rows",
     "file",
     "header",
@@ -45,7 +47,10 @@ const OTHERS: [&str; 15] = [
     "labels",
     "missing",
     "csr",
+    "numbers",
+    "request",
     "settings",
+    "similar_name",
     "conversions",
     "sniff",
 ];

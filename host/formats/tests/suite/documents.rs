@@ -115,7 +115,7 @@ fn faults_of_documents_are_named_with_their_place() {
         ("a.graphml", "<a/>", "line 1: expected the element graphml, found \"a\""),
         ("a.graphml", "<graphml><!DOCTYPE x></graphml>", "document type declarations are not supported"),
         ("a.graphml", "<graphml><graph>\n<node/></graph></graphml>", "line 2: expected a node with an id"),
-        ("a.graphml", "<graphml><graph><node id=\"1\"><graph/>", "expected one graph"),
+        ("a.graphml", "<graphml><graph><node id=\"1\"><graph/>", "expected a single graph"),
         ("a.graphml", "<graphml><graph><node id=1/>", "expected a quoted value"),
         ("a.graphml", "<graphml><graph><node id=\"1\">", "expected the end of the last element"),
         ("a.graphml", "<graphml><graph><hyperedge/>", "expected an edge between two nodes"),

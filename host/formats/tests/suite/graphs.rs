@@ -201,7 +201,7 @@ fn tu_faults_name_file_and_line() {
         (
             "set_graph_labels.txt",
             "1\n2\n1\n1\n",
-            "line 4: expected a graph that has vertices in set_graph_indicator.txt, found graph 4 without any; remove",
+            "line 4: expected a graph that has vertices in set_graph_indicator.txt, found graph 4 without vertices; remove",
         ),
         ("set_graph_labels.txt", "1\n2\n", "line 6: expected a graph of 1 to 2"),
         (

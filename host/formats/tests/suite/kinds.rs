@@ -153,7 +153,7 @@ fn data_toml_sets_kinds_and_roles() {
     assert_eq!(set.labels.as_classes().unwrap(), [0, 1, 0]);
     for (from, to, words) in [
         ("\"category\"", "\"word\"", "expected one of id, label, split, number"),
-        ("zip =", "zap =", "expected a column \"zap\", as data.toml says, found the columns name, zip"),
+        ("zip =", "zap =", "expected a column \"zap\", which data.toml names, found the columns name, zip"),
         ("people.csv", "other.csv", "the name of a file in the same folder"),
         ("[nodes]", "[nodes", "expected TOML"),
         ("[edges]", "[ties]", "expected the tables [nodes] and [edges]"),

@@ -123,7 +123,7 @@ fn a_trace_is_what_is_lost() {
     assert!((190..200).contains(&after.rounds), "{after:?}");
     let wrong = Places { trace: vec![(1.0, 2)], ..quiet };
     let text = pipeline.run(&wrong, 10.0, 1).unwrap_err().to_string();
-    assert!(text.contains("place 2 after 1 s") && text.contains("places 0 to 1"), "{text}");
+    assert!(text.contains("worker 2 after 1 s") && text.contains("workers 0 to 1"), "{text}");
 }
 
 /// Checks that the grid has the (m + d - 1) steps of each kind that the formula predicts.

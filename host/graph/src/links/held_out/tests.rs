@@ -203,7 +203,7 @@ fn what_cannot_be_held_out_is_refused() {
     assert_eq!(
         text(five(), shares(0.2, 0.0)),
         "tiny links, pairs without a link, row 0: 64 draws found no pair of vertices without a link in the \
-         graph, which has 10 of 10 possible links; predict links of a graph that has fewer"
+         graph, which has 10 of 10 possible links; use a graph with fewer links"
     );
     let ends = text(five(), Shares { draw: Draw::Ends, ..shares(0.2, 0.0) });
     assert!(ends.contains("without a link to vertex ") && ends.contains("4 of 4 possible"), "{ends}");
