@@ -187,8 +187,8 @@ async fn only_signed_code_of_the_right_component_runs() {
         (stranger.into(), "not signed"),
         (changed.into(), "not signed"),
         (sealed("head"), "compiled from component"),
-        (sealed("linear").slice(..1000), "artefact"),
-        (Bytes::from_static(b"\x7fELF"), "artefact"),
+        (sealed("linear").slice(..1000), "the header announces"),
+        (Bytes::from_static(b"\x7fELF"), "not compiled code of this version"),
     ];
     for (code, words) in refused {
         fixture.store.put(&kernel_key("linear"), code, Condition::Always).await.unwrap();
