@@ -55,7 +55,15 @@ def keys(binary):
     page = ran(binary, "keys", "--markdown")
     if page.count("\n| `") < 190:
         sys.exit(f"only {page.count(chr(10) + '| `')} keys were found")
-    return page.replace("<", "&lt;").rstrip() + "\n"
+    # The search finds a key by its name with the section.
+    section, lines = "", []
+    for line in page.replace("<", "&lt;").rstrip().split("\n"):
+        if line.startswith("## "):
+            section = line[3:]
+        elif line.startswith("| `") and section != "model.layers[]":
+            line = line.replace("| `", f"| `{section}.", 1)
+        lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
 def contract():
