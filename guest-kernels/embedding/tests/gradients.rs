@@ -34,7 +34,7 @@ fn gradients() {
     }
     let text =
         check::gradients::<Embedding>(&[vec![1]], &attributes(true, 4), 6, SEED).unwrap_err().to_string();
-    assert!(text.contains("do not form whole groups of 4"), "{text}");
+    assert!(text.contains("no whole groups of 4"), "{text}");
 }
 
 fn forward(kernel: &Embedding, ids: &[f64], parameters: &[Matrix], host: &Reference) -> Result<Vec<f64>> {

@@ -18,9 +18,7 @@ fn open(inputs: &[Vec<u32>], changed: &[(&str, Value)]) -> Result<Linear, Error>
 #[track_caller]
 fn refused(name: &str, value: Value) {
     match open(&[vec![4]], &[(name, value.clone())]) {
-        Err(Error::Argument(text)) => {
-            assert!(text.contains(name) || text.contains("the activations are"), "{text}")
-        }
+        Err(Error::Argument(text)) => assert!(text.contains(name) || text.contains("known are"), "{text}"),
         other => panic!("{name} = {value:?}: {other:?}"),
     }
 }

@@ -165,7 +165,7 @@ fn what_lies_elsewhere_or_is_spelt_otherwise_is_said() {
         works(folder, &[command, "run", "moved"]);
     }
     for (flag, here) in
-        [("--optimizer", "optimiser.kind"), ("--heads", "model.heads"), ("--device", "--threads")]
+        [("--optimizer", "--optimiser adam"), ("--heads", "model.heads"), ("--device", "--threads")]
     {
         let (code, _, err) = eciton(folder, &["train", flag, "x"]);
         assert!(code == Some(2) && err.contains(here) && !err.contains("tip:"), "{err}");
