@@ -46,8 +46,8 @@ class Prove(unittest.TestCase):
             (["--max-usd", "1"], 2, "no terminal.*--yes"),
             (["--max-usd", "0.000001", "--yes"], 1, "the predicted cost of USD .* nothing was deployed"),
             (["--max-usd", "0.003", "--yes", "--memory-mb", "3008"], 1, "a call with 3008 MB and the full time limit of 120 s"),
-            (["--max-usd", "1", "--yes", "--memory-mb", "600"], 2, "600 cannot be"),
-            (["--max-usd", "1", "--yes", "--memory-mb", "512,1024,1769,3008"], 2, "expected 1 to 3 sizes"),
+            (["--max-usd", "1", "--yes", "--memory-mb", "600"], 2, "--memory-mb: found 600, expected 1 to 3 of the sizes 512,"),
+            (["--max-usd", "1", "--yes", "--memory-mb", "512,1024,1769,3008"], 2, "found 512, 1024, 1769, 3008, expected 1 to 3 of"),
             (["--max-usd", "1", "--yes", "--out", "store"], 1, "already exists; choose a new folder"),
             (["--max-usd", "1", "--yes", "--recipe", "cora"], 2, "expected DATASET/MODEL"),
         ]

@@ -229,7 +229,7 @@ pub(crate) fn unfit_file(bytes: &[u8]) -> Option<Difference> {
     } else if header.starts_with(b"\0asm") {
         format!("WebAssembly of an unknown kind (bytes {:02x?})", &header[4..])
     } else {
-        format!("no WebAssembly (it begins with {:?})", String::from_utf8_lossy(header))
+        format!("a file that is no WebAssembly (it begins with {:?})", String::from_utf8_lossy(header))
     };
     Some(Difference::NotAComponent { found })
 }

@@ -110,7 +110,11 @@ pub enum Error {
         found: String,
     },
     /// The kernel was built but does not fulfil the contract.
-    #[error("{name}: not a kernel of contract {}:\n{}", crate::VERSION, difference_lines(differences))]
+    #[error(
+        "{name}: does not implement kernel contract {}:\n{}",
+        crate::VERSION,
+        difference_lines(differences)
+    )]
     Contract {
         /// Name of the crate or file.
         name: String,

@@ -1,7 +1,7 @@
 //! Standard output of the commands. Lines are buffered for up to 100 ms. After the reader has
 //! closed standard output, later lines are discarded.
 //!
-//! On a terminal each line is written at once. Otherwise, the lines of 100 ms are written together.
+//! A terminal receives each line at once. Other outputs receive the lines of 100 ms together.
 //! Therefore 200 epochs of half a millisecond need only a few system calls, and slow epochs are
 //! shown as they end. A write never returns an error: [`Output::closed`] reports a reader that went
 //! away, and [`Output::finish`] returns the error.

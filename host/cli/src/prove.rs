@@ -13,7 +13,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use eciton_deploy::{Choices, LOG_DAYS, Located, MAX_TRAINERS, Reserve, Target};
+use eciton_deploy::{Choices, LOG_DAYS, Located, MAX_TRAINERS, Reserve, TRAINER_SIZES, Target};
 use eciton_exec::{Architecture, Host};
 use eciton_recipe::{Config, FunctionCount, HostPlace};
 use eciton_train::Stop;
@@ -181,11 +181,14 @@ impl Aws {
         let mut sizes = self.memory_mb.clone();
         sizes.sort_unstable();
         sizes.dedup();
-        if sizes.is_empty() || sizes.len() > MAX_TRAINERS || sizes.contains(&0) {
-            let text = format!(
-                "--memory-mb: expected 1 to {MAX_TRAINERS} sizes above 0, for instance 512,1769,3008"
-            );
-            return Err(Failure::Usage(text));
+        let unknown = sizes.iter().any(|size| !TRAINER_SIZES.contains(size));
+        if sizes.is_empty() || sizes.len() > MAX_TRAINERS || unknown {
+            let list = |sizes: &[u32]| sizes.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+            return Err(Failure::Usage(format!(
+                "--memory-mb: found {}, expected 1 to {MAX_TRAINERS} of the sizes {}",
+                list(&sizes),
+                list(&TRAINER_SIZES)
+            )));
         }
         Ok(sizes)
     }

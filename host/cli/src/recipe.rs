@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eciton_recipe::{Config, Error, Layers, ModelKind, ModelSettings};
+use eciton_recipe::{Config, Error, Layers, ModelKind, ModelSettings, TextPlace};
 
 use crate::failure::Failure;
 use crate::{recipes, text};
@@ -67,7 +67,9 @@ impl Setting {
     pub(crate) fn parse(argument: &str) -> Result<Self, Failure> {
         // The key's own parser refuses an argument without `=`.
         let (key, value) = argument.split_once('=').ok_or_else(|| {
-            Failure::usage(&Error::Override { argument: argument.chars().take(160).collect() })
+            Failure::usage(&Error::Override {
+                argument: argument.chars().take(TextPlace::MAX_LINE).collect(),
+            })
         })?;
         let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
         Ok(Self { key, value, shown: format!("--set {argument}") })

@@ -1,6 +1,6 @@
 //! Messages of a connection: a kind, a head in JSON, and a body of bytes.
 //!
-//! On the wire a message is `length u32 | kind u8 | head length u32 | head | body`, with
+//! A message on the wire is `length u32 | kind u8 | head length u32 | head | body`, with
 //! little-endian numbers. The length counts everything after itself.
 
 use bytes::Bytes;

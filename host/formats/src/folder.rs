@@ -196,7 +196,7 @@ pub(crate) fn open_tables(
     drop(rows);
     let mut known = Attributes::from_parts(&parts, &ids, graphs, request)?;
     known.names.edge_features = edge_names;
-    edges.report_header();
+    edges.report_header(&[]);
     if !own {
         let mut used = parts.files();
         let name = plain_name(edges.path()).unwrap_or_default();

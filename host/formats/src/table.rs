@@ -215,10 +215,13 @@ impl Table {
         self.settled.get()
     }
 
-    /// Adds a fact to the reading report that states how the first record was read.
-    pub(crate) fn report_header(&self) {
+    /// Adds a fact to the reading report that states how the first record was read. `others` are
+    /// tables with the same ids and further columns of the same file.
+    pub(crate) fn report_header(&self, others: &[&Self]) {
         let Ok(first) = self.first(0) else { return };
-        let words: Vec<&str> = first.fields().collect();
+        let others: Vec<Row> = others.iter().filter_map(|other| other.first(0).ok()).collect();
+        let further = others.iter().flat_map(|row| row.fields().skip(1));
+        let words: Vec<&str> = first.fields().chain(further).collect();
         let taken = match self.header.get() {
             true if is_header(first.get(0)) => "a header, by its first field",
             true => "a header, by the other records",

@@ -45,6 +45,7 @@ fn bytes(of: u64) -> String {
     match of {
         1_000_000_000.. => format!("{:.3} GB", of as f64 / 1e9),
         1_000_000.. => format!("{:.3} MB", of as f64 / 1e6),
+        1 => "1 byte".to_owned(),
         _ => format!("{of} bytes"),
     }
 }

@@ -45,9 +45,14 @@ def _settings(
     model: Any,
     recipe: Any,
     kernels: Mapping[str, Any] | None,
-    settings: Mapping[str, Any],
+    named: Mapping[str, Any],
+    settings: Mapping[str, Any] | None,
 ) -> _eciton.Settings:
-    """Return the settings of a run on `data`. Keys of `settings` are arguments of `train`, or recipe keys."""
+    """Return the settings of a run on `data`.
+
+    Keys of `named` are arguments of `train`, or recipe keys. Later settings win: arguments, then `settings`, then
+    the recipe keys in `named`.
+    """
     source = name = None
     if recipe is not None:
         recipe = os.fspath(recipe)
@@ -59,9 +64,9 @@ def _settings(
         kernel: one.path if isinstance(one, Kernel) else os.fspath(one) for kernel, one in (kernels or {}).items()
     }
     found: list[tuple[str, str]] = []
-    for key, value in settings.items():
-        if key in KEYS and value is None:
-            continue
+    arguments = [(key, value) for key, value in named.items() if key in KEYS and value is not None]
+    recipe_keys = [(key, value) for key, value in named.items() if key not in KEYS]
+    for key, value in [*arguments, *(settings or {}).items(), *recipe_keys]:
         if key not in KEYS and "." not in key:
             near = difflib.get_close_matches(key, [*KEYS, "model", "recipe", "kernels", "out", "seeds", "callbacks"], 1)
             advice = f"; did you mean {near[0]!r}?" if near else ""
@@ -108,7 +113,7 @@ def train(
     known = data if isinstance(data, Graph) else graph(data)
     if seeds < 1:
         raise ValueError(f"seeds: found {seeds}, expected 1 or more")
-    asked = _settings(known, model, recipe, kernels, {**more, **(settings or {})})
+    asked = _settings(known, model, recipe, kernels, more, settings)
     temporary = tempfile.mkdtemp(prefix="eciton-") if out is None else None
     folder = Path(temporary) / "run" if temporary is not None else Path(os.fspath(out or ""))
     listener = Listener(callbacks, progress)
@@ -177,7 +182,7 @@ def plan(
     True
     """
     known = data if isinstance(data, Graph) else graph(data)
-    asked = _settings(known, model, recipe, kernels, {**more, **(settings or {})})
+    asked = _settings(known, model, recipe, kernels, more, settings)
     found: dict[str, Any] = json.loads(_eciton.plan(known._data, asked))
     return found
 

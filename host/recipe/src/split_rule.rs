@@ -105,7 +105,9 @@ impl FromStr for SplitRule {
                 }
                 let sum: f64 = shares.iter().sum();
                 if sum > 1.0 + ROUNDING {
-                    return Err(format!("{FORM}; the sum of these shares is {sum}, but must be at most 1"));
+                    return Err(format!(
+                        "{FORM}; the sum of these shares is {sum:.4}, but must be at most 1"
+                    ));
                 }
                 if shares[0] <= 0.0 {
                     return Err(format!("{FORM}; the first share is for training and must be above 0"));

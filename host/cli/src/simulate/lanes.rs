@@ -109,11 +109,11 @@ pub(super) struct Arguments {
 /// Value of `--hold`. The comment of a variant is its help text.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum HoldName {
-    /// On the host; a failure repeats one step
+    /// Store on the host: after a failure, one step is repeated
     Host,
-    /// On the workers; after a failure, activations are recomputed
+    /// Store on the workers: after a failure, activations are recomputed
     Places,
-    /// On the workers, with redundant computation of the next worker's activations
+    /// Store on the workers, with redundant computation of the next worker's activations
     Shadowed,
 }
 

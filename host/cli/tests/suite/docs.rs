@@ -182,7 +182,7 @@ documents! {
     train_on_workers: "docs/how-to/train-on-workers.md", 6;
     use_from_python: "docs/how-to/use-from-python.md", 1;
     write_a_kernel: "docs/how-to/write-a-kernel.md", 5;
-    write_a_recipe: "docs/how-to/write-a-recipe.md", 16;
+    write_a_recipe: "docs/how-to/write-a-recipe.md", 19;
     contract: "docs/reference/contract.md", 0;
     data_formats: "docs/reference/data-formats.md", 8;
     models: "docs/reference/models.md", 21;

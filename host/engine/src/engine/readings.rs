@@ -1,7 +1,7 @@
 //! Rows of other intervals that steps read while intervals are in different rounds.
 //!
-//! When the first attempt at such a step is submitted, the engine chooses the round from which the
-//! step reads the rows of each interval. It is the step's own round or an earlier one. Rows are
+//! The engine chooses the round from which a step reads the rows of each interval. It does so when
+//! the first attempt at the step is submitted. It is the step's own round or an earlier one. Rows are
 //! stored in a ring of [`Pipeline::row_versions`] rounds. A step that would overwrite rows in use
 //! waits until their readers have ended. This happens with a staleness bound of 1 or more: while a
 //! fast interval reads old rows, a slow one may overtake it.

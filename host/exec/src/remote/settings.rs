@@ -10,7 +10,7 @@ use eciton_tensor::frame::Encoding;
 pub struct RemoteSettings {
     /// Name of the run in the object store. No other run may use the same name.
     pub run: String,
-    /// How frames travel to functions: in requests, or through the object store.
+    /// Transport of frames to functions: in requests, or through the object store.
     pub transport: Transport,
     /// Storage format of rows in frames. If it rounds values, threads of the host round their rows
     /// in the same way.

@@ -100,10 +100,17 @@ impl Parts {
         Ok(made)
     }
 
-    /// Adds to the reading report how the first record of each table was read.
+    /// Adds to the reading report how the first record of each file was read. Several tables of
+    /// this data set may be columns of one file.
     pub(super) fn report_headers(&self) {
         let tables = [self.features.table(), self.labels.table(), self.graphs.as_ref(), self.split.as_ref()];
-        tables.into_iter().flatten().for_each(Table::report_header);
+        let tables: Vec<&Table> = tables.into_iter().flatten().collect();
+        for (at, table) in tables.iter().enumerate() {
+            if !tables[..at].iter().any(|other| other.file == table.file) {
+                let others = tables[at + 1..].iter().filter(|other| other.file == table.file);
+                table.report_header(&others.copied().collect::<Vec<_>>());
+            }
+        }
     }
 
     /// Returns the names of the files, without `.gz`.

@@ -116,7 +116,7 @@ pub(crate) fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
         ));
     }
     report_roles(&table.file, &columns);
-    table.report_header();
+    table.report_header(&[]);
     let mut names = Names { labels: of_labels, target, ..Names::default() };
     if split.is_none() {
         names.split = DRAWN.to_owned();
