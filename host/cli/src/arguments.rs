@@ -55,8 +55,6 @@ pub(crate) enum Command {
     Resume(crate::resume::Arguments),
     /// Simulate a run of any size on hosts and functions, and report its time and cost
     Simulate(Box<crate::simulate::Arguments>),
-    /// Compare the published tables of a system with simulated results
-    Reproduce(crate::reproduce::Arguments),
     /// Start a worker that connects to a run and executes its tasks
     Worker(crate::worker::Arguments),
     /// Predict scores of vertices, or of vertex pairs, with a trained model

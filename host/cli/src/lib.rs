@@ -1,7 +1,7 @@
 //! Command line of Eciton: `eciton train`, `sweep`, `job`, `plan`, `cost`, `resume`, `simulate`,
-//! `reproduce`, `predict`, `worker`, `eval`, `report`, `runs`, `data`, `recipes`, `kernel`,
-//! `deploy`, `destroy`, `prove`, `clean`, `doctor`, `completions` and `man`. The program `eciton`
-//! and the Python package call this library.
+//! `predict`, `worker`, `eval`, `report`, `runs`, `data`, `recipes`, `kernel`, `deploy`, `destroy`,
+//! `prove`, `clean`, `doctor`, `completions` and `man`. The program `eciton` and the Python package
+//! call this library.
 //!
 //! Each command has a file. This crate alone prints. Results go to standard output through
 //! [`output::Output`], all else to standard error.
@@ -38,7 +38,6 @@ mod quality;
 mod recipe;
 mod recipes;
 mod report;
-mod reproduce;
 mod resume;
 mod run_name;
 mod runs;
@@ -92,7 +91,6 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Train(arguments) => train::run(arguments, &mut output),
         Command::Resume(arguments) => resume::run(arguments, &mut output),
         Command::Simulate(arguments) => simulate::run(arguments, &mut output),
-        Command::Reproduce(arguments) => reproduce::run(arguments, &mut output),
         Command::Sweep(arguments) => sweep::run(arguments, &mut output),
         Command::Tune(arguments) => tune::run(arguments, &mut output),
         Command::Job(arguments) => job::run(arguments, &mut output),

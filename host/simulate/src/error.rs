@@ -52,19 +52,6 @@ pub enum Error {
         /// Description of the events that the run waits for.
         waits_for: String,
     },
-    /// The search for fitted parameters did not converge.
-    #[error(
-        "the fit on {what} is still {percent:.2} % off after {steps} steps; check the price list's machines and functions",
-        percent = .off * 100.0
-    )]
-    Fit {
-        /// Name of the published result to which the parameters were fitted.
-        what: &'static str,
-        /// Largest relative error of a fitted value, as a share.
-        off: f64,
-        /// Number of steps of the search.
-        steps: u32,
-    },
     /// Settings were refused, a model, profile or price list is not valid, or no plan fits.
     #[error(transparent)]
     Plan(#[from] eciton_planner::Error),

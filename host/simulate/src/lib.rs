@@ -20,7 +20,6 @@ mod link;
 pub mod pipeline;
 mod random;
 mod report;
-pub mod reproduce;
 mod settings;
 mod shape;
 #[cfg(test)]
@@ -38,4 +37,5 @@ pub use settings::{
     Transport, VCPU_MB,
 };
 pub use shape::{Kind, LayerOrder, NAMED, Named, Shape};
+pub use work::{EpochWork, epoch_work};
 pub use world::simulate;

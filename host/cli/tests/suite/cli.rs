@@ -324,13 +324,6 @@ fn a_plan_says_what_a_run_would_hold_and_refuses_what_does_not_fit() {
 }
 
 #[test]
-fn a_published_system_is_found_by_name() {
-    let folder = folder();
-    says(&fails(folder.path(), &["reproduce", "dorilus"], 2), &["dorilus", "did you mean dorylus"]);
-    assert_eq!(entries(folder.path()), Vec::<String>::new());
-}
-
-#[test]
 fn a_simulation_is_repeated_by_its_seed_and_refuses_what_cannot_be() {
     let folder = folder();
     let of = |seed: &str| {

@@ -159,7 +159,7 @@ documents! {
     testing: "docs/contributing/testing.md", 2;
     architecture: "docs/explanation/architecture.md", 0;
     binary_networks: "docs/explanation/binary-networks.md", 3;
-    image_strips: "docs/explanation/image-strips.md", 4;
+    image_strips: "docs/explanation/image-strips.md", 3;
     memory: "docs/explanation/memory.md", 2;
     modes_and_staleness: "docs/explanation/modes-and-staleness.md", 8;
     networks_from_papers: "docs/explanation/networks-from-papers.md", 14;
@@ -195,7 +195,7 @@ documents! {
     mini_batch_costs: "docs/research/mini-batch-costs.md", 0;
     model_accuracy: "docs/research/model-accuracy.md", 0;
     pipeline_speed: "docs/research/pipeline-speed.md", 0;
-    published_systems: "docs/research/published-systems.md", 1;
+    published_systems: "docs/research/published-systems.md", 0;
     staleness_accuracy: "docs/research/staleness-accuracy.md", 0;
     sweeps_and_functions: "docs/research/sweeps-and-functions.md", 0;
     tutorials_index: "docs/tutorials/index.md", 0;

@@ -6,7 +6,7 @@ use super::world::world;
 use super::*;
 
 fn prices() -> Prices {
-    eciton_recipe::Cloud::parse(include_str!("../../../../../infra/cloud.toml"))
+    eciton_recipe::Cloud::parse(include_str!("../../../../infra/cloud.toml"))
         .unwrap()
         .region("us-east-1")
         .unwrap()
@@ -121,11 +121,11 @@ fn the_edge_network_is_in_the_tensor_steps_and_a_sum_in_the_gathers() {
     let work = |network| {
         let varied = Varied { network, ..Varied::default() };
         let world = world(row, Backend::Cpu, machine, &fitted, &varied).unwrap();
-        world.seconds_of_work().unwrap()
+        world.work().unwrap()
     };
     let [(gathers, without), (same, with)] = [0.0, 1.0].map(|network| {
-        let [gathers, tensor, _] = work(network);
-        (gathers, tensor)
+        let found = work(network);
+        (found.gather_s, found.tensor_s)
     });
     assert_eq!(gathers, same);
     // Forward and twice backward, 2 operations an edge and value, of 64 and of 25 values.

@@ -12,6 +12,7 @@ mod machines;
 mod published;
 #[cfg(test)]
 mod tests;
+pub mod text;
 mod vary;
 mod world;
 
@@ -19,10 +20,12 @@ use eciton_recipe::Prices;
 use serde::Serialize;
 
 use crate::error::Error;
-pub use fit::{Fitted, fit};
-pub use machines::{MachineValue, machines};
-pub use published::{PUBLISHED, Published, Run, SOURCE};
-pub use vary::{Reason, Suspect};
+use fit::{Fitted, fit};
+use machines::{MachineValue, machines};
+use published::{PUBLISHED, Published, Run, SOURCE};
+use vary::Reason;
+#[cfg(test)]
+use vary::Suspect;
 use world::{Backend, Varied, epoch};
 
 /// Relative error above which reasons are searched.
@@ -87,8 +90,8 @@ impl Compared {
 /// simulates the machines of the price list.
 ///
 /// # Errors
-/// Returns [`Error::Fit`] if the parameters do not converge, and [`Error::Plan`] for a price list
-/// without the required machines. Also returns the errors of [`crate::simulate`].
+/// Returns [`Error::Fit`] if the parameters do not converge, and [`Error::Prices`] for a price list
+/// without the required machines. Also returns the errors of [`simulate`](eciton_simulate::simulate).
 pub fn reproduce(prices: &Prices) -> Result<Dorylus, Error> {
     let fitted = fit(prices)?;
     let mut rows = Vec::with_capacity(PUBLISHED.len());

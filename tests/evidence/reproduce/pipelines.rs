@@ -1,14 +1,16 @@
-//! Reproductions of published pipelines: the published result, and the result of the planner and
-//! the simulated world.
+//! Tables of pipelines (PipeDream-2BW, GraphPipe, Bamboo): the published result, and the result of
+//! the planner and the simulated world.
+
+use std::fmt::Write as _;
 
 use eciton_engine::Residence;
 use eciton_planner::models::{Speed, published};
 use eciton_planner::{Graph, HostWork, Lane, Machine, Plan, Wanted, plan};
 use eciton_recipe::pipeline_schedule::PipelineSchedule;
+use eciton_simulate::pipeline::{Owner, Pipeline, Places, Preemption, checkpointed};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::pipeline::{Owner, Pipeline, Places, Preemption, checkpointed};
 
 /// Estimated speed of a V100 of 16 GB: 40 % of its 125 TFLOP/s, 5 us per kernel, and links of 100
 /// Gbit/s.
@@ -41,6 +43,28 @@ pub struct Line {
     pub ours: String,
     /// Explanation of the difference.
     pub why: String,
+}
+
+/// Published and simulated table of a system, as `reproduce SYSTEM --json` prints it.
+#[derive(Serialize)]
+struct Table<'a> {
+    event: &'static str,
+    system: &'static str,
+    lines: &'a [Line],
+}
+
+/// Returns the lines of a table, each with published value, simulated value and explanation.
+pub fn text(system: &'static str, lines: Vec<Line>, json: bool) -> Result<String, Error> {
+    if json {
+        let table = Table { event: "reproduction", system, lines: &lines };
+        return Ok(serde_json::to_string(&table)? + "\n");
+    }
+    let mut output = String::new();
+    for Line { what, published, ours, why } in lines {
+        // Writing into a string cannot fail.
+        let _ = writeln!(output, "{what}\n    published {published}, simulated {ours}\n    {why}");
+    }
+    Ok(output)
 }
 
 fn line(what: String, published: &str, ours: String, why: String) -> Line {
@@ -119,7 +143,7 @@ pub fn branches() -> Result<Vec<Line>, Error> {
         ("candle-uno", 8, "1.1x to 1.6x"),
     ];
     let mut lines = Vec::new();
-    for (name, lanes, said) in cases {
+    for (name, lanes, gain) in cases {
         let graph = published(name, SPEED)?;
         let of = wanted(64, &[PipelineSchedule::Flush], &[4, 8, 16, 32, 64], &[1]);
         let machine = Machine::equal(lanes, LANE);
@@ -129,7 +153,7 @@ pub fn branches() -> Result<Vec<Line>, Error> {
         let in_flight = |plan: &Plan| plan.stages.iter().map(|stage| stage.in_flight).max().unwrap_or(0);
         lines.push(line(
             format!("{name}, {lanes} lanes, 64 rows per update: parallel stages relative to a chain"),
-            said,
+            gain,
             format!("{factor:.2}x"),
             format!(
                 "at most {} micro-batches in flight against {}; {} states visited against {}",
@@ -192,7 +216,7 @@ pub fn preempted(hours: f64) -> Result<Vec<Line>, Error> {
     let count = found.shape.width * found.shape.depth;
     let mut lines = Vec::new();
     for per_hour in [0.1, 0.16, 0.33] {
-        // A third of all losses come in bursts of four in one zone of three.
+        // A third of all failures come in bursts of four in one of three zones.
         let bursts = per_hour / 3.0 * f64::from(count) / (4.0 * 3.0);
         let preemption = Preemption {
             per_hour: per_hour * 2.0 / 3.0,

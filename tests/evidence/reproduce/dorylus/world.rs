@@ -1,18 +1,16 @@
 //! World of a published row: machines, paces, and the edge network, for the three variants of the
 //! row.
 
-use eciton_program::{Phase, Place, Profile, Program, StageProfile};
+use eciton_program::{Phase, Profile, Program, StageProfile};
 use eciton_recipe::prices::Machine;
 use eciton_recipe::{Mode, Pipeline, Prices};
+use eciton_simulate::{
+    EpochWork, Functions, Hosts, Kind, Report, Settings, Shape, Transport, epoch_work, simulate,
+};
 
 use super::fit::Fitted;
 use super::published::{FUNCTION_MB, GPU_MACHINE, Published, Run};
 use crate::error::Error;
-use crate::report::Report;
-use crate::settings::{Functions, Hosts, Settings, Transport};
-use crate::shape::{Kind, Shape};
-use crate::work::Work;
-use crate::world::simulate;
 
 /// Number of intervals per core, for runs without functions.
 const INTERVALS_A_CORE: u32 = 4;
@@ -97,9 +95,9 @@ pub(super) fn world(
     let random = (f64::from(row.hosts) - 1.0) / f64::from(row.hosts);
     hosts.cut = Some(random * varied.cut);
     let mut profile = fitted.profile(varied);
-    let functions = row.functions_in_all();
+    let functions = row.all_functions();
     let intervals = match backend {
-        // One task a function, as there.
+        // One task per function, as in the paper.
         Backend::Functions => functions,
         Backend::Cpu => row.hosts * hosts.cores * INTERVALS_A_CORE,
         Backend::Gpu => {
@@ -112,7 +110,7 @@ pub(super) fn world(
     };
     let mut settings = Settings::new(intervals, 1);
     (settings.hosts, settings.jitter, settings.deadlines) = (hosts, 0.0, None);
-    // Environments are warm: an epoch stands for many.
+    // Environments are warm, because an epoch represents many.
     (settings.cloud.cold_us, settings.cloud.init_us) = (0, 0);
     if backend == Backend::Functions {
         settings.functions = Functions {
@@ -141,20 +139,9 @@ impl World {
         Ok(Ran { run, of_all, report })
     }
 
-    /// Returns three times of an epoch in seconds: of one core for gathers, of one core for tensor
-    /// steps, and of one function for tensor steps without exchange.
-    pub(super) fn seconds_of_work(&self) -> Result<[f64; 3], Error> {
-        let program = self.shape.program(&self.profile)?;
-        let work = Work::new(&program, &self.shape, &self.profile, &self.settings)?;
-        let intervals = f64::from(self.settings.intervals);
-        let sum = |of: fn(&crate::work::StageWork) -> f64, place: fn(Place) -> bool| -> f64 {
-            work.stages.iter().filter(|stage| place(stage.place)).map(of).sum::<f64>() * intervals
-        };
-        Ok([
-            sum(|stage| stage.host_s, |place| !place.is_task()),
-            sum(|stage| stage.host_s, Place::is_task),
-            sum(|stage| stage.function_s, Place::is_task),
-        ])
+    /// Returns the compute times of an epoch.
+    pub(super) fn work(&self) -> Result<EpochWork, Error> {
+        Ok(epoch_work(&self.shape, &self.profile, &self.settings)?)
     }
 }
 

@@ -10,7 +10,7 @@ use super::fit::Fitted;
 use super::published::Published;
 use super::world::{Backend, Varied, epoch};
 use crate::error::Error;
-use crate::shape::Kind;
+use eciton_simulate::Kind;
 
 /// Maximum factor by which a parameter is increased or decreased.
 const MOST: f64 = 16.0;

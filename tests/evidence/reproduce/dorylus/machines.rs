@@ -32,7 +32,7 @@ impl MachineValue {
 /// are those of the list. Memory is not considered.
 ///
 /// # Errors
-/// Returns the errors of [`crate::simulate`].
+/// Returns the errors of [`simulate`](eciton_simulate::simulate).
 pub fn machines(fitted: &Fitted, prices: &Prices) -> Result<Vec<MachineValue>, Error> {
     let row = &PUBLISHED[0];
     let mut found = Vec::with_capacity(prices.ec2.len());

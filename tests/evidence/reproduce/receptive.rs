@@ -1,12 +1,12 @@
 //! Figure of DPFP (Li et al. 2022): inference of VGG-16 on four workers, each with a strip of image
 //! rows and fused blocks of layers.
 
-use eciton_exec::Prices;
+use std::fmt::Write as _;
+
 use eciton_program::receptive::{self, Workers};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::output::Output;
+use crate::error::Error;
 
 const SOURCE: &str = "Li, Iosifidis and Zhang 2022 (ICC)";
 /// Published maximum reduction of the inference time by four workers, as a share of one worker's
@@ -36,7 +36,7 @@ struct Row {
     layers_halo_bytes: u64,
 }
 
-/// Table of inference times, as `eciton reproduce dpfp --json` prints it.
+/// Table of inference times, as `reproduce dpfp --json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -68,22 +68,26 @@ fn row(flops_per_s: f64, gigabits_per_s: f64) -> Row {
     }
 }
 
-/// Prints the inference times for all combinations of compute rate and bandwidth.
-pub(super) fn run(_: &Prices, json: bool, output: &mut Output) -> Result<(), Failure> {
+/// Returns the inference times for all combinations of compute rate and bandwidth, as text or as JSON.
+pub fn reproduced(json: bool) -> Result<String, Error> {
     let links = |flops: f64| GIGABITS_PER_S.map(|gigabits| row(flops, gigabits));
     let rows: Vec<Row> = FLOPS_PER_S.into_iter().flat_map(links).collect();
     let latency_ms = 1e3 * LATENCY_S;
     if json {
         let (event, system) = ("reproduction", "dpfp");
-        output.json(&Line { event, system, published: PUBLISHED, workers: WORKERS, latency_ms, rows: &rows });
-        return Ok(());
+        let line = Line { event, system, published: PUBLISHED, workers: WORKERS, latency_ms, rows: &rows };
+        return Ok(serde_json::to_string(&line)? + "\n");
     }
-    output.line(format_args!("system    dpfp: {SOURCE}; published saving up to {:.0} %", 100.0 * PUBLISHED));
-    output.line(format_args!(
+    let mut output = String::new();
+    let mut line = |text: std::fmt::Arguments<'_>| {
+        let _ = writeln!(output, "{text}"); // Writing into a string cannot fail.
+    };
+    line(format_args!("system    dpfp: {SOURCE}; published saving up to {:.0} %", 100.0 * PUBLISHED));
+    line(format_args!(
         "model     VGG-16 (13 convolutions, 5 poolings), {WORKERS} workers, {latency_ms} ms per exchange"
     ));
-    output.line("");
-    output.line(format_args!(
+    line(format_args!(""));
+    line(format_args!(
         "{:>9} {:>7} {:>9} {:>9} {:>7} {:>7} {:>9} {:>13} {:>7} {:>9}",
         "Gflop/s",
         "Gbit/s",
@@ -99,7 +103,7 @@ pub(super) fn run(_: &Prices, json: bool, output: &mut Output) -> Result<(), Fai
     for row in rows {
         let [fused, layers] =
             [row.fused_saves, row.layers_save].map(|share| format!("{:.1} %", 100.0 * share));
-        output.line(format_args!(
+        line(format_args!(
             "{:>9} {:>7} {:>9.1} {:>9.1} {fused:>7} {:>7} {:>9.2} {:>13.1} {layers:>7} {:>9.2}",
             row.flops_per_s / 1e9,
             row.gigabits_per_s,
@@ -111,5 +115,5 @@ pub(super) fn run(_: &Prices, json: bool, output: &mut Output) -> Result<(), Fai
             row.layers_halo_bytes as f64 / 1e6,
         ));
     }
-    Ok(())
+    Ok(output)
 }

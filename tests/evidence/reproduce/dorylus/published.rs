@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::shape::{Kind, LayerOrder, Named, Shape};
+use eciton_simulate::{Kind, LayerOrder, Named, Shape};
 
 /// Source of the values of all rows.
 pub const SOURCE: &str = "Thorpe et al. 2021, as recalled";
@@ -31,7 +31,7 @@ pub struct Run {
 pub struct Published {
     /// Kind of the model's layers.
     pub kind: Kind,
-    /// Name of the graph, which is one of [`NAMED`](crate::NAMED).
+    /// Name of the graph, which is one of [`NAMED`](eciton_simulate::NAMED).
     pub graph: &'static str,
     /// Number of graph servers.
     pub hosts: u32,
@@ -164,7 +164,7 @@ impl Published {
 
     /// Returns the total number of functions of all graph servers.
     #[must_use]
-    pub const fn functions_in_all(&self) -> u32 {
+    pub const fn all_functions(&self) -> u32 {
         self.hosts * self.functions_each
     }
 

@@ -79,7 +79,7 @@ impl Fitted {
 /// ```
 ///
 /// # Errors
-/// Returns [`Error::Fit`] if the parameters do not converge, and the errors of [`crate::simulate`].
+/// Returns [`Error::Fit`] if the parameters do not converge, and the errors of [`simulate`](eciton_simulate::simulate).
 pub fn fit(prices: &Prices) -> Result<Fitted, Error> {
     let row = &PUBLISHED[0];
     let machine = (row.machine, prices.machine(row.machine)?);
@@ -90,21 +90,21 @@ pub fn fit(prices: &Prices) -> Result<Fitted, Error> {
         let run = |backend| epoch(row, backend, &found, &varied, prices);
         let [functions, cpu, gpu] = [run(Backend::Functions)?, run(Backend::Cpu)?, run(Backend::Gpu)?];
         let world = world(row, Backend::Functions, machine, &found, &varied)?;
-        let [_, tensor_s, computing_s] = world.seconds_of_work()?;
+        let work = world.work()?;
         let hosts_usd = f64::from(row.hosts) * world.settings.hosts.hour_usd * row.functions.seconds / 3600.0;
         let used = functions.report.usd;
         let epochs = (row.functions.usd - hosts_usd) / ((used.functions + used.requests) * functions.of_all);
         let epochs_run = f64::from(world.settings.epochs);
         let billed_s = functions.report.functions.billed_ms as f64 / 1e3 / epochs_run;
-        let exchange_s = (billed_s - computing_s).max(1e-3 * billed_s);
-        // Tensor seconds of the cores that would make up for what is missing.
+        let exchange_s = (billed_s - work.function_s).max(1e-3 * billed_s);
+        // Core seconds by which the simulated run without functions is shorter than the published one.
         let cores = f64::from(row.hosts * world.settings.hosts.cores);
         let missing_s = (row.cpu.seconds / found.epochs - cpu.run.seconds) * cores;
         let off = [
             epochs / found.epochs,
-            exchange_s * (1.0 - EXCHANGE_SHARE) / EXCHANGE_SHARE / computing_s,
+            exchange_s * (1.0 - EXCHANGE_SHARE) / EXCHANGE_SHARE / work.function_s,
             row.functions.seconds / found.epochs / functions.run.seconds,
-            (tensor_s + missing_s) / tensor_s,
+            (work.tensor_s + missing_s) / work.tensor_s,
             gpu.run.seconds * found.epochs / row.gpu.seconds,
         ];
         worst = off.iter().fold(0.0f64, |worst, off| worst.max((off - 1.0).abs()));
