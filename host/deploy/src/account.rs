@@ -1,32 +1,34 @@
 //! AWS account: the caller's identity, and the number of functions that may run at once.
 //!
 //! Concurrency that a function reserves is no longer available to the rest of the account, which
-//! must retain 100 unreserved. A new account has 10 or 50 in total. There *any* reservation fails,
-//! and the stack is rolled back.
+//! must retain 100 unreserved. A new account has a limit of 10 or 50 in total. In such an account,
+//! *any* reservation fails, and CloudFormation rolls the stack back.
 
 use serde::Serialize;
 
 use super::error::{Error, Result};
 
-/// Concurrency that an account must leave unreserved.
+/// The number of concurrent executions that AWS requires an account to leave unreserved.
 pub(super) const UNRESERVED: u32 = 100;
-/// Maximum concurrency that [`Reserve::Automatic`] reserves for a function.
+/// The maximum concurrency that [`Reserve::Automatic`] reserves for each function.
 const AUTOMATIC_MOST: u32 = 100;
-/// Minimum concurrency that [`Reserve::Automatic`] reserves for a function. A smaller reservation
-/// would slow runs down more than it protects.
+/// The minimum concurrency that [`Reserve::Automatic`] reserves for each function. A smaller
+/// reservation would slow runs down more than it protects them.
 const AUTOMATIC_LEAST: u32 = 10;
 
-/// Concurrency that each function of the stack reserves and is limited to.
+/// Reserved concurrency of each function of a stack. AWS Lambda takes it from all other functions
+/// of the account, and never runs more instances of the function at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reserve {
-    /// No reservation: the functions share the account's unreserved concurrency. A reservation is
-    /// taken from all other functions of the account, and limits the function that has it.
+    /// No reservation. The functions share the unreserved concurrency with all other functions of
+    /// the account.
     #[default]
     Nothing,
-    /// Up to 100 per function if the account has at least 10 per function available, otherwise
-    /// none.
+    /// Up to 100 concurrent executions per function. If the account has fewer than 10 per function
+    /// available, nothing is reserved.
     Automatic,
-    /// The given number per function. If it is not available, the deployment fails.
+    /// The given number of concurrent executions per function. If the account does not have them
+    /// available, the deployment fails.
     Exactly(u32),
 }
 
@@ -45,27 +47,27 @@ impl std::str::FromStr for Reserve {
     }
 }
 
-/// Limits and identity of an account.
+/// Identity and concurrency limits of an AWS account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Account {
     /// AWS account id, twelve digits.
     pub id: String,
     /// ARN of the caller that the credentials identify.
     pub caller: String,
-    /// Maximum number of functions that may run at once.
+    /// Maximum number of concurrent executions of all functions of the account.
     pub concurrency: u32,
-    /// Concurrency that no function has reserved.
+    /// Concurrency of the account that no function has reserved.
     pub unreserved: u32,
-    /// Concurrency that the functions of this stack have already reserved.
+    /// Concurrency that the functions of the deployed stack have already reserved.
     pub own: u32,
 }
 
 impl Account {
-    /// Returns the concurrency that each of `functions` functions reserves. If it is 0, nothing is
-    /// reserved.
+    /// Returns the concurrency to reserve for each function of a stack with the given number of
+    /// `functions`. A result of 0 means that nothing is reserved.
     ///
     /// # Errors
-    /// Returns an error if the requested concurrency is not available.
+    /// Returns an error if `wish` is [`Reserve::Exactly`] and that concurrency is not available.
     pub fn reservation(&self, functions: u32, wish: Reserve) -> Result<u32> {
         // The same update releases the concurrency that the stack has reserved now.
         let room = self.unreserved.saturating_add(self.own).saturating_sub(UNRESERVED);
@@ -87,7 +89,8 @@ impl Account {
 }
 
 impl Account {
-    /// Describes the reservation for users, with the reason if it is smaller than requested.
+    /// Describes the reservation of each function to the user. If it is smaller than `wish` asks
+    /// for, the text gives the reason.
     #[must_use]
     pub fn told(&self, functions: u32, wish: Reserve, reserved: Option<u32>) -> String {
         let Self { concurrency, .. } = self;

@@ -1,4 +1,4 @@
-//! Operations on AWS: creation and deletion of stacks, and questions about the account.
+//! Operations on AWS: creation and deletion of stacks, and queries about the account.
 
 mod aws;
 mod bucket;
@@ -18,11 +18,11 @@ use super::stack::{self, Choices};
 use super::{Deployed, Progress, Ready};
 use aws::{refused, region, wait};
 
-/// Creates or updates a stack.
+/// Creates or updates a stack, and writes its deployment file. Progress is reported to `watch`.
 ///
 /// # Errors
-/// Returns the errors of [`build`], and errors of AWS. If the stack cannot be created,
-/// CloudFormation deletes it again. If it cannot be updated, it stays as it was.
+/// Returns the errors of [`build`](crate::build), and errors of AWS. If the stack cannot be
+/// created, CloudFormation deletes it again. If it cannot be updated, it remains unchanged.
 pub fn deploy(
     choices: &Choices,
     builtin: &[Component],
@@ -93,13 +93,14 @@ pub fn deploy(
     Ok(Deployed { deployment, file, account, packages, kernels, package_bytes: built.package.bytes_len })
 }
 
-/// Returns the endpoint of a service that an environment variable sets in place of AWS's.
+/// Returns the endpoint URL that `AWS_ENDPOINT_URL_SERVICE` or `AWS_ENDPOINT_URL` sets for a
+/// service, for instance `S3`. If neither variable is set, AWS's own endpoint is used.
 fn endpoint(service: &str) -> Option<String> {
     let value = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     value(&format!("AWS_ENDPOINT_URL_{service}")).or_else(|| value("AWS_ENDPOINT_URL"))
 }
-/// Queries the account. `functions` are the names of the stack's functions, which may not exist
-/// yet.
+/// Queries the caller's identity and the concurrency limits of the account. `functions` are the
+/// names of the stack's functions, which do not need to exist yet.
 ///
 /// # Errors
 /// Returns an error if credentials are missing or wrong, if a permission is missing, or if there is
@@ -134,10 +135,10 @@ async fn account(config: &SdkConfig, functions: &[String]) -> Result<Account> {
     })
 }
 
-/// Returns the region for a stack, and whether a stack with this name exists.
+/// Returns the region of a stack, and whether a stack with this name exists.
 ///
 /// # Errors
-/// Returns an error if there is no `sam`, region or credentials, and errors of AWS.
+/// Returns an error if `sam`, the region or the credentials are missing, and errors of AWS.
 pub fn locate(target: &Target) -> Result<Located> {
     check_stack(&target.stack)?;
     let sam = Sam::find()?;
@@ -148,11 +149,11 @@ pub fn locate(target: &Target) -> Result<Located> {
     Ok(Located { region, is_taken })
 }
 
-/// Deletes a stack: its objects, the stack itself, and its packages. Then checks that nothing is
-/// left.
+/// Deletes a stack with the objects in its bucket and with its packages, then checks that nothing
+/// is left. Progress is reported to `watch`.
 ///
 /// # Errors
-/// Returns errors of AWS, and an error that names the resources that are left.
+/// Returns errors of AWS. Also returns an error that names the resources that still exist.
 pub fn destroy(target: &Target, watch: &mut dyn FnMut(Progress<'_>)) -> Result<Destroyed> {
     check_stack(&target.stack)?;
     let sam = Sam::find()?.shielded(target.shielded);
@@ -206,8 +207,8 @@ pub fn destroy(target: &Target, watch: &mut dyn FnMut(Progress<'_>)) -> Result<D
     Ok(done)
 }
 
-/// Checks that buckets and functions no longer exist. Appends those that do not exist to `gone`,
-/// and returns the others.
+/// Checks which of a stack's buckets and functions still exist. Appends the names of deleted
+/// resources to `gone`, and returns the names of the others.
 async fn look(
     config: &SdkConfig,
     buckets: &[String],
@@ -234,14 +235,14 @@ async fn look(
     Ok(left)
 }
 
-/// Maximum number of objects that are listed and deleted at once.
+/// Maximum number of objects that one request of [`clean`] lists and deletes.
 const PAGE: usize = 1000;
 const MAX_PAGES: usize = 10_000;
 
 /// Deletes the objects of a run from the bucket of a deployment, and returns their number.
 ///
-/// The bucket stores no versions, and TrainerPolicy allows these requests, because a run lists and
-/// deletes objects in the same way.
+/// The bucket stores no object versions. The policy TrainerPolicy of the stack allows these
+/// requests, because a run lists and deletes objects in the same way.
 ///
 /// # Errors
 /// Returns an error if the run name is not valid, and errors of AWS.

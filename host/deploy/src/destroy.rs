@@ -1,4 +1,4 @@
-//! Deletion of stacks: the stack to delete, and the result.
+//! Input and result of the deletion of a stack.
 
 use std::path::PathBuf;
 
@@ -8,36 +8,38 @@ use serde::Serialize;
 
 use super::error::Result;
 
-/// Stack that `eciton destroy` deletes, and the options for it.
+/// The stack that `eciton destroy` deletes, with the options of the deletion.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// Name of the CloudFormation stack.
     pub stack: String,
-    /// Region of the stack. If `None`, the deployment file or AWS's settings determine it.
+    /// AWS region of the stack. If `None`, the AWS configuration of the user determines it.
     pub region: Option<String>,
-    /// AWS profile with the credentials. If `None`, AWS's settings determine it.
+    /// AWS profile with the credentials. If `None`, the AWS configuration of the user determines
+    /// it.
     pub profile: Option<String>,
-    /// Deployment file, which is deleted at the end. `None` if there is none.
+    /// Path of the deployment file, which is deleted after the stack. `None` if the stack has no
+    /// deployment file.
     pub file: Option<PathBuf>,
-    /// Bucket that the deployment file names. Its deletion is checked even if the stack no longer
-    /// exists.
+    /// Name of the bucket in the deployment file. After the deletion, the bucket must not exist,
+    /// even if the stack was already deleted before.
     pub bucket: Option<String>,
-    /// True if signals of the terminal must not reach `sam`.
+    /// True if signals of the terminal, for instance Ctrl-C, must not reach the `sam` process.
     pub shielded: bool,
 }
 
-/// Result of a search for a stack.
+/// Result of [`locate`](crate::locate), which looks for a stack at AWS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located {
-    /// Region of the stack, from the target, the credentials or AWS's settings.
+    /// AWS region of the stack, from the [`Target`] or the user's AWS configuration.
     pub region: String,
     /// True if a stack with this name exists.
     pub is_taken: bool,
 }
 
 impl Target {
-    /// Finds a deployment by name or path of its file. Without a file, `name` is the name of the
-    /// stack.
+    /// Finds the stack to delete. `name` is the name or path of a deployment file, or the name of a
+    /// stack if no such file exists.
     ///
     /// # Errors
     /// Returns an error if the file is damaged, or if the name is not valid for a stack.
@@ -64,15 +66,18 @@ impl Target {
     }
 }
 
-/// Result of a deletion: the resources that were deleted.
+/// Result of [`destroy`](crate::destroy): the resources that were deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Destroyed {
     /// True if the stack existed and was deleted.
     pub stack: bool,
-    /// Number of objects, versions and delete markers that were deleted from the stack's bucket.
+    /// Number of objects that were deleted from the stack's bucket. Each version and each delete
+    /// marker counts as one object.
     pub objects: u64,
-    /// Number of objects, versions and delete markers that were deleted from the packages' bucket.
+    /// Number of objects that were deleted from the bucket with the packages. Each version and each
+    /// delete marker counts as one object.
     pub package_objects: u64,
-    /// Names of resources that were checked afterwards and no longer exist.
+    /// Names of the resources that were found deleted, for instance `bucket NAME` or `function
+    /// NAME`.
     pub gone: Vec<String>,
 }

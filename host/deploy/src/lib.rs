@@ -1,14 +1,15 @@
-//! Deployment of functions to AWS, and its reversal.
+//! Deployment of the project's AWS Lambda functions, and its reversal.
 //!
 //! [`build`] creates the package on this machine. It checks the [`Worker`], compiles the built-in
-//! kernels for the functions' processors, and signs them. [`deploy`] then creates the stack with
-//! `sam`, and writes a [`Deployment`], the file that runs read. [`destroy`] deletes everything, and
-//! checks that it is gone. [`clean`] deletes the objects of one run. The last three functions need
-//! the feature `aws`. Without it, they return an error, and the rest works.
+//! kernels for the functions' processor architecture, and signs them. [`deploy`] then creates the
+//! stack with `sam`, and writes a [`Deployment`], the file that runs read. [`destroy`] deletes the
+//! stack with all its resources, and checks that none is left. [`clean`] deletes the objects of one
+//! run. The last three functions need the feature `aws`. Without it, they return an error, and the
+//! rest of the crate works.
 //!
-//! The template is `infra/template.yaml`. It is part of the program, so that an installed `eciton`
-//! needs no clone of the repository. The page docs/how-to/deploy-to-aws.md describes its costs and
-//! permissions.
+//! The template is `infra/template.yaml`. It is embedded in the program, so that an installed
+//! `eciton` needs no clone of the repository. The page docs/how-to/deploy-to-aws.md describes the
+//! costs and the permissions.
 
 mod account;
 #[cfg(feature = "aws")]
@@ -42,10 +43,11 @@ use eciton_cloud::{Architecture, Deployment};
 use eciton_kernel::artefact::Signer;
 use serde::Serialize;
 
-/// Returns the path of the user's signing key: `eciton/signing.key` in the state folder.
+/// Returns the default path of the user's signing key, `eciton/signing.key` in the user's state
+/// folder.
 ///
 /// # Errors
-/// Returns an error if the user has no home folder.
+/// Returns an error if the user has no home folder and no state folder.
 pub fn signing_key() -> Result<PathBuf> {
     let folder = user_folder("XDG_STATE_HOME", ".local/state");
     let folder =
@@ -53,35 +55,36 @@ pub fn signing_key() -> Result<PathBuf> {
     Ok(folder.join("eciton/signing.key"))
 }
 
-/// Report of a deployment in progress.
+/// Progress report that [`build`], [`deploy`] and [`destroy`] pass to their callback.
 #[derive(Debug, Clone, Copy)]
 pub enum Progress<'a> {
-    /// A step begins.
+    /// A step begins. The text describes the step.
     Step(&'a str),
-    /// A tool printed a line.
+    /// A tool, for instance `sam`, printed this line.
     Line(&'a str),
 }
 
-/// Result of [`build`]: a package and its contents.
+/// Result of [`build`]: the package, and the programs and keys that were used for it.
 #[derive(Debug)]
 pub struct Built {
-    /// Package on disk, from which `sam build` creates the functions.
+    /// Package on disk, from which `sam build` has created the functions.
     pub package: Package,
-    /// Keys of the kernels in the package, which are the same in a bucket.
+    /// Keys of the built-in kernels in the package, for instance `kernels/DIGEST.BASELINE.cwasm`.
+    /// Kernels in a bucket have the same keys.
     pub kernels: Vec<String>,
-    /// Worker binary in the package.
+    /// Worker binary that the package contains.
     pub worker: Worker,
-    /// Program for whole runs. If `None`, the stack has no function for them.
+    /// Program that executes whole training runs. `None` if the stack has no function for them.
     pub trainer: Option<Worker>,
-    /// Deployer's key, with which the kernels are signed.
+    /// Signing key of the deployer, with which the kernels were signed.
     pub signer: Signer,
-    /// Path of the deployer's signing key.
+    /// Path of the deployer's signing key file.
     pub key: PathBuf,
-    /// `sam` program that was found.
+    /// Installed `sam` program that created the functions.
     pub sam: Sam,
 }
 
-/// Programs and files on this machine that a deployment needs.
+/// Programs on this machine that were found and checked for a deployment.
 struct Ready {
     worker: Worker,
     trainer: Option<Worker>,
@@ -131,7 +134,7 @@ impl Ready {
     }
 }
 
-/// Returns the prerequisites of a deployment that this machine lacks, one text each.
+/// Returns one message for each prerequisite of a deployment that this machine lacks.
 #[must_use]
 pub fn missing(choices: &Choices) -> Vec<String> {
     let mut found = Vec::new();
@@ -146,7 +149,8 @@ pub fn missing(choices: &Choices) -> Vec<String> {
     found
 }
 
-/// Checks the tools that the Makefile calls, except for those that all systems have.
+/// Checks that `make` and `readelf` are installed. The build of a package needs them, and not all
+/// systems have them.
 fn tools() -> Result<()> {
     if sam::on_path("make").is_none() {
         return Err(Error::NoTool { tool: "make", remedy: "install it with the system's packages" });
@@ -157,7 +161,8 @@ fn tools() -> Result<()> {
     Ok(())
 }
 
-/// Returns the program for whole runs, if the stack has functions for them.
+/// Returns the program that executes whole training runs, or `None` if the stack has no function
+/// for them.
 fn trainer(choices: &Choices) -> Result<Option<Worker>> {
     if choices.trainers().is_empty() {
         return Ok(None);
@@ -177,29 +182,29 @@ fn own_worker(path: &Path, architecture: Architecture) -> Result<Worker> {
     Err(Error::Worker { path: path.to_owned(), reason })
 }
 
-/// Creates the package, and runs `sam build` to create the functions from it. Sends no request to
+/// Creates the package, and runs `sam build` to create the functions from it. No request is sent to
 /// AWS.
 ///
 /// # Errors
 /// Returns an error if an option is invalid, if a kernel cannot be compiled, or if a folder cannot
-/// be written. Also returns an error if worker, `sam` or `make` is missing.
+/// be written. Also returns an error if the worker, `sam`, `make` or `readelf` is missing.
 pub fn build(choices: &Choices, builtin: &[Component], watch: &mut dyn FnMut(Progress<'_>)) -> Result<Built> {
     Ready::find(choices)?.build(choices, builtin, watch)
 }
 
-/// Result of [`deploy`]: the deployment and its resources.
+/// Result of [`deploy`]: the deployment, and the resources that were created.
 #[derive(Debug, Clone, Serialize)]
 pub struct Deployed {
-    /// Deployment, the description of the stack that runs read.
+    /// Description of the stack, which runs read from the deployment file.
     pub deployment: Deployment,
     /// Path of the deployment file that was written.
     pub file: PathBuf,
     /// AWS account that contains the stack.
     pub account: Account,
-    /// Name of the bucket with the packages.
+    /// Name of the S3 bucket that contains the stack's packages.
     pub packages: String,
-    /// Names of the user's kernels and their keys in the stack's bucket.
+    /// Pairs of a kernel's name and its key in the stack's bucket, one for each kernel of the user.
     pub kernels: Vec<(String, String)>,
-    /// Size of the unpacked package in a function, in bytes.
+    /// Size of a function's unpacked package, in bytes.
     pub package_bytes: u64,
 }

@@ -6,8 +6,8 @@
 //! FOLDER/package/trainer                          program for whole runs, optional
 //! FOLDER/package/kernels/DIGEST.BASELINE.cwasm    built-in kernels, compiled and signed
 //! ```
-//! The package contains no secrets. Kernels of users are not in the package but in the bucket. They
-//! are signed, so a new kernel needs no new deployment.
+//! The package contains no secrets. Kernels of users are not in the package but in the stack's
+//! bucket. They are signed, so that a new kernel needs no new deployment.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,39 +18,40 @@ use eciton_kernel::cache::digest;
 use super::error::{Error, Result};
 use super::worker::Worker;
 
-/// The template, as in the repository.
+/// CloudFormation template of the stack, as in the repository.
 pub const TEMPLATE: &str = include_str!("../../../infra/template.yaml");
-/// The Makefile that `sam build` runs.
+/// Makefile that `sam build` runs to create the functions.
 pub const MAKEFILE: &str = include_str!("../../../infra/Makefile");
 /// Settings file of `sam`, as in the repository.
 pub const SAMCONFIG: &str = include_str!("../../../infra/samconfig.toml");
 /// IAM policy for the deployer, with placeholders such as `${Stack}` for names.
 pub const DEPLOYER_POLICY: &str = include_str!("../../../infra/deployer-policy.json");
 
-/// Maximum size of an unpacked package on Lambda, in bytes.
+/// Maximum size of an unpacked package that AWS Lambda accepts, in bytes.
 pub const MAX_BYTES: u64 = 250_000_000;
 
 /// WebAssembly component of a kernel, with the kernel's name.
 #[derive(Debug, Clone)]
 pub struct Component {
-    /// Name of the kernel, which errors quote.
+    /// Name of the kernel, which error messages quote.
     pub name: String,
     /// Bytes of the WebAssembly component.
     pub bytes: Vec<u8>,
 }
 
-/// Kernel that was compiled for functions and signed.
+/// Kernel that was compiled for the functions' processors and signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artefact {
-    /// Name of the kernel, which errors quote.
+    /// Name of the kernel, which error messages quote.
     pub name: String,
-    /// Key in a package and in a bucket: `kernels/DIGEST.BASELINE.cwasm`.
+    /// Key of the kernel in a package and in a bucket, `kernels/DIGEST.BASELINE.cwasm`.
     pub key: String,
-    /// Signed code, the content of the object.
+    /// Signed machine code, which is the content of the object in a bucket.
     pub sealed: Vec<u8>,
 }
 
-/// Compiles a component for the processors of functions, and signs the code.
+/// Compiles a kernel component for the processor architecture of `worker`, and signs the code with
+/// `signer`.
 ///
 /// # Errors
 /// Returns an error if the component is not a kernel, or cannot be compiled.
@@ -61,7 +62,7 @@ pub fn compile(component: &Component, worker: &Worker, signer: &Signer) -> Resul
     Ok(Artefact { name: component.name.clone(), key, sealed })
 }
 
-/// Package on disk, from which `sam build` creates the functions.
+/// Folder on disk from which `sam build` creates the functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
     /// Path of the package's folder.
@@ -71,10 +72,11 @@ pub struct Package {
 }
 
 impl Package {
-    /// Writes the package. Files that another deployment left in `folder` are replaced.
+    /// Writes a package with the given programs and `kernels` to `folder`. Replaces the files that
+    /// another deployment left there.
     ///
     /// # Errors
-    /// Returns an error if files cannot be written, or if the package is too large for Lambda.
+    /// Returns an error if files cannot be written, or if the package is too large for AWS Lambda.
     pub fn write(
         folder: &Path,
         worker: &Worker,
@@ -117,7 +119,8 @@ impl Package {
         Ok(Self { folder: folder.to_owned(), bytes_len })
     }
 
-    /// Returns the path of the folder that the Makefile calls PACKAGE.
+    /// Returns the path of the folder with the programs and kernels, which the Makefile calls
+    /// PACKAGE.
     #[must_use]
     pub fn contents(&self) -> PathBuf {
         self.folder.join("package")

@@ -10,13 +10,15 @@ use eciton_cloud::Scratch;
 
 use super::error::{Error, Result};
 
-/// Number of lines of each stream that the error of a failed command repeats.
+/// Number of lines at the end of each output stream that the error of a failed `sam` command
+/// repeats.
 const TAIL_LINES: usize = 25;
-/// Maximum length of a line, in bytes. Longer lines are cut.
+/// Maximum length of an output line of `sam`, in bytes. Longer lines are split.
 const MAX_LINE: u64 = 8 << 10;
-/// Maximum number of lines that wait to be shown.
+/// Maximum number of output lines of `sam` that wait for the callback. At this limit, reading of
+/// the output pauses.
 const QUEUE: usize = 256;
-/// Maximum size of an answer that is read completely, in bytes.
+/// Maximum number of bytes of the output of `sam list` that are parsed. The rest is ignored.
 const MAX_ANSWER: usize = 4 << 20;
 
 const REMEDY: &str = "`pipx install aws-sam-cli` (or `pip install aws-sam-cli` in a virtual environment), or name it with ECITON_SAM";
@@ -26,18 +28,19 @@ const REMEDY: &str = "`pipx install aws-sam-cli` (or `pip install aws-sam-cli` i
 pub struct Sam {
     path: PathBuf,
     shielded: bool,
-    /// Version, as the program prints it: `SAM CLI, version 1.170.0`.
+    /// Version text that the program prints, for instance `SAM CLI, version 1.170.0`.
     pub version: String,
 }
 
-/// Callback that receives each line that a tool prints.
+/// Callback that receives each line of the output of `sam`.
 pub type Watch<'a> = &'a mut dyn FnMut(&str);
 
 impl Sam {
-    /// Finds the program: the one that `ECITON_SAM` names, or otherwise `sam` on the path.
+    /// Finds the `sam` program that the variable `ECITON_SAM` names, or otherwise the first `sam`
+    /// on the path.
     ///
     /// # Errors
-    /// Returns an error if the program does not exist or cannot be run.
+    /// Returns an error if the program does not exist, cannot be run, or is not the SAM CLI.
     pub fn find() -> Result<Self> {
         let named = std::env::var_os("ECITON_SAM").filter(|v| !v.is_empty()).map(PathBuf::from);
         let path = named.or_else(|| on_path("sam"));
@@ -57,8 +60,8 @@ impl Sam {
         Ok(Self { path, shielded: false, version })
     }
 
-    /// Sets whether signals of the terminal are kept from the program. A caller that deletes the
-    /// stack after a signal must let the program finish.
+    /// Sets whether signals of the terminal, for instance Ctrl-C, are withheld from the `sam`
+    /// process. A caller that deletes the stack after a signal must let the process finish.
     #[must_use]
     pub fn shielded(self, shielded: bool) -> Self {
         Self { shielded, ..self }
@@ -76,10 +79,12 @@ impl Sam {
         command
     }
 
-    /// Runs the program in `folder` until it ends, and passes all that it prints to `watch`.
+    /// Runs `sam` with the arguments `line` in `folder` until it ends, and passes each line of its
+    /// output to `watch`.
     ///
     /// # Errors
-    /// Returns an error if the program fails, with the last lines that it printed.
+    /// Returns an error with the last lines of the output if the program cannot be started or
+    /// fails.
     pub fn run(
         &self,
         folder: &Path,
@@ -133,11 +138,11 @@ impl Sam {
         Err(Error::Tool { command: shown(line), status: status.to_string(), hint: hint(&tail), tail })
     }
 
-    /// Returns the outputs of a stack by key, or `None` if the stack does not exist. `place` are
+    /// Returns the outputs of a stack by key, or `None` if the stack does not exist. `place` has
     /// the options for region and profile.
     ///
     /// # Errors
-    /// Returns an error if the program fails for another reason, or prints no JSON.
+    /// Returns an error if the program fails for another reason, or if its output is not JSON.
     pub fn outputs(&self, stack: &str, place: &[String]) -> Result<Option<BTreeMap<String, String>>> {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "PascalCase")]
@@ -170,8 +175,8 @@ impl Sam {
 }
 
 /// Creates an empty working folder for `sam`. The program reads settings from a samconfig.toml in
-/// its working folder, and any user could create one in the folder for temporary files. The folder
-/// is deleted when its [`Scratch`] is dropped, or by the next process if this one is killed.
+/// its working folder, and any user could place such a file in the folder for temporary files. The
+/// folder is deleted when its [`Scratch`] is dropped, or by the next process if this one is killed.
 pub(super) fn nowhere() -> Result<(Scratch, PathBuf)> {
     let created = Scratch::new().and_then(|scratch| Ok((scratch.path("sam")?, scratch)));
     created
@@ -179,7 +184,7 @@ pub(super) fn nowhere() -> Result<(Scratch, PathBuf)> {
         .map_err(Error::file(std::env::temp_dir(), "written to"))
 }
 
-/// Returns a command line as it could be typed.
+/// Returns the `sam` command with the arguments `line`, quoted for a shell.
 #[must_use]
 pub(super) fn shown(line: &[String]) -> String {
     let plain = |word: &str| {
@@ -191,7 +196,8 @@ pub(super) fn shown(line: &[String]) -> String {
     std::iter::once("sam".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a hint for a known error message of `sam`, or an empty text.
+/// Returns a hint for the user if `tail` contains a known error message of `sam`, or otherwise an
+/// empty text.
 fn hint(tail: &str) -> &'static str {
     let hints = [
         (
@@ -222,7 +228,7 @@ fn hint(tail: &str) -> &'static str {
     hints.iter().find(|(text, _)| tail.contains(text)).map_or("", |(_, hint)| hint)
 }
 
-/// Returns the first executable file with this name on the path.
+/// Returns the first executable file named `name` in the folders of the variable `PATH`.
 pub(super) fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))

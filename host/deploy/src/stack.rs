@@ -1,6 +1,6 @@
 //! Description of a stack before it exists: options, resources, and the steps to create it.
 //!
-//! This is plain data, which `--dry-run` prints and a deployment executes.
+//! All types are plain data, which `--dry-run` prints and a deployment executes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,24 +14,26 @@ use super::error::{Error, Result};
 use super::sam::shown;
 
 /// Memory sizes of functions that the template supports, in MiB. A function has one vCPU per 1,769
-/// MiB. New accounts are limited to 3,008.
+/// MiB. AWS limits new accounts to 3,008 MiB per function.
 pub const SIZES: [u32; 6] = [512, 1024, 1769, 3538, 7076, 10240];
-/// Memory sizes of functions for whole runs, in MiB.
+/// Memory sizes that the template supports for functions that execute whole training runs, in MiB.
 pub const TRAINER_SIZES: [u32; 7] = [512, 1024, 1769, 3008, 3538, 7076, 10240];
-/// Maximum number of functions for whole runs in a stack, each with a different size.
+/// Maximum number of functions in a stack that execute whole training runs. Each has a different
+/// memory size.
 pub const MAX_TRAINERS: usize = 3;
-/// Time limits that the template supports, in seconds.
+/// Time limits of functions that the template supports, in seconds.
 pub const TIME_LIMITS: [u32; 5] = [30, 60, 120, 300, 900];
 /// Retention periods of logs that the template supports, in days.
 pub const LOG_DAYS: [u32; 10] = [1, 3, 5, 7, 14, 30, 60, 90, 180, 365];
-/// Number of alarms per function.
+/// Number of CloudWatch alarms for each function.
 const ALARMS: u32 = 3;
-/// Actions that functions are allowed. The template has the reasons, and a check compares the two.
+/// IAM actions that the functions' role allows. The template states the reason for each action, and
+/// a check compares this list with the template.
 const ROLE_ACTIONS: [&str; 5] =
     ["logs:CreateLogStream", "logs:PutLogEvents", "s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"];
 
-/// Returns the name of the bucket for a stack's packages. The length limit of stack names ensures
-/// at most 63 characters.
+/// Returns the name of the S3 bucket for a stack's packages. The length limit of stack names
+/// ensures that the result has at most 63 characters, the maximum of S3.
 #[must_use]
 pub(super) fn packages_bucket(stack: &str, account: &str, region: &str) -> String {
     format!("{stack}-packages-{account}-{region}")
@@ -42,83 +44,88 @@ pub(super) fn packages_bucket(stack: &str, account: &str, region: &str) -> Strin
 pub struct Choices {
     /// Name of the CloudFormation stack.
     pub stack: String,
-    /// Region of the stack. If `None`, AWS's settings determine it.
+    /// AWS region of the stack. If `None`, the AWS configuration of the user determines it.
     pub region: Option<String>,
-    /// AWS profile with the credentials. If `None`, AWS's settings determine it.
+    /// AWS profile with the credentials. If `None`, the AWS configuration of the user determines
+    /// it.
     pub profile: Option<String>,
     /// Processor architecture of the functions.
     pub architecture: Architecture,
-    /// Memory sizes of the functions, in MiB.
+    /// Memory sizes of the functions that execute layer tasks, in MiB. The stack has one function
+    /// for each size.
     pub memory_mb: Vec<u32>,
-    /// Memory sizes of the functions for whole runs, in MiB. 0 means no function.
+    /// Memory sizes of the functions that execute whole training runs, in MiB. A size of 0 creates
+    /// no function.
     pub trainer_mb: Vec<u32>,
-    /// Time limit of functions, in seconds.
+    /// Time limit of a function call, in seconds.
     pub timeout_s: u32,
-    /// Concurrency that each function of the stack reserves.
+    /// Reserved concurrency of each function of the stack.
     pub reserve: Reserve,
-    /// True if the stack has alarms.
+    /// True if the stack has CloudWatch alarms.
     pub alarms: bool,
-    /// E-mail address for alarms. If `None`, no message is sent.
+    /// E-mail address that receives messages of alarms. If `None`, no message is sent.
     pub email: Option<String>,
     /// Monthly budget in whole USD. 0 means no budget.
     pub budget_usd: u32,
-    /// Retention period of logs, in days.
+    /// Retention period of the functions' logs, in days.
     pub log_days: u32,
-    /// Path of the worker binary. If `None`, it is searched for.
+    /// Path of the worker binary. If `None`, the default locations are searched.
     pub worker: Option<PathBuf>,
     /// Path of the signing key. If `None`, the user's default key is used.
     pub key: Option<PathBuf>,
-    /// Folder in which the package is built. If `None`, it is in the user's cache folder.
+    /// Folder in which the package is built. If `None`, a folder in the user's cache folder is
+    /// used.
     pub folder: Option<PathBuf>,
-    /// Path of the deployment file. If `None`, it is in the user's folder of deployments.
+    /// Path of the deployment file to write. If `None`, the file is in the user's folder of
+    /// deployments.
     pub out: Option<PathBuf>,
-    /// True if signals of the terminal must not reach `sam`.
+    /// True if signals of the terminal, for instance Ctrl-C, must not reach the `sam` process.
     pub shielded: bool,
 }
 
-/// Step of a deployment, as `--dry-run` prints it.
+/// Step of a deployment that `--dry-run` prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// Description of the step, for users.
     pub does: String,
-    /// Command line of the step, if it runs a command.
+    /// Command line of the step. `None` if the step runs no command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// True if the step queries or changes anything on AWS.
     pub aws: bool,
 }
 
-/// Resources that the template creates with the given options.
+/// Resources that the template creates with the given options, and their monthly cost.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Facts {
-    /// Functions that execute layer tasks.
+    /// Functions that execute layer tasks, one for each memory size.
     pub functions: Vec<Function>,
-    /// Functions that execute whole runs.
+    /// Functions that execute whole training runs, one for each memory size.
     pub trainers: Vec<Function>,
-    /// Time limit of the functions, in seconds.
+    /// Time limit of a function call, in seconds.
     pub timeout_s: u32,
     /// Lambda runtime of the functions, which determines their operating system.
     pub runtime: &'static str,
-    /// AWS actions that the functions may perform.
+    /// IAM actions that the functions' role allows.
     pub role_actions: [&'static str; 5],
-    /// Retention period of logs, in days.
+    /// Retention period of the functions' logs, in days.
     pub log_days: u32,
-    /// Number of CloudWatch alarms.
+    /// Total number of CloudWatch alarms of the stack.
     pub alarms: u32,
-    /// Monthly budget, in USD. It is created only if there is an e-mail address.
+    /// Monthly budget, in USD. `None` if no e-mail address is given, or if the budget is 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_usd: Option<u32>,
-    /// Age at which the bucket deletes objects of runs, in days.
+    /// Age at which the stack's bucket deletes objects of runs, in days.
     pub runs_expire_days: u32,
-    /// Number of CloudFormation resources.
+    /// Number of CloudFormation resources in the stack.
     pub resources: u32,
-    /// Monthly cost without runs, in USD, if the account has no other alarms. Packages and kernels
-    /// in buckets, a few cents per GB, are not included.
+    /// Monthly cost of the stack without runs, in USD, if the account has no other alarms. Storage
+    /// of packages and kernels, a few cents per GB, is not included.
     pub idle_usd_month: f64,
 }
 
 impl Choices {
-    /// Checks the options.
+    /// Checks that all options have valid values.
     ///
     /// # Errors
     /// Returns an error if a name, a size, a limit or an address is invalid.
@@ -152,7 +159,7 @@ impl Choices {
         Ok(())
     }
 
-    /// Returns the functions for layer tasks, one per size, in ascending order of size.
+    /// Returns the functions that execute layer tasks, one per size, in ascending order of size.
     #[must_use]
     pub fn functions(&self) -> Vec<Function> {
         let mut sizes = self.memory_mb.clone();
@@ -166,7 +173,8 @@ impl Choices {
         sizes.into_iter().map(named).collect()
     }
 
-    /// Returns the functions for whole runs, one per size, in ascending order of size.
+    /// Returns the functions that execute whole training runs, one per size, in ascending order of
+    /// size.
     #[must_use]
     pub fn trainers(&self) -> Vec<Function> {
         let mut sizes: Vec<u32> = self.trainer_mb.iter().copied().filter(|size| *size > 0).collect();
@@ -180,7 +188,8 @@ impl Choices {
         sizes.into_iter().enumerate().map(named).collect()
     }
 
-    /// Returns the resources that the template creates.
+    /// Returns the resources that the template creates with these options, and their monthly cost
+    /// by `prices`.
     #[must_use]
     pub fn facts(&self, prices: &Prices) -> Facts {
         let functions = self.functions();
@@ -207,8 +216,9 @@ impl Choices {
         }
     }
 
-    /// Returns the template's parameters. All parameters are passed each time, because an omitted
-    /// one would keep the value of the previous deployment.
+    /// Returns the value of every parameter of the template. `reserved` is the reserved concurrency
+    /// of each function. No parameter is omitted, because an omitted one would retain the value of
+    /// the previous deployment.
     #[must_use]
     pub fn parameters(&self, verifying_key: &str, reserved: u32) -> BTreeMap<String, String> {
         let sizes: Vec<u32> = self.functions().iter().map(|f| f.memory_mb).collect();
@@ -234,13 +244,13 @@ impl Choices {
         all
     }
 
-    /// Returns the command line of `sam build`.
+    /// Returns the arguments of `sam build`.
     #[must_use]
     pub fn build_line(&self) -> Vec<String> {
         vec!["build".to_owned()]
     }
 
-    /// Returns the command line of `sam deploy`.
+    /// Returns the arguments of `sam deploy`. `packages` is the name of the bucket for packages.
     #[must_use]
     pub fn deploy_line(
         &self,
@@ -259,13 +269,15 @@ impl Choices {
         line
     }
 
-    /// Returns the options for region and profile: `--region R`, `--profile P`.
+    /// Returns the arguments that select region and profile, for instance `--region us-east-1
+    /// --profile work`.
     #[must_use]
     pub fn place(&self, region: &str) -> Vec<String> {
         place(region, self.profile.as_deref())
     }
 
-    /// Returns the steps of a deployment, in order.
+    /// Returns the steps of a deployment, in the order of their execution. `key_exists` is false if
+    /// the signing key must be created, and `user_kernels` are names of kernels.
     #[must_use]
     pub fn steps(
         &self,
@@ -316,8 +328,8 @@ impl Choices {
     }
 }
 
-/// Returns the IAM policy that a user needs to deploy this stack, as JSON. The account is `*`,
-/// because it is not queried, and so is a region that is not set.
+/// Returns the IAM policy that a user needs to deploy this stack, as JSON. The policy applies to
+/// any account, because the account is not queried. It applies to any region if none is set.
 #[must_use]
 pub fn policy(choices: &Choices) -> String {
     let region = choices.region.as_deref().unwrap_or("*");
@@ -334,13 +346,14 @@ pub fn policy(choices: &Choices) -> String {
 }
 
 #[cfg(feature = "aws")]
-/// Returns the names of all functions that a stack with this name may have.
+/// Returns the names of all functions that a stack with this name can have.
 pub(super) fn function_names(stack: &str) -> Vec<String> {
     let sizes = SIZES.iter().map(|size| format!("{stack}-worker-{size}"));
     sizes.chain((0..MAX_TRAINERS).map(|at| trainer_name(stack, at))).collect()
 }
 
-/// Returns the name of a stack's function for whole runs, by its number from 0.
+/// Returns the name of a function that executes whole training runs. `at` is its index among the
+/// stack's sizes, from 0.
 fn trainer_name(stack: &str, at: usize) -> String {
     match at {
         0 => format!("{stack}-worker-runs"),
@@ -348,7 +361,8 @@ fn trainer_name(stack: &str, at: usize) -> String {
     }
 }
 
-/// Returns the options for region and profile: `--region R`, `--profile P`.
+/// Returns the arguments that select region and profile, for instance `--region us-east-1 --profile
+/// work`.
 pub(super) fn place(region: &str, profile: Option<&str>) -> Vec<String> {
     let mut line = vec!["--region".to_owned(), region.to_owned()];
     line.extend(profile.into_iter().flat_map(|p| ["--profile".to_owned(), p.to_owned()]));

@@ -1,11 +1,11 @@
-//! Replacements for a build without AWS clients. They return an error that says how to build with
-//! AWS support.
+//! Replacements for functions that need AWS clients, in a build without them. They return an error
+//! that says how to build with AWS support.
 
 use eciton_cloud::{Deployment, NoAws};
 
 use crate::{Choices, Component, Deployed, Destroyed, Located, Progress, Result, Target};
 
-/// Returns an error.
+/// Fails, because this build has no AWS clients and cannot deploy a stack.
 ///
 /// # Errors
 /// Always returns [`Error::NoAws`](crate::Error::NoAws).
@@ -18,7 +18,7 @@ pub fn deploy(
     Err(NoAws("`eciton deploy` without --dry-run or --build-only").into())
 }
 
-/// Returns an error.
+/// Fails, because this build has no AWS clients and cannot delete a stack.
 ///
 /// # Errors
 /// Always returns [`Error::NoAws`](crate::Error::NoAws).
@@ -26,7 +26,7 @@ pub fn destroy(_: &Target, _: &mut dyn FnMut(Progress<'_>)) -> Result<Destroyed>
     Err(NoAws("`eciton destroy`").into())
 }
 
-/// Returns an error.
+/// Fails, because this build has no AWS clients and cannot look for a stack.
 ///
 /// # Errors
 /// Always returns [`Error::NoAws`](crate::Error::NoAws).
@@ -34,7 +34,7 @@ pub fn locate(_: &Target) -> Result<Located> {
     Err(NoAws("`eciton prove`").into())
 }
 
-/// Returns an error.
+/// Fails, because this build has no AWS clients and cannot delete objects of a run.
 ///
 /// # Errors
 /// Always returns [`Error::NoAws`](crate::Error::NoAws).

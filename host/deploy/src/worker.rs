@@ -1,8 +1,8 @@
-//! Checks of a worker binary before it is uploaded.
+//! Checks of a worker binary before its upload to AWS Lambda.
 //!
 //! Functions run in Amazon Linux 2023. A binary for another processor, or one that needs a newer C
-//! library or a missing library, would fail only when the first function starts. All three are
-//! recorded in the ELF file, where this module reads them.
+//! library or a missing library, would fail only when the first function starts. The ELF file
+//! records all three, and this module reads them there.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,16 @@ use serde::Serialize;
 
 use super::error::{Error, Result};
 
-/// Version of the C library in Amazon Linux 2023, the newest that a worker may need.
+/// Version of the C library in Amazon Linux 2023, as (major, minor). A worker must not need a newer
+/// one.
 pub const GLIBC: (u32, u32) = (2, 34);
-/// Maximum size of a binary, in bytes. Lambda accepts 250 MB unpacked.
+/// Maximum size of a worker binary, in bytes. Lambda accepts packages of up to 250 MB unpacked.
 const MAX_BYTES: u64 = 200_000_000;
-/// Maximum number of version requirements that are read. A worker has a few dozen.
+/// Maximum number of symbol version requirements that are read from a binary. A worker has a few
+/// dozen.
 const MAX_REQUIREMENTS: usize = 4096;
 
-/// Worker binary that functions can run.
+/// Worker binary that has passed the checks, so that functions can run it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Worker {
     /// Path of the binary.
@@ -27,13 +29,13 @@ pub struct Worker {
     pub bytes_len: u64,
     /// Processor architecture for which the binary was built.
     pub architecture: Architecture,
-    /// Newest version of the C library that the binary needs, for instance `2.34`. `None` if it is
-    /// linked statically.
+    /// Newest version of the C library that the binary needs, for instance `2.34`. `None` if the
+    /// binary is linked statically.
     pub glibc: Option<String>,
 }
 
 impl Worker {
-    /// Reads and checks the binary at `path`.
+    /// Reads and checks the worker binary at `path`.
     ///
     /// # Errors
     /// Returns an error if the file is not a 64-bit Linux program for x86-64 or arm64. Also returns
@@ -87,27 +89,28 @@ impl Worker {
     }
 }
 
-/// Returns true for libraries of glibc and of the compiler, which the runtime of Amazon Linux 2023
-/// has.
+/// Returns true if `library` belongs to glibc or to the compiler's runtime, which Amazon Linux 2023
+/// provides.
 fn is_of_the_system(library: &str) -> bool {
     let names = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1"];
     names.contains(&library) || library.starts_with("ld-linux")
 }
 
-/// Parses `2.34` as (2, 34) and `2.2.5` as (2, 2). Returns `None` for private versions.
+/// Parses a glibc version, for instance `2.34` as (2, 34) and `2.2.5` as (2, 2). Returns `None` for
+/// private versions.
 fn number(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.split('.').map(str::parse::<u32>);
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
-/// Fields of an ELF file that are read. Offsets come from the file and are checked against its
-/// size.
+/// Fields of an ELF file that the checks need. Offsets come from the file and are checked against
+/// its size.
 struct Elf {
     machine: u16,
     interpreter: Option<String>,
-    /// Names of the required shared libraries.
+    /// File names of the required shared libraries.
     needed: Vec<String>,
-    /// Names of the required symbol versions, of all libraries.
+    /// Names of the required symbol versions of all libraries, for instance `GLIBC_2.34`.
     versions: Vec<String>,
 }
 
@@ -148,7 +151,8 @@ impl Elf {
         Some(elf)
     }
 
-    /// Reads the section `.dynamic`, which has pairs of tag and value. Tag 1 names a library.
+    /// Reads the section `.dynamic`, an array of (tag, value) pairs. Tag 1 (`DT_NEEDED`) names a
+    /// required library.
     fn dynamic(&mut self, file: &Bytes<'_>, offset: u64, len: u64, texts: u64) -> Option<()> {
         for at in 0..(len / 16).min(MAX_REQUIREMENTS as u64) {
             let entry = offset.checked_add(at * 16)?;
@@ -159,7 +163,8 @@ impl Elf {
         Some(())
     }
 
-    /// Reads the section `.gnu.version_r`: a chain of libraries, each with a chain of versions.
+    /// Reads the section `.gnu.version_r`, a linked list of libraries, each with a linked list of
+    /// required symbol versions.
     fn requirements(&mut self, file: &Bytes<'_>, mut library: u64, texts: u64) -> Option<()> {
         for _ in 0..MAX_REQUIREMENTS {
             let mut version = library.checked_add(u64::from(file.u32(library.checked_add(8)?)?))?;
@@ -200,14 +205,14 @@ impl Bytes<'_> {
         self.array(at).map(u64::from_le_bytes)
     }
 
-    /// Reads the text from `start` to the next zero, or to `end`.
+    /// Reads the text from byte `start` to the next zero byte, or to byte `end` if there is none.
     fn text(&self, start: u64, end: u64) -> Option<String> {
         let bytes = self.0.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)?;
         let bytes = bytes.split(|byte| *byte == 0).next()?;
         String::from_utf8(bytes.to_vec()).ok()
     }
 
-    /// Reads the name at offset `at` of a name table.
+    /// Reads the name at offset `at` of the string table that starts at byte `table`.
     fn name(&self, table: u64, at: u64) -> Option<String> {
         let start = table.checked_add(at)?;
         self.text(start, start.checked_add(256)?.min(self.0.len() as u64))

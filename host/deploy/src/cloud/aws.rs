@@ -1,4 +1,4 @@
-//! Execution of requests to AWS, and conversion of their errors.
+//! Execution of asynchronous requests to AWS, and conversion of their errors.
 
 use std::sync::OnceLock;
 
@@ -7,12 +7,13 @@ use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 
 use super::super::error::{Error, Result};
 
-/// Returns the region of a configuration.
+/// Returns the AWS region of a configuration, or an empty text if the region is not set.
 pub(super) fn region(config: &SdkConfig) -> String {
     config.region().map(ToString::to_string).unwrap_or_default()
 }
 
-/// Converts the error of a failed request, and adds a hint if its cause is known.
+/// Converts the error of a failed AWS request to [`Error::Aws`]. The result has a hint for the user
+/// if the cause is known, for instance expired credentials.
 pub(super) fn refused<E, R>(operation: impl Into<String>, error: &SdkError<E, R>) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
@@ -42,9 +43,9 @@ where
     Error::Aws { operation: operation.into(), message, hint }
 }
 
-/// Runs requests of a deployment on this thread until they are complete. All share one runtime,
-/// because the connections of a client belong to the runtime that created them, and later requests
-/// reuse them.
+/// Runs `work` on this thread until it is complete. All calls share one Tokio runtime, because the
+/// connections of an AWS client belong to the runtime that created them, and later requests reuse
+/// them.
 pub(super) fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     static RUNTIME: OnceLock<std::io::Result<tokio::runtime::Runtime>> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| tokio::runtime::Builder::new_current_thread().enable_all().build());

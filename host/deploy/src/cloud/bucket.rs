@@ -1,9 +1,10 @@
-//! Buckets: the one to which `sam` uploads packages, and deletion of the objects in a bucket.
+//! Operations on S3 buckets: creation of the bucket to which `sam` uploads packages, and deletion
+//! of objects.
 //!
-//! The packages of a stack have a separate bucket, `STACK-packages-ACCOUNT-REGION`, which is
-//! created before the stack and deleted after it. In contrast, all stacks of an account share the
-//! bucket that `sam deploy --resolve-s3` creates. That bucket stores old versions and is never
-//! deleted.
+//! The packages of a stack are in a separate bucket, `STACK-packages-ACCOUNT-REGION`, which is
+//! created before the stack and deleted after it. In contrast, all stacks of an account would share
+//! the bucket that `sam deploy --resolve-s3` creates. That shared bucket stores old versions and is
+//! never deleted.
 
 use aws_config::SdkConfig;
 use aws_sdk_s3::Client;
@@ -16,10 +17,11 @@ use aws_sdk_s3::types::{
 use super::super::error::{Error, Result};
 use super::aws::{refused, region};
 
-/// Maximum number of pages of 1,000 objects that are deleted from a bucket in one operation.
+/// Maximum number of pages that one call of [`clear`] deletes from a bucket. A page has up to 1,000
+/// objects.
 const MAX_PAGES: u32 = 10_000;
 
-/// Creates an S3 client. If the endpoint is not AWS's, buckets are part of the path, because a
+/// Creates an S3 client. With a custom endpoint, the bucket name is part of the path, because a
 /// compatible service has no host name for each bucket.
 pub(super) fn client(config: &SdkConfig, endpoint: Option<&str>) -> Client {
     let variable = std::env::var("AWS_ENDPOINT_URL_S3").ok();
@@ -31,7 +33,8 @@ pub(super) fn client(config: &SdkConfig, endpoint: Option<&str>) -> Client {
     Client::from_conf(builder.build())
 }
 
-/// Creates the bucket without public access, if this account does not have it.
+/// Creates the bucket `name` without public access. If this account already owns the bucket, only
+/// its public access is blocked.
 pub(super) async fn make(client: &Client, config: &SdkConfig, name: &str) -> Result<()> {
     let mut request = client.create_bucket().bucket(name);
     let region = region(config);
@@ -65,7 +68,7 @@ pub(super) async fn make(client: &Client, config: &SdkConfig, name: &str) -> Res
     Ok(())
 }
 
-/// Returns true if the bucket exists.
+/// Returns true if the bucket `name` exists and the credentials allow access to it.
 pub(super) async fn exists(client: &Client, name: &str) -> Result<bool> {
     match client.head_bucket().bucket(name).send().await {
         Ok(_) => Ok(true),
@@ -74,8 +77,8 @@ pub(super) async fn exists(client: &Client, name: &str) -> Result<bool> {
     }
 }
 
-/// Deletes every object below `prefix` with all its versions, and returns their number. It is 0 if
-/// the bucket does not exist.
+/// Deletes all versions of every object whose key starts with `prefix`. Returns the number of
+/// deleted versions and delete markers, or 0 if the bucket does not exist.
 pub(super) async fn clear(client: &Client, bucket: &str, prefix: &str) -> Result<u64> {
     let mut removed = 0;
     for _ in 0..MAX_PAGES {
@@ -120,7 +123,7 @@ fn incomplete(bucket: &str, error: &dyn std::error::Error) -> Error {
     Error::Aws { operation: format!("S3 {bucket}"), message: error.to_string(), hint: "" }
 }
 
-/// Writes an object to a bucket.
+/// Writes `bytes` to the object `key` of a bucket.
 pub(super) async fn put(client: &Client, bucket: &str, key: &str, bytes: Vec<u8>) -> Result<()> {
     let request = client.put_object().bucket(bucket).key(key).body(bytes.into());
     request.send().await.map_err(|e| refused(format!("S3 PutObject {bucket}/{key}"), &e))?;
