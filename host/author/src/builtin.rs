@@ -1,5 +1,5 @@
-//! Built-in kernels of Eciton: crates of the workspace, which are committed as components with a
-//! lock file.
+//! Built-in kernels of Eciton. They are crates of the workspace, and their compiled components are
+//! committed to the repository with a lock file.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +10,18 @@ use crate::lock::{Entry, Lock};
 use crate::toolchain::Toolchain;
 use crate::{digest, file};
 
-/// Built-in kernel, which is a crate of this workspace and ships with the program.
+/// A built-in kernel. It is a crate of this workspace, and its component ships with the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
-    /// Name of the kernel, and of its folder `guest-kernels/NAME`.
+    /// Name of the kernel. Its sources are in the folder `guest-kernels/NAME`.
     pub name: &'static str,
     /// Name of the kernel's Cargo package.
     pub package: &'static str,
-    /// Description in one line, for `eciton kernel list`.
+    /// One-line description of the kernel, which `eciton kernel list` prints.
     pub does: &'static str,
 }
 
-/// All built-in kernels, in the order of their listing.
+/// All built-in kernels, in the order in which `eciton kernel list` prints them.
 pub const BUILTIN: &[Builtin] = &[
     Builtin {
         name: "activate",
@@ -96,19 +96,20 @@ pub const BUILTIN: &[Builtin] = &[
 ];
 
 impl Builtin {
-    /// Returns the folder of the kernel's sources, in the repository at `root`.
+    /// Returns the folder of the kernel's sources in the repository at `root`.
     #[must_use]
     pub fn folder(&self, root: &Path) -> PathBuf {
         root.join("guest-kernels").join(self.name)
     }
 
-    /// Returns the path of the kernel's committed component, in the repository at `root`.
+    /// Returns the path of the kernel's committed component in the repository at `root`.
     #[must_use]
     pub fn component(&self, root: &Path) -> PathBuf {
         prebuilt(root).join(format!("{}.wasm", self.name))
     }
 
-    /// Returns the digest of all sources of the component, except for locked dependencies.
+    /// Returns the digest of the kernel's sources in the repository at `root`, with those of the
+    /// SDK and the contract. Dependencies from a registry are not included.
     ///
     /// # Errors
     /// Returns the errors of [`crate::source_digest`].
@@ -139,25 +140,25 @@ fn prebuilt(root: &Path) -> PathBuf {
     root.join("guest-kernels/prebuilt")
 }
 
-/// Comparison of a kernel that was built now with the committed component.
+/// Comparison of a newly built kernel with its committed component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// Entry for the kernel as built now.
+    /// Lock file entry that describes the new build.
     pub built: Entry,
-    /// Entry of the lock file. `None` if the kernel is not in it.
+    /// Entry of the committed lock file. `None` if the lock file does not list the kernel.
     pub locked: Option<Entry>,
-    /// True if the component that was built now has the same bytes as the committed one.
+    /// True if the newly built component has the same bytes as the committed one.
     pub same_bytes: bool,
     /// True if the committed component was built from the current sources.
     pub same_sources: bool,
-    /// True if the committed component was built with the same versions of the tools. Other
-    /// versions give other bytes.
+    /// True if the committed component was built with the same tool versions. Other versions
+    /// produce other bytes, so `same_bytes` is then not conclusive.
     pub same_compiler: bool,
 }
 
 impl Comparison {
-    /// Returns true if the committed component matches the sources, as far as this toolchain can
-    /// verify.
+    /// Returns true if the committed component is up to date. With other tool versions, only the
+    /// sources are compared.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.same_sources && (self.same_bytes || !self.same_compiler)
@@ -188,13 +189,13 @@ impl std::fmt::Display for Comparison {
     }
 }
 
-/// Builds built-in kernels of the repository at `root` to `out_dir/NAME.wasm`, and returns the
-/// entries for a lock file. If `names` is empty, all kernels are built. Nothing else is changed.
+/// Builds built-in kernels of the repository at `root` to `out_dir/NAME.wasm`, and returns their
+/// lock file entries. If `names` is empty, all kernels are built. No other files change.
 ///
-/// `watch` receives each line of the tools' messages.
+/// The callback `watch` receives each line that cargo and the compiler print.
 ///
 /// # Errors
-/// Returns an error if a name is unknown, if there is no toolchain, or if a build fails. Also
+/// Returns an error if a name is unknown, if no toolchain is found, or if a build fails. Also
 /// returns an error if a kernel does not fulfil the contract.
 pub fn build_builtin(
     root: &Path,
@@ -205,7 +206,7 @@ pub fn build_builtin(
     build_all(root, names, out_dir, false, watch)
 }
 
-/// Builds built-in kernels, and then replaces their files in `guest-kernels/prebuilt` and updates
+/// Builds built-in kernels, replaces their components in `guest-kernels/prebuilt`, and updates
 /// `guest-kernels/kernels.lock`. If `names` is empty, all kernels are built. Files change only
 /// after all builds have succeeded.
 ///
@@ -229,7 +230,8 @@ pub fn update_builtin(root: &Path, names: &[&str], watch: &mut dyn FnMut(&str)) 
 }
 
 /// Builds built-in kernels in a temporary folder and compares them with the committed components.
-/// If `names` is empty, all kernels are built. `Cargo.lock` must be complete. Nothing is changed.
+/// If `names` is empty, all kernels are built. No file of the repository changes, so a build that
+/// would change `Cargo.lock` fails.
 ///
 /// # Errors
 /// Returns the errors of [`build_builtin`], or an error if the lock file cannot be read.

@@ -1,5 +1,5 @@
-//! Kernels in C: the sources of one folder are compiled by clang and wrapped into a component that
-//! fulfils the contract.
+//! Compilation of kernels in C. Clang compiles the sources in a folder, and the module is wrapped
+//! into a component that fulfils the contract.
 //!
 //! ```text
 //! NAME/*.c         sources of the kernel
@@ -7,9 +7,10 @@
 //! ```
 //!
 //! A source includes `bindings/vertex_kernel.h` or `bindings/edge_kernel.h`, which determines the
-//! kind of the kernel. The C library is wasi-libc. A kernel may use the parts of it that need no
-//! operating system (memory, strings, mathematics). A function that needs a file, a clock or a
-//! stream becomes an import that no kernel gets. The import is refused by its name.
+//! kind of the kernel. The C library is wasi-libc. A kernel may use those of its functions that
+//! need no operating system (memory, strings, mathematics). A function that needs a file, a clock
+//! or a stream becomes an import that the host does not provide. The build refuses such an import
+//! by its name.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,15 +23,15 @@ use crate::error::{Error, Result, io};
 use crate::toolchain::answer;
 use crate::{digest, file};
 
-/// Name of the folder with bindings, in the folder of a kernel.
+/// Name of the subfolder of a kernel's folder that contains the generated C bindings.
 pub(crate) const BINDINGS: &str = "bindings";
 
-/// Compiler target of wasi-libc. All compilers since version 11 know this name.
+/// Compiler flags that select the target of wasi-libc. All clang versions since 11 know this name.
 const TARGET: [&str; 2] = ["--target=wasm32-wasi", "-Wno-deprecated"];
 
-/// Compiler flags: vector instructions as for kernels in Rust, a library with one initialisation
-/// instead of a program, and a stack whose overflow traps. The compiler's own library is added if
-/// it exists, because few kernels need it.
+/// Compiler and linker flags. They enable vector instructions as for kernels in Rust, and produce a
+/// library with one initialisation function instead of a program. A stack overflow traps. The
+/// compiler's runtime library is added separately if it exists, because few kernels need it.
 const FLAGS: [&str; 9] = [
     "-std=c17",
     "-O2",
@@ -43,25 +44,26 @@ const FLAGS: [&str; 9] = [
     "-Wl,--strip-debug",
 ];
 
-/// Highest and lowest version number NN of `clang-NN` that is searched for.
+/// Highest and lowest version number NN of the `clang-NN` programs that are tried.
 const CLANG: (u32, u32) = (99, 11);
 
-/// Clang with a linker for wasm and with wasi-libc.
+/// An installed clang that has a WebAssembly linker and wasi-libc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clang {
     path: PathBuf,
     version: String,
-    /// Compiler's own library (`libclang_rt`), for `long double` and 128-bit integers.
+    /// Path of the compiler's runtime library (`libclang_rt`), which implements `long double` and
+    /// 128-bit integers. `None` if it is not installed.
     library: Option<PathBuf>,
 }
 
 impl Clang {
-    /// Finds a compiler. It is the one that `ECITON_WASM_CLANG` names, or otherwise `clang` or the
-    /// newest `clang-NN`.
+    /// Finds a clang that can build kernels. Only the program that `ECITON_WASM_CLANG` names is
+    /// tried, if it is set. Otherwise `clang` is tried first, then each `clang-NN` from the newest.
     ///
     /// # Errors
-    /// Returns [`Error::NoClang`], with a list of the compilers that were tried and instructions to
-    /// install one.
+    /// Returns [`Error::NoClang`], with the compilers that were tried and instructions to install
+    /// one.
     pub fn find() -> Result<Self> {
         let candidates: Vec<PathBuf> = match std::env::var_os("ECITON_WASM_CLANG") {
             Some(chosen) => vec![chosen.into()],
@@ -86,7 +88,8 @@ impl Clang {
         Err(Error::NoClang { tried })
     }
 
-    /// Checks a compiler. Returns an error text if a component is missing.
+    /// Checks that the compiler at `path` can build kernels. If the target, the linker or wasi-libc
+    /// is missing, returns a text that says so.
     fn ask(path: &Path) -> Result<Self, String> {
         let ask = |question: &[&str]| answer(Path::new("."), path, question);
         let version = ask(&["--version"])?.lines().next().unwrap_or_default().trim().to_owned();
@@ -108,21 +111,22 @@ impl Clang {
         Ok(Self { path: path.to_owned(), version, library })
     }
 
-    /// Returns a description in one line, for users.
+    /// Returns a one-line description for users, the version with the path.
     #[must_use]
     pub fn describe(&self) -> String {
         format!("{} ({})", self.version, self.path.display())
     }
 }
 
-/// Returns true if a folder contains a kernel in C, that is, a `.c` file and no `Cargo.toml`.
+/// Returns true if `dir` contains a kernel in C, which has a `.c` file and no `Cargo.toml`.
 #[must_use]
 pub fn is_c(dir: &Path) -> bool {
     !dir.join("Cargo.toml").exists() && sources(dir).is_ok_and(|sources| !sources.is_empty())
 }
 
-/// Writes the C bindings of the contract to `dir/bindings`: `vertex_kernel` and `edge_kernel` with
-/// `.h`, `.c` and the types as an object file. Files that are up to date are not touched.
+/// Writes the C bindings of the contract to `dir/bindings`. For each of `vertex_kernel` and
+/// `edge_kernel`, these are a header, a source and an object file with the types. Files that are up
+/// to date are not touched.
 ///
 /// # Errors
 /// Returns [`Error::Io`] if a file cannot be written, and [`Error::Internal`] if the contract
@@ -150,7 +154,7 @@ fn bindings(world: World) -> Result<Files> {
     Ok(files)
 }
 
-/// Returns the names of the `.c` files in a folder, sorted.
+/// Returns the sorted names of the `.c` files in `dir`.
 fn sources(dir: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(io("read", dir))? {
@@ -162,12 +166,13 @@ fn sources(dir: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Compiles the kernel in `dir`, checks it, and then writes the component to `out`. `watch`
-/// receives each line of the compiler's messages.
+/// Compiles the C kernel in `dir`, checks the component, and then writes it to `out`. The callback
+/// `watch` receives each line that the compiler prints.
 ///
 /// # Errors
-/// Returns the compiler's messages if it fails, and a list of ambient imports and other differences
-/// from the contract. Also returns an error if a file cannot be read or written.
+/// Returns the compiler's messages if the compilation fails. Returns a list of differences if the
+/// component does not fulfil the contract, for instance because of ambient imports. Also returns an
+/// error if a file cannot be read or written.
 pub fn build_c(clang: &Clang, dir: &Path, out: &Path, watch: &mut dyn FnMut(&str)) -> Result<Built> {
     let whole = std::path::absolute(dir).map_err(io("find", dir))?;
     let package = whole.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -205,7 +210,7 @@ pub fn build_c(clang: &Clang, dir: &Path, out: &Path, watch: &mut dyn FnMut(&str
     Built::write(out, package, &component, clang.version.clone())
 }
 
-/// Returns the world whose header the sources include.
+/// Returns the world of the kernel, which follows from the header that its sources include.
 fn world(dir: &Path, sources: &[String]) -> Result<World> {
     let mut texts = Vec::new();
     for name in sources {

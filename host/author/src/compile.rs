@@ -1,8 +1,8 @@
-//! Compilation of a kernel crate to a component that fulfils the contract.
+//! Compilation of a kernel crate to a WebAssembly component that fulfils the contract.
 //!
 //! The component depends only on the sources, the locked dependencies and the versions of the
-//! toolchain. Paths are mapped to neutral names, symbol names and debug information are stripped,
-//! and the caller's `RUSTFLAGS` and profile settings are ignored.
+//! toolchain. Paths are replaced by neutral names, and symbol names and debug information are
+//! stripped. The caller's `RUSTFLAGS` and profile settings are ignored.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,11 +17,12 @@ use crate::error::{Error, Result, io};
 use crate::toolchain::{StandardLibrary, TARGET, Toolchain};
 use crate::{digest, file, strip};
 
-/// Maximum size of cargo's messages in an error, in bytes.
+/// Size to which the messages of cargo in an error are cut, in bytes. They are cut when they exceed
+/// twice this size.
 const MAX_MESSAGES: usize = 64 << 10;
 
-/// Profile with which kernels are built. Both the speed of loops in the guest and the size of the
-/// component matter. A panic aborts, but its text and line are preserved.
+/// Settings of the cargo profile that builds kernels. They favour the speed of loops in the guest,
+/// but also a small component. A panic aborts, but its message and line are preserved.
 const PROFILE: [&str; 10] = [
     "inherits=\"release\"",
     "opt-level=3",
@@ -35,17 +36,19 @@ const PROFILE: [&str; 10] = [
     "strip=\"none\"",
 ];
 
-/// Compiler flag that enables vector instructions.
+/// Compiler flag that enables 128-bit vector instructions.
 const VECTORS: &str = "-Ctarget-feature=+simd128";
-/// Linker flag that turns undefined symbols into imports, whatever the compiler's default is. This
-/// program then refuses the imports by name.
+/// Linker flag that turns undefined symbols into imports, regardless of the compiler's default. The
+/// check of the contract then refuses the imports by name.
 const IMPORTS: &str = "-Clink-arg=--allow-undefined";
-/// Compiler flag for less inlining than the profile's level implies. It mostly affects the glue to
-/// the contract, and saves a fifth of the size of a kernel that computes nothing itself. A kernel
-/// that computes in the guest needs inlining: without it, a product takes a quarter longer.
+/// Compiler flag that reduces inlining below the profile's level. It mostly affects the glue code
+/// of the contract, and saves a fifth of the size of a kernel whose work is done by host functions.
+/// A kernel that computes in the guest needs inlining. Without inlining, a matrix product takes a
+/// quarter longer.
 const COMPACT: &str = "-Cllvm-args=-inline-threshold=25";
 
-/// Variables that start with `CARGO_` and are still passed to cargo.
+/// Prefixes of the environment variables that are passed to cargo although they start with
+/// `CARGO_`. All other variables with that prefix are removed.
 const CARGO_VARIABLES: [&str; 8] = [
     "CARGO_HOME",
     "CARGO_NET_",
@@ -57,26 +60,27 @@ const CARGO_VARIABLES: [&str; 8] = [
     "CARGO_BUILD_JOBS",
 ];
 
-/// Callback for lines of messages.
+/// Callback that receives each line that cargo and the compiler print.
 type Watch<'a> = Box<dyn FnMut(&str) + 'a>;
 
-/// Result of a build: a component on disk.
+/// Result of a build, which describes the component on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     /// Path of the component that was written.
     pub path: PathBuf,
-    /// Name of the Cargo package that was built.
+    /// Name of the kernel's Cargo package, or of its folder for a kernel in C.
     pub package: String,
     /// Size of the component, in bytes.
     pub bytes_len: u64,
-    /// Digest of the component: `sha256:` and hexadecimal digits.
+    /// SHA-256 digest of the component, as `sha256:` and hexadecimal digits.
     pub digest: String,
-    /// Versions of the tools that compiled it, from [`Toolchain::identity`].
+    /// Versions of the tools that compiled the component, from [`Toolchain::identity`] or clang.
     pub compiler: String,
 }
 
 impl Built {
-    /// Writes a component of `package` to `out`.
+    /// Writes the bytes of a component to `out`, and returns its description. `package` is the name
+    /// of the kernel's package.
     pub(crate) fn write(out: &Path, package: String, component: &[u8], compiler: String) -> Result<Self> {
         file::write(out, component)?;
         Ok(Self {
@@ -92,7 +96,8 @@ impl Built {
 /// Builds the crate in `crate_dir` with the toolchain that [`Toolchain::find`] finds, and writes
 /// the component to `out`.
 ///
-/// `target_dir` receives cargo's files. See [`Build`] to watch cargo's messages.
+/// Cargo writes its intermediate files to `target_dir`. To receive cargo's messages, use [`Build`]
+/// directly.
 ///
 /// # Errors
 /// Returns the errors of [`Toolchain::find`] and [`Build::run`].
@@ -101,7 +106,7 @@ pub fn build(crate_dir: &Path, target_dir: &Path, out: &Path) -> Result<Built> {
     Build::new(&toolchain, crate_dir).target_dir(target_dir).run(out)
 }
 
-/// Settings of the build of one kernel crate.
+/// Options for the build of one kernel crate.
 #[must_use]
 pub struct Build<'a> {
     toolchain: &'a Toolchain,
@@ -114,8 +119,8 @@ pub struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    /// Creates a build of the crate in `crate_dir`. By default, cargo's files go to the folder that
-    /// all kernels share.
+    /// Creates a build of the crate in `crate_dir`. By default, cargo's intermediate files are
+    /// written to a folder that all kernels share.
     pub fn new(toolchain: &'a Toolchain, crate_dir: &Path) -> Self {
         Self {
             toolchain,
@@ -128,51 +133,50 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// Sets the folder for cargo's files.
+    /// Sets the folder to which cargo writes its intermediate files.
     pub fn target_dir(mut self, dir: &Path) -> Self {
         self.target_dir = Some(dir.to_owned());
         self
     }
 
-    /// Sets whether the build may change `Cargo.lock`. If `locked`, a build that would change it
-    /// fails.
+    /// Sets whether `Cargo.lock` must be complete. If `locked` is true, a build that would change
+    /// the file fails.
     pub fn locked(mut self, locked: bool) -> Self {
         self.locked = locked;
         self
     }
 
-    /// Sets whether the compiler inlines little. This suits a kernel whose work is done by host
-    /// functions.
+    /// Sets whether the compiler inlines less code, for a smaller component. This suits a kernel
+    /// whose work is done by host functions.
     pub fn compact(mut self, compact: bool) -> Self {
         self.compact = compact;
         self
     }
 
-    /// Enables features of the crate, in addition to its default features.
+    /// Enables features of the kernel crate, in addition to its default features.
     pub fn features(mut self, features: &[&str]) -> Self {
         self.features = features.iter().map(|&feature| feature.to_owned()).collect();
         self
     }
 
-    /// Sets a callback that receives each line of messages from cargo and the compiler, as they are
-    /// printed.
+    /// Sets a callback that receives each line that cargo and the compiler print.
     pub fn on_line(mut self, watch: impl FnMut(&str) + 'a) -> Self {
         self.on_line = Some(Box::new(watch));
         self
     }
 
-    /// Builds and checks the component, and then writes it to `out`.
+    /// Builds the crate, checks the component, and then writes it to `out`.
     ///
     /// # Errors
-    /// Returns an error if there is no crate, if cargo fails (with its messages), or if `out`
-    /// cannot be written. Returns a list of ambient imports and other differences from the contract
-    /// if there are any.
+    /// Returns an error if the folder has no crate, if cargo fails (with its messages), or if `out`
+    /// cannot be written. Returns a list of differences if the component does not fulfil the
+    /// contract, for instance because of ambient imports.
     pub fn run(mut self, out: &Path) -> Result<Built> {
         let (package, component) = self.component()?;
         Built::write(out, package, &component, self.toolchain.identity())
     }
 
-    /// Returns the name of the package, and its component.
+    /// Builds the crate, and returns the name of its package with the bytes of the component.
     fn component(&mut self) -> Result<(String, Vec<u8>)> {
         let dir = std::path::absolute(&self.crate_dir).map_err(io("find", &self.crate_dir))?;
         let manifest = dir.join("Cargo.toml");
@@ -193,7 +197,8 @@ impl<'a> Build<'a> {
         Ok((layout.package, component))
     }
 
-    /// Creates a cargo command with the toolchain's environment and without the caller's settings.
+    /// Creates a cargo command for `dir` that uses the toolchain, without the caller's settings for
+    /// cargo and the compiler.
     fn cargo(&self, dir: &Path) -> Command {
         let mut command = Command::new(&self.toolchain.cargo);
         command.current_dir(dir).stdin(Stdio::null());
@@ -212,7 +217,8 @@ impl<'a> Build<'a> {
         command
     }
 
-    /// Asks cargo for the folders of all packages. Cargo also downloads missing packages.
+    /// Runs `cargo metadata`, and returns the folders of the crate and its dependencies. Cargo also
+    /// downloads missing dependencies.
     fn layout(&mut self, dir: &Path, manifest: &Path) -> Result<Layout> {
         let mut command = self.cargo(dir);
         command
@@ -233,11 +239,12 @@ impl<'a> Build<'a> {
         metadata.layout(manifest)
     }
 
-    /// Reserves a target folder for one build, until the file that is returned is dropped.
+    /// Locks a target folder for one build, until the returned file is dropped. If another build
+    /// holds the lock, this function waits.
     ///
     /// Cargo names a module `LIBRARY.wasm` without a hash, and reuses an existing file with this
-    /// name. So a module that another crate or other features left under this name is deleted
-    /// first.
+    /// name. Therefore, this function first deletes a module that another crate, or the same crate
+    /// with other features, has left under this name.
     fn claim(&mut self, dir: &Path, layout: &Layout, target_dir: &Path) -> Result<std::fs::File> {
         let owners = target_dir.join("owners");
         std::fs::create_dir_all(&owners).map_err(io("create", &owners))?;
@@ -265,7 +272,7 @@ impl<'a> Build<'a> {
         Ok(lock)
     }
 
-    /// Compiles the crate, and returns the path of the core module.
+    /// Compiles the crate, and returns the path of the core module that cargo reports.
     fn module(&mut self, dir: &Path, manifest: &Path, layout: &Layout, target_dir: &Path) -> Result<PathBuf> {
         let mut command = self.cargo(dir);
         command
@@ -299,7 +306,7 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// Returns the compiler's flags, in the format of `CARGO_ENCODED_RUSTFLAGS`.
+    /// Returns the compiler's flags, in the format of the variable `CARGO_ENCODED_RUSTFLAGS`.
     fn flags(&self, layout: &Layout, target_dir: &Path) -> OsString {
         let compact = self.compact.then_some(COMPACT);
         let flags = [Some(VECTORS), compact, Some(IMPORTS)];
@@ -316,8 +323,8 @@ impl<'a> Build<'a> {
         flags.join(std::ffi::OsStr::new("\u{1f}"))
     }
 
-    /// Runs cargo, passes on its messages, and returns the result of `read` for its standard
-    /// output.
+    /// Runs a cargo command until it ends, and passes its messages to the callback. Returns the
+    /// result of `read` for the command's standard output.
     fn run_cargo<T: Send>(
         &mut self,
         dir: &Path,
@@ -352,9 +359,9 @@ impl<'a> Build<'a> {
     }
 }
 
-/// Returns the default target folder, which all kernels share, in the user's cache folder. Some
-/// toolchains have the standard library as source only, and so it is compiled only once. `None` if
-/// the user has no home folder.
+/// Returns the default target folder in the user's cache folder, which all kernels share. Some
+/// toolchains have the standard library only as source, and a shared folder avoids compiling it
+/// again for each kernel. Returns `None` if the user has no home folder.
 fn shared_target() -> Option<PathBuf> {
     let value = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let cache = || {
@@ -364,7 +371,7 @@ fn shared_target() -> Option<PathBuf> {
     value("ECITON_KERNEL_TARGET").or_else(|| cache().map(|cache| cache.join("eciton/kernel-target")))
 }
 
-/// Passes on each line, and returns the last ones.
+/// Passes each line of a tool's standard error to `watch`, and returns the last lines as one text.
 pub(crate) fn forward(stderr: impl Read, mut watch: Option<&mut (dyn FnMut(&str) + '_)>) -> String {
     let mut kept = String::new();
     let mut stderr = BufReader::new(stderr);
@@ -387,7 +394,8 @@ pub(crate) fn forward(stderr: impl Read, mut watch: Option<&mut (dyn FnMut(&str)
     }
 }
 
-/// Returns the `.wasm` file that cargo reports for the crate with this manifest.
+/// Returns the path of the `.wasm` file that cargo reports for the crate with this manifest.
+/// `stdout` has one JSON message per line.
 fn artefact(stdout: &mut dyn BufRead, manifest: &Path) -> std::io::Result<Option<PathBuf>> {
     let mut found = None;
     for line in stdout.lines() {
@@ -405,8 +413,8 @@ fn artefact(stdout: &mut dyn BufRead, manifest: &Path) -> std::io::Result<Option
     Ok(found)
 }
 
-/// Wraps a core module into a component. Ambient imports are refused by name, and custom sections
-/// are removed.
+/// Wraps a core module into a component without custom sections. Refuses the module with a list of
+/// differences if it has ambient imports, or if the component does not fulfil the contract.
 pub(crate) fn wrap(package: &str, dir: &Path, module: &[u8]) -> Result<Vec<u8>> {
     let refuse = |differences| Error::Contract { name: package.to_owned(), differences };
     let ambient = contract::check_module(module)?;
@@ -425,7 +433,7 @@ pub(crate) fn wrap(package: &str, dir: &Path, module: &[u8]) -> Result<Vec<u8>> 
     if differences.is_empty() { Ok(component) } else { Err(refuse(differences)) }
 }
 
-/// Fields of `cargo metadata` that this module reads.
+/// Fields of the output of `cargo metadata` that this module reads.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
@@ -448,7 +456,7 @@ struct Target {
     crate_types: Vec<String>,
 }
 
-/// Fields of cargo's messages that this module reads.
+/// Fields of cargo's JSON messages that this module reads.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
@@ -458,13 +466,14 @@ struct Message {
     filenames: Vec<PathBuf>,
 }
 
-/// Folders of a crate and its dependencies.
+/// Names and folders of a crate and its dependencies, from `cargo metadata`.
 struct Layout {
     package: String,
-    /// Name of the library, as in its file names.
+    /// Name of the library as it appears in file names, with `_` in place of `-`.
     library: String,
     target_dir: PathBuf,
-    /// Folders of this machine, and their names in the component. A later entry takes precedence.
+    /// Pairs of a folder on this machine and the name that replaces it in the component. A later
+    /// entry takes precedence.
     folders: Vec<(PathBuf, String)>,
 }
 

@@ -1,9 +1,10 @@
-//! Comparison of a component with the version of the contract that it was built for. The current
-//! contract is `wit/kernel/kernel.wit`, and each released one is in a folder of `wit/released`.
-//! This module contains all of them.
+//! Comparison of a component with the contract between kernels and host. A component is compared
+//! with the version of the contract that it was built for. The current version is
+//! `wit/kernel/kernel.wit`, and each released one has a folder in `wit/released`. All of them are
+//! embedded in the program.
 //!
-//! Names of imports and exports are read from the binary itself. So ambient imports are reported
-//! even if a component is malformed in other ways. Types are compared as WIT.
+//! Names of imports and exports are read from the binary directly. As a result, ambient imports are
+//! reported even if a component is malformed in other ways. Types are compared as WIT text.
 
 use std::sync::OnceLock;
 
@@ -18,39 +19,39 @@ use crate::{strip, text};
 /// WIT text of the current version of the contract.
 pub const CONTRACT: &str = include_str!("../../../wit/kernel/kernel.wit");
 
-/// Version of the current contract, the newest that a kernel may use. (A test compares it with the
-/// text.)
+/// Current version of the contract, which is the newest that a kernel may use. A test compares it
+/// with the WIT text.
 pub const VERSION: &str = "0.1.2";
 
 /// Oldest version of the contract that a kernel may use.
 pub const OLDEST: &str = VERSIONS[0].0;
 
-/// Versions that a kernel may use, with their texts, ascending: each released one, and the current
-/// one.
+/// Versions of the contract that a kernel may use, in ascending order, each with its WIT text. The
+/// last one is the current version, and the others are released.
 const VERSIONS: [(&str, &str); 3] = [
     ("0.1.0", include_str!("../../../wit/released/0.1.0/kernel.wit")),
     ("0.1.1", include_str!("../../../wit/released/0.1.1/kernel.wit")),
     (VERSION, CONTRACT),
 ];
 
-/// Maximum size of a component that is checked, in bytes.
+/// Maximum size of a kernel's component, in bytes.
 pub const MAX_COMPONENT_BYTES: u64 = 64 << 20;
 
 const PACKAGE: &str = "eciton:kernel/";
 
-/// World of the contract that a kernel is compiled against.
+/// Kind of a kernel, given by the WIT world that it is compiled against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum World {
-    /// World `vertex-kernel`: a function from rows to rows.
+    /// The world `vertex-kernel`, for a kernel that computes rows from rows.
     Vertex,
-    /// World `edge-kernel`: a function from the edges of a vertex to a row.
+    /// The world `edge-kernel`, for a kernel that computes a row from the edges of a vertex.
     Edge,
 }
 
 impl World {
     pub(crate) const ALL: [Self; 2] = [Self::Vertex, Self::Edge];
 
-    /// Returns the name of the world.
+    /// Returns the name of the world in WIT, for instance `vertex-kernel`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Vertex => "vertex-kernel",
@@ -58,7 +59,7 @@ impl World {
         }
     }
 
-    /// Returns the name of the interface that kernels of this world export.
+    /// Returns the name of the interface that a kernel of this world exports.
     fn interface(self) -> &'static str {
         match self {
             Self::Vertex => "vertex",
@@ -67,22 +68,23 @@ impl World {
     }
 }
 
-/// Parsed version of the contract, with the view of one world.
+/// A version of the contract, parsed from WIT, with one of its worlds.
 pub(crate) struct Contract {
     pub(crate) resolve: Resolve,
     pub(crate) world: WorldId,
     version: &'static str,
-    /// World of this view.
+    /// World that `world` identifies in the parsed contract.
     of: World,
 }
 
 impl Contract {
-    /// Returns the current contract, with the view of a world.
+    /// Returns the current version of the contract, with the given world.
     pub(crate) fn current(of: World) -> Result<&'static Self> {
         Self::get(of, VERSION)
     }
 
-    /// Returns the contract of an accepted version.
+    /// Returns a version of the contract, with the given world. An unknown version yields the
+    /// current one.
     fn get(of: World, version: &str) -> Result<&'static Self> {
         static READ: [[OnceLock<Result<Contract, String>>; 2]; VERSIONS.len()] =
             [const { [const { OnceLock::new() }; 2] }; VERSIONS.len()];
@@ -106,15 +108,16 @@ impl Contract {
 }
 
 /// Compares a component with the contract, and returns all differences. The list is empty if the
-/// component fulfils the contract.
+/// component is a valid kernel.
 ///
 /// The component is compared with the version that it was built for, see [`version`]. A kernel may
 /// import fewer interfaces and functions than the contract offers. It must export the complete
-/// interface `vertex` or `edge`, which determines the world. Exports of other packages are ignored.
+/// interface `vertex` or `edge`, which determines its world. Exports of other packages are ignored.
 /// The bytes may come from an untrusted source.
 ///
 /// # Errors
-/// Returns only [`Error::Internal`]. Defects of `component` are returned as [`Difference`].
+/// Returns [`Error::Internal`] if the embedded contract cannot be parsed. Defects of `component`
+/// are not errors but a [`Difference`] each.
 pub fn check(component: &[u8]) -> Result<Vec<Difference>> {
     if let Some(difference) = unfit_file(component) {
         return Ok(vec![difference]);
@@ -164,9 +167,9 @@ pub fn check(component: &[u8]) -> Result<Vec<Difference>> {
     Ok(differences)
 }
 
-/// Returns the version of the contract that a component was built for, from its imports and exports
-/// of package `eciton:kernel`. Returns [`VERSION`] if that is not one version from [`OLDEST`] to
-/// [`VERSION`]. The bytes may come from an untrusted source.
+/// Returns the version of the contract that a component was built for, from the names of its
+/// imports and exports. Returns [`VERSION`] if these have no accepted version, or several. The
+/// bytes may come from an untrusted source.
 #[must_use]
 pub fn version(component: &[u8]) -> &'static str {
     let names = match unfit_file(component) {
@@ -176,7 +179,8 @@ pub fn version(component: &[u8]) -> &'static str {
     compared_with(&spoken(&names))
 }
 
-/// Lists the ambient imports of a core module that will become a component, each once.
+/// Lists the ambient imports of a core module, each once. These are imports that do not belong to
+/// the contract.
 ///
 /// # Errors
 /// Returns [`Error::Malformed`] if `module` is not a core module.
@@ -206,7 +210,8 @@ pub fn check_module(module: &[u8]) -> Result<Vec<Difference>> {
     Ok(differences)
 }
 
-/// Returns the reason why a file cannot be a kernel, or `None` if it can be decoded.
+/// Returns the reason why a file cannot be a kernel, or `None` if it is a valid component. Only its
+/// size and its bytes are checked, not the contract.
 pub(crate) fn unfit_file(bytes: &[u8]) -> Option<Difference> {
     let len = bytes.len() as u64;
     if len > MAX_COMPONENT_BYTES {
@@ -234,7 +239,8 @@ pub(crate) fn unfit_file(bytes: &[u8]) -> Option<Difference> {
     Some(Difference::NotAComponent { found })
 }
 
-/// Returns the imports and exports of the component itself, in order.
+/// Returns the names of the component's imports and exports, in the order of the binary. Names in
+/// nested components are not included.
 pub(crate) fn names(component: &[u8]) -> Result<Vec<(Side, String)>, Difference> {
     let invalid = |error: wasmparser::BinaryReaderError| Difference::Invalid {
         offset: error.offset() as u64,
@@ -264,8 +270,8 @@ pub(crate) fn names(component: &[u8]) -> Result<Vec<(Side, String)>, Difference>
     Ok(names)
 }
 
-/// Returns the worlds whose interface a component exports, in any version. A kernel of another
-/// version is not reported as missing.
+/// Returns the worlds whose interface a component exports, in any version of the contract. As a
+/// result, a kernel for another version is not reported as one without a kernel interface.
 fn exported(names: &[(Side, String)]) -> Vec<World> {
     let exports = |of: &World| {
         names.iter().any(|(side, name)| {
@@ -276,7 +282,8 @@ fn exported(names: &[(Side, String)]) -> Vec<World> {
     World::ALL.into_iter().filter(exports).collect()
 }
 
-/// Returns the versions of all imports and exports of the contract's package, each once, in order.
+/// Returns the versions of the contract in the names of imports and exports, each once, in order of
+/// their first occurrence.
 fn spoken(names: &[(Side, String)]) -> Vec<&str> {
     let mut versions = Vec::new();
     for (_, version) in names.iter().filter_map(|(_, name)| kernel_interface(name)) {
@@ -287,7 +294,7 @@ fn spoken(names: &[(Side, String)]) -> Vec<&str> {
     versions
 }
 
-/// Returns the version as a static text if a kernel may use it.
+/// Returns the version as a static text if a kernel may use it, or `None` otherwise.
 fn accepted(version: &str) -> Option<&'static str> {
     VERSIONS.iter().map(|(known, _)| *known).find(|known| *known == version)
 }
@@ -322,14 +329,16 @@ fn compare_names(contract: &Contract, names: &[(Side, String)], differences: &mu
     }
 }
 
-/// Splits the name of a contract interface: `eciton:kernel/vertex@0.1.0` gives `vertex` and
-/// `0.1.0`. The version is empty if the name has none.
+/// Splits the name of an interface of the contract. For instance, `eciton:kernel/vertex@0.1.0`
+/// yields `vertex` and `0.1.0`. The version is empty if the name has none, and other packages yield
+/// `None`.
 fn kernel_interface(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix(PACKAGE)?;
     Some(name.split_once('@').unwrap_or((name, "")))
 }
 
-/// Returns true if imports and exports belong to several packages, or to several versions of one.
+/// Returns true if imports and exports belong to several packages, or to several versions of a
+/// package.
 fn several_packages(names: &[(Side, String)]) -> bool {
     let package = |name: &str| -> Option<(String, String)> {
         let (package, interface) = name.split_once('/')?;
@@ -340,8 +349,8 @@ fn several_packages(names: &[(Side, String)]) -> bool {
     all.any(|other| Some(other) != first)
 }
 
-/// Decodes the types of a component as WIT, if they belong to one package. For packages that use
-/// each other, the decoder would recurse without end.
+/// Decodes the types of a component as WIT. Returns an error text if they belong to several
+/// packages, because the decoder would recurse endlessly for packages that use each other.
 pub(crate) fn decode(component: &[u8]) -> Result<(Resolve, WorldId), String> {
     if several_packages(&names(component).unwrap_or_default()) {
         return Err("its imports and exports are of several packages".to_owned());
@@ -372,7 +381,7 @@ pub(crate) fn interface(resolve: &Resolve, world: WorldId, side: Side, name: &st
     })
 }
 
-/// Decoded component, for comparison with the contract.
+/// A decoded component, with the version of the contract that it is compared with.
 struct Found<'a> {
     contract: &'a Contract,
     resolve: &'a Resolve,
@@ -380,8 +389,8 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Compares one interface of the component with the contract's interface of the same name, if
-    /// there is one.
+    /// Compares an interface of the component with the interface of the same name in the contract.
+    /// Does nothing if the contract does not have it.
     fn compare_interface(&self, side: Side, name: &str, differences: &mut Vec<Difference>) {
         let Some((short, _)) = kernel_interface(name) else {
             return;

@@ -1,8 +1,8 @@
-//! Differences between a component and the contract, with texts for the kernel's author.
+//! Differences between a component and the contract, described for the kernel's author.
 
 use std::fmt;
 
-/// Side of a component: imports or exports.
+/// Direction of an item of a component: import or export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Items that the kernel imports from the host.
@@ -11,10 +11,12 @@ pub enum Side {
     Export,
 }
 
-/// Difference between a component and the contract `eciton:kernel`.
+/// Difference between a component and the contract `eciton:kernel`, the WIT package that kernels
+/// implement.
 ///
-/// Interfaces are named without package and version (`linalg`), functions of resources as
-/// `resource.function`, and types as `interface.type`. Both sides of a changed item are WIT text.
+/// Names of interfaces have no package and version (`linalg`). Functions of resources are named
+/// `resource.function`, and types `interface.type`. For a changed item, both versions are given as
+/// WIT text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Difference {
@@ -23,91 +25,92 @@ pub enum Difference {
         /// Description of the file's actual content.
         found: String,
     },
-    /// The file is larger than a kernel may be.
+    /// The file exceeds the maximum size of a kernel.
     TooLarge {
         /// Size of the file, in bytes.
         bytes_len: u64,
         /// Maximum size, in bytes.
         allowed: u64,
     },
-    /// The file is not valid WebAssembly, or uses a feature that kernels cannot use.
+    /// The file is not valid WebAssembly, or uses a feature that kernels must not use.
     Invalid {
-        /// Offset in the file, in bytes.
+        /// Offset of the error in the file, in bytes.
         offset: u64,
         /// Error text of the validator.
         found: String,
     },
-    /// The component is valid, but cannot be represented in WIT.
+    /// The component is valid, but its imports and exports cannot be represented in WIT.
     NotWit {
         /// Error text of the decoder.
         found: String,
     },
-    /// The component imports an item outside the contract, and so it would depend on its
+    /// The component imports an item that is not part of the contract, so it would depend on its
     /// environment.
     Ambient {
         /// Full name of the import, for instance `wasi:clocks/wall-clock@0.2.3`.
         import: String,
     },
-    /// The component was built for a version of the contract that this host does not accept.
+    /// An import or export belongs to a version of the contract that this host does not accept.
     Version {
-        /// Side of the item.
+        /// Direction of the item.
         side: Side,
         /// Full name of the item, for instance `eciton:kernel/vertex@0.2.0`.
         name: String,
     },
-    /// The component was built for more than one version of the contract.
+    /// The imports and exports belong to several versions of the contract.
     SeveralVersions {
-        /// All versions that were found, for instance `0.1.0`.
+        /// All versions of the contract that were found, for instance `0.1.0`.
         found: Vec<String>,
     },
-    /// The component exports neither a vertex kernel nor an edge kernel.
+    /// The component exports neither the interface of a vertex kernel nor that of an edge kernel.
     NoKernelInterface,
-    /// The component exports both a vertex kernel and an edge kernel.
+    /// The component exports both the interface of a vertex kernel and that of an edge kernel.
     SeveralKernelInterfaces,
     /// The component imports an `eciton:kernel` interface that the contract does not have.
     UnknownInterface {
         /// Name of the interface.
         interface: String,
-        /// Version of the contract.
+        /// Version of the contract that the component was compared with.
         contract: &'static str,
     },
-    /// The component exports an interface of package `eciton:kernel` that no kernel exports.
+    /// The component exports an interface of the package `eciton:kernel` that kernels must not
+    /// export.
     ExtraExport {
-        /// Full name of the export.
+        /// Full name of the export, for instance `eciton:kernel/more@0.1.2`.
         name: String,
-        /// Version of the contract.
+        /// Version of the contract that the component was compared with.
         contract: &'static str,
     },
-    /// A function of the contract is missing.
+    /// The component does not export a function that the contract requires.
     MissingFunction {
-        /// Name of the interface.
+        /// Name of the interface that requires the function.
         interface: String,
-        /// Name of the function.
+        /// Name of the function, for instance `layer.signature`.
         function: String,
         /// Type of the function in the contract.
         expected: String,
     },
-    /// A resource of the contract is missing.
+    /// The component does not export a resource that the contract requires.
     MissingResource {
-        /// Name of the interface.
+        /// Name of the interface that requires the resource.
         interface: String,
         /// Name of the resource.
         resource: String,
     },
-    /// A type of the contract is missing.
+    /// The component does not export a type that the contract requires.
     MissingType {
-        /// Name of the interface.
+        /// Name of the interface that requires the type.
         interface: String,
         /// Name of the type.
         name: String,
-        /// Definition in the contract.
+        /// Definition of the type in the contract.
         expected: String,
     },
-    /// A function has a different type.
+    /// A function of the component has a different type in the contract.
     ChangedFunction {
-        /// Side of the function.
+        /// Direction of the interface with the function.
         side: Side,
-        /// Name of the interface.
+        /// Name of the interface with the function.
         interface: String,
         /// Name of the function.
         function: String,
@@ -116,51 +119,50 @@ pub enum Difference {
         /// Type of the function in the component.
         found: String,
     },
-    /// A type has a different definition.
+    /// A type of the component has a different definition in the contract.
     ChangedType {
-        /// Side of the type.
+        /// Direction of the interface with the type.
         side: Side,
-        /// Name of the interface.
+        /// Name of the interface with the type.
         interface: String,
         /// Name of the type.
         name: String,
-        /// Definition in the contract.
+        /// Definition of the type in the contract.
         expected: String,
-        /// Definition in the component.
+        /// Definition of the type in the component.
         found: String,
     },
     /// The component uses a function that the contract does not have.
     UnknownFunction {
-        /// Side of the function.
+        /// Direction of the interface with the function.
         side: Side,
-        /// Name of the interface.
+        /// Name of the interface with the function.
         interface: String,
         /// Name of the function.
         function: String,
-        /// Version of the contract.
+        /// Version of the contract that the component was compared with.
         contract: &'static str,
         /// Type of the function in the component.
         found: String,
     },
     /// The component uses a type that the contract does not have.
     UnknownType {
-        /// Side of the type.
+        /// Direction of the interface with the type.
         side: Side,
-        /// Name of the interface.
+        /// Name of the interface with the type.
         interface: String,
         /// Name of the type.
         name: String,
-        /// Version of the contract.
+        /// Version of the contract that the component was compared with.
         contract: &'static str,
-        /// Definition in the component.
+        /// Definition of the type in the component.
         found: String,
     },
-    /// None of the other differences was found, but the validator reports that the component does
-    /// not match the world.
+    /// The component does not match the world, but none of the other differences describes why.
     Unfit {
         /// Name of the world, for instance `vertex-kernel`.
         world: &'static str,
-        /// Error text of the validator.
+        /// Error text of the comparison by wit-component.
         found: String,
     },
 }
@@ -251,7 +253,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Returns instructions for an item of a version that is not accepted.
+/// Returns instructions for the author of a kernel that imports or exports the item `name` of a
+/// version that is not accepted.
 fn of_version(name: &str) -> &'static str {
     let patch = |version: &str| {
         let (series, patch) = version.rsplit_once('.')?;
@@ -266,7 +269,7 @@ fn of_version(name: &str) -> &'static str {
     }
 }
 
-/// Returns instructions for an ambient import.
+/// Returns instructions for the author of a kernel that has the ambient import `import`.
 fn remedy(import: &str) -> &'static str {
     const REMEDIES: [(&str, &str); 9] = [
         (

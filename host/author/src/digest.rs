@@ -1,4 +1,4 @@
-//! SHA-256 digests of components, and of the sources that they are built from.
+//! SHA-256 digests of components and of their sources.
 
 use std::path::{Path, PathBuf};
 
@@ -12,18 +12,19 @@ pub const MAX_SOURCE_FILES: u64 = 4096;
 /// Maximum total size of the source files of one kernel, in bytes.
 pub const MAX_SOURCE_BYTES: u64 = 64 << 20;
 
-/// Returns `sha256:` and the digest of `bytes` in hexadecimal.
+/// Returns the SHA-256 digest of a component, as `sha256:` and hexadecimal digits.
 #[must_use]
 pub fn component_digest(bytes: &[u8]) -> String {
     text(Sha256::digest(bytes).as_ref())
 }
 
-/// Returns the digest of all files under `folders`, which are relative to `root`.
+/// Returns the SHA-256 digest of all files under `folders`, as `sha256:` and hexadecimal digits.
+/// The folders are relative to `root`.
 ///
 /// The digest covers each file's path relative to `root` (with `/`) and its content, both with
 /// their lengths, in sorted order. Folders named `target` or `tests`, files named `Cargo.lock`, and
-/// names that start with a dot are excluded. So the digest does not depend on build output, on the
-/// location of the checkout, or on files that do not affect the component.
+/// names that start with a dot are excluded. As a result, the digest does not depend on build
+/// output, on the location of the checkout, or on files that do not affect the component.
 ///
 /// # Errors
 /// Returns an error if a folder or file cannot be read, or is a link or another special file. Also

@@ -1,5 +1,5 @@
-//! Common format of lock files: TOML with a format number and entries. Files are read with a size
-//! limit and written atomically.
+//! Common format of the lock files for kernels. It is TOML with a format number and one entry per
+//! kernel. Files are read with a size limit and written atomically.
 
 use std::path::Path;
 
@@ -9,22 +9,23 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::file;
 
-/// Format number that this program writes.
+/// Format number that this program writes and accepts.
 const FORMAT: u32 = 1;
 /// Maximum size of a lock file, in bytes.
 const MAX_LOCK_BYTES: u64 = 1 << 20;
 
-/// Entry of a lock file, for one kernel.
+/// An entry of a lock file, which describes one kernel.
 pub(crate) trait Entry: Serialize + DeserializeOwned {
-    /// Comment at the start of the file, which names the program and explains the fields.
+    /// Comment at the start of the file, which says how the file is written and explains the
+    /// fields.
     const HEADING: &'static str;
-    /// Instruction for the user if the file cannot be parsed.
+    /// Instruction for the user if the lock file cannot be parsed.
     const REMEDY: &'static str;
 
-    /// Returns the key of the entry, which is unique in the file.
+    /// Returns the key of the entry, for instance the kernel's name. It is unique in the file.
     fn key(&self) -> &str;
 
-    /// Returns the defect of a parsed entry, if it has one.
+    /// Returns a description of what is wrong with a parsed entry, or `None` if the entry is valid.
     fn odd(&self) -> Option<String> {
         None
     }
@@ -41,7 +42,8 @@ struct File<E> {
 /// Returns the entries of the lock file at `path`, in the order of the file.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read, is not TOML of this format, or has a key twice.
+/// Returns an error if the file cannot be read, is not TOML of this format, or has two entries with
+/// the same key.
 pub(crate) fn read<E: Entry>(path: &Path) -> Result<Vec<E>> {
     let odd = |found: String| Error::Lock { path: path.to_owned(), found, remedy: E::REMEDY };
     let text =
@@ -67,7 +69,8 @@ pub(crate) fn read<E: Entry>(path: &Path) -> Result<Vec<E>> {
     Ok(entries)
 }
 
-/// Writes entries to the lock file at `path`, sorted by key. The file is replaced atomically.
+/// Writes entries to the lock file at `path`, sorted by key. An existing file is replaced
+/// atomically.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.
@@ -83,7 +86,8 @@ pub(crate) fn write<E: Entry + Clone>(path: &Path, entries: &[E]) -> Result<()> 
     file::write(path, format!("{}{text}", E::HEADING).as_bytes())
 }
 
-/// Inserts an entry. Returns the entry with the same key that it replaces, if there is one.
+/// Inserts an entry in the order of keys. Returns the earlier entry with the same key, which is
+/// removed, or `None`.
 pub(crate) fn put<E: Entry>(entries: &mut Vec<E>, entry: E) -> Option<E> {
     let former = entries.iter().position(|known| known.key() == entry.key());
     let former = former.map(|at| entries.swap_remove(at));

@@ -1,4 +1,4 @@
-//! Errors of building, checking and recording kernels.
+//! Errors of building, checking and pinning kernels.
 
 use std::path::PathBuf;
 
@@ -7,14 +7,14 @@ use crate::difference::Difference;
 /// Result of an operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Error of this crate, with the file or tool, the problem that was found, and what to do.
+/// Error of this crate. Its message names the file or tool, the problem, and what the user can do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No compiler on this machine can build for `wasm32-unknown-unknown`.
+    /// No compiler on this machine can build kernels for `wasm32-unknown-unknown`.
     #[error("no compiler for wasm32-unknown-unknown was found\n{}\n{INSTALL}", tried_lines(tried))]
     NoToolchain {
-        /// Compilers that were tried, each with the reason why it cannot be used.
+        /// Compilers that were tried, each with the reason why it cannot build kernels.
         tried: Vec<String>,
     },
     /// `ECITON_WASM_RUSTC` names a compiler that cannot build kernels.
@@ -22,35 +22,35 @@ pub enum Error {
         "ECITON_WASM_RUSTC is set to {rustc}, which cannot build kernels: {found}; name another compiler or unset it"
     )]
     ChosenCompiler {
-        /// Value of the variable.
+        /// Value of the environment variable.
         rustc: String,
-        /// Reason why the compiler cannot be used.
+        /// Reason why the compiler cannot build kernels.
         found: String,
     },
     /// No clang on this machine can build a kernel in C.
     #[error("no clang for wasm32 was found\n{}\n{INSTALL_C}", tried_lines(tried))]
     NoClang {
-        /// Compilers that were tried, each with the reason why it cannot be used.
+        /// Compilers that were tried, each with the reason why it cannot build kernels.
         tried: Vec<String>,
     },
-    /// The C sources in the folder do not form one kernel.
+    /// The `.c` files in the folder include the header of no kernel interface, or of both.
     #[error(
         "{}: its .c files include {found} of bindings/vertex_kernel.h and bindings/edge_kernel.h; a kernel includes one of them (`eciton kernel new NAME --c` makes one)",
         dir.display()
     )]
     NotAKernelInC {
-        /// Folder of the kernel.
+        /// Folder with the sources.
         dir: PathBuf,
-        /// `both` or `neither`, for the headers that the sources include.
+        /// `both` or `neither`, which says how many of the two headers the sources include.
         found: &'static str,
     },
-    /// No `cargo` can be run.
+    /// No `cargo` program can be run.
     #[error("cargo cannot be run ({found}); install Rust with cargo, or set CARGO to its path")]
     NoCargo {
-        /// Candidates that were tried.
+        /// Programs that were tried, each with the reason why it cannot be run.
         found: String,
     },
-    /// The folder contains no crate.
+    /// The folder contains neither a crate nor a kernel in C.
     #[error("{}: no Cargo.toml and no .c file here; give a kernel's folder (`eciton kernel new` makes one)", dir.display())]
     NoManifest {
         /// Folder that the user gave.
@@ -72,64 +72,65 @@ pub enum Error {
         /// Path of the file or folder.
         path: PathBuf,
     },
-    /// The crate is not a single package with a library.
+    /// The crate is not a single Cargo package with a library.
     #[error("{}: {found}; a kernel is one package with a library (src/lib.rs)", manifest.display())]
     NotAKernelCrate {
         /// Path of the crate's Cargo.toml.
         manifest: PathBuf,
-        /// Description of the actual content.
+        /// Description of the package that was found.
         found: String,
     },
-    /// A tool could not be started, or its output could not be parsed.
+    /// A tool could not be run, or its output could not be parsed.
     #[error("`{command}`: {found}")]
     Tool {
-        /// Command line, shortened.
+        /// Name or shortened command line of the tool.
         command: String,
         /// Problem that was found.
         found: String,
     },
-    /// Cargo or clang failed. The error contains their messages.
+    /// Cargo or clang failed to build the kernel.
     #[error("{}: the build failed ({status})\n{output}", dir.display())]
     Cargo {
         /// Folder of the kernel.
         dir: PathBuf,
         /// Exit status of the tool.
         status: String,
-        /// Last messages of the tool, at most 64 KiB.
+        /// Last messages of the tool, at most 128 KiB.
         output: String,
     },
-    /// The core module cannot be wrapped into a component.
+    /// The compiled core module cannot be wrapped into a component.
     #[error(
         "{}: the compiled module cannot be wrapped into a component: {found}; does it export a kernel (a crate by the SDK's macro, of one version of the SDK only)?",
         dir.display()
     )]
     Wrap {
-        /// Folder of the crate.
+        /// Folder of the kernel's crate.
         dir: PathBuf,
         /// Error text of wit-component.
         found: String,
     },
-    /// The kernel was built but does not fulfil the contract.
+    /// The kernel was built, but it does not fulfil the contract.
     #[error(
         "{name}: does not implement kernel contract {}:\n{}",
         crate::VERSION,
         difference_lines(differences)
     )]
     Contract {
-        /// Name of the crate or file.
+        /// Name of the kernel's package or file.
         name: String,
         /// All differences from the contract.
         differences: Vec<Difference>,
     },
-    /// The sections of the binary are inconsistent.
+    /// The binary is not valid WebAssembly.
     #[error("byte {offset}: {found}; the file is damaged, build it again")]
     Malformed {
         /// Offset in the file, in bytes.
         offset: usize,
-        /// Value that was found.
+        /// Description of the defect.
         found: String,
     },
-    /// The contract inside this program cannot be parsed, which is a bug of the program.
+    /// The contract that is embedded in this program cannot be parsed, which is a bug of the
+    /// program.
     #[error("the built-in contract cannot be read: {found}; please report this")]
     Internal {
         /// Error text of the parser.
@@ -138,7 +139,7 @@ pub enum Error {
     /// No built-in kernel has this name.
     #[error("there is no built-in kernel {name:?}; the built-in kernels are {known}")]
     UnknownBuiltin {
-        /// Name that the user gave.
+        /// Name of the kernel that the user gave.
         name: String,
         /// Names of all built-in kernels.
         known: String,
@@ -148,19 +149,20 @@ pub enum Error {
     TooManySources {
         /// Folder of the sources.
         dir: PathBuf,
-        /// Number that was found when counting stopped.
+        /// Number of files or bytes that was reached when counting stopped.
         found: u64,
-        /// Maximum number.
+        /// Maximum number of files or bytes.
         allowed: u64,
         /// Unit of both numbers: `files` or `bytes`.
         unit: &'static str,
     },
-    /// A source file is of a kind that cannot be included in the digest.
+    /// The sources contain an entry other than a regular file or folder, or with a name that is not
+    /// UTF-8.
     #[error("{}: {found} cannot be a source of a kernel; only regular files and folders can", path.display())]
     OddSource {
-        /// Path of the file.
+        /// Path of the entry.
         path: PathBuf,
-        /// Kind of the file.
+        /// Description of the entry, for instance `a link`.
         found: &'static str,
     },
     /// A lock file cannot be parsed.
@@ -168,12 +170,12 @@ pub enum Error {
     Lock {
         /// Path of the lock file.
         path: PathBuf,
-        /// Problem that was found.
+        /// Description of the problem.
         found: String,
-        /// Instruction for the user.
+        /// Instruction for the user, which depends on the kind of lock file.
         remedy: &'static str,
     },
-    /// The lock file that applies to a component does not list it.
+    /// A lock file applies to a component, but does not list it.
     #[error(
         "{file}: {found} is not in {lock}; if it is to run, `eciton kernel add {file} --lock {lock}`",
         file = file.display(), lock = lock.display()
@@ -186,7 +188,7 @@ pub enum Error {
         /// Digest of the component.
         found: String,
     },
-    /// The component has another digest than the lock file.
+    /// The digest of a component differs from the one in the lock file.
     #[error(
         "{file}: it is {found}, and {lock} has {pinned}; put the pinned one back, or, if this one is to run, `eciton kernel add \
          {file} --lock {lock}`", file = file.display(), lock = lock.display()
@@ -201,14 +203,14 @@ pub enum Error {
         /// Digest of the component.
         found: String,
     },
-    /// The lock file would not apply to the component.
+    /// A component cannot be pinned in a lock file, because the file would not apply to it.
     #[error("{}: the lock file {} would not apply to it: {found}", file.display(), lock.display())]
     OutOfReach {
         /// Path of the component.
         file: PathBuf,
         /// Path of the lock file.
         lock: PathBuf,
-        /// Reason, and what to do.
+        /// Reason why the lock file would not apply, and what the user can do.
         found: String,
     },
     /// An operation of the file system failed.
@@ -223,14 +225,14 @@ pub enum Error {
     },
 }
 
-/// Commands that install a toolchain, for both kinds of Rust installation.
+/// Instructions for users to install a toolchain for kernels in Rust.
 pub(crate) const INSTALL: &str = "to install one:
   with rustup:     rustup target add wasm32-unknown-unknown
   Debian, Ubuntu:  apt-get install rustc-web cargo-web rust-web-src lld-19   (or the newest lld-NN there is)
   another rustc:   set ECITON_WASM_RUSTC to a compiler that has the target, or that has its own source
                    (lib/rustlib/src/rust/library under its sysroot) with wasm-ld or rust-lld beside it";
 
-/// Commands that install a toolchain for kernels in C.
+/// Instructions for users to install a toolchain for kernels in C.
 const INSTALL_C: &str = "to install one:
   Debian, Ubuntu:  apt-get install clang lld wasi-libc
   another clang:   set ECITON_WASM_CLANG to one that has wasm-ld beside it and finds wasi-libc";
@@ -243,7 +245,8 @@ fn difference_lines(differences: &[Difference]) -> String {
     differences.iter().map(|difference| format!("  - {difference}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Adds a path and an operation to an I/O error.
+/// Returns a conversion of I/O errors to [`Error::Io`]. `operation` completes the phrase "cannot
+/// ...", for instance `read`.
 pub(crate) fn io(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.into();
     move |source| Error::Io { operation, path, source }

@@ -1,17 +1,17 @@
-//! Reading of files with a size limit, and atomic writing.
+//! Functions to read files with a size limit, and to write files atomically.
 
 use std::io::Write as _;
 use std::path::Path;
 
 use crate::error::{Result, io};
 
-/// Reads the file at `path`. Refuses a file of more than `limit` bytes.
+/// Returns the content of the file at `path`, or an error if it has more than `limit` bytes.
 pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     eciton_input::file::read(path, limit).map_err(io("read", path))
 }
 
-/// Writes `bytes` to a temporary file next to `path`, and renames it. So no reader ever sees an
-/// incomplete file.
+/// Writes `bytes` to a temporary file next to `path`, and renames it to `path`. A reader therefore
+/// never sees an incomplete file. Missing parent folders are created.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let dir = match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,

@@ -1,9 +1,10 @@
 //! Kernel authoring. This crate finds a compiler for `wasm32-unknown-unknown`, and builds a kernel
-//! crate as a component. It compares components with the contract `eciton:kernel`. It also
-//! maintains the built-in kernels, and pins the user's own components by digest.
+//! crate as a WebAssembly component. It compares components with the contract `eciton:kernel`. It
+//! also maintains the built-in kernels, and records which of the user's own components may run.
 //!
-//! This is a separate crate, so that the run-time, which also runs inside functions, contains no
-//! build tools. This crate prints nothing. The command line shows the results of its functions.
+//! This is a separate crate, so that the runtime, which also runs inside functions, contains no
+//! build tools. This crate prints nothing. Its functions return results, which the command line
+//! shows.
 //!
 //! ```no_run
 //! use eciton_author::{Build, Toolchain, check};

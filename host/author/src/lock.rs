@@ -1,4 +1,5 @@
-//! Lock file of the built-in kernels. It records the sources and the compiler of each component.
+//! Lock file of the built-in kernels. It records the digests of each kernel's sources and
+//! component, and the tools that compiled it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,19 +11,20 @@ use crate::contract::MAX_COMPONENT_BYTES;
 use crate::error::Result;
 use crate::{digest, entries, file};
 
-/// Lock file entry of one built-in kernel, from its last build.
+/// An entry of the lock file, which describes the last build of one built-in kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// Name of the kernel, and of its folder.
     pub name: String,
-    /// Digest of the sources: `sha256:` and hexadecimal digits.
+    /// Digest of the sources, from [`Builtin::source_digest`].
     pub sources: String,
-    /// Digest of the component: `sha256:` and hexadecimal digits.
+    /// SHA-256 digest of the component, as `sha256:` and hexadecimal digits.
     pub component: String,
     /// Size of the component, in bytes.
     pub bytes: u64,
-    /// Versions of the compiler, of cargo and of the linker.
+    /// Versions of the compiler, of cargo and of the linker, from
+    /// [`Toolchain::identity`](crate::Toolchain::identity).
     pub compiler: String,
 }
 
@@ -38,35 +40,35 @@ impl entries::Entry for Entry {
     }
 }
 
-/// Content of the lock file `guest-kernels/kernels.lock`.
+/// Content of the lock file `guest-kernels/kernels.lock`, which lists the built-in kernels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lock {
     /// Entries of the built-in kernels, sorted by name.
     pub kernels: Vec<Entry>,
 }
 
-/// Built-in kernel whose committed component does not match its sources.
+/// A built-in kernel whose sources, committed component and lock file entry do not match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stale {
     /// Name of the stale kernel.
     pub name: String,
-    /// Reason why the kernel is stale.
+    /// Reason why the kernel needs to be built again.
     pub reason: Reason,
 }
 
-/// Reason why a built-in kernel is stale.
+/// Reason why a built-in kernel needs to be built again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The lock file does not list the kernel.
+    /// The lock file has no entry for the kernel.
     NotLocked,
-    /// The lock file lists a kernel that does not exist.
+    /// The lock file has an entry for a kernel that is not built-in.
     Unknown,
-    /// The sources have changed since the component was built.
+    /// The sources have changed since the committed component was built.
     Sources,
-    /// The component is missing.
+    /// The repository has no component of the kernel.
     NoComponent,
-    /// The component has another digest than the lock file.
+    /// The digest of the component differs from the one in the lock file.
     Component,
 }
 
@@ -107,19 +109,19 @@ impl Lock {
         entries::write(&Self::path(root), &self.kernels)
     }
 
-    /// Returns the entry of a kernel, or `None` if it has none.
+    /// Returns the entry of the kernel `name`, or `None` if the lock file does not list it.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         self.kernels.iter().find(|entry| entry.name == name)
     }
 
-    /// Inserts an entry, and replaces the kernel's earlier one.
+    /// Inserts an entry, which replaces an earlier entry of the same kernel.
     pub fn put(&mut self, entry: Entry) {
         entries::put(&mut self.kernels, entry);
     }
 
     /// Returns the built-in kernels of the repository at `root` whose sources, component and lock
-    /// entry do not match. Needs no compiler.
+    /// file entry do not match. No compiler is needed, because only digests are compared.
     ///
     /// # Errors
     /// Returns an error if the lock file, a source or a component cannot be read.

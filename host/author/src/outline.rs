@@ -4,20 +4,21 @@ use crate::contract::{decode, interface, names, unfit_file};
 use crate::difference::Side;
 use crate::text;
 
-/// Interface that a component imports or exports.
+/// An interface that a component imports or exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Side of the interface: imported or exported by the kernel.
+    /// Direction of the interface: imported or exported by the component.
     pub side: Side,
-    /// Name in the binary, for instance `eciton:kernel/linalg@0.1.0`.
+    /// Name of the interface in the binary, for instance `eciton:kernel/linalg@0.1.0`.
     pub name: String,
-    /// Functions in order: name, for instance `matrix.rows`, and type as WIT. The list is empty if
-    /// the item is not an interface, or cannot be decoded.
+    /// Pairs of a function's name, for instance `matrix.rows`, and its type as WIT text. The list
+    /// is empty if the item is not an interface, or cannot be decoded.
     pub functions: Vec<(String, String)>,
 }
 
-/// Returns the interfaces of a component, imports first. The bytes may come from an untrusted
-/// source. If they are not a component, the list is empty ([`crate::check`] gives the reason).
+/// Returns the interfaces that a component imports, followed by those that it exports. The bytes
+/// may come from an untrusted source. If they are not a component, the list is empty, and
+/// [`crate::check`] gives the reason.
 #[must_use]
 pub fn outline(component: &[u8]) -> Vec<Interface> {
     let named = match unfit_file(component) {

@@ -1,10 +1,10 @@
-//! Lock file for the user's own components, `eciton-kernels.lock`. It lists the components that may
-//! run, with their digests.
+//! Lock file of users' components, `eciton-kernels.lock`. It lists the components that may run,
+//! with their digests.
 //!
-//! A lock file applies to the components in its folder and in folders below, up to [`Pins::LEVELS`]
-//! levels. The nearest lock file counts: [`Pins::nearest`]. If a lock file applies, a run accepts
-//! only components that it lists, with the listed digests ([`Pins::check`]). If there is none, a
-//! run accepts any component.
+//! A lock file applies to the components in its folder and in subfolders, up to [`Pins::LEVELS`]
+//! levels below. If several lock files apply, the nearest one takes precedence ([`Pins::nearest`]).
+//! A run then accepts only components that this file lists, with the listed digests
+//! ([`Pins::check`]). If no lock file applies, a run accepts any component.
 
 use std::path::{Path, PathBuf};
 
@@ -15,17 +15,18 @@ use crate::digest::component_digest;
 use crate::entries;
 use crate::error::{Error, Result, io};
 
-/// Pin: a component that may run, identified by its digest.
+/// An entry of the lock file, which permits one component to run. The digest identifies its
+/// content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pin {
-    /// Path relative to the folder of the lock file, with `/`.
+    /// Path of the component relative to the folder of the lock file, with `/`.
     pub path: String,
-    /// Digest of the component: `sha256:` and hexadecimal digits.
+    /// SHA-256 digest of the component, as `sha256:` and hexadecimal digits.
     pub component: String,
     /// Size of the component, in bytes.
     pub bytes: u64,
-    /// Version of the contract that the component was checked against.
+    /// Version of the kernel contract that the component was built for.
     pub contract: String,
 }
 
@@ -52,22 +53,22 @@ impl entries::Entry for Pin {
     }
 }
 
-/// Lock file `eciton-kernels.lock` with its pins.
+/// Lock file `eciton-kernels.lock` with the components that may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pins {
-    /// Path of the file, whose folder is absolute and without links.
+    /// Path of the lock file. Its folder is absolute and without symbolic links.
     path: PathBuf,
-    /// Pins, sorted by path.
+    /// Entries of the lock file, sorted by path.
     pins: Vec<Pin>,
 }
 
 impl Pins {
-    /// Name of the lock file for users' components.
+    /// File name of the lock file.
     pub const NAME: &str = "eciton-kernels.lock";
-    /// Maximum number of folders between a lock file and a component below it.
+    /// Maximum number of folders between a lock file and a component to which it applies.
     pub const LEVELS: usize = 3;
 
-    /// Opens the lock file of a folder. If the file does not exist, it has no pins.
+    /// Opens the lock file in `folder`. If the file does not exist, the result has no entries.
     ///
     /// # Errors
     /// Returns an error if the folder or the file cannot be read, or if the file is not a lock file
@@ -78,19 +79,20 @@ impl Pins {
         Ok(Self { path, pins })
     }
 
-    /// Returns the lock file that applies to a component. It is the one in the component's folder,
-    /// or in the nearest of the [`Pins::LEVELS`] folders above. `component` is the path without
-    /// links.
+    /// Returns the path of the lock file that applies to a component, or `None`. It is in the
+    /// component's folder, or in the nearest of the [`Pins::LEVELS`] folders above. `component` is
+    /// the canonical path of the component.
     #[must_use]
     pub fn nearest(component: &Path) -> Option<PathBuf> {
         let folders = component.ancestors().skip(1).take(1 + Self::LEVELS);
         folders.map(|folder| folder.join(Self::NAME)).find(|path| is_there(path))
     }
 
-    /// Checks that a run may use a component, where `component` has the bytes of the file.
+    /// Checks that a run may use the component at the path `file`. `component` contains the bytes
+    /// of that file.
     ///
     /// # Errors
-    /// Returns [`Error::NotPinned`] if a lock file applies but does not list the component, and
+    /// Returns [`Error::NotPinned`] if the lock file that applies does not list the component, and
     /// [`Error::OtherPinned`] if it lists another digest. Also returns an error if the lock file
     /// cannot be read.
     pub fn check(file: &Path, component: &[u8]) -> Result<()> {
@@ -109,11 +111,13 @@ impl Pins {
         }
     }
 
-    /// Pins a component, where `component` has the bytes of the file. Returns the pin, and the
-    /// earlier pin that it replaces. [`Pins::write`] makes the change permanent.
+    /// Adds the component at the path `file` to the entries, where `component` contains the bytes
+    /// of that file. Returns the new entry, and the earlier entry for the same path if there was
+    /// one. The file changes only when [`Pins::write`] is called.
     ///
     /// # Errors
-    /// Returns [`Error::OutOfReach`] if this lock file would not apply to the component.
+    /// Returns [`Error::OutOfReach`] if this lock file would not apply to the component, and
+    /// [`Error::Io`] if the path cannot be resolved.
     pub fn pin(&mut self, file: &Path, component: &[u8]) -> Result<(Pin, Option<Pin>)> {
         let refuse = |found| Error::OutOfReach { file: file.to_owned(), lock: self.path.clone(), found };
         let whole = file.canonicalize().map_err(io("read", file))?;
@@ -137,7 +141,7 @@ impl Pins {
         Ok((pin, former))
     }
 
-    /// Writes the lock file. The file is replaced atomically.
+    /// Writes the lock file. An existing file is replaced atomically.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
@@ -162,8 +166,8 @@ fn is_there(path: &Path) -> bool {
     path.symlink_metadata().err().is_none_or(|error| error.kind() != std::io::ErrorKind::NotFound)
 }
 
-/// Returns the path of a component relative to a folder, with `/`. `None` if the component is
-/// outside the folder or too deep, or if its name is not UTF-8.
+/// Returns the path of a component relative to `folder`, with `/`. Returns `None` if the component
+/// is outside the folder or too many levels below it, or if the path is not UTF-8.
 fn relative(folder: &Path, component: &Path) -> Option<String> {
     let parts = component.strip_prefix(folder).ok()?.iter().map(|part| part.to_str());
     let parts: Vec<&str> = parts.collect::<Option<_>>()?;

@@ -1,4 +1,4 @@
-//! Templates for new kernels, which can be built, tested and trained without changes.
+//! Templates for new kernels, which can be built, tested and used in a training without changes.
 //!
 //! ```text
 //! NAME/Cargo.toml  src/lib.rs  tests/gradients.rs  model.toml  .gitignore
@@ -7,8 +7,8 @@
 //! NAME/kernel.c    bindings/  model.toml  .gitignore    in C
 //! ```
 //!
-//! The folder contains the SDK, because it is in no registry. So a crate can be built in the same
-//! way after the program is updated.
+//! The folder of a new kernel contains a copy of the SDK, because no registry has it. As a result,
+//! the crate can be built in the same way after the program is updated.
 
 use std::path::{Path, PathBuf};
 
@@ -18,19 +18,20 @@ use crate::file;
 
 /// Maximum length of a kernel's name, in characters.
 pub const MAX_NAME: usize = 64;
-/// Template for a new kernel crate.
+/// Template for a new kernel crate in Rust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Starter {
-    /// Vertex kernel that can replace `linear`, with its backward pass.
+    /// Vertex kernel with a backward pass, which can replace the built-in kernel `linear`.
     Rows,
-    /// Vertex kernel with only a forward pass, whose gradients are derived.
+    /// Vertex kernel with only a forward pass. The SDK derives its gradients.
     Derived,
-    /// Edge kernel, with its backward passes.
+    /// Edge kernel with its backward passes.
     Edges,
 }
 
 impl Starter {
-    /// Returns the names of the example kernel in the sources, as a crate and as a type.
+    /// Returns the name of the example kernel in the template's sources, in snake case and as a
+    /// type.
     const fn example(self) -> [&'static str; 2] {
         match self {
             Self::Rows => ["squash", "Squash"],
@@ -47,7 +48,7 @@ impl Starter {
         }
     }
 
-    /// Returns a model that trains with the kernel.
+    /// Returns a model file whose model uses the kernel, with a placeholder for its name.
     const fn model(self) -> &'static str {
         match self {
             Self::Rows | Self::Derived => MODEL,
@@ -56,7 +57,7 @@ impl Starter {
     }
 }
 
-/// File of a template: path and content.
+/// File of a template, with its path in the new folder and its content.
 struct Source {
     path: &'static str,
     text: &'static str,
@@ -71,7 +72,7 @@ macro_rules! sdk {
     };
 }
 
-/// Files of the SDK, without its tests.
+/// Source files of the SDK, without its tests.
 const SDK: &[Source] = sdk![
     "check.rs",
     "check/edge.rs",
@@ -110,7 +111,7 @@ const SDK: &[Source] = sdk![
 ];
 const WIT: Source =
     Source { path: "sdk/wit/kernel.wit", text: include_str!("../../../wit/kernel/kernel.wit") };
-/// Path of the contract in the repository's SDK, and in a new crate.
+/// Paths of the contract in the sources of the SDK: in the repository, and in a new crate.
 const WIT_PATHS: [&str; 2] = ["\"../../wit/kernel\"", "\"wit\""];
 const ROWS: [Source; 2] = [
     Source { path: "src/lib.rs", text: include_str!("../starter/src/lib.rs") },
@@ -126,17 +127,17 @@ const EDGES: [Source; 2] = [
 ];
 const MODEL: &str = include_str!("../starter/model.toml");
 const EDGE_MODEL: &str = include_str!("../starter/edge/model.toml");
-/// Placeholder for the kernel's name in models.
+/// Placeholder for the kernel's name in model files.
 const KERNEL: &str = "KERNEL";
-/// Vertex kernel in C, as in the repository.
+/// Source of the example vertex kernel in C, from the repository.
 const C: &str = include_str!("../../../guest-kernels/other-languages/c/kernel.c");
 const C_GITIGNORE: &str = "/bindings\n/*.wasm\n";
 const GITIGNORE: Source = Source { path: ".gitignore", text: "/target\n/*.wasm\n" };
-/// Manifest of the repository's SDK.
+/// Cargo manifest of the SDK in the repository.
 const SDK_MANIFEST: &str = include_str!("../../../guest-kernels/sdk/Cargo.toml");
 
-/// Creates the crate `name` in `folder/name`, and returns its folder. The folder is created
-/// atomically.
+/// Creates a kernel crate in Rust in `folder/name` from a template, and returns the path of the new
+/// folder. The folder is created atomically.
 ///
 /// # Errors
 /// Returns [`Error::KernelName`] if the name is not valid for a Rust package, [`Error::Exists`] if
@@ -158,11 +159,11 @@ pub fn create(name: &str, folder: &Path, starter: Starter) -> Result<PathBuf> {
     })
 }
 
-/// Creates the vertex kernel `name` in C in `folder/name`, and returns its folder. The folder is
-/// created atomically.
+/// Creates a vertex kernel in C in `folder/name`, and returns the path of the new folder. The
+/// folder is created atomically.
 ///
 /// # Errors
-/// Returns the errors of [`create`].
+/// Returns the errors of [`create`], and an error if the contract cannot be converted to C.
 pub fn create_c(name: &str, folder: &Path) -> Result<PathBuf> {
     make(name, folder, |made| {
         file::write(&made.join("kernel.c"), C.as_bytes())?;
@@ -172,7 +173,8 @@ pub fn create_c(name: &str, folder: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Creates `folder/name`, with the files that `fill` writes.
+/// Creates the folder `folder/name` atomically, with the files that `fill` writes to a temporary
+/// folder.
 fn make(name: &str, folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     check(name)?;
     let whole = folder.join(name);
@@ -226,7 +228,7 @@ fn check(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the name of the example in a text by the name of the kernel.
+/// Replaces the names of the example kernel in a text by the name of the new kernel.
 fn named(text: &str, [snake, pascal]: [&str; 2], name: &str) -> String {
     text.replace(snake, &name.replace('-', "_")).replace(pascal, &camel(name))
 }
@@ -246,8 +248,8 @@ fn manifest(name: &str) -> String {
     )
 }
 
-/// Returns the manifest of the SDK without settings that it inherits from the repository's
-/// workspace.
+/// Returns a Cargo manifest for the SDK's copy in a new crate. It does not inherit settings from
+/// the repository's workspace.
 fn sdk_manifest() -> String {
     let wit_bindgen = SDK_MANIFEST.lines().find(|line| line.starts_with("wit-bindgen")).unwrap_or_default();
     format!(

@@ -1,9 +1,10 @@
-//! Removal of custom sections (names, debug information, producers) from a module or component, at
-//! every depth. These sections contain paths of the build machine, and the host does not need them.
+//! Removal of custom sections (names, debug information, producers) from a module or component,
+//! including nested ones. These sections contain paths of the build machine, and the host does not
+//! need them.
 
 use crate::error::{Error, Result};
 
-/// Maximum nesting depth of components.
+/// Maximum nesting depth of a component. Deeper components are refused.
 const MAX_DEPTH: u32 = 16;
 
 /// First 8 bytes of a core module.
@@ -12,10 +13,11 @@ pub(crate) const MODULE: [u8; 8] = *b"\0asm\x01\0\0\0";
 pub(crate) const COMPONENT: [u8; 8] = *b"\0asm\x0d\0\x01\0";
 
 const CUSTOM: u8 = 0;
-/// Section ids in a component: a core module, a nested component.
+/// Section ids of a core module and of a nested component, inside a component.
 const NESTED: [u8; 2] = [1, 4];
 
-/// Returns `wasm` without its custom sections, except for those whose name `keep` accepts.
+/// Returns a copy of the module or component `wasm` without its custom sections. Sections whose
+/// name `keep` accepts are retained.
 pub(crate) fn custom_sections(wasm: &[u8], keep: &dyn Fn(&str) -> bool) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(wasm.len());
     walk(wasm, 0, 0, keep, &mut out)?;
@@ -69,7 +71,8 @@ fn custom_name(body: &[u8]) -> Option<&str> {
     std::str::from_utf8(body.get(at..at.checked_add(len)?)?).ok()
 }
 
-/// Reads an unsigned 32-bit LEB128 number.
+/// Reads an unsigned 32-bit LEB128 number at index `at` and advances the index. Returns `None` if
+/// the number is truncated or too large.
 fn leb(bytes: &[u8], at: &mut usize) -> Option<usize> {
     let mut value = 0u64;
     for shift in (0..35).step_by(7) {

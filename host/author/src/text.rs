@@ -1,16 +1,16 @@
-//! Text form of WIT types and functions. The text does not depend on whether a package was read
-//! from WIT or from a component. Equal texts mean equal types, once all named types have been
-//! compared as well.
+//! Conversion of WIT types and functions to text. The text does not depend on whether a package was
+//! read from WIT or from a component. Once all named types have been compared, equal texts imply
+//! equal types.
 
 use wit_parser::{
     Function, FunctionKind, Handle, InterfaceId, Resolve, Type, TypeDefKind, TypeId, TypeOwner,
 };
 
-/// Maximum nesting depth of anonymous types in a text.
+/// Maximum nesting depth of anonymous types in a text. Deeper types are replaced by `...`.
 const MAX_DEPTH: u32 = 100;
 
-/// Returns `matrix.rows` for a method, `out.create` for a static function, `matmul` for a plain
-/// function.
+/// Returns the name of a function without its kind: `matrix.rows` for a method, `out.create` for a
+/// static function, and `matmul` for a plain function.
 pub(crate) fn function_name(function: &Function) -> String {
     let name = function.name.as_str();
     match name.rsplit_once(']') {
@@ -20,8 +20,8 @@ pub(crate) fn function_name(function: &Function) -> String {
     }
 }
 
-/// Returns the type of a function, for instance `static func(shape: list<u32>) -> result<out,
-/// types.error>`.
+/// Returns the type of a function as WIT text, for instance `static func(shape: list<u32>) ->
+/// result<out, types.error>`. Names of types in the interface `home` are not qualified.
 pub(crate) fn function(resolve: &Resolve, home: InterfaceId, function: &Function) -> String {
     let (word, method) = match function.kind {
         FunctionKind::Freestanding => ("func", false),
@@ -47,8 +47,8 @@ pub(crate) fn function(resolve: &Resolve, home: InterfaceId, function: &Function
     format!("{word}({parameters}){result}")
 }
 
-/// Returns the text of a type's use: its name if it has one, with its interface unless that is
-/// `home`.
+/// Returns the text for a use of a type. A named type is given by its name, qualified with its
+/// interface unless that is `home`.
 pub(crate) fn ty(resolve: &Resolve, home: InterfaceId, ty: &Type) -> String {
     at(resolve, home, ty, 0)
 }
@@ -90,7 +90,8 @@ fn named(resolve: &Resolve, home: InterfaceId, id: TypeId, depth: u32) -> String
     }
 }
 
-/// Returns the definition of a type that is an alias or is `use`d.
+/// Follows aliases and `use` declarations from a type to its original definition, and returns the
+/// id of that definition.
 fn origin(resolve: &Resolve, mut id: TypeId) -> TypeId {
     // A chain of aliases cannot be longer than the number of types.
     for _ in 0..resolve.types.len() {
@@ -102,8 +103,8 @@ fn origin(resolve: &Resolve, mut id: TypeId) -> TypeId {
     id
 }
 
-/// Returns the name of an interface, such as `linalg`. The package is included if it is not the
-/// contract's.
+/// Returns the name of an interface, for instance `linalg`. The name of the package is included
+/// unless it is `eciton:kernel`.
 fn interface_name(resolve: &Resolve, id: InterfaceId) -> String {
     let interface = &resolve.interfaces[id];
     let name = interface.name.as_deref().unwrap_or("(unnamed)");
@@ -116,7 +117,7 @@ fn interface_name(resolve: &Resolve, id: InterfaceId) -> String {
     }
 }
 
-/// Returns the definition of a named type, for instance `record { epoch: u32, rows: u32 }`.
+/// Returns the definition of a type as WIT text, for instance `record { epoch: u32, rows: u32 }`.
 pub(crate) fn definition(resolve: &Resolve, home: InterfaceId, id: TypeId) -> String {
     match resolve.types[id].kind {
         TypeDefKind::Type(Type::Id(_)) => format!("= {}", named(resolve, home, id, 0)),

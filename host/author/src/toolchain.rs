@@ -1,10 +1,10 @@
-//! Search for a compiler for `wasm32-unknown-unknown` on this machine.
+//! Search for an installed compiler that can build kernels for `wasm32-unknown-unknown`.
 //!
 //! If `ECITON_WASM_RUSTC` names a compiler, it is the only candidate. Otherwise the candidates are
-//! the active `rustc` of the crate's folder and then `/usr/bin/rustc` (Debian's `rustc-web`). The
-//! first candidate with the target's standard library is selected. If there is none, the first one
-//! with the library's source and a linker is selected. The library is then built with the kernel
-//! (`-Z build-std`).
+//! the compiler in `RUSTC`, the active `rustc` of the crate's folder, and `/usr/bin/rustc`
+//! (Debian's `rustc-web`). The first candidate with the target's standard library is selected. If
+//! none has it, the first candidate with the library's source and a linker is selected. The library
+//! is then built with the kernel (`-Z build-std`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,30 +14,30 @@ use crate::error::{Error, Result};
 /// Target triple for which kernels are compiled.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Oldest compiler version that can build kernels, because of edition 2024.
+/// Oldest compiler version that can build kernels, as (major, minor). Kernels use edition 2024.
 const OLDEST: (u32, u32) = (1, 85);
 
-/// Highest version number NN of `wasm-ld-NN` that is searched for.
+/// Highest version number NN of the `wasm-ld-NN` programs that are tried.
 const LLD_NEWEST: u32 = 99;
 
-/// Source of the standard library for kernels.
+/// Origin of the standard library with which kernels are linked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StandardLibrary {
-    /// The compiler has the library for the target.
+    /// The compiler has the compiled library of the target installed.
     Installed,
-    /// The library is built from the compiler's source, and this linker links it.
+    /// The library is built from the source that comes with the compiler.
     FromSource {
-        /// Folder of the source, `lib/rustlib/src/rust`.
+        /// Folder of the source, `lib/rustlib/src/rust` in the compiler's sysroot.
         source: PathBuf,
-        /// Path of the linker: `wasm-ld-NN`, `wasm-ld` or `rust-lld`.
+        /// Path of the linker, which is `wasm-ld-NN`, `wasm-ld` or `rust-lld`.
         linker: PathBuf,
         /// Version of the linker, for instance `LLD 19.1.7`.
         linker_version: String,
     },
 }
 
-/// Toolchain that can build kernels. The documentation of this module describes how it is selected.
+/// A compiler, cargo and standard library that can build kernels. [`Toolchain::find`] selects them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toolchain {
     pub(crate) rustc: PathBuf,
@@ -49,12 +49,13 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Finds a toolchain for the crate in `dir`. A `rust-toolchain.toml` there is taken into
-    /// account.
+    /// Finds a toolchain for the crate in `dir`, where a `rust-toolchain.toml` selects the active
+    /// compiler. The variable `ECITON_WASM_RUSTC` takes precedence over all other compilers.
     ///
     /// # Errors
-    /// Returns [`Error::NoToolchain`], with a list of the compilers that were tried and
-    /// instructions to install one.
+    /// Returns [`Error::NoToolchain`], with the compilers that were tried and instructions to
+    /// install one. Returns [`Error::ChosenCompiler`] if `ECITON_WASM_RUSTC` names an unusable
+    /// compiler, and [`Error::NoCargo`] if no cargo is found.
     pub fn find(dir: &Path) -> Result<Self> {
         if let Some(chosen) = std::env::var_os("ECITON_WASM_RUSTC") {
             let mut tried = Vec::new();
@@ -76,7 +77,8 @@ impl Toolchain {
         Self::among(dir, &candidates, &mut tried)?.ok_or(Error::NoToolchain { tried })
     }
 
-    /// Returns the first usable candidate. Appends the reasons against the others to `tried`.
+    /// Returns a toolchain with the first usable compiler among `candidates`, or `None`. Appends
+    /// the reasons against the others to `tried`.
     fn among(dir: &Path, candidates: &[PathBuf], tried: &mut Vec<String>) -> Result<Option<Self>> {
         let mut compilers = Vec::new();
         for rustc in candidates {
@@ -103,8 +105,8 @@ impl Toolchain {
         Ok(None)
     }
 
-    /// Returns the versions that determine the bytes of a component, without paths, for a lock
-    /// file.
+    /// Returns the versions of the tools, on which the bytes of a component depend. The text
+    /// contains no paths, so it is suitable for a lock file.
     #[must_use]
     pub fn identity(&self) -> String {
         let mut text = format!("{}; {}", self.rustc_version, self.cargo_version);
@@ -115,8 +117,8 @@ impl Toolchain {
         text
     }
 
-    /// Returns a description in one line, for users: compiler, library and linker, with their
-    /// paths.
+    /// Returns a one-line description for users, with the versions and paths of the compiler, the
+    /// standard library and cargo.
     #[must_use]
     pub fn describe(&self) -> String {
         let library = match &self.library {
@@ -136,23 +138,23 @@ impl Toolchain {
         )
     }
 
-    /// Returns the source of the standard library.
+    /// Returns the origin of the standard library with which kernels are linked.
     #[must_use]
     pub fn library(&self) -> &StandardLibrary {
         &self.library
     }
 
-    /// Returns the compiler, as a path or as a name to be found in `PATH`.
+    /// Returns the compiler as a path, or as a name that is looked up in `PATH`.
     #[must_use]
     pub fn rustc(&self) -> &Path {
         &self.rustc
     }
 }
 
-/// Compiler that can be run.
+/// An installed compiler that is a candidate for a [`Toolchain`].
 struct Compiler {
     rustc: PathBuf,
-    /// First line of the output of `rustc -vV`.
+    /// First line of the output of `rustc -vV`, for instance `rustc 1.85.0`.
     version: String,
     host: String,
     sysroot: PathBuf,
@@ -171,7 +173,7 @@ impl Compiler {
         Ok(Self { rustc: rustc.to_owned(), version, host, sysroot: PathBuf::from(sysroot.trim()) })
     }
 
-    /// Returns true if a folder contains the standard library of the target.
+    /// Returns true if the compiler has the standard library of the target installed.
     fn has_target(&self, dir: &Path) -> bool {
         let arguments = ["--print", "target-libdir", "--target", TARGET];
         let Ok(folder) = answer(dir, &self.rustc, &arguments) else {
@@ -184,7 +186,7 @@ impl Compiler {
         })
     }
 
-    /// Returns the library's source and a linker, or a text that says what is missing.
+    /// Returns the library's source and a linker, or a text that says which of them is missing.
     fn library_from_source(&self) -> Result<StandardLibrary, String> {
         let source = self.sysroot.join("lib/rustlib/src/rust");
         if !source.join("library/std/Cargo.toml").is_file() {
@@ -196,8 +198,8 @@ impl Compiler {
         Ok(StandardLibrary::FromSource { source, linker, linker_version })
     }
 
-    /// Returns the newest linker that can be run. If versions are equal, the compiler's own
-    /// `rust-lld` is preferred.
+    /// Returns the path and version of the newest linker that can be run. If versions are equal,
+    /// the `rust-lld` of the compiler is preferred.
     fn linker(&self) -> Option<(PathBuf, String)> {
         let bundled = self.sysroot.join("lib/rustlib").join(&self.host).join("bin/rust-lld");
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -249,8 +251,8 @@ impl Compiler {
         })
     }
 
-    /// Returns the cargo in the compiler's folder, which matches it best. Otherwise returns the
-    /// cargo in `PATH`.
+    /// Returns the first usable cargo, with its version. The cargo in the compiler's folder takes
+    /// precedence, then the one in the variable `CARGO`, then the one in `PATH`.
     fn cargo(&self, dir: &Path) -> Result<(PathBuf, String)> {
         let mut candidates = Vec::new();
         if let Some(folder) = self.rustc.parent().filter(|folder| folder.is_absolute()) {
@@ -269,7 +271,7 @@ impl Compiler {
     }
 }
 
-/// Runs a tool, and returns its standard output.
+/// Runs a tool in `dir`, and returns its standard output, or a text that says why it failed.
 pub(crate) fn answer(dir: &Path, tool: &Path, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(tool)
         .args(arguments)
@@ -288,14 +290,16 @@ pub(crate) fn answer(dir: &Path, tool: &Path, arguments: &[&str]) -> Result<Stri
     Err(format!("`{}` failed ({}): {line}", arguments.join(" "), output.status))
 }
 
-/// Extracts `LLD 19.1.7` from `Debian LLD 19.1.7` or `LLD 22.1.2 (compatible with GNU linkers)`.
+/// Extracts the linker's version from its version text. For instance, `Debian LLD 19.1.7` yields
+/// `LLD 19.1.7`.
 fn lld_version(text: &str) -> Option<String> {
     let mut words = text.split_whitespace();
     words.find(|word| *word == "LLD")?;
     Some(format!("LLD {}", words.next()?))
 }
 
-/// Returns the major and minor number of the first version in `text`.
+/// Returns the major and minor number of the first version in `text`, for instance (1, 85) for
+/// `rustc 1.85.0`.
 fn release(text: &str) -> Option<(u32, u32)> {
     let word = text.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()))?;
     let mut numbers = word.split(['.', '-']);

@@ -66,7 +66,7 @@ impl Target {
     }
 }
 
-/// Result of [`destroy`](crate::destroy): the resources that were deleted.
+/// Result of [`destroy`](fn@crate::destroy): the resources that were deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Destroyed {
     /// True if the stack existed and was deleted.

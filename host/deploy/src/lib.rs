@@ -55,7 +55,7 @@ pub fn signing_key() -> Result<PathBuf> {
     Ok(folder.join("eciton/signing.key"))
 }
 
-/// Progress report that [`build`], [`deploy`] and [`destroy`] pass to their callback.
+/// Progress report that [`build`], [`deploy`] and [`destroy`](fn@destroy) pass to their callback.
 #[derive(Debug, Clone, Copy)]
 pub enum Progress<'a> {
     /// A step begins. The text describes the step.
