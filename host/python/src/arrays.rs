@@ -1,4 +1,4 @@
-//! NumPy arrays as memory of a graph, without a copy.
+//! Access to NumPy arrays as memory of a graph, without a copy.
 #![allow(unsafe_code)]
 
 use std::path::PathBuf;
@@ -14,17 +14,19 @@ use pyo3::types::PyDict;
 
 use crate::error;
 
-/// NumPy array that a graph reads in place. The array is read-only while this value lives, because
-/// vertex numbers in it are checked once and then read without a check.
+/// A NumPy array that a graph reads in place. The array is read-only while this value exists,
+/// because vertex numbers in it are checked once and later read without a check.
 struct Lent {
     array: Py<PyAny>,
-    /// First byte of the array.
+    /// Address of the first byte of the array.
     bytes: *const u8,
     /// Length of the array, in bytes.
     len: usize,
-    /// True if the array was writeable before, so that it becomes writeable again.
+    /// True if the array was writeable before. It becomes writeable again when this value is
+    /// dropped.
     writeable: bool,
-    /// Memory-mapped file that contains the array. A run fails with an error if the file changes.
+    /// Memory-mapped file that contains the array, or `None`. A run fails with an error if the file
+    /// changes.
     _watched: Option<Arc<Watched>>,
 }
 
@@ -52,15 +54,15 @@ impl Drop for Lent {
     }
 }
 
-/// Sets the flag of an array that permits writes.
+/// Sets whether NumPy permits writes to an array.
 fn set_writeable(array: &Bound<'_, PyAny>, writeable: bool) -> PyResult<()> {
     let named = PyDict::new(array.py());
     named.set_item("write", writeable)?;
     array.call_method("setflags", (), Some(&named)).map(drop)
 }
 
-/// Watches the memory-mapped file that contains an array for changes. Returns `None` for an array
-/// in memory, and if the file cannot be opened.
+/// Starts to watch the memory-mapped file that contains an array for changes. Returns `None` if the
+/// array is not in a mapped file, or if the file cannot be opened.
 fn watch(array: &Bound<'_, PyAny>, bytes: &[u8]) -> PyResult<Option<Arc<Watched>>> {
     let name = array.py().import("eciton._arrays")?.call_method1("mapped_file", (array,))?;
     let Some(path) = name.extract::<Option<PathBuf>>()? else { return Ok(None) };
@@ -68,8 +70,8 @@ fn watch(array: &Bound<'_, PyAny>, bytes: &[u8]) -> PyResult<Option<Arc<Watched>
     Ok(file.and_then(|file| mapped::watch(file, &path, bytes)).ok())
 }
 
-/// Returns the memory of an array as numbers of the same width. The array is read-only until the
-/// last reader of the returned slab is dropped.
+/// Returns the memory of an array as a slab of plain numbers, without a copy. The array is
+/// read-only until the last copy of the slab is dropped.
 ///
 /// # Errors
 /// Raises `ValueError` if the array is not C-contiguous (row-major without gaps).
@@ -91,7 +93,8 @@ pub(crate) fn lend<T: Element, D: Dimension, N: Plain>(
     Slab::over(owner, 0..len).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// Converts an error of a graph by value, for `map_err`. See [`error::graph`].
+/// Converts an error of a graph with [`error::graph`]. It takes the error by value, as `map_err`
+/// requires.
 pub(crate) fn refused(error: eciton_graph::error::Error) -> PyErr {
     error::graph(&error)
 }

@@ -1,4 +1,5 @@
-//! Builder of a data set from arrays: first the graph, then features, labels, split and ids.
+//! Builder of a data set from Python arrays. The graph is set first, then features, labels, split
+//! and vertex ids.
 
 use std::mem::take;
 
@@ -25,7 +26,7 @@ use pyo3::prelude::*;
 use crate::arrays::{lend, refused};
 use crate::data::{Counts, Data};
 
-/// Builder of a data set, for the Python module `eciton._graph`.
+/// Builder of a data set from arrays, which the Python module `eciton._graph` uses.
 #[pyclass(module = "eciton._eciton")]
 pub(crate) struct Builder {
     name: String,
@@ -33,22 +34,22 @@ pub(crate) struct Builder {
     options: Options,
     graph: Option<Graph>,
     features: Option<Features>,
-    /// Differences between the exact features and their f32 values.
+    /// Rounding errors of the features, which are the exact values minus their f32 values.
     corrections: Option<Collector>,
     edge_features: Option<EdgeFeatures>,
     labels: Option<Labels>,
-    /// Names of the classes, in order. Empty if classes have no names.
+    /// Names of the classes, in the order of their numbers. Empty if classes have no names.
     classes: Vec<String>,
     split: Option<Split>,
     graphs: Option<Graphs>,
     ids: VertexIds,
-    /// Column names of the features, of the edge features, and of the labels.
+    /// Column names of the features, of the edge features and of the labels, in this order.
     columns: [Vec<String>; 3],
     counts: Counts,
     report: Vec<Note>,
 }
 
-/// Edge features [edges, columns], in the precision of the given array.
+/// Edge features of shape [edges, columns], in the precision of the given array.
 #[derive(FromPyObject)]
 enum EdgeValues<'py> {
     Single(PyReadonlyArray2<'py, f32>),
@@ -65,18 +66,18 @@ impl EdgeValues<'_> {
     }
 }
 
-/// Edge features as row-major slices, which other threads may read.
+/// Edge features as row-major slices, which can be read without the lock of the interpreter.
 enum EdgeRows<'a> {
     Single(&'a [f32]),
     Double(&'a [f64]),
 }
 
-/// Returns the number of threads that build a graph: one per core.
+/// Returns the number of threads that build a graph, one per core.
 fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Edges as arrays of sources and targets.
+/// Edges given as an array of sources and an array of targets.
 struct Pairs<'a> {
     vertices: u32,
     sources: &'a [i64],
@@ -84,10 +85,10 @@ struct Pairs<'a> {
 }
 
 impl Pairs<'_> {
-    /// Checks that both ends of every edge are vertices.
+    /// Checks that the source and the target of every edge are vertices of the graph.
     ///
     /// # Errors
-    /// Returns [`Error::UnknownVertex`] for the first edge with an unknown end.
+    /// Returns [`Error::UnknownVertex`] for the first edge whose source or target does not exist.
     fn check(&self) -> Result<(), Error> {
         let known = 0..i64::from(self.vertices);
         let fault =
@@ -100,14 +101,15 @@ impl Pairs<'_> {
         Ok(())
     }
 
-    /// Returns all edges. [`Pairs::check`] must have succeeded before.
+    /// Returns all edges as pairs of source and target. [`Pairs::check`] must have succeeded
+    /// before.
     fn all(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         // Checked before.
         self.sources.iter().zip(self.targets).map(|(&source, &target)| (source as u32, target as u32))
     }
 }
 
-/// Returns the error for an unknown vertex.
+/// Returns an error that reports an unknown vertex and the range of valid ones.
 fn unknown(place: Place, vertex: i64, vertices: u32) -> Error {
     Error::UnknownVertex { place, vertex: vertex.to_string(), known: format!("vertices are 0..{vertices}") }
 }
@@ -128,12 +130,14 @@ impl EdgeSource for Pairs<'_> {
     }
 }
 
-/// Converts the error for an array that is not contiguous.
+/// Converts the error that NumPy reports for a non-contiguous array. Callers pass only contiguous
+/// arrays, so the exception reports an internal error.
 fn contiguous<T>(found: Result<&[T], numpy::AsSliceError>) -> PyResult<&[T]> {
     found.map_err(|_| PyRuntimeError::new_err("internal error: an array is not contiguous"))
 }
 
-/// Returns the vertices of one part of a split in ascending order without duplicates.
+/// Returns the vertices of one part of a split, for instance `train`, in ascending order and
+/// without duplicates. Raises `ValueError` for an unknown vertex.
 fn part(members: &PyReadonlyArray1<'_, i64>, vertices: u32, name: &str) -> PyResult<Vec<u32>> {
     let mut part = Vec::new();
     for (row, &vertex) in (0..).zip(contiguous(members.as_slice())?) {
@@ -170,7 +174,8 @@ impl Builder {
         }
     }
 
-    /// Adds a line to the reading report. `level` is `fact`, `note` or `warning`.
+    /// Adds a line to the reading report, which describes how the data set was read. `level` is
+    /// `fact`, `note` or `warning`.
     fn note(&mut self, level: &str, text: String) {
         let level = match level {
             "fact" => Level::Fact,
@@ -180,14 +185,15 @@ impl Builder {
         self.report.push(Note { level, text });
     }
 
-    /// Sets the column names of the features, of the edge features, and of the labels. A list may
-    /// be empty.
+    /// Sets the column names of the features, of the edge features and of the labels. A list may be
+    /// empty.
     fn names(&mut self, features: Vec<String>, edge_features: Vec<String>, target: Vec<String>) {
         self.columns = [features, edge_features, target];
     }
 
-    /// Builds the graph from compressed neighbour lists. They are not copied if they have the
-    /// layout that a run reads. If `outgoing` is true, each list has the targets of one source.
+    /// Builds the graph from compressed neighbour lists, where `offsets` marks the start of each
+    /// vertex's list. The lists are not copied if they already have the layout that a run reads. If
+    /// `outgoing` is true, a list has the targets of its vertex's edges, otherwise their sources.
     fn lists(
         &mut self,
         py: Python<'_>,
@@ -222,9 +228,10 @@ impl Builder {
         Ok(())
     }
 
-    /// Builds the graph from edges in any order. `values` has a row per edge. If `weight` is true,
-    /// the only column is the edge weight, and edges of weight 0 are dropped. If `kept` is false,
-    /// the values are used only to find such edges, and are not stored as edge features.
+    /// Builds the graph from edges in any order, where `values` has one row of edge features per
+    /// edge. If `weight` is true, the only column is the edge weight, and edges of weight 0 are
+    /// dropped. If `kept` is false, the values are used only to find such edges, and are not
+    /// stored.
     fn edges(
         &mut self,
         py: Python<'_>,
@@ -268,7 +275,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Sets dense features. They are converted to sparse features if most values are zero.
+    /// Sets dense features of shape [vertices, columns]. They are converted to sparse features if
+    /// most values are zero.
     fn dense(&mut self, py: Python<'_>, values: &Bound<'_, PyArray2<f32>>) -> PyResult<()> {
         let width = values.shape().get(1).copied().unwrap_or(0);
         let columns = u32::try_from(width).unwrap_or(u32::MAX);
@@ -296,8 +304,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds the rounding errors of a block of dense features: exact values minus their f32 values.
-    /// The block starts at `first_row` and `first_column`.
+    /// Adds the rounding errors of a block of dense features, which are the exact values minus
+    /// their f32 values. The block starts at `first_row` and `first_column`.
     fn residuals(
         &mut self,
         first_row: u32,
@@ -322,8 +330,9 @@ impl Builder {
         Ok(())
     }
 
-    /// Sets sparse features in compressed rows. They are converted to dense features if too few
-    /// values are zero. `residuals` are the exact values minus their f32 values.
+    /// Sets sparse features in compressed sparse row format. They are converted to dense features
+    /// if too few values are zero. `residuals` contains the rounding errors, which are the exact
+    /// values minus their f32 values.
     #[pyo3(signature = (columns, offsets, indices, values, residuals = None))]
     fn sparse(
         &mut self,
@@ -371,8 +380,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Sets one class per vertex or graph. A class of -1 means unlabelled. `names` are the names of
-    /// the classes, or empty.
+    /// Sets the class of each vertex or graph, where -1 means unlabelled. `count` is the number of
+    /// classes, and `names` has their names or is empty.
     fn classes(&mut self, of: PyReadonlyArray1<'_, i64>, count: u32, names: Vec<String>) -> PyResult<()> {
         let class = |(row, &class): (u64, &i64)| match u32::try_from(class) {
             Ok(class) if class < count => Ok(class),
@@ -393,8 +402,9 @@ impl Builder {
         Ok(())
     }
 
-    /// Sets several labels or numbers per vertex or graph. Columns are binary labels if there are
-    /// several and all values are 0, 1 or NaN, otherwise numbers.
+    /// Sets the labels of each vertex or graph, with one column per label or target value. Several
+    /// columns with only the values 0, 1 and NaN are binary labels. Otherwise, the columns are
+    /// numeric targets.
     fn values(&mut self, values: PyReadonlyArray2<'_, f32>) -> PyResult<()> {
         let columns = u32::try_from(values.as_array().ncols()).unwrap_or(u32::MAX);
         let values = Values::new(columns, contiguous(values.as_slice())?.to_vec()).map_err(refused)?;
@@ -405,7 +415,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Sets the vertices or graphs for training, validation and test.
+    /// Sets the training, validation and test vertices. In a data set of many graphs, the numbers
+    /// are those of graphs.
     fn split(
         &mut self,
         train: PyReadonlyArray1<'_, i64>,
@@ -419,24 +430,24 @@ impl Builder {
         Ok(())
     }
 
-    /// Sets the graph number of each vertex, for a data set of many graphs.
+    /// Sets the number of the graph that each vertex belongs to, for a data set of many graphs.
     fn graphs(&mut self, of: PyReadonlyArray1<'_, u64>) -> PyResult<()> {
         self.graphs = Some(Graphs::new(contiguous(of.as_slice())?).map_err(refused)?);
         Ok(())
     }
 
-    /// Sets numeric vertex ids.
+    /// Sets the user's vertex ids, as numbers.
     fn numbers(&mut self, ids: PyReadonlyArray1<'_, u64>) -> PyResult<()> {
         self.ids = VertexIds::Numbers(contiguous(ids.as_slice())?.to_vec());
         Ok(())
     }
 
-    /// Sets text vertex ids.
+    /// Sets the user's vertex ids, as text.
     fn words(&mut self, ids: Vec<String>) {
         self.ids = VertexIds::Words(ids);
     }
 
-    /// Returns the data set after a check of all parts. The builder is empty afterwards.
+    /// Checks all parts and returns the data set. The builder is empty afterwards.
     fn finish(&mut self, py: Python<'_>) -> PyResult<Data> {
         let graph = self
             .graph
@@ -492,7 +503,8 @@ impl Builder {
 }
 
 impl Builder {
-    /// Adds the numbers of merged, dropped and kept edges to the reading report.
+    /// Adds the number of edges, and of those that were merged or dropped, to the reading report.
+    /// `listed` is the number of edges that were given.
     fn found(&mut self, found: Findings, listed: u64, graph: &Graph) {
         self.counts = Counts {
             listed,

@@ -1,4 +1,4 @@
-//! Data set of Python: read or built once, and used by any number of runs.
+//! Data set of the Python package. It is read or built once, and can be used by any number of runs.
 
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, VertexIds};
 use eciton_graph::edge_rule;
@@ -13,19 +13,20 @@ use pyo3::types::PyDict;
 use crate::arrays::refused;
 use crate::error;
 
-/// Data set, unchanged by runs: a run scales features and adds edges in its own copy.
+/// A data set that runs do not change. A run scales features and adds edges in its own copy.
 #[pyclass(frozen, module = "eciton._eciton")]
 pub(crate) struct Data {
     pub(crate) dataset: Dataset,
-    /// Name or path of the data set, or `None` if it was built from objects in memory.
+    /// Name or path from which the data set was read. `None` if it was built from objects in
+    /// memory.
     source: Option<Origin>,
-    /// Reading report.
+    /// Reading report, which describes how the data set was read.
     report: Vec<Note>,
-    /// Counts of given edges, if the data set was built from objects in memory.
+    /// Numbers of edges by treatment. `None` if the data set was read by name or path.
     counts: Option<Counts>,
 }
 
-/// Name or path that a data set was read from, and the treatment of self-loops.
+/// Name or path from which a data set was read, with the requested treatment of self-loops.
 #[derive(Clone)]
 struct Origin {
     source: String,
@@ -33,37 +34,38 @@ struct Origin {
     self_loops: Option<SelfLoops>,
 }
 
-/// Counts of the edges that were given in memory, by their treatment in the graph.
+/// Numbers of edges that were given in memory, by their treatment in the graph.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
-    /// Number of given edges.
+    /// Number of edges that were given.
     pub(crate) listed: u64,
-    /// Number of duplicate edges.
+    /// Number of duplicate edges that were merged.
     pub(crate) repeats: u64,
     /// True if the values of duplicate edges were added up.
     pub(crate) summed: bool,
-    /// Number of edges of weight 0, which were dropped.
+    /// Number of edges that were dropped because their weight is 0.
     pub(crate) zeros: u64,
     /// Number of self-loops that were dropped.
     pub(crate) dropped_loops: u64,
-    /// Number of self-loops in the graph.
+    /// Number of self-loops in the resulting graph.
     pub(crate) kept_loops: u64,
-    /// True if the reverse of every edge was added.
+    /// True if the graph is undirected, so that the reverse of every edge was added.
     pub(crate) symmetric: bool,
 }
 
 impl Data {
-    /// Creates a data set from objects in memory.
+    /// Creates a data set from objects in memory, with its reading report and its numbers of edges.
     pub(crate) fn from_objects(dataset: Dataset, report: Vec<Note>, counts: Counts) -> Self {
         Self { dataset, source: None, report, counts: Some(counts) }
     }
 
-    /// Returns a copy with another data set, and with the source, report and counts of this one.
+    /// Returns a copy of this value with another `dataset`. Source, report and counts stay the
+    /// same.
     fn with(&self, dataset: Dataset) -> Self {
         Self { dataset, source: self.source.clone(), report: self.report.clone(), counts: self.counts }
     }
 
-    /// Sets the keys of a run's configuration that name the source of this data set.
+    /// Sets the keys of a run's configuration that identify the source of this data set.
     pub(crate) fn place(&self, data: &mut Source) {
         match &self.source {
             None => {
@@ -79,7 +81,7 @@ impl Data {
 }
 
 /// Reads a data set by name or path. If `run` is a run folder, table columns are matched by name
-/// with the training data of the run, and labels are optional.
+/// with the training data of that run, and labels are optional.
 #[pyfunction]
 pub(crate) fn open(
     py: Python<'_>,
@@ -111,7 +113,7 @@ pub(crate) fn open(
     Ok(Data { dataset, source: Some(Origin { source, name, self_loops }), report, counts: None })
 }
 
-/// Returns the names of the built-in data sets, and of those that can be downloaded.
+/// Returns the names of the built-in data sets, and the names of those that can be downloaded.
 #[pyfunction]
 pub(crate) fn names() -> (Vec<&'static str>, Vec<&'static str>) {
     let builtin = eciton_formats::builtins().iter().map(|set| set.name);
@@ -151,7 +153,8 @@ impl Data {
         self.dataset.graphs.as_ref().map_or(1, Graphs::count)
     }
 
-    /// Number of score columns: classes, labels or target values.
+    /// Number of columns of the model's scores, which is the number of classes, labels or target
+    /// values.
     #[getter]
     fn num_outputs(&self) -> u32 {
         self.dataset.labels.width()
@@ -177,7 +180,7 @@ impl Data {
         matches!(self.dataset.features, Features::Sparse(_))
     }
 
-    /// Names of the classes, in order. Empty if classes have no names.
+    /// Names of the classes, in the order of their numbers. Empty if classes have no names.
     #[getter]
     fn classes(&self) -> Vec<String> {
         match self.dataset.labels {
@@ -191,7 +194,8 @@ impl Data {
         self.source.as_ref().map(|origin| &origin.source[..])
     }
 
-    /// Returns the lines of the reading report: level (`fact`, `note`, `warning`) and text.
+    /// Returns the lines of the reading report as pairs of level (`fact`, `note` or `warning`) and
+    /// text.
     fn report(&self) -> Vec<(&'static str, &str)> {
         let level = |level| match level {
             Level::Fact => "fact",
@@ -201,7 +205,8 @@ impl Data {
         self.report.iter().map(|note| (level(note.level), &note.text[..])).collect()
     }
 
-    /// Returns counts of the given edges, or `None` if the data set was read from a path.
+    /// Returns the numbers of given edges by treatment as a dictionary, or `None` if the data set
+    /// was read by name or path.
     fn edge_counts<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let Some(counts) = self.counts else { return Ok(None) };
         let found = PyDict::new(py);
@@ -218,13 +223,13 @@ impl Data {
         Ok(Some(found))
     }
 
-    /// Number of self-loops.
+    /// Number of self-loops in the graph.
     #[getter]
     fn num_self_loops(&self) -> u64 {
         edge_rule::loops(&self.dataset.graph)
     }
 
-    /// Returns the features [nodes, columns] as they were read, before any scaling.
+    /// Returns the features of shape [nodes, columns] as they were read, before any scaling.
     fn features<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let features = &self.dataset.features;
         let (rows, columns) = (features.rows(), features.columns() as usize);
@@ -238,22 +243,23 @@ impl Data {
         all.into_pyarray(py).reshape([rows, columns])
     }
 
-    /// Returns the edge features [edges, columns] in the order of `edges`, or `None` without edge
-    /// features.
+    /// Returns the edge features of shape [edges, columns] in the order of `edges`. Returns `None`
+    /// if the data set has none.
     fn edge_features<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray2<f32>>>> {
         let Some(rows) = &self.dataset.edge_features else { return Ok(None) };
         let flat = rows.values().to_vec().into_pyarray(py);
         flat.reshape([rows.rows(), rows.columns() as usize]).map(Some)
     }
 
-    /// Returns the column names of the features, of the edge features, and of the labels.
+    /// Returns the column names of the features, of the edge features and of the labels, as three
+    /// lists.
     fn column_names(&self) -> (Vec<String>, Vec<String>, Vec<String>) {
         let names = &self.dataset.names;
         (names.features.clone(), names.edge_features.clone(), names.target.clone())
     }
 
-    /// Returns the labels per vertex, or per graph: classes [rows] with -1 for unlabelled rows, or
-    /// values [rows, columns] with NaN for unknown values.
+    /// Returns the label of each vertex or graph. Classes have shape [rows], with -1 for unlabelled
+    /// rows. Other labels have shape [rows, columns], with NaN for unknown values.
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let standing = self.dataset.graphs.as_ref().map(Graphs::standing);
         let labels = match &standing {
@@ -274,7 +280,8 @@ impl Data {
         }
     }
 
-    /// Returns the vertices or graphs for training, validation and test.
+    /// Returns the numbers of the training, validation and test vertices. In a data set of many
+    /// graphs, they are the numbers of graphs.
     #[expect(clippy::type_complexity, reason = "three arrays")]
     fn split<'py>(
         &self,
@@ -292,20 +299,21 @@ impl Data {
         (part(&split.train), part(&split.validation), part(&split.test))
     }
 
-    /// Returns the user's ids of the vertices or graphs, or `None` if they are 0, 1, 2, ...
+    /// Returns the user's ids of the vertices or graphs. Returns `None` if the ids are 0, 1, 2 and
+    /// so on.
     fn ids<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let ids = self.dataset.graphs.as_ref().map_or(&self.dataset.ids, |graphs| graphs.ids());
         named(py, ids)
     }
 
-    /// Returns the sources and the targets of all edges, sorted by target.
+    /// Returns the sources and the targets of all edges as two arrays, sorted by target.
     fn edges<'py>(&self, py: Python<'py>) -> (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>) {
         let (sources, targets): (Vec<i64>, Vec<i64>) =
             py.detach(|| self.dataset.graph.edge_list().map(|(s, t)| (i64::from(s), i64::from(t))).unzip());
         (sources.into_pyarray(py), targets.into_pyarray(py))
     }
 
-    /// Returns a copy of the data set with names for its classes.
+    /// Returns a copy of the data set in which the classes have the given names.
     ///
     /// # Errors
     /// Raises `ValueError` if the number of names differs from the number of classes.
@@ -322,13 +330,14 @@ impl Data {
         Ok(self.with(dataset))
     }
 
-    /// Writes the data set as a store to `path`, which must not exist.
+    /// Writes the data set to the new folder `path` as a store, the format that runs memory-map.
     fn save(&self, py: Python<'_>, path: std::path::PathBuf) -> PyResult<()> {
         py.detach(|| eciton_graph::store::write(&path, &self.dataset)).map_err(refused)
     }
 }
 
-/// Returns vertex ids as an array of numbers or a list of texts, or `None` if they are 0, 1, 2, ...
+/// Returns vertex ids as an array of numbers or as a list of texts. Returns `None` if the ids are
+/// 0, 1, 2 and so on.
 pub(crate) fn named<'py>(py: Python<'py>, ids: &VertexIds) -> PyResult<Option<Bound<'py, PyAny>>> {
     Ok(match ids {
         VertexIds::Dense => None,

@@ -1,4 +1,4 @@
-//! Conversion of Rust errors into Python exceptions with the same messages.
+//! Conversion of Rust errors into Python exceptions with the same message.
 
 use eciton_input::text::{causes, message};
 use eciton_train::run_folder::Error as Folder;
@@ -7,7 +7,8 @@ use pyo3::exceptions::{
     PyFileExistsError, PyFileNotFoundError, PyMemoryError, PyOSError, PyRuntimeError, PyValueError,
 };
 
-/// Converts an error of a data set or graph into the Python exception of its kind.
+/// Converts an error of a data set or graph into a Python exception of the matching class, for
+/// instance `FileNotFoundError` or `ValueError`.
 pub(crate) fn graph(error: &eciton_graph::error::Error) -> PyErr {
     use eciton_graph::error::Error;
     let text = message(&causes(error)).into_owned();
@@ -21,7 +22,8 @@ pub(crate) fn graph(error: &eciton_graph::error::Error) -> PyErr {
     }
 }
 
-/// Converts an error of a run into the Python exception of its kind.
+/// Converts an error of a run into a Python exception of the matching class, for instance
+/// `FileExistsError` or `RuntimeError`.
 pub(crate) fn train(error: &eciton_train::Error) -> PyErr {
     use eciton_train::Error;
     let text = message(&causes(error)).into_owned();

@@ -1,4 +1,4 @@
-//! Inspection of kernel components, which are loaded in the same way as in a run.
+//! Inspection of kernel components. A component is checked and loaded in the same way as in a run.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use pyo3::prelude::*;
 
 use crate::process;
 
-/// Maximum size of a component, in bytes.
+/// Maximum size of a kernel component, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Returns the digest of a component, the version of its kernel contract, and its attributes: name,
-/// default and meaning.
+/// Returns the digest of a component, the version of its kernel contract, and its attributes. Each
+/// attribute is a triple of name, default and meaning.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "a list of triples")]
 pub(crate) fn inspect(

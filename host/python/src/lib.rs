@@ -1,10 +1,10 @@
-//! Private module `eciton._eciton` of the Python package: data sets from arrays, training, and run
-//! folders.
+//! Private module `eciton._eciton` of the Python package. It builds data sets from arrays, trains
+//! models, and reads run folders.
 //!
 //! Users import the Python layer (`host/python/eciton`), which recognises objects of other
 //! libraries and passes arrays and text to this module. This module converts them into a
 //! [`Dataset`](eciton_graph::dataset::Dataset) and a [`Config`](eciton_recipe::Config). The lock of
-//! the Python interpreter is released while a graph is built and while a run trains.
+//! the Python interpreter is released during graph construction and training.
 
 mod arrays;
 mod builder;
@@ -21,19 +21,19 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 
-/// Runs the command `eciton`, and returns its exit code.
+/// Runs the command-line program `eciton` with the arguments `words`, and returns its exit code.
 #[pyfunction]
 fn main(py: Python<'_>, words: Vec<OsString>) -> u8 {
     py.detach(|| eciton_cli::run(words))
 }
 
-/// Sets the folder of this package that contains the binaries of functions.
+/// Sets the folder of the Python package that contains the binaries that run on functions.
 #[pyfunction]
 fn carried_in(folder: PathBuf) {
     eciton_exec::worker::carried_in(folder);
 }
 
-/// Adds all classes and functions to the Python module.
+/// Adds all classes and functions to the Python module `eciton._eciton`.
 #[pymodule]
 fn _eciton(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

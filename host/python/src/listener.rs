@@ -1,4 +1,5 @@
-//! Observer of a run that calls a Python listener, and stops the run at a signal or exception.
+//! Observer of a run that calls a Python listener. A signal, or an exception of the listener, stops
+//! the run.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,20 +10,20 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::to_string;
 
-/// Minimum time between two calls of the Python listener, which also checks for signals. It does
-/// not apply if the listener receives every epoch.
+/// Minimum time between two epochs that are reported to the Python listener. It does not apply if
+/// the listener receives every epoch. Signals are checked whenever the listener is called.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Observer that calls a Python object with the methods `started`, `epoch`, `seed`, `resumed`,
-/// `warning` and `log`.
+/// Observer of a run that calls a Python object with the methods `started`, `epoch`, `seed`,
+/// `resumed`, `warning` and `log`.
 pub(crate) struct Listener {
     object: Py<PyAny>,
-    /// True if the Python object receives every epoch.
+    /// True if the Python object receives every epoch, instead of at most one per [`EVERY`].
     each: bool,
-    /// Time of the last call with an epoch.
+    /// Time at which the Python object last received an epoch.
     told: Option<Instant>,
     stop: Arc<Stop>,
-    /// First exception that the Python object raised.
+    /// First exception that the Python object raised, or that a signal handler raised.
     raised: Option<PyErr>,
 }
 
@@ -31,13 +32,13 @@ impl Listener {
         Self { object, each, told: None, stop, raised: None }
     }
 
-    /// Returns the first exception that the Python object raised, if any.
+    /// Returns the first exception that the Python object or a signal handler raised, if any.
     pub(crate) fn raised(self) -> Option<PyErr> {
         self.raised
     }
 
-    /// Calls the Python object, unless an earlier call raised an exception. If `call` returns true
-    /// or raises an exception, the run stops after the current epoch.
+    /// Calls the Python object with `call`, unless an earlier call raised an exception. If `call`
+    /// returns true or raises an exception, the run stops after the current epoch.
     fn tell(&mut self, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<bool>) {
         if self.raised.is_some() {
             return;
@@ -58,7 +59,7 @@ impl Listener {
         }
     }
 
-    /// Calls a method of the Python object with JSON text.
+    /// Calls the named method of the Python object with a JSON text.
     fn tell_text(&mut self, method: &str, text: Result<String, serde_json::Error>) {
         self.tell(|object| {
             let text = text.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;

@@ -1,17 +1,19 @@
-//! Check against forks: a forked process has a copy of the memory, but none of the threads.
+//! Detection of forked processes. A forked process has a copy of the memory, but none of the
+//! threads, so this library cannot work in it.
 
 use std::sync::OnceLock;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// Id of the process that first used the library.
+/// Id of the process in which the library was first used.
 static FIRST: OnceLock<u32> = OnceLock::new();
 
-/// Checks that this process is the one that first used the library.
+/// Checks that the library is not used in a forked process. The first call records the current
+/// process.
 ///
 /// # Errors
-/// Raises `RuntimeError` in a process that was forked after the library was used.
+/// Raises `RuntimeError` in a process that was forked after the library was first used.
 pub(crate) fn check() -> PyResult<()> {
     let here = std::process::id();
     let first = *FIRST.get_or_init(|| here);

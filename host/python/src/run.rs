@@ -1,4 +1,4 @@
-//! Runs: training, resuming, and reading of run folders.
+//! Functions of the Python module that train, resume, read and apply runs.
 
 use std::ffi::CString;
 use std::path::PathBuf;
@@ -18,13 +18,13 @@ use crate::listener::Listener;
 use crate::process;
 use crate::settings::Settings;
 
-/// Returns a value as JSON text.
+/// Serialises a value as JSON text.
 fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
-/// Calls `work` without the lock of the interpreter. Notes and warnings about the data are passed
-/// to the Python module `warnings`.
+/// Calls `work` without the lock of the Python interpreter. Notes and warnings about the data
+/// become Python warnings.
 fn noted<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     let (done, report) = py.detach(|| {
         drop(notes::take());
@@ -37,10 +37,10 @@ fn noted<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T
     Ok(done)
 }
 
-/// Returns the summary of a run as JSON.
+/// Returns the summary of a finished run as JSON.
 ///
 /// # Errors
-/// Raises the exception that the listener raised, or the error of the run.
+/// Raises the exception that the listener recorded, or otherwise the error of the run.
 fn ended(done: eciton_train::Result<Summary>, listener: Listener) -> PyResult<String> {
     if let Some(raised) = listener.raised() {
         return Err(raised);
@@ -48,10 +48,11 @@ fn ended(done: eciton_train::Result<Summary>, listener: Listener) -> PyResult<St
     json(&done.map_err(|error| error::train(&error))?)
 }
 
-/// Trains on `data`, writes a run folder, and returns the summary as JSON.
+/// Trains a model on `data`, writes a run folder, and returns the summary of the run as JSON.
 ///
-/// `what` is the run folder, the number of seeds, and true if the last hidden layer is written.
-/// `listener` receives every epoch if `each` is true, otherwise at most one in 100 ms.
+/// `what` consists of the run folder, the number of seeds, and a flag to write the activations of
+/// the last hidden layer. `listener` receives every epoch if `each` is true, otherwise at most one
+/// per 100 ms.
 #[pyfunction]
 pub(crate) fn train(
     py: Python<'_>,
@@ -73,8 +74,8 @@ pub(crate) fn train(
     ended(done, listener)
 }
 
-/// Resumes the run in folder `run`, and returns the summary as JSON. Without `data`, the data set
-/// of the run is read again.
+/// Resumes the interrupted run in the folder `run`, and returns its summary as JSON. Without
+/// `data`, the data set of the run is read again.
 #[pyfunction]
 pub(crate) fn resume(
     py: Python<'_>,
@@ -97,28 +98,28 @@ pub(crate) fn resume(
     ended(done, listener)
 }
 
-/// Returns true if a run can be resumed from a checkpoint.
+/// Returns true if the folder `run` contains a run that can be resumed from a checkpoint.
 #[pyfunction]
 pub(crate) fn is_resumable(run: PathBuf) -> bool {
     checkpoint::is_resumable(&run)
 }
 
-/// Returns the summary, configuration and versions of a finished run as JSON. The weights are
-/// checked against their digests.
+/// Returns the summary, the configuration and the versions of a finished run, each as JSON. The
+/// weights are checked against the digests in the run folder.
 #[pyfunction]
 pub(crate) fn open_run(py: Python<'_>, run: PathBuf) -> PyResult<(String, String, String)> {
     let opened = py.detach(|| Run::open(&run)).map_err(|error| error::train(&error.into()))?;
     Ok((json(&opened.summary)?, json(&opened.config)?, json(&opened.versions)?))
 }
 
-/// Compares the metrics and predictions of a run folder with the digests in its summary.
+/// Checks the metrics and predictions in a run folder against the digests in its summary.
 #[pyfunction]
 pub(crate) fn check_results(py: Python<'_>, run: PathBuf) -> PyResult<()> {
     py.detach(|| run_folder::check_results(&run)).map_err(|error| error::train(&error.into()))
 }
 
-/// Returns the weights of one seed of a run as a dictionary of arrays by name, in the order of the
-/// layers.
+/// Returns the weights that a run trained with one seed, as a dictionary from names to arrays. The
+/// order is that of the layers.
 #[pyfunction]
 pub(crate) fn weights<'py>(py: Python<'py>, run: PathBuf, seed: u64) -> PyResult<Bound<'py, PyDict>> {
     let model = py.detach(|| Run::open(&run)?.model(seed)).map_err(|error| error::train(&error.into()))?;
@@ -129,13 +130,14 @@ pub(crate) fn weights<'py>(py: Python<'py>, run: PathBuf, seed: u64) -> PyResult
     Ok(found)
 }
 
-/// Result of [`predict`]: scores, last hidden layer, ids and task.
+/// Result of [`predict`]: scores, activations of the last hidden layer, ids of the rows, and name
+/// of the task.
 type Scores<'py> =
     (Bound<'py, PyArray2<f32>>, Option<Bound<'py, PyArray2<f32>>>, Option<Bound<'py, PyAny>>, &'static str);
 
-/// Predicts with the model of a run on `data`, or without it on the data set of the run. Returns
-/// scores [rows, columns], the last hidden layer if `embeddings` is true, the ids of the rows, and
-/// the task.
+/// Predicts with the model of a run on `data`, or on the data set of the run if `data` is `None`.
+/// Returns the scores of shape [rows, columns], the ids of the rows, and the name of the task. If
+/// `embeddings` is true, the result includes the activations of the last hidden layer.
 #[pyfunction]
 pub(crate) fn predict<'py>(
     py: Python<'py>,
@@ -154,8 +156,8 @@ pub(crate) fn predict<'py>(
     Ok((found.scores.into_pyarray(py), embeddings, named(py, &found.ids)?, found.task.name()))
 }
 
-/// Evaluates the model of a run on `data`, or without it on the data set of the run. Returns the
-/// metrics as JSON.
+/// Evaluates the model of a run on `data`, or on the data set of the run if `data` is `None`.
+/// Returns the metrics as JSON.
 #[pyfunction]
 pub(crate) fn evaluate(py: Python<'_>, run: PathBuf, data: Option<&Data>) -> PyResult<String> {
     process::check()?;
@@ -167,7 +169,7 @@ pub(crate) fn evaluate(py: Python<'_>, run: PathBuf, data: Option<&Data>) -> PyR
     json(&found.map_err(|error| error::train(&error))?.metrics)
 }
 
-/// Returns the planned work and memory of a run as JSON, without training.
+/// Returns the planned work and memory of a training on `data` as JSON. Nothing is trained.
 #[pyfunction]
 pub(crate) fn plan(py: Python<'_>, data: &Data, settings: &Settings) -> PyResult<String> {
     process::check()?;

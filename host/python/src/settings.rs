@@ -1,4 +1,4 @@
-//! Settings of a run from the arguments of `eciton.train`.
+//! Conversion of the arguments of `eciton.train` to the configuration of a run.
 
 use eciton_cli::{Request, Setting};
 use eciton_input::text::message;
@@ -8,20 +8,22 @@ use pyo3::prelude::*;
 
 use crate::data::Data;
 
-/// Configuration of a run.
+/// Validated configuration of a run.
 #[pyclass(frozen, module = "eciton._eciton")]
 pub(crate) struct Settings(pub(crate) Config);
 
-/// Data set or recipe file, name of the data set, model of a recommended recipe, and model.
+/// Optional arguments that select the initial configuration. They are a data set or recipe file,
+/// the data set's name within it, the model of a recommended recipe, and a model.
 type Start = (Option<String>, Option<String>, Option<String>, Option<String>);
 
 #[pymethods]
 impl Settings {
-    /// Creates the settings of a run on `data`. `settings` are pairs of recipe key and TOML value.
-    /// `kernels` are pairs of built-in kernel name and component path.
+    /// Creates the configuration of a run on `data`. `settings` has pairs of recipe key and TOML
+    /// value. `kernels` has pairs of a built-in kernel's name and the path of the component that
+    /// replaces it.
     ///
     /// # Errors
-    /// Raises `ValueError` if a setting is invalid or has no effect.
+    /// Raises `ValueError` if a setting is invalid or would have no effect.
     #[new]
     fn new(
         start: Start,
@@ -49,12 +51,12 @@ impl Settings {
         Ok(Self(config))
     }
 
-    /// Returns the configuration as the TOML text of a recipe, including defaults.
+    /// Returns the configuration with all defaults, as the TOML text of a recipe.
     fn to_toml(&self) -> PyResult<String> {
         self.0.to_toml().map_err(|error| PyValueError::new_err(message(&error.to_string()).into_owned()))
     }
 
-    /// True if the task is link prediction.
+    /// True if the task of the run is link prediction.
     #[getter]
     fn predicts_links(&self) -> bool {
         self.0.predicts_links()
