@@ -95,8 +95,8 @@ pub(crate) enum Command {
     Man(crate::completions::ManArguments),
 }
 
-/// Returns the version of the program, with the numeric class of this processor. Processors of one
-/// numeric class compute bit-identical results.
+/// Returns the version of the program with the numeric class of this processor. Processors of the
+/// same numeric class compute bit-identical results.
 fn version() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
     TEXT.get_or_init(|| {

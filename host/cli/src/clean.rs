@@ -1,4 +1,5 @@
-//! `eciton clean`: removes the objects that a run has left in its deployment's bucket.
+//! The command `eciton clean`, which removes the objects that a run has left in its deployment's
+//! bucket.
 
 use eciton_deploy::clean;
 use eciton_exec::{DEFAULT_STACK, Deployment};
@@ -24,7 +25,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Removes the run's objects and prints their number.
+/// Removes the objects of the run from the deployment's bucket, and prints their number.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let deployment = Deployment::load(&arguments.deployment)?;
     let objects = clean(&deployment, &arguments.run)?;

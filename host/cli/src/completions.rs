@@ -1,5 +1,5 @@
-//! `eciton completions` and `eciton man`: shell completions and manual pages, generated from the
-//! definition of the command line.
+//! The commands `eciton completions` and `eciton man`. They generate shell completions and manual
+//! pages from the definition of the command line.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Name of the program in completions and manual pages.
+/// Name of the program in shell completions and manual pages.
 const NAME: &str = "eciton";
 
 /// Arguments of `eciton completions`.
@@ -38,7 +38,7 @@ pub(crate) struct ManArguments {
     folder: Option<PathBuf>,
 }
 
-/// Prints the completion script of a shell.
+/// Prints the completion script for a shell.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut crate::arguments::Arguments::command(), NAME, &mut script);
@@ -46,7 +46,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Writes a manual page per command to the folder, or prints the page of `eciton` without a folder.
+/// Writes one manual page per command to the given folder. Without a folder, prints the page of
+/// `eciton` itself.
 pub(crate) fn man(arguments: &ManArguments, output: &mut Output) -> Result<(), Failure> {
     let mut command = crate::arguments::Arguments::command();
     command.build();
@@ -66,14 +67,14 @@ pub(crate) fn man(arguments: &ManArguments, output: &mut Output) -> Result<(), F
     Ok(())
 }
 
-/// Returns the manual page of a command as roff.
+/// Returns the manual page of a command in roff format.
 fn page(command: &clap::Command) -> Result<Vec<u8>, Failure> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page)?;
     Ok(page)
 }
 
-/// Returns a command and all its subcommands, without hidden ones.
+/// Returns a command, followed by all of its visible subcommands at any depth.
 fn all(command: &clap::Command) -> Vec<&clap::Command> {
     let below = command.get_subcommands().filter(|below| !below.is_hide_set());
     std::iter::once(command).chain(below.flat_map(all)).collect()

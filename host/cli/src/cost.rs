@@ -1,4 +1,5 @@
-//! `eciton cost`: estimates the time and cost of a job on functions and on machines before it runs.
+//! The command `eciton cost`, which estimates the time and cost of a job on functions and on
+//! machines before it runs.
 
 pub(crate) mod compare;
 
@@ -98,7 +99,7 @@ struct Study {
     host_hour_usd: Option<f64>,
 }
 
-/// Parses an hourly price in US dollars.
+/// Parses an hourly price in US dollars. It must be finite and not negative.
 fn hour(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(usd) if usd >= 0.0 && usd.is_finite() => Ok(usd),
@@ -106,7 +107,7 @@ fn hour(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Prices, and assumed times of functions, on which an estimate is based.
+/// Prices and assumed times of functions that an estimate is based on.
 pub(crate) struct Book {
     pub(crate) cloud: Cloud,
     pub(crate) prices: Prices,
@@ -114,7 +115,7 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// Reads the cloud file and selects the preset of the settings.
+    /// Reads the cloud file, and selects the preset that the configuration names.
     pub(crate) fn open(place: &Config) -> Result<Self, Failure> {
         let cloud = eciton_exec::cloud()?;
         let prices = eciton_exec::prices()?;
@@ -122,8 +123,8 @@ impl Book {
         Ok(Self { cloud, prices, preset })
     }
 
-    /// Returns a warning for each date of the cloud file that is older than [`MAX_AGE_DAYS`] or
-    /// malformed.
+    /// Returns a warning for each date in the cloud file that is malformed or more than
+    /// [`MAX_AGE_DAYS`] old.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let today = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 86_400;
         let dates = [("the cloud file", &self.cloud.date), ("the prices", &self.prices.date)];
@@ -144,7 +145,8 @@ impl Book {
     }
 }
 
-/// Returns the processor, memory and number of functions that `place` configures.
+/// Returns the processor, memory size and maximum number of the functions that a configuration
+/// selects. Emulated functions have this machine's processor.
 fn functions(place: &Config) -> Functions {
     let is_emulated = place.executor.kind.is_emulated();
     let processor = place.emulator.architecture.unwrap_or(match is_emulated {
@@ -164,7 +166,7 @@ fn functions(place: &Config) -> Functions {
     Functions { processor, memory_mb, count }
 }
 
-/// Estimate of time and cost, as `eciton cost --json` prints it.
+/// Estimate of time and cost, which `eciton cost --json` prints.
 #[derive(Serialize)]
 struct Report<'a> {
     event: &'static str,
@@ -180,7 +182,8 @@ struct Report<'a> {
     sentence: &'a str,
 }
 
-/// Estimates the cost of a job, or compares an estimate with recorded quantities (`--compare`).
+/// Estimates the time and cost of the given job. With `--compare`, compares an estimate with
+/// recorded quantities instead.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     match (&arguments.job, &arguments.compare) {
         (None, Some(folder)) => compare::run(folder, arguments.pilot, arguments.json, output),
@@ -218,7 +221,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     }
 }
 
-/// Computes the table of costs from an estimate of the work, and prints it.
+/// Computes the cost table for a job from a forecast of its work, and prints it.
 fn report(
     forecast: &Forecast,
     (place, study): (&Config, Study),
@@ -271,7 +274,7 @@ fn report(
     Ok(())
 }
 
-/// Prints the amount of work and the requests of functions.
+/// Prints the forecast work of the job and the requests of its functions.
 fn print_work(forecast: &Forecast, table: &Table, output: &mut Output) {
     let (work, used) = (&forecast.work, &table.usage);
     output.line(format_args!(
@@ -305,7 +308,7 @@ fn print_work(forecast: &Forecast, table: &Table, output: &mut Output) {
     ));
 }
 
-/// Prints the cost of a table row, divided by AWS service.
+/// Prints the cost in a table row by AWS service.
 fn print_lines(row: &Row, output: &mut Output) {
     output.line("");
     output.line(format_args!("{}", row.name));
@@ -320,7 +323,8 @@ fn print_lines(row: &Row, output: &mut Output) {
     output.line(format_args!("  {:<27} {:>41}  ${:.8}", "total", "", row.usd));
 }
 
-/// Prints the table of functions, EC2 fleets and this machine.
+/// Prints the cost table, with a row for each way to run the job: functions, EC2 fleets or this
+/// machine.
 fn print_rows(rows: &[Row], output: &mut Output) {
     let widest = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
     let reference = rows.first().and_then(|row| row.value);
@@ -357,7 +361,7 @@ fn print_rows(rows: &[Row], output: &mut Output) {
     }
 }
 
-/// Returns the verdict as one line of text.
+/// Returns a one-line verdict, which says whether functions are faster or cheaper than EC2 fleets.
 fn sentence(table: &Table) -> String {
     let verdict = match table.verdict {
         Verdict::FasterAndCheaper => "functions are faster, and cheaper than any equally fast EC2 fleet",

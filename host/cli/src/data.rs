@@ -1,4 +1,4 @@
-//! `eciton data`: lists, describes, converts, generates and fetches data sets.
+//! The command `eciton data`, which lists, describes, converts, generates and fetches data sets.
 
 mod convert;
 mod fetch;
@@ -21,7 +21,8 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::{counted, grouped, percent};
 
-/// Maximum number of classes, columns and names in the printed text. `--json` prints all.
+/// Maximum number of classes, columns and names that `eciton data stat` prints as text. With
+/// `--json`, all are printed.
 const MAX_CLASSES: usize = 12;
 
 /// Subcommands of `eciton data`. The comment of a variant is its help text.
@@ -73,7 +74,7 @@ pub(crate) struct StatArguments {
     json: bool,
 }
 
-/// Parses the value of `--self-loops`.
+/// Parses the value of `--self-loops`, which is `drop` or `keep`.
 fn self_loops(word: &str) -> Result<SelfLoops, String> {
     let found = SelfLoops::ALL.iter().find(|(name, _)| *name == word);
     found.map(|&(_, decision)| decision).ok_or_else(|| "expected drop or keep".to_owned())
@@ -129,7 +130,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     Ok(())
 }
 
-/// Line about a built-in data set, as `eciton data list --json` prints it.
+/// Description of a built-in data set, which `eciton data list --json` prints.
 #[derive(Serialize)]
 struct Listed {
     event: &'static str,
@@ -137,7 +138,7 @@ struct Listed {
     description: &'static str,
 }
 
-/// Prints the built-in data sets and the supported layouts.
+/// Prints the built-in data sets, followed by the supported file formats and folder layouts.
 fn list(arguments: &ListArguments, output: &mut Output) {
     for known in eciton_formats::builtins() {
         if arguments.json {
@@ -154,7 +155,7 @@ fn list(arguments: &ListArguments, output: &mut Output) {
     }
 }
 
-/// Statistics of a data set, as `eciton data stat --json` prints them.
+/// Statistics of a data set, which `eciton data stat --json` prints.
 #[derive(Serialize)]
 struct StatLine<'a> {
     event: &'static str,
@@ -195,7 +196,7 @@ struct StatLine<'a> {
     report: Vec<report::Line>,
 }
 
-/// Reads a data set. Prints statistics of the data set, and the report about how it was read.
+/// Reads a data set. Prints statistics of the data set, and a report about how it was read.
 fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
     let source = arguments.source.clone();
     let data = Data {
@@ -253,13 +254,14 @@ fn stat(arguments: &StatArguments, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns statistics of each label column as JSON. The result is empty for class labels.
+/// Returns statistics of each column of binary labels or numeric targets, as JSON. The result is
+/// empty for class labels.
 fn columns(statistics: &Statistics) -> Vec<Value> {
     let flags = statistics.flags.iter().map(|flag| json!({"known": flag.known, "holds": flag.holds}));
     flags.chain(statistics.numbers.iter().map(number)).collect()
 }
 
-/// Returns statistics of the graphs of a data set with many graphs, as JSON.
+/// Returns the number of graphs in a data set of many graphs, and their sizes, as JSON.
 fn graphs(of: &GraphStatistics) -> Value {
     json!({
         "count": of.count, "vertices_min": of.vertices_min, "vertices_median": of.vertices_median,
@@ -267,18 +269,19 @@ fn graphs(of: &GraphStatistics) -> Value {
     })
 }
 
-/// Returns statistics of a numeric column as JSON.
+/// Returns the mean, standard deviation and range of a numeric column, as JSON.
 fn number(of: &NumberStatistics) -> Value {
     let (least, largest) = (of.least, of.largest);
     json!({"known": of.known, "mean": of.mean, "std": of.deviation, "least": least, "largest": largest})
 }
 
-/// Returns the text of column `at`, preceded by the column's name if it has one.
+/// Returns the text `figure` for the column at index `at`, preceded by the column's name if it has
+/// one.
 fn named(names: &[String], at: usize, figure: &str) -> String {
     names.get(at).map_or_else(|| figure.to_owned(), |name| format!("{} {figure}", cut(name, 32)))
 }
 
-/// Returns statistics of edge features as text, such as `1 column: km 0.5..3.2, mean 1.1`.
+/// Returns statistics of the edge features as text, for instance `1 column: km 0.5..3.2, mean 1.1`.
 fn edge_features(columns: &[NumberStatistics], names: &[String]) -> String {
     let of = |(at, of): (usize, &NumberStatistics)| {
         named(names, at, &format!("{}..{}, mean {:.4}", of.least, of.largest, of.mean))
@@ -288,8 +291,8 @@ fn edge_features(columns: &[NumberStatistics], names: &[String]) -> String {
     format!("{}: {shown}{more}", counted(columns.len() as u64, "column"))
 }
 
-/// Returns the row about the labels, label and text: class sizes, shares of positive labels, or
-/// statistics of numeric targets.
+/// Returns the name and the text of the output line about the labels. The text has class sizes,
+/// shares of positive labels, or statistics of numeric targets.
 fn labels(dataset: &Dataset, statistics: &Statistics) -> (&'static str, String) {
     let shown = |all: Vec<String>, separator: &str| {
         let more = if all.len() > MAX_CLASSES { format!("{separator}...") } else { String::new() };
@@ -319,7 +322,7 @@ fn labels(dataset: &Dataset, statistics: &Statistics) -> (&'static str, String) 
     }
 }
 
-/// Prints the statistics as rows of text.
+/// Prints the statistics of a data set as text, with one fact per line.
 fn print(dataset: &Dataset, statistics: &Statistics, output: &mut Output) {
     let count = |value: u32| grouped(u64::from(value));
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<13} {text}"));

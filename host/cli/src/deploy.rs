@@ -1,4 +1,5 @@
-//! `eciton deploy`: creates or updates AWS functions with the AWS SAM command line (`sam`).
+//! The command `eciton deploy`, which creates or updates functions on AWS Lambda with the tool
+//! `sam`.
 
 use std::path::{Path, PathBuf};
 
@@ -91,7 +92,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Parses `NAME=FILE.wasm`, the argument of `--kernel`.
+/// Parses the argument of `--kernel`, a name and a path in the form `NAME=FILE.wasm`.
 fn named_file(text: &str) -> Result<(String, PathBuf), String> {
     match text.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => Ok((name.to_owned(), file.into())),
@@ -99,13 +100,15 @@ fn named_file(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// Parses the location of a host: `home` (outside AWS), `region` or `zone` (that of the functions).
+/// Parses the location of the host, which is `home` (outside AWS), `region` or `zone`. The latter
+/// two mean the region or zone of the functions.
 pub(crate) fn place(text: &str) -> Result<HostPlace, String> {
     let found = HostPlace::ALL.iter().find(|(name, _)| *name == text);
     found.map(|(_, place)| *place).ok_or_else(|| "expected home, region or zone".to_owned())
 }
 
-/// Prints progress on standard error. Lines that a tool printed are indented.
+/// Prints a progress report of a deployment on standard error. Lines of the output of a tool are
+/// indented.
 pub(crate) fn show(progress: Progress<'_>) {
     match progress {
         Progress::Step(text) => output::tell(text),
@@ -114,7 +117,7 @@ pub(crate) fn show(progress: Progress<'_>) {
 }
 
 impl Arguments {
-    /// Converts the arguments into the type of the deployment library.
+    /// Converts the arguments to the options of the deployment library.
     fn choices(&self) -> Choices {
         Choices {
             stack: self.stack.clone(),
@@ -137,8 +140,8 @@ impl Arguments {
         }
     }
 
-    /// Returns the location of the host (the machine that trains): that of `--host`, or else the
-    /// one that the metadata of this machine shows.
+    /// Returns the location of the host, which is the machine that trains. If `--host` is not
+    /// given, the location follows from this machine's metadata.
     fn host(&self) -> Host {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let region = self.region.clone().or_else(|| variable("AWS_REGION"));
@@ -146,7 +149,8 @@ impl Arguments {
         Host::find(self.host, region.as_deref(), None)
     }
 
-    /// Reads the components of `--kernel` and checks their pins.
+    /// Reads the components that `--kernel` names, and checks them against the lock files that
+    /// apply to them.
     fn own_kernels(&self) -> Result<Vec<Component>, Failure> {
         let read = |(name, path): &(String, PathBuf)| {
             let refuse = |error| Failure::Failed(format!("{}: cannot be read: {error}", path.display()));
@@ -171,14 +175,15 @@ impl Arguments {
     }
 }
 
-/// Returns the built-in kernels. Edge kernels are included for functions that execute whole runs;
-/// single tasks on functions use only row kernels.
+/// Returns all built-in kernels. Edge kernels are included because functions that execute whole
+/// runs need them. Functions that execute single tasks use only vertex kernels.
 pub(crate) fn builtin() -> Vec<Component> {
     let all = eciton_train::kernels::builtin().iter();
     all.map(|kernel| Component { name: kernel.name.to_owned(), bytes: kernel.component.to_vec() }).collect()
 }
 
-/// Creates or updates a stack, or prints the steps with `--dry-run`.
+/// Creates or updates a stack. With `--dry-run`, `--build-only` or `--policy`, no request is sent
+/// to AWS.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let choices = arguments.choices();
     choices.check().map_err(|error| Failure::usage(&error))?;
@@ -223,21 +228,21 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Price list, and the host (the machine that trains), whose location determines the price of
-/// transfers.
+/// Prices of AWS, and the host, which is the machine that trains. The location of the host
+/// determines the price of transfers.
 struct Money {
     prices: Prices,
     host: Host,
 }
 
 impl Money {
-    /// Returns the transfer price between the host and functions, in US dollars per GB.
+    /// Returns the price of transfers between the host and the functions, in US dollars per GB.
     fn transfer(&self) -> f64 {
         self.prices.transfer_gb_usd(self.host.place)
     }
 }
 
-/// Prints the steps and resources of the stack without any request to AWS.
+/// Prints the steps of the deployment and the resources of the stack. No request is sent to AWS.
 fn dry_run(
     arguments: &Arguments,
     choices: &Choices,
@@ -281,7 +286,7 @@ fn dry_run(
     Ok(())
 }
 
-/// Prints the resources of a stack, their prices, and the monthly cost of an idle stack.
+/// Prints the resources of a stack, their prices, and the monthly cost of the stack without runs.
 fn describe(facts: &Facts, money: &Money, output: &mut Output) {
     let prices = &money.prices;
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<12} {text}"));
@@ -351,7 +356,7 @@ fn describe(facts: &Facts, money: &Money, output: &mut Output) {
     );
 }
 
-/// Prints the deployed resources, and the command line that trains on them.
+/// Prints the deployed resources, and a command that trains on them.
 fn print(deployed: &Deployed, facts: &Facts, money: &Money, arguments: &Arguments, output: &mut Output) {
     let (deployment, stack) = (&deployed.deployment, arguments.stack.as_str());
     describe(facts, money, output);

@@ -1,5 +1,5 @@
-//! `eciton destroy`: removes a stack (the AWS resources of a deployment) and the objects in its
-//! bucket.
+//! The command `eciton destroy`, which removes a stack (the AWS resources of a deployment) and the
+//! objects in its bucket.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Asks for confirmation, removes the stack, and prints the removed resources.
+/// Asks for confirmation, removes the stack, and prints the resources that were removed.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let target = Target::find(&arguments.stack, arguments.region.clone(), arguments.profile.clone())?;
     if !arguments.yes && !agreed(&target)? {
@@ -58,7 +58,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Asks the user to type the stack's name. Returns true if the answer is this name.
+/// Asks the user to confirm the removal by typing the stack's name. Returns true if the answer is
+/// that name.
 fn agreed(target: &Target) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(format!(

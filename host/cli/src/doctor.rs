@@ -1,4 +1,4 @@
-//! `eciton doctor`: reports the capabilities of this machine and installation.
+//! The command `eciton doctor`, which reports the capabilities of this machine and installation.
 
 mod audit;
 mod system;
@@ -29,8 +29,7 @@ pub(crate) struct Arguments {
     audit: Option<u32>,
 }
 
-/// Returns the names of the processor features of this machine that Eciton or compiled kernels may
-/// use.
+/// Returns the names of this machine's processor features that Eciton or compiled kernels may use.
 #[cfg(target_arch = "x86_64")]
 fn processor_features() -> Vec<&'static str> {
     macro_rules! found {
@@ -70,19 +69,19 @@ fn processor_features() -> Vec<&'static str> {
     Vec::new()
 }
 
-/// Returns the memory of this machine in bytes, if the system reports it.
+/// Returns the total memory of this machine in bytes, or `None` if the system does not report it.
 fn memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// State of the cache folder of compiled kernels.
+/// State of the folder in which compiled kernels are cached.
 struct Cache {
     folder: PathBuf,
-    /// Path of the key that authenticates cached kernels.
+    /// Path of the key that authenticates compiled kernels in the cache.
     key: PathBuf,
-    /// Reason why the folder is not writable. `None` if it is writable.
+    /// Reason why the folder is not writable, or `None` if it is writable.
     fault: Option<String>,
     /// Number of compiled kernels in the folder.
     files: u64,
@@ -91,8 +90,8 @@ struct Cache {
 }
 
 impl Cache {
-    /// Examines the cache folder, and returns its state. Returns `None` if the user has no home
-    /// folder.
+    /// Examines the folder in which compiled kernels are cached. Returns `None` if the user has no
+    /// home folder.
     fn look() -> Option<Self> {
         let (folder, key) = eciton_train::kernels::cache_paths()?;
         let fault = fault(&folder);
@@ -109,7 +108,7 @@ impl Cache {
         Some(Self { folder, key, fault, files, bytes })
     }
 
-    /// Returns the state of the key as text.
+    /// Returns a text that says whether the key exists and can be used.
     fn key_state(&self) -> String {
         match eciton_kernel::cache::Cache::look_at_key(&self.key) {
             Ok(true) => "present".to_owned(),
@@ -122,8 +121,8 @@ impl Cache {
     }
 }
 
-/// Returns the reason why `folder` is not writable, or `None` if it is. The function writes and
-/// removes a test file in `folder`, or in its nearest existing ancestor.
+/// Returns the reason why `folder` is not writable, or `None` if it is. A test file is written to
+/// `folder`, or to its nearest existing ancestor, and removed.
 fn fault(folder: &Path) -> Option<String> {
     let existing = folder.ancestors().find(|path| path.exists())?;
     let probe = existing.join(format!(".eciton-doctor-{}", std::process::id()));
@@ -136,7 +135,7 @@ fn fault(folder: &Path) -> Option<String> {
     written.err().map(|error| format!("{}: {error}", existing.display()))
 }
 
-/// Returns the default limits of kernels: name, value and unit.
+/// Returns the default limits of kernels, each with its name, value and unit.
 fn limits() -> Vec<(&'static str, u64, &'static str)> {
     let limits: Limits = eciton_train::kernels::limits(&eciton_recipe::Config::default());
     let ms = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -151,7 +150,8 @@ fn limits() -> Vec<(&'static str, u64, &'static str)> {
     ]
 }
 
-/// Examines the machine and the installation, and prints the results.
+/// Examines this machine and the installation, and prints the results. With `--audit`, only the
+/// audit is run.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().ok().map(usize::from);
     if let Some(seconds) = arguments.audit {
@@ -231,10 +231,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Prints the result of `--audit`.
+/// Prints the results of `eciton doctor --audit`.
 ///
 /// # Errors
-/// Returns [`Failure::Failed`] if any training or any byte of memory was wrong.
+/// Returns [`Failure::Failed`] if any training had a different model, or any byte of memory had a
+/// wrong value.
 fn tested(found: &Tested, as_json: bool, output: &mut Output) -> Result<(), Failure> {
     let Tested { trainings, wrong, bytes: filled, wrong_bytes } = *found;
     if as_json {
@@ -268,7 +269,7 @@ fn tested(found: &Tested, as_json: bool, output: &mut Output) -> Result<(), Fail
     }
 }
 
-/// Returns the report as JSON.
+/// Returns the report of `eciton doctor` as JSON.
 fn report(
     cores: Option<usize>,
     cache: Option<&Cache>,

@@ -1,4 +1,5 @@
-//! `eciton eval`: evaluates the model of a run folder, on its own or on other data.
+//! The command `eciton eval`, which evaluates the model of a run folder on the data of the run or
+//! on other data.
 
 use std::path::PathBuf;
 
@@ -40,7 +41,7 @@ pub(crate) struct OtherData {
 }
 
 impl OtherData {
-    /// Returns the other data set as settings, or `None` if the data set of the run is to be used.
+    /// Returns the given data set as settings, or `None` to use the data set of the run.
     pub(crate) fn chosen(&self) -> Option<Data> {
         let source = self.data.clone()?;
         Some(Data { source, name: self.name.clone(), ..Data::default() })
@@ -59,10 +60,12 @@ pub(crate) struct AsTask {
 }
 
 impl AsTask {
-    /// Returns the settings of the function that runs the work, or `None` without `--as-task`.
+    /// Returns the configuration of the function that executes the work, or `None` without
+    /// `--as-task`.
     ///
     /// # Errors
-    /// Returns [`Failure::Usage`] if the executor has no functions or a setting is invalid.
+    /// Returns [`Failure::Usage`] if the given executor has no functions, or if a setting is
+    /// invalid.
     pub(crate) fn place(&self) -> Result<Option<Config>, Failure> {
         let Some(executor) = &self.as_task else { return Ok(None) };
         let kind = format!("executor.kind={executor}");
@@ -85,7 +88,8 @@ struct Line<'a> {
     val_metric: Option<f64>,
     test_metric: Option<f64>,
     recorded_test_metric: Option<f64>,
-    /// True if all metrics equal those that the run recorded; `null` on other data.
+    /// True if all metrics equal those that the run recorded. `None` if the run has no metrics for
+    /// this data.
     reproduced: Option<bool>,
     model_digest: &'a str,
     numeric_class: &'static str,
@@ -93,7 +97,7 @@ struct Line<'a> {
     quality: Option<&'a Quality>,
 }
 
-/// Evaluates the model and prints the result.
+/// Evaluates the model of a run, and prints the metrics.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let data = arguments.data.chosen();
     let found = match arguments.task.place()? {
@@ -126,8 +130,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Returns true if two evaluations have equal metrics. The tolerance of 1e-12 allows for fractions
-/// that were read from text.
+/// Returns true if two evaluations have equal metrics. Differences below 1e-12 are ignored, because
+/// fractions lose digits when they are written as text.
 fn same(one: Metrics, other: Metrics) -> bool {
     let near = |one: Option<f64>, other: Option<f64>| match (one, other) {
         (Some(one), Some(other)) => (one - other).abs() < 1e-12,
@@ -139,7 +143,7 @@ fn same(one: Metrics, other: Metrics) -> bool {
         && near(one.test, other.test)
 }
 
-/// Prints the evaluation as rows, and compares it with the metrics that the run recorded.
+/// Prints the evaluation as text, and compares its metrics with those that the run recorded.
 fn print(found: &Evaluation, output: &mut Output) {
     let mut row = |name: &str, text: &str| output.line(format_args!("{name:<14} {text}"));
     row("data and model", &format!("{}, {}", found.dataset, found.model));

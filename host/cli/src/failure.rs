@@ -1,49 +1,50 @@
-//! Failures of a command, and their exit codes.
+//! Failures of commands, and their exit codes.
 
 use std::error::Error;
 
 use crate::output::tell;
 
-/// Failure of a command, with the text to print. The variant determines the exit code.
+/// Failure of a command, with the message for the user. The variant determines the exit code.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Error in the command line or in a setting: exit code 2.
+    /// The command line or a setting is invalid. The exit code is 2.
     Usage(String),
-    /// Failure that another attempt would not avoid: exit code 1.
+    /// The command failed, and would fail again in the same way. The exit code is 1.
     Failed(String),
-    /// Temporary failure, after which the same command may succeed: exit code 75, `EX_TEMPFAIL`.
+    /// The command failed for a temporary reason, so that the same command may succeed later. The
+    /// exit code is 75 (`EX_TEMPFAIL`).
     Temporary(String),
-    /// Stop by a signal, after which results or a checkpoint were written.
+    /// A signal stopped the command, after results or a checkpoint were written.
     Stopped {
-        /// Text that is printed, with the next step for the user.
+        /// Message for the user, which names the next step.
         text: String,
         /// Exit code: 130 for SIGINT, 143 for SIGTERM.
         code: u8,
     },
-    /// Standard output was closed by its reader. Nothing is printed; the exit code is 141.
+    /// The reader of standard output has closed it. Nothing is printed, and the exit code is 141.
     OutputClosed,
 }
 
 impl Failure {
-    /// Returns the text of an error followed by the texts of its causes. A cause whose text an
-    /// outer error contains is not repeated.
+    /// Returns the message of an error, followed by the messages of its causes. A cause that is
+    /// already contained in an outer message is not repeated.
     pub(crate) fn text(error: &dyn Error) -> String {
         eciton_input::text::causes(error)
     }
 
-    /// Returns the failure for an error in the command line (exit code 2).
+    /// Returns the failure for an error in the command line, which has exit code 2.
     pub(crate) fn usage(error: &dyn Error) -> Self {
         Self::Usage(Self::text(error))
     }
 
-    /// Returns the failure of an attempt at a job: [`Failure::Temporary`] if the error is
-    /// retryable, such as a failed store, otherwise [`Failure::Failed`].
+    /// Returns the failure for an error of a job. It is [`Failure::Temporary`] if another attempt
+    /// may succeed, for instance after a network failure, and otherwise [`Failure::Failed`].
     pub(crate) fn attempt(error: &eciton_train::Error) -> Self {
         let text = Self::text(error);
         if error.is_retryable() { Self::Temporary(text) } else { Self::Failed(text) }
     }
 
-    /// Prints the failure and returns the exit code.
+    /// Prints the failure on standard error, and returns the exit code.
     pub(crate) fn report(self) -> u8 {
         let (text, code) = match self {
             Self::Usage(text) => (text, 2),
@@ -59,7 +60,7 @@ impl Failure {
         code
     }
 
-    /// Returns the text of the failure.
+    /// Returns the message of the failure.
     pub(crate) fn words(&self) -> &str {
         match self {
             Self::Usage(text) | Self::Failed(text) | Self::Temporary(text) | Self::Stopped { text, .. } => {
@@ -69,7 +70,7 @@ impl Failure {
         }
     }
 
-    /// Converts the failure into its text.
+    /// Converts the failure into its message.
     pub(crate) fn into_text(self) -> String {
         self.words().to_owned()
     }

@@ -1,10 +1,10 @@
-//! Hints for flags of other training programs, such as `--batch-size`. The refusal of such a flag
-//! names the equivalent of Eciton.
+//! Hints for flags of other training programs, for instance `--batch-size`. The error message for
+//! such a flag names the equivalent flag of Eciton.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Flags of other programs, each with its equivalent in Eciton or an explanation. `_` in a flag is
-/// read as `-`.
+/// Flags of other programs, each with an example of the equivalent in Eciton, or an explanation.
+/// Flags are spelled with `-`, but `_` is recognised as well.
 const FLAGS: [(&str, &str); 19] = [
     ("--device", "Eciton trains on CPU threads (--threads) or on other executors (--executor)"),
     (
@@ -33,7 +33,8 @@ const FLAGS: [(&str, &str); 19] = [
     ("--quiet", "redirect standard output (eciton train > FILE), or use --json for machine-readable output"),
 ];
 
-/// Returns the error message for a flag of another program.
+/// Returns the error message for an unknown flag. `here` is the equivalent in Eciton, or an
+/// explanation.
 fn message(flag: &str, here: &str) -> String {
     match here.starts_with("--") {
         true => format!("error: unknown flag {flag}; use {here}"),
@@ -41,8 +42,8 @@ fn message(flag: &str, here: &str) -> String {
     }
 }
 
-/// Returns the error message with the equivalent of a refused flag. Returns `None` if the flag is
-/// not in [`FLAGS`], or if the command line was refused for another reason.
+/// Returns an error message that names the equivalent of an unknown flag. Returns `None` if
+/// [`FLAGS`] does not have the flag, or if `error` has another cause.
 pub(crate) fn hint(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;

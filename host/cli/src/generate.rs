@@ -1,4 +1,4 @@
-//! `eciton generate`: generates text with a run of a language model.
+//! The command `eciton generate`, which generates text with a trained language model.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Parses the value of `--temperature`.
+/// Parses the value of `--temperature`, a number from 0 to 100.
 fn temperature(text: &str) -> Result<f64, String> {
     let found = text.parse().ok().filter(|found| (0.0..=100.0).contains(found));
     found.ok_or_else(|| "expected a number from 0 to 100".to_owned())
@@ -46,7 +46,7 @@ struct Line<'a> {
     text: String,
 }
 
-/// Prints the prompt and the text that the model generates after it.
+/// Prints the prompt, followed by the text that the model generates.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let Arguments { prompt, tokens, temperature, seed, .. } = arguments;
     let drawing = Drawing { temperature: *temperature, seed: *seed };

@@ -1,5 +1,6 @@
-//! Handling of Ctrl-C and SIGTERM. At the first signal, commands that train stop after the current
-//! epoch, and other commands exit at once. At the second signal, all commands exit at once.
+//! Handling of SIGINT (Ctrl-C) and SIGTERM. At the first signal, commands that train stop after the
+//! current epoch, and most other commands exit at once. At the second signal, nearly all commands
+//! exit at once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,11 +14,11 @@ use signal_hook::iterator::Signals;
 use crate::failure::Failure;
 use crate::output::tell;
 
-/// Number of the first signal that asked the run to stop, or 0 if no signal has arrived.
+/// Number of the first signal that asked the command to stop, or 0 if no signal has arrived.
 static HEARD: AtomicI32 = AtomicI32::new(0);
 
-/// Returns the exit code of a run that a signal stopped: 130 for SIGINT, 143 for SIGTERM. Returns
-/// `None` if no signal arrived.
+/// Returns the exit code of a command that a signal stopped, which is 130 for SIGINT and 143 for
+/// SIGTERM. Returns `None` if no signal has arrived.
 pub(crate) fn code() -> Option<u8> {
     match HEARD.load(Ordering::Acquire) {
         0 => None,
@@ -25,22 +26,22 @@ pub(crate) fn code() -> Option<u8> {
     }
 }
 
-/// Returns the exit code for a signal: 128 plus its number.
+/// Returns the exit code for a signal, which is 128 plus the signal number.
 fn exit_code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(1)
 }
 
-/// Makes a write beyond `ulimit -f` fail with an error. Without this handler, SIGXFSZ would kill
-/// the process without a message.
+/// Ensures that a write beyond the file size limit (`ulimit -f`) fails with an error. Without a
+/// handler, the signal SIGXFSZ would kill the process without a message.
 pub(crate) fn ignore_file_limit() -> Result<(), Failure> {
     signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
     Ok(())
 }
 
-/// Installs the signal handler of a run. The first SIGINT asks the run to stop and write its
-/// results, the first SIGTERM to stop with only a checkpoint. A second signal, or one before
-/// training starts, removes the unfinished files of the run folder `out` and exits. `bar` is hidden
-/// while a message is printed. The function must be called before the run starts.
+/// Installs the signal handler of a run. The first SIGINT asks the run to stop after its epoch and
+/// write its results. The first SIGTERM asks it to stop with only a checkpoint. A second signal, or
+/// one before training starts, removes the unfinished files of the run folder `out` and exits.
+/// `bar` is hidden while a message is printed. The function must be called before the run starts.
 pub(crate) fn watch(stop: Arc<Stop>, bar: ProgressBar, out: Option<&Path>) -> Result<(), Failure> {
     listen(bar, out, move |signal| {
         if stop.is_asked() || !stop.is_training() {
@@ -53,8 +54,8 @@ pub(crate) fn watch(stop: Arc<Stop>, bar: ProgressBar, out: Option<&Path>) -> Re
 }
 
 /// Installs the signal handler of a sweep. The first signal asks all trials in progress to stop
-/// after their epoch with a checkpoint. A second signal, or one before any trial trains, exits at
-/// once; the next start of the sweep removes unfinished files.
+/// after their current epoch with a checkpoint. A second signal, or one before any trial trains,
+/// exits at once. The next start of the sweep removes unfinished files.
 pub(crate) fn watch_sweep(stop: Arc<Stop>) -> Result<(), Failure> {
     listen(ProgressBar::hidden(), None, move |signal| {
         if stop.is_asked() || !stop.is_training() {
@@ -66,8 +67,9 @@ pub(crate) fn watch_sweep(stop: Arc<Stop>) -> Result<(), Failure> {
     })
 }
 
-/// Installs the signal handler of `eciton prove`. The first signal asks it to stop and remove its
-/// stack. The third signal exits and leaves the stack in the account.
+/// Installs the signal handler of `eciton prove`. The first signal asks the command to stop and
+/// remove its stack, and the second only repeats the message. The third signal exits, and leaves
+/// the stack in the account.
 pub(crate) fn watch_proof(stop: Arc<Stop>) -> Result<(), Failure> {
     let heard = std::sync::atomic::AtomicU32::new(0);
     listen(ProgressBar::hidden(), None, move |signal| match heard.fetch_add(1, Ordering::AcqRel) {
@@ -81,25 +83,26 @@ pub(crate) fn watch_proof(stop: Arc<Stop>) -> Result<(), Failure> {
     })
 }
 
-/// Installs the signal handler of a worker. The first signal asks the worker to disconnect after
-/// its current task. The second signal exits at once.
+/// Installs the signal handler of a worker. The first signal asks the worker to exit after its
+/// current task, and the second signal exits at once.
 pub(crate) fn watch_worker(leave: Arc<eciton_train::Leave>) -> Result<(), Failure> {
     listen(ProgressBar::hidden(), None, move |_| {
         leave.ask().then_some("exiting after this task; a second signal quits at once")
     })
 }
 
-/// Installs a handler that exits at the first signal.
+/// Installs a signal handler that exits at the first signal.
 pub(crate) fn exit_at_once() -> Result<(), Failure> {
     listen(ProgressBar::hidden(), None, |_| None)
 }
 
-/// Installs a handler that removes the unfinished folder of `out` at the first signal, and exits.
+/// Installs a signal handler that removes the unfinished output folder of `out` at the first
+/// signal, and exits.
 pub(crate) fn remove_at_once(bar: ProgressBar, out: &Path) -> Result<(), Failure> {
     listen(bar, Some(out), |_| None)
 }
 
-/// Starts a thread that passes each signal to `obey` and prints the returned text. If `obey`
+/// Starts a thread that passes each signal to `obey` and prints the returned message. If `obey`
 /// returns `None`, the process removes the unfinished folders of `out` and exits with 128 plus the
 /// signal number.
 fn listen(
@@ -133,8 +136,8 @@ fn listen(
     }
 }
 
-/// Run folder to be written, and the unfinished folders of the same name that existed before the
-/// run.
+/// Path of the output folder, and the unfinished folders of the same name that existed before this
+/// command. Only newer ones are removed.
 struct Unfinished {
     out: PathBuf,
     others: Vec<PathBuf>,
@@ -149,8 +152,8 @@ impl Unfinished {
     }
 }
 
-/// Returns the unfinished folders of the run folder `out`: `.NAME.partial-...` in the same parent
-/// folder.
+/// Returns the unfinished folders of the output folder `out`. They are named `.NAME.partial-ID` and
+/// have the same parent folder.
 pub(crate) fn unfinished(out: &Path) -> Vec<PathBuf> {
     let Some(name) = out.file_name() else { return Vec::new() };
     let prefix = format!(".{}.partial-", name.to_string_lossy());

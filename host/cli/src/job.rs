@@ -1,4 +1,5 @@
-//! `eciton job`: runs one job of a bucket, in any container or batch system.
+//! The command `eciton job`, which executes one job from a bucket, in any container or batch
+//! system.
 
 use eciton_exec::bucket::{Address, Bucket};
 use eciton_train::job::{Stored, perform_stored};
@@ -9,7 +10,7 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::text::seconds;
 
-/// Environment variables in which batch systems pass the index of a job within its job array.
+/// Environment variables in which batch systems pass the index of a job within its array.
 const INDEX_VARIABLES: [&str; 4] =
     ["AWS_BATCH_JOB_ARRAY_INDEX", "JOB_COMPLETION_INDEX", "SLURM_ARRAY_TASK_ID", "CLOUD_RUN_TASK_INDEX"];
 
@@ -65,7 +66,7 @@ struct Line<'a> {
     performed: &'a Stored,
 }
 
-/// Runs the job and prints its outcome.
+/// Executes the job, stores its answer, and prints the outcome.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let Store { url, endpoint, region } = &arguments.store;
     let address = Address { url: url.clone(), endpoint: endpoint.clone(), region: region.clone() };
@@ -95,8 +96,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Returns the index of the job in a job list: `given` (`--index`), or else the value of the batch
-/// system's environment variable, which `variable` looks up.
+/// Returns the index of the job in a job list. It is `given` (the value of `--index`), or otherwise
+/// the value that `variable` finds in an environment variable of the batch system.
 fn index(given: Option<u64>, variable: &dyn Fn(&str) -> Option<String>) -> Result<u64, String> {
     if let Some(index) = given {
         return Ok(index);

@@ -1,5 +1,5 @@
-//! `eciton kernel`: lists the built-in kernels; creates, builds, checks, inspects and pins a
-//! kernel.
+//! The command `eciton kernel`, which lists the built-in kernels, and creates, builds, checks,
+//! measures, inspects and pins kernels.
 
 mod add;
 mod inspect;
@@ -82,7 +82,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     }
 }
 
-/// Line about a built-in kernel, as `eciton kernel list --json` prints it.
+/// Description of a built-in kernel, which `eciton kernel list --json` prints.
 #[derive(Serialize)]
 struct Listed {
     event: &'static str,
@@ -94,7 +94,7 @@ struct Listed {
     contract: &'static str,
 }
 
-/// Prints the built-in kernels.
+/// Prints the built-in kernels, with their descriptions or their digests.
 fn list(arguments: &ListArguments, output: &mut Output) {
     for kernel in eciton_train::kernels::builtin() {
         let (name, digest) = (kernel.name, component_digest(kernel.component));
@@ -119,7 +119,7 @@ fn list(arguments: &ListArguments, output: &mut Output) {
     }
 }
 
-/// Prints a line of the build tools on standard error.
+/// Prints a line of the build tools' output on standard error.
 fn watch(line: &str) {
     tell(line);
     // `core` is the first crate. More than a minute passes before the kernel's own name appears.
@@ -128,7 +128,7 @@ fn watch(line: &str) {
     }
 }
 
-/// Builds a kernel of the user, and prints path, size and digest of the component.
+/// Builds a kernel of the user, and prints the path, size and digest of the component.
 fn build(arguments: &BuildArguments, output: &mut Output) -> Result<(), Failure> {
     let folder = arguments.path.as_deref().unwrap_or(Path::new("."));
     let whole = std::path::absolute(folder).and_then(|path| path.canonicalize()).map_err(|error| {
@@ -152,7 +152,8 @@ fn build(arguments: &BuildArguments, output: &mut Output) -> Result<(), Failure>
     Ok(())
 }
 
-/// Builds the built-in kernels, or compares them with `kernels.lock`.
+/// Builds the built-in kernels. With `--check`, only compares the results with the committed
+/// components.
 fn build_builtin(arguments: &BuildArguments, output: &mut Output) -> Result<(), Failure> {
     let root = repository(arguments.path.as_deref().unwrap_or(Path::new(".")))?;
     if arguments.check {
@@ -182,8 +183,7 @@ fn build_builtin(arguments: &BuildArguments, output: &mut Output) -> Result<(), 
     Ok(())
 }
 
-/// Returns the root folder of Eciton's repository: the nearest of `from` and its ancestors that is
-/// such a root.
+/// Returns the root folder of Eciton's repository that contains the folder `from`.
 fn repository(from: &Path) -> Result<PathBuf, Failure> {
     let is_root = |dir: &&Path| {
         dir.join("guest-kernels/sdk/Cargo.toml").is_file() && dir.join("wit/kernel/kernel.wit").is_file()
@@ -201,7 +201,8 @@ fn repository(from: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Reads the bytes of a component, at most one byte more than the size limit.
+/// Reads the bytes of a component. The result has at most one byte more than the size limit, which
+/// suffices for the contract check to refuse it.
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let refuse =
         |error: std::io::Error| Failure::Failed(format!("{}: cannot be read: {error}", path.display()));
@@ -212,10 +213,10 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(component)
 }
 
-/// Checks a component against the kernel contract.
+/// Checks that a component fulfils the kernel contract.
 ///
 /// # Errors
-/// Returns [`Failure::Failed`] with a list of the differences.
+/// Returns [`Failure::Failed`] with a list of the differences from the contract.
 fn check_contract(path: &Path, component: &[u8]) -> Result<(), Failure> {
     let differences = eciton_author::check(component)?;
     if differences.is_empty() {

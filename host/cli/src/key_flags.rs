@@ -1,4 +1,4 @@
-//! Command-line flags that set keys of a recipe, generated from the declarations of the keys.
+//! Command-line flags that set recipe keys. They are generated from the declarations of the keys.
 
 use clap::{Arg, ArgMatches, Command};
 use eciton_recipe::keys::Flag;
@@ -6,8 +6,8 @@ use eciton_recipe::keys::Flag;
 use crate::keys::flagged;
 use crate::recipe::Setting;
 
-/// Flags that the user gave: for each the flag, the recipe key that it sets, and its value. Values
-/// stay unparsed text here; the recipe parses them.
+/// The flags that the user gave, each with the recipe key that it sets and its value. Values are
+/// unparsed text, which the recipe parses later.
 #[derive(Debug, Default)]
 pub(crate) struct KeyFlags(Vec<(&'static Flag, &'static str, String)>);
 

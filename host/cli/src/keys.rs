@@ -1,5 +1,5 @@
-//! `eciton keys`: prints the keys of recipes as a list, a Markdown page, or a JSON Schema for
-//! editors.
+//! The command `eciton keys`, which prints the keys of recipes as a list, as a Markdown page, or as
+//! a JSON Schema for editors.
 
 mod python;
 
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Prints the keys in the requested form.
+/// Prints the keys in the form that the arguments select.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if arguments.schema {
         output.line(format_args!("{:#}", schema()));
@@ -82,7 +82,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Returns the keys that a command-line flag sets, sorted by group of the help text.
+/// Returns the keys that have a command-line flag, each with its flag, sorted by group of the help
+/// text.
 pub(crate) fn flagged() -> &'static [(Flag, KeyInfo)] {
     static ALL: OnceLock<Vec<(Flag, KeyInfo)>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -93,19 +94,19 @@ pub(crate) fn flagged() -> &'static [(Flag, KeyInfo)] {
     })
 }
 
-/// Returns all keys of recipes, followed by the keys of layers.
+/// Returns all keys of recipes, followed by the keys of single layers.
 fn all() -> Vec<KeyInfo> {
     let mut all = eciton_recipe::keys();
     all.extend(eciton_recipe::layer_keys());
     all
 }
 
-/// Returns the section of a key, such as `run` for `run.epochs`.
+/// Returns the section of a key, for instance `run` for `run.epochs`.
 fn section(info: &KeyInfo) -> &str {
     info.key.rsplit_once('.').map_or("", |(section, _)| section)
 }
 
-/// Returns the description of a key as JSON.
+/// Returns the description of a key as JSON, for `eciton keys --json`.
 fn line(info: &KeyInfo) -> Value {
     json!({
         "key": info.key,
@@ -119,7 +120,7 @@ fn line(info: &KeyInfo) -> Value {
     })
 }
 
-/// Returns the name of the type of a key's values.
+/// Returns the name of the type of a key's values, for instance `list of integers`.
 fn type_of(kind: &Kind) -> &'static str {
     match kind {
         Kind::Integer(..) => "integer",
@@ -164,7 +165,7 @@ pub(crate) fn schema() -> Value {
     })
 }
 
-/// Returns the JSON Schema of a key's values.
+/// Returns the JSON Schema of the values of a key.
 fn property(info: &KeyInfo) -> Value {
     let whole = |least: u64, most: u64| json!({"type": "integer", "minimum": least, "maximum": most});
     let list = |item: Value| json!({"anyOf": [item, {"type": "array", "items": item}, {"type": "string"}]});
@@ -190,7 +191,7 @@ fn property(info: &KeyInfo) -> Value {
     schema
 }
 
-/// Returns the JSON Schema of a number within bounds.
+/// Returns the JSON Schema of a number within the given bounds.
 fn number(bounds: Bounds) -> Value {
     let mut schema = json!({"type": "number"});
     if bounds.least.is_finite() {
@@ -202,13 +203,13 @@ fn number(bounds: Bounds) -> Value {
     schema
 }
 
-/// Converts the text of a TOML value to JSON, or returns `None` if the text is no TOML value.
+/// Converts the text of a TOML value to JSON. Returns `None` if the text is not a TOML value.
 fn json_of(text: &str) -> Option<Value> {
     let table: toml::Table = format!("value = {text}").parse().ok()?;
     serde_json::to_value(table.get("value")?).ok()
 }
 
-/// Returns the reference page of all keys in Markdown.
+/// Returns the reference page of all keys in Markdown, for `eciton keys --markdown`.
 fn page() -> String {
     let mut page = String::from(
         "# Keys of recipes\n\nA recipe is a TOML file with these sections. `--set section.key=value` sets one key.\n",

@@ -1,14 +1,13 @@
-//! Command line of Eciton: `eciton train`, `sweep`, `job`, `plan`, `cost`, `resume`, `simulate`,
-//! `predict`, `worker`, `eval`, `report`, `runs`, `data`, `recipes`, `kernel`, `deploy`, `destroy`,
-//! `prove`, `clean`, `doctor`, `completions` and `man`. The program `eciton` and the Python package
-//! call this library.
+//! Command line of Eciton. Each command, for instance `eciton train`, has a module. The program
+//! `eciton` and the Python package call this library.
 //!
-//! Each command has a file. This crate alone prints. Results go to standard output through
-//! [`output::Output`], all else to standard error.
+//! This is the only crate that prints. Results are written to standard output through
+//! [`output::Output`], and everything else to standard error.
 //!
-//! Exit codes: 0 success; 1 failure, with `error: ...` on standard error; 2 invalid command line;
-//! 75 temporary failure, after which the same command may succeed; 130 (143) ended by Ctrl-C
-//! (SIGTERM), whether or not results were written; 141 the reader of standard output closed it.
+//! The exit code is 0 for success, 1 for a failure with `error: ...` on standard error, and 2 for
+//! an invalid command line. It is 75 for a temporary failure, after which the same command may
+//! succeed. It is 130 or 143 if Ctrl-C or SIGTERM ended the command, whether or not results were
+//! written. It is 141 if the reader of standard output closed it.
 
 mod arguments;
 mod clean;
@@ -60,7 +59,7 @@ use output::Output;
 
 pub use recipe::{Request, Setting, usual_model};
 
-/// Runs a command line and returns the exit code. The first of `words` is the program's name. This
+/// Runs a command line, and returns the exit code. The first of `words` is the program's name. This
 /// function must be called once per process, from its first thread, because it installs signal
 /// handlers and writes to standard output and standard error.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
@@ -122,8 +121,8 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Returns the configuration that results from a request: defaults, recipe, flags and settings. It
-/// reads recipe files and model files, but no data set.
+/// Returns the configuration that results from the defaults, the recipe, the flags and the settings
+/// of a request. Recipe files and model files are read, but no data set.
 ///
 /// # Errors
 /// Returns the text that `eciton train` prints after `error: ` if a file or a setting is invalid.

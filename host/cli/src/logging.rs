@@ -1,9 +1,9 @@
-//! Diagnostic messages on standard error, for `-v` and `RUST_LOG`.
+//! Log messages on standard error, which `-v` and the variable `RUST_LOG` enable.
 //!
 //! Messages are events of the crate `tracing`. `-v` shows the work of the run (data, kernels,
-//! memory, files), `-vv` each evaluation and cache access, `-vvv` each step. Without `-v`,
-//! `RUST_LOG` sets levels by crate, such as `eciton_train=debug,aws_smithy_runtime=info`. The
-//! clients of AWS emit messages as well.
+//! memory, files). `-vv` adds each evaluation and cache access, and `-vvv` each step. Without `-v`,
+//! `RUST_LOG` sets log levels by crate, for instance `eciton_train=debug,aws_smithy_runtime=info`.
+//! The AWS clients emit messages as well.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
@@ -30,8 +30,8 @@ pub(crate) fn set_bar(bar: &ProgressBar) {
     *BAR.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
 }
 
-/// Starts logging at the level of `verbose`, the number of `-v` flags, or else of `RUST_LOG`. It
-/// must be called once per process.
+/// Starts logging on standard error. `verbose` is the number of `-v` flags. If it is 0, `RUST_LOG`
+/// sets the log levels. The function must be called once per process.
 ///
 /// # Errors
 /// Returns [`Failure::Usage`] if `RUST_LOG` cannot be parsed.
@@ -44,7 +44,8 @@ pub(crate) fn start(verbose: u8) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the log levels by crate, or `None` if neither `-v` nor `RUST_LOG` (`typed`) is given.
+/// Returns the log level of each crate. Returns `None` if `verbose` is 0 and `typed`, the value of
+/// `RUST_LOG`, is not set.
 fn targets(verbose: u8, typed: Option<&str>) -> Result<Option<Targets>, Failure> {
     let level = match (verbose, typed) {
         (0, None) => return Ok(None),
@@ -64,7 +65,7 @@ fn targets(verbose: u8, typed: Option<&str>) -> Result<Option<Targets>, Failure>
     Ok(Some(Targets::new().with_target(OWN, level)))
 }
 
-/// Writer that prints each log message on standard error, above the progress bar.
+/// Writer of log messages. It prints each message on standard error, above the progress bar.
 struct Lines;
 
 impl Write for Lines {

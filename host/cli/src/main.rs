@@ -1,4 +1,4 @@
-//! The program `eciton`.
+//! The command-line program `eciton`.
 
 use std::process::ExitCode;
 

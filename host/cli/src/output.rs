@@ -1,10 +1,11 @@
-//! Standard output of the commands. Lines are buffered for up to 100 ms. After the reader has
-//! closed standard output, later lines are discarded.
+//! Standard output for the results of commands. Lines that follow the last write within 100 ms are
+//! buffered. After the reader has closed standard output, later lines are discarded.
 //!
-//! A terminal receives each line at once. Other outputs receive the lines of 100 ms together.
-//! Therefore 200 epochs of half a millisecond need only a few system calls, and slow epochs are
-//! shown as they end. A write never returns an error: [`Output::closed`] reports a reader that went
-//! away, and [`Output::finish`] returns the error.
+//! A terminal receives each line at once. Other outputs receive buffered lines together with the
+//! first line after the 100 ms, or at the end. As a result, 200 epochs of half a millisecond need
+//! only a few system calls, and slow epochs are shown as they end. Writes do not return errors.
+//! [`Output::closed`] reports that an earlier write failed, and [`Output::finish`] returns the
+//! error.
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write};
@@ -15,22 +16,23 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Maximum time for which a line is buffered if no later line follows it.
+/// Maximum time since the last write for which further lines are buffered. After it, the next line
+/// is written out at once.
 const DELAY: Duration = Duration::from_millis(100);
 /// Size of the output buffer, in bytes.
 const CAPACITY: usize = 64 << 10;
 
-/// Prints a line on standard error, cut to a maximum length and without characters that would
-/// control a terminal.
+/// Prints a line on standard error. The line is cut to a maximum length, and terminal control
+/// characters are removed.
 ///
-/// An error of this write is ignored.
+/// Errors of the write are ignored.
 pub(crate) fn tell(text: impl Display) {
     let text = text.to_string();
     let _ = writeln!(io::stderr().lock(), "{}", message(text.trim_end()));
 }
 
-/// Prints the notes and warnings that reading a data set has recorded. Facts, the lowest level, are
-/// printed only by `eciton data stat`.
+/// Prints the notes and warnings that were recorded while a data set was read. Facts, the lowest
+/// level, are printed only by `eciton data stat`.
 pub(crate) fn tell_notes() {
     for note in eciton_input::notes::take() {
         if note.level > eciton_input::notes::Level::Fact {
@@ -39,7 +41,7 @@ pub(crate) fn tell_notes() {
     }
 }
 
-/// Standard output for the results of a command.
+/// Buffered standard output, to which a command writes its results.
 pub(crate) struct Output {
     writer: BufWriter<Box<dyn Write>>,
     terminal: bool,
@@ -65,24 +67,24 @@ impl Output {
         self.terminal
     }
 
-    /// Writes a line, without characters that would control a terminal.
+    /// Writes a line, from which terminal control characters are removed.
     pub(crate) fn line(&mut self, text: impl Display) {
         self.write(|writer| writeln!(writer, "{}", clean(&text.to_string())));
     }
 
-    /// Writes a text of any number of lines, without characters that would control a terminal.
+    /// Writes a text of any number of lines, from which terminal control characters are removed.
     pub(crate) fn text(&mut self, text: &str) {
         let clean: Vec<String> = text.split('\n').map(|line| clean(line).to_string()).collect();
         self.write(|writer| writer.write_all(clean.join("\n").as_bytes()));
     }
 
-    /// Writes bytes unchanged, such as a shell script or a binary file. The bytes must come from
-    /// this program, because control characters are not removed.
+    /// Writes bytes unchanged, for instance a shell script. The bytes must come from this program,
+    /// because control characters are not removed.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.write(|writer| writer.write_all(bytes));
     }
 
-    /// Writes a value as one line of JSON, for `--json`.
+    /// Writes a value as one line of JSON, for the option `--json`.
     pub(crate) fn json(&mut self, value: &impl Serialize) {
         self.write(|writer| {
             serde_json::to_writer(&mut *writer, value)?;
@@ -101,7 +103,7 @@ impl Output {
         }
     }
 
-    /// Writes out the buffered text.
+    /// Writes all buffered text to standard output.
     pub(crate) fn flush(&mut self) {
         if self.fault.is_none() {
             self.fault = self.writer.flush().err();
@@ -115,7 +117,8 @@ impl Output {
         self.fault.is_some()
     }
 
-    /// Writes out the buffered text. Returns an error if any write failed.
+    /// Writes all buffered text to standard output. Returns an error if this or any earlier write
+    /// failed.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         self.flush();
         match self.fault {

@@ -1,4 +1,5 @@
-//! `eciton plan`, also `eciton train --dry-run`: reports the work and memory of a run.
+//! The commands `eciton plan` and `eciton train --dry-run`, which report the work and memory of a
+//! run without training.
 
 mod drawing;
 
@@ -29,7 +30,8 @@ pub(crate) struct Arguments {
     host_memory: Option<u64>,
 }
 
-/// Parses the path of a drawing of layers, whose extension determines the format.
+/// Parses the path of a drawing of the model's layers. The extension of the file name determines
+/// the format.
 fn drawn(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     match form(&path) {
@@ -38,17 +40,18 @@ fn drawn(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Function that draws layers in one format.
+/// A function that draws the layers of a model in one format.
 type Form = fn(&[LayerPlan]) -> String;
 
-/// Returns the drawing function for the extension of a path, or `None` for an unknown extension.
+/// Returns the drawing function that the extension of a path selects, or `None` for an unknown
+/// extension.
 fn form(path: &Path) -> Option<Form> {
     let ending = path.extension()?.to_str()?;
     let forms: [(&str, Form); 3] = [("dot", drawing::dot), ("gv", drawing::dot), ("svg", drawing::svg)];
     forms.into_iter().find_map(|(known, form)| known.eq_ignore_ascii_case(ending).then_some(form))
 }
 
-/// Plan of a run, as `eciton plan --json` prints it.
+/// Plan of a run, which `eciton plan --json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -56,21 +59,22 @@ struct Line<'a> {
     plan: &'a Plan,
 }
 
-/// Plans the run, writes the drawings, and prints the report.
+/// Plans the run, writes the drawings that were asked for, and prints the plan.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let Arguments { train, draw, draw_schedule, host_memory } = arguments;
     report(train, (draw.as_deref(), draw_schedule.as_deref()), *host_memory, output)
 }
 
-/// Plans the run and prints the report, for `eciton train --dry-run`.
+/// Plans the run and prints the plan, for `eciton train --dry-run`.
 pub(crate) fn dry_run(arguments: &train::Arguments, output: &mut Output) -> Result<(), Failure> {
     report(arguments, (None, None), None, output)
 }
 
-/// Plans a run on a machine with `host_memory` bytes, and prints the report.
+/// Plans the run and prints the plan. `host_memory` is the memory of the machine that will train,
+/// in bytes. If `None`, the recipe's value or this machine's memory is used.
 ///
 /// # Errors
-/// Returns [`Failure::Failed`] after the report if the run does not fit into the memory.
+/// Returns [`Failure::Failed`] if the run does not fit into the memory. The plan is printed before.
 fn report(
     arguments: &train::Arguments,
     (draw, schedule): (Option<&Path>, Option<&Path>),
@@ -172,8 +176,8 @@ fn print_lanes(plan: &LanesPlan, row: &mut impl FnMut(&str, String)) {
     plan.grid.lines().for_each(|line| row("", line.to_owned()));
 }
 
-/// Prints the throughput that the planner predicts for this pipeline, for the best one, and for the
-/// runner-up.
+/// Prints the throughput that the planner predicts for the configured pipeline, for the best one,
+/// and for the second-best one.
 fn print_planned(planned: &PipelinePlan, row: &mut impl FnMut(&str, String)) {
     let text = |plan: &PlannedPipeline| {
         let (rows, bubble) = (plan.rows_per_second, 100.0 * plan.bubble);
@@ -190,7 +194,8 @@ fn print_planned(planned: &PipelinePlan, row: &mut impl FnMut(&str, String)) {
     }
 }
 
-/// Prints the plan as rows of text.
+/// Prints the plan as text, with one fact per line. `allowed` is the memory of the machine that
+/// will train, in bytes.
 fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<18} {text}"));
     row(
@@ -333,8 +338,8 @@ fn print(plan: &Plan, allowed: Option<u64>, output: &mut Output) {
     }
 }
 
-/// Returns text on the unusual properties of a layer: inputs other than the previous layer, a
-/// weight shared with another layer, and a loss in addition to that of the last layer.
+/// Returns a text on the unusual properties of the layer at index `at`. These are inputs other than
+/// the previous layer, a weight shared with another layer, and an additional loss.
 fn reads(layers: &[LayerPlan], at: usize) -> String {
     let Some(layer) = layers.get(at) else { return String::new() };
     let usual = match at.checked_sub(1) {
@@ -362,7 +367,7 @@ fn reads(layers: &[LayerPlan], at: usize) -> String {
     text
 }
 
-/// Joins names with `and`, for instance `ordering and gathering`.
+/// Joins the names with `and`, for instance `ordering and gathering`.
 fn words<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.collect::<Vec<_>>().join(" and ")
 }

@@ -1,5 +1,5 @@
-//! `eciton predict`: predicts scores of vertices, or of vertex pairs, with the model of a run
-//! folder.
+//! The command `eciton predict`, which predicts scores of vertices, or of vertex pairs, with the
+//! model of a run folder.
 
 mod pairs;
 mod row;
@@ -64,52 +64,54 @@ pub(crate) struct Arguments {
     pub(crate) json: bool,
 }
 
-/// Format of the output file, by the extension of its name.
+/// Format of the output file, which the extension of its name determines.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     Npz,
     Csv,
 }
 
-/// Line about the prediction for one vertex, row or graph, as `eciton predict --json` prints it.
+/// Prediction for one vertex, row or graph, which `eciton predict --json` prints.
 #[derive(Serialize)]
 struct VertexLine<'a> {
     event: &'static str,
     id: &'a str,
-    /// Predicted class, labels or numbers. Classes and labels are names if the data set has names.
+    /// Predicted class, labels or numbers. Classes and labels are given by name if the data set has
+    /// names.
     #[serde(skip_serializing_if = "Value::is_null")]
     predicted: Value,
-    /// Known label of the data set: a class, binary labels or numbers.
+    /// Known label in the data set, which is a class, a list of binary labels or a list of numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<Value>,
-    /// Part of the split: `train`, `val`, `test`, or empty for a row in no part.
+    /// Part of the split that contains the row, `train`, `val` or `test`. Empty if no part contains
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<&'static str>,
-    /// Probability of each class or label, by name.
+    /// Map from the name of each class or label to its probability.
     #[serde(skip_serializing_if = "Option::is_none")]
     probabilities: Option<Value>,
-    /// Scores, for all tasks except link prediction.
+    /// Scores of the model. `None` for link prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
     scores: Option<&'a [f32]>,
-    /// Embedding of a vertex, for link prediction.
+    /// Embedding of the vertex, for link prediction. `None` for other tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     embedding: Option<&'a [f32]>,
 }
 
-/// Description of the written file, as `eciton predict --out FILE --json` prints it.
+/// Description of the written file, which `eciton predict --out FILE --json` prints.
 #[derive(Serialize)]
 struct FileLine<'a> {
     event: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     vertices: Option<usize>,
-    /// Number of graphs, instead of `vertices`, if the data set has many graphs.
+    /// Number of graphs in a data set of many graphs. It replaces `vertices`.
     #[serde(skip_serializing_if = "Option::is_none")]
     graphs: Option<usize>,
     task: &'static str,
-    /// Number of classes, labels or target values.
+    /// Number of classes, labels or target values. `None` for link prediction.
     #[serde(skip_serializing_if = "Option::is_none")]
     classes: Option<usize>,
-    /// Number of columns of an embedding, for link prediction.
+    /// Number of columns of an embedding, for link prediction. `None` for other tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     dimensions: Option<usize>,
     path: &'a str,
@@ -172,7 +174,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Computes the predictions for all vertices, on this machine, on workers or on a function.
+/// Computes the predictions for all vertices. The work runs on this machine, on workers or on a
+/// function, as the arguments select.
 fn predicted(arguments: &Arguments) -> Result<Predictions, Failure> {
     let data = arguments.data.chosen();
     if let Some(place) = arguments.task.place()? {
@@ -200,8 +203,9 @@ fn predicted(arguments: &Arguments) -> Result<Predictions, Failure> {
     Ok(found)
 }
 
-/// Returns text on the division of images into strips: the strips, the fused blocks of layers, and
-/// the halos. A halo is the rows that a strip needs from adjacent strips.
+/// Returns a text on the division of images into strips that threads compute in parallel. It names
+/// the strips, the fused blocks of layers, and the size of the halos. A halo consists of the rows
+/// that a strip needs from adjacent strips.
 fn split_text(split: &Split) -> String {
     let block = |layers: &std::ops::Range<usize>| match layers.len() {
         1 => layers.start.to_string(),
@@ -216,7 +220,7 @@ fn split_text(split: &Split) -> String {
     )
 }
 
-/// Returns text on the tasks and traffic of each worker.
+/// Returns a text on the number of tasks and the traffic of each worker.
 fn workers_text(used: &WorkersUsed) -> String {
     let one = |traffic: &Traffic| {
         let (tasks, sent, received) =
@@ -231,7 +235,7 @@ fn predicts_links(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(Run::open(&arguments.run)?.config.predicts_links())
 }
 
-/// Returns the format of the output file.
+/// Returns the format of the output file at `path`.
 ///
 /// # Errors
 /// Returns [`Failure::Usage`] if the extension is neither `.npz` nor `.csv`.
@@ -247,12 +251,13 @@ fn format(path: &Path) -> Result<Format, Failure> {
     }
 }
 
-/// Returns a vertex id as a CSV field. Text ids are quoted if necessary.
+/// Returns a vertex id as a CSV field, where text ids have quotes if their characters require them.
 fn field(ids: &VertexIds, id: &str) -> String {
     if matches!(ids, VertexIds::Words(_)) { row::quoted(id) } else { id.to_owned() }
 }
 
-/// Writes predictions as an `.npz` file with the same arrays as `predictions.npz` of a run folder.
+/// Writes predictions as an `.npz` file. The arrays are the same as in `predictions.npz` of a run
+/// folder.
 fn write_npz(path: &Path, found: &Predictions) -> Result<(), Failure> {
     let (vertices, _) = found.scores.dim();
     let values = |matrix: &Array2<f32>| matrix.iter().copied().collect::<Vec<f32>>();
@@ -285,8 +290,8 @@ fn write_csv(path: &Path, found: &Predictions) -> Result<(), Failure> {
     })
 }
 
-/// Writes a file atomically: a temporary file is renamed to `path`. Missing parent folders are
-/// created.
+/// Writes a file atomically, by renaming a temporary file to `path`. `content` writes the content.
+/// Missing parent folders are created.
 fn write_file(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<NamedTempFile>) -> io::Result<()>,

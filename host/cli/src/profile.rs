@@ -1,5 +1,5 @@
-//! `eciton profile`: measures the time of each stage of a model on this machine, per call and per
-//! row.
+//! The command `eciton profile`, which measures the time of each stage of a model on this machine.
+//! The result has a time per call and a time per row.
 
 use std::path::PathBuf;
 
@@ -41,7 +41,8 @@ struct Line<'a> {
     profile: &'a eciton_program::Profile,
 }
 
-/// Measures each stage, writes the task profile, and prints microseconds per call and per row.
+/// Measures the time of each stage, writes the task profile, and prints it in microseconds per call
+/// and per row.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let config = eciton_train::defaults::settle(&recipe::configure(&arguments.train.request()?)?)?;
     let options = Options::default();

@@ -1,4 +1,5 @@
-//! Progress of a run: a bar on a terminal, otherwise lines every few seconds, or JSON per epoch.
+//! Progress of a run, shown as a bar on a terminal, as lines every few seconds, or as JSON per
+//! epoch.
 
 mod bar;
 mod inside;
@@ -20,20 +21,21 @@ pub(crate) use self::lines::Lines;
 use crate::output::{Output, tell};
 use crate::text::{counted, grouped, measured, seconds};
 
-/// Returns true if a progress bar can be drawn: standard output and standard error are terminals,
-/// and `TERM` is not `dumb`.
+/// Returns true if a progress bar can be drawn. This requires that standard output and standard
+/// error are terminals, and that `TERM` is not `dumb`.
 pub(crate) fn drawable(output: &Output) -> bool {
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     output.terminal() && std::io::stderr().is_terminal() && !dumb
 }
 
-/// Returns true if the bar may use colours: the variable `NO_COLOR` (no-color.org) is not set.
+/// Returns true if the progress bar may use colours, because the variable `NO_COLOR` (no-color.org)
+/// is not set.
 fn coloured() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Prints a warning that no step has finished for `seconds`, with the events for which the run
-/// waits.
+/// Prints a message that no step has finished for `seconds`, with the events that the run is
+/// waiting for.
 fn stalled(seconds: u64, waits_for: &[String]) {
     tell(format_args!("no step has finished for {seconds} s; the run is waiting for:"));
     for what in waits_for {
@@ -46,13 +48,13 @@ fn warning(text: &str) {
     tell(format_args!("warning: {text}"));
 }
 
-/// Prints a line that a kernel logged.
+/// Prints a line that the kernel `kernel` has logged.
 fn log(kernel: &str, line: &str) {
     tell(format_args!("kernel {kernel}: {line}"));
 }
 
-/// Prints the epoch after which a run resumes, its damaged checkpoints, and the changes since the
-/// run stopped that `--force` ignores.
+/// Prints the epoch after which a run resumes. Also prints the damaged checkpoints, and the changes
+/// since the run stopped that `--force` ignores.
 fn resumed(resumed: &Resumed) {
     for damaged in &resumed.damaged {
         tell(format_args!("damaged checkpoint not used: {damaged}"));
@@ -63,20 +65,20 @@ fn resumed(resumed: &Resumed) {
     tell(format_args!("resuming after epoch {} of seed {}", resumed.epoch, resumed.seed));
 }
 
-/// Prints the account limit that reduced the number of functions, if one did.
+/// Prints a message if an account limit has reduced the number of functions.
 fn cut(started: &Started) {
     if let Some(cut) = started.functions.as_ref().and_then(|functions| functions.cut.as_ref()) {
         let _ = writeln!(std::io::stderr().lock(), "functions: {cut}");
     }
 }
 
-/// Returns the settings that follow from the data set and the model, as one line each.
+/// Returns one line for each setting whose value follows from the data set or the model.
 fn resolved_settings(started: &Started) -> impl Iterator<Item = String> + '_ {
     started.settings.iter().map(setting)
 }
 
-/// Formats a resolved setting with its value and origin. A setting without a display name is
-/// formatted with its recipe key.
+/// Formats a resolved setting with its value and its origin. The recipe key is used if the setting
+/// has no display name.
 pub(crate) fn setting(resolved: &ResolvedSetting) -> String {
     match resolved.name == resolved.key {
         true => format!("{} = {}: {}", resolved.key, resolved.value, resolved.from),
@@ -84,7 +86,8 @@ pub(crate) fn setting(resolved: &ResolvedSetting) -> String {
     }
 }
 
-/// Returns a line about a decision of the autotuner, which sets the number of functions or threads.
+/// Formats a decision of the autotuner, which changes the number of functions or threads during a
+/// run.
 fn chosen(chosen: &Chosen) -> String {
     let what = match chosen.what {
         Helpers::Functions => "functions",
@@ -99,8 +102,8 @@ fn chosen(chosen: &Chosen) -> String {
     }
 }
 
-/// Returns a line for each pipeline setting that was tried at the start of a run, and a line about
-/// the choice.
+/// Returns one line for each pipeline setting that was tried at the start of a run, followed by a
+/// line about the choice.
 fn tried(trial: &PipelineTrial) -> Vec<String> {
     let one = |tried: &StalenessTrial| {
         let name = match tried.mode {
@@ -116,8 +119,8 @@ fn tried(trial: &PipelineTrial) -> Vec<String> {
     lines
 }
 
-/// Line about the trials of pipeline settings (`pipeline.staleness = "auto"`), as `eciton train
-/// --json` prints it.
+/// The trials of pipeline settings (`pipeline.staleness = "auto"`), which `eciton train --json`
+/// prints.
 #[derive(Serialize)]
 struct TriedLine<'a> {
     event: &'static str,
@@ -125,7 +128,7 @@ struct TriedLine<'a> {
     trial: &'a PipelineTrial,
 }
 
-/// Line about a decision of the autotuner, as `eciton train --json` prints it.
+/// Decision of the autotuner, which `eciton train --json` prints.
 #[derive(Serialize)]
 struct ChosenLine<'a> {
     event: &'static str,
@@ -133,7 +136,7 @@ struct ChosenLine<'a> {
     chosen: &'a Chosen,
 }
 
-/// Line about a run that resumes from a checkpoint, as `eciton resume --json` prints it.
+/// Description of the checkpoint from which a run resumes, which `eciton resume --json` prints.
 #[derive(Serialize)]
 struct ResumedLine<'a> {
     event: &'static str,
@@ -141,15 +144,15 @@ struct ResumedLine<'a> {
     resumed: &'a Resumed,
 }
 
-/// Asks the run to stop if the reader of standard output has closed the stream.
+/// Asks the run to stop if the reader of standard output has closed it.
 fn stop_if_closed(output: &Output, stop: &Stop) {
     if output.closed() {
         stop.ask(Ask::Finish);
     }
 }
 
-/// Line about a finished epoch, as `eciton train --json` prints it: a row of `metrics.jsonl`, plus
-/// the name of the event.
+/// Report of a finished epoch, which `eciton train --json` prints. It is a row of `metrics.jsonl`
+/// with the name of the event.
 #[derive(Serialize)]
 struct EpochLine<'a> {
     event: &'static str,
@@ -157,7 +160,7 @@ struct EpochLine<'a> {
     report: &'a EpochReport,
 }
 
-/// Observer that prints one JSON object per epoch, for `--json`.
+/// An observer of a run that prints one JSON object per epoch, for the option `--json`.
 pub(crate) struct JsonLines<'a> {
     output: &'a mut Output,
     stop: Arc<Stop>,
@@ -219,14 +222,14 @@ impl Observer for JsonLines<'_> {
     }
 }
 
-/// Formats the metric of the split that `select` returns (training, validation or test), or `-` if
+/// Formats the metric that `select` returns, for instance that of the test split. Returns `-` if
 /// the epoch was not evaluated.
 fn part(metrics: Option<&Metrics>, select: fn(&Metrics) -> Option<f64>) -> String {
     metrics.map_or_else(|| "-".to_owned(), |metrics| measured(metrics.metric, select(metrics)))
 }
 
-/// Returns the targets of the task, such as `7 classes`. For a data set of many graphs, the text is
-/// `188 graphs of 2 classes`.
+/// Formats the targets of the task, for instance `7 classes`. For a data set of many graphs, an
+/// example is `188 graphs of 2 classes`.
 fn columns(started: &Started) -> String {
     let columns = match started.task {
         TaskType::Classification => counted(started.classes, "class").replace("classs", "classes"),

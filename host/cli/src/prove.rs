@@ -1,5 +1,5 @@
-//! `eciton prove`: runs workloads on a temporary stack, and compares the predicted with the billed
-//! cost.
+//! The command `eciton prove`, which runs workloads on a temporary stack and compares the predicted
+//! with the billed cost.
 
 mod invoice;
 mod measured;
@@ -28,7 +28,7 @@ use plan::{Planned, Workload, dollars};
 use proof::{CloudFile, Proof, VERSION};
 use stack::Temporary;
 
-/// Time limit of a function call, in seconds.
+/// Time limit of each function call of a proof, in seconds.
 const TIMEOUT_S: u32 = 120;
 
 /// Subcommands of `eciton prove`. The comment of a variant is its help text.
@@ -112,7 +112,7 @@ are those of the service's REPORT lines and Eciton's counts. To add the Cost and
 Usage Report, which arrives up to one day later:
   eciton prove aws --cur report.csv.gz --of DIR/proof.json";
 
-/// Parses the value of `--functions`.
+/// Parses the value of `--functions`, which is `auto` or a positive number.
 fn functions(text: &str) -> Result<FunctionCount, String> {
     match (text, text.parse::<u32>()) {
         ("auto", _) => Ok(FunctionCount::Auto),
@@ -121,7 +121,7 @@ fn functions(text: &str) -> Result<FunctionCount, String> {
     }
 }
 
-/// Runs a proof, or adds a Cost and Usage Report to an earlier one.
+/// Runs a proof. With `--cur`, adds a Cost and Usage Report to an earlier proof instead.
 pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
     let Command::Aws(arguments) = command;
     match (&arguments.cur, &arguments.of) {
@@ -130,7 +130,8 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     }
 }
 
-/// Adds a Cost and Usage Report to an earlier proof, and rewrites both files of the proof.
+/// Adds the Cost and Usage Report `report` to an earlier proof, and rewrites both files of the
+/// proof.
 fn join(report: &Path, file: &Path, json: bool, output: &mut Output) -> Result<(), Failure> {
     let mut proof = Proof::load(file)?;
     proof.invoice = Some(invoice::join(&proof, report)?);
@@ -140,7 +141,7 @@ fn join(report: &Path, file: &Path, json: bool, output: &mut Output) -> Result<(
 }
 
 impl Aws {
-    /// Returns the settings of the stack.
+    /// Returns the deployment options of the temporary stack.
     fn choices(&self, region: Option<&str>) -> Choices {
         Choices {
             stack: self.stack.clone(),
@@ -164,7 +165,8 @@ impl Aws {
         }
     }
 
-    /// Returns the executor settings of all runs, without a memory size.
+    /// Returns the configuration with the executor settings of all runs. The memory size is not
+    /// set.
     fn place(&self) -> Config {
         let mut place = Config::default();
         place.run_on_lambda();
@@ -176,7 +178,7 @@ impl Aws {
         place
     }
 
-    /// Returns the distinct memory sizes in MB, sorted in ascending order.
+    /// Returns the distinct memory sizes of `--memory-mb` in MB, in ascending order.
     fn sizes(&self) -> Result<Vec<u32>, Failure> {
         let mut sizes = self.memory_mb.clone();
         sizes.sort_unstable();
@@ -194,7 +196,7 @@ impl Aws {
     }
 }
 
-/// Proof with its predictions, before the stack is deployed.
+/// A proof with its predictions, before its stack is deployed.
 struct Prepared<'a> {
     arguments: &'a Aws,
     out: PathBuf,
@@ -202,14 +204,14 @@ struct Prepared<'a> {
     host: Host,
     book: Book,
     workloads: [Workload; 2],
-    /// Predicted runs, one per workload and memory size, in execution order.
+    /// Predicted runs in the order of execution, one for each workload and memory size.
     planned: Vec<Planned>,
-    /// Sum of the predicted costs, in US dollars.
+    /// Predicted total cost of all runs, in US dollars.
     predicted_usd: f64,
     max_usd: f64,
 }
 
-/// Predicts the cost of the proof, asks for confirmation, and runs the proof.
+/// Predicts the cost of the proof, asks the user for confirmation, and runs the proof.
 fn prove(arguments: &Aws, output: &mut Output) -> Result<(), Failure> {
     let Some(max_usd) = arguments.max_usd else {
         return Err(Failure::Usage("--max-usd is required: the maximum cost of the proof".to_owned()));
@@ -280,10 +282,11 @@ fn prove(arguments: &Aws, output: &mut Output) -> Result<(), Failure> {
     prepared.execute(output)
 }
 
-/// Returns the region of the proof.
+/// Returns the AWS region of the proof.
 ///
 /// # Errors
-/// Returns [`Failure::Failed`] if a stack of this name exists, because the proof removes its stack.
+/// Returns [`Failure::Failed`] if a stack with the given name exists, because the proof would
+/// remove it.
 fn locate(arguments: &Aws, target: &Target) -> Result<String, Failure> {
     let taken = |region: &str, how: &str| {
         Failure::Failed(format!(
@@ -307,7 +310,8 @@ fn locate(arguments: &Aws, target: &Target) -> Result<String, Failure> {
     if is_taken { Err(taken(&region, "reported by CloudFormation")) } else { Ok(region) }
 }
 
-/// Asks the user to type the stack's name. Returns true if the answer is this name.
+/// Asks the user to confirm the deployment by typing the stack's name. Returns true if the answer
+/// is that name.
 fn agreed(stack: &str) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Usage(format!(
@@ -325,7 +329,8 @@ fn agreed(stack: &str) -> Result<bool, Failure> {
 }
 
 impl Prepared<'_> {
-    /// Returns lines about the resources to be created, and about the predicted cost.
+    /// Returns the lines that describe the resources to be created and the predicted cost, for the
+    /// user.
     fn describe(&self, choices: &Choices) -> Vec<String> {
         let mut text = Vec::new();
         let facts = choices.facts(&self.book.prices);
@@ -367,10 +372,11 @@ impl Prepared<'_> {
         text
     }
 
-    /// Compares the predicted cost, and the cost of the longest possible call, with the limit.
+    /// Checks that the cost limit covers the predicted cost, and also a call that reaches the time
+    /// limit on the largest function.
     ///
     /// # Errors
-    /// Returns [`Failure::Failed`] if either exceeds the limit.
+    /// Returns [`Failure::Failed`] if the limit is too low, with the cost that exceeds it.
     fn afford(&self, sizes: &[u32]) -> Result<(), Failure> {
         let (limit, predicted) = (self.max_usd, self.predicted_usd);
         if predicted > limit {
@@ -429,7 +435,8 @@ impl Prepared<'_> {
         })
     }
 
-    /// Deploys the stack, runs all workloads, and removes the stack.
+    /// Deploys the stack, runs all workloads, and removes the stack. The proof is saved before and
+    /// after the removal.
     fn execute(&self, output: &mut Output) -> Result<(), Failure> {
         let path = self.out.join(proof::FILE);
         let mut proof = self.proof()?;
@@ -481,7 +488,7 @@ impl Prepared<'_> {
     }
 }
 
-/// Prints predicted and billed cost of each run, and the paths of the files.
+/// Prints the predicted and billed cost of each run, and the paths of the proof's files.
 fn print(proof: &Proof, path: &Path, json: bool, output: &mut Output) {
     if json {
         output.json(proof);

@@ -1,5 +1,5 @@
-//! Quality of a classifier as text: majority-class baseline, metrics by class, and confusion
-//! matrix.
+//! Text about the quality of a classifier. It has the majority-class baseline, the metrics of each
+//! class, and the confusion matrix.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,11 @@ use eciton_train::metrics_format::shortened_apart;
 
 use crate::text::{counted, grouped, percent};
 
-/// Maximum number of classes whose metrics are printed. `--json` has more.
+/// Maximum number of classes whose metrics are printed as text. The option `--json` has a higher
+/// limit.
 const MAX_CLASSES: usize = 20;
-/// Maximum number of classes whose confusion matrix is printed. For more classes, the most frequent
-/// errors are printed instead.
+/// Maximum number of classes for which the confusion matrix is printed. With more classes, the most
+/// frequent errors are printed instead.
 const MAX_MATRIX: usize = 10;
 /// Maximum length of a class name above a column of the confusion matrix, in characters.
 const MAX_HEAD: usize = 12;
@@ -19,14 +20,14 @@ const MAX_HEAD: usize = 12;
 const MAX_MISTAKES: usize = 5;
 /// Maximum length of a line of the confusion matrix, in characters.
 const COLUMNS: usize = 100;
-/// Maximum length of a class name elsewhere, in characters.
+/// Maximum length of a class name outside the confusion matrix's head, in characters.
 const MAX_NAME: usize = 24;
 
-/// Function that returns one metric of a model, if it is defined.
+/// A function that returns one metric of a classifier, or `None` if the metric is not defined.
 type Figure = fn(&Quality) -> Option<f64>;
 
-/// Returns the rows of a summary, label and text: the majority-class baseline and further metrics.
-/// For several seeds, metrics are means, and a note says so unless `short` is set.
+/// Returns pairs of label and text for the majority-class baseline and for further metrics. For
+/// several seeds, the metrics are means. The text says so unless `short` is set.
 pub(crate) fn rows(qualities: &[&Quality], short: bool) -> Vec<(&'static str, String)> {
     let mean = |value: Figure| {
         let found: Vec<f64> = qualities.iter().filter_map(|quality| value(quality)).collect();
@@ -58,8 +59,8 @@ pub(crate) fn rows(qualities: &[&Quality], short: bool) -> Vec<(&'static str, St
     rows
 }
 
-/// Returns the lines of two tables: the metrics of each class, then the confusion matrix or the
-/// most frequent errors. The result is empty without classes.
+/// Returns the lines of two tables. The first has the metrics of each class, and the second has the
+/// confusion matrix or the most frequent errors. There are no lines if the model has no classes.
 pub(crate) fn table(quality: &Quality) -> Vec<String> {
     let count = quality.classes.len();
     let mut lines = Vec::new();
@@ -74,20 +75,21 @@ pub(crate) fn table(quality: &Quality) -> Vec<String> {
     lines
 }
 
-/// Returns the names of the classes, shortened to `most` characters.
+/// Returns the names of the classes, shortened to at most `most` characters.
 fn short(quality: &Quality, most: usize) -> Vec<String> {
     let names: Vec<String> = quality.classes.iter().map(|class| class.class.clone()).collect();
     shortened_apart(&names, most)
 }
 
-/// Returns the shortened names of the classes, and the width of their column in characters.
+/// Returns the names of the classes, shortened to [`MAX_NAME`] characters, and the width of their
+/// column.
 fn names(quality: &Quality) -> (Vec<String>, usize) {
     let names = short(quality, MAX_NAME);
     let wide = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     (names, wide.max("true class".len()))
 }
 
-/// Returns the table of metrics by class.
+/// Returns the lines of the table with the metrics of each class.
 fn figures(quality: &Quality) -> Vec<String> {
     let (names, wide) = names(quality);
     let head = format!("{:<wide$}  {:>9}  {:>6}  {:>6}  {:>7}", "class", "precision", "recall", "F1", "rows");
@@ -104,8 +106,9 @@ fn figures(quality: &Quality) -> Vec<String> {
     [String::new(), head].into_iter().chain(rows).collect()
 }
 
-/// Returns the confusion matrix: number of rows by true class (line) and predicted class (column).
-/// Class names above columns are shortened so that a line fits [`COLUMNS`].
+/// Returns the lines of the confusion matrix, which has a line for each true class and a column for
+/// each predicted class. Class names above columns are shortened so that a line fits into
+/// [`COLUMNS`].
 fn matrix(quality: &Quality) -> Vec<String> {
     let (names, wide) = names(quality);
     let count = names.len();
@@ -130,7 +133,8 @@ fn matrix(quality: &Quality) -> Vec<String> {
     [String::new(), title, head].into_iter().chain(rows).collect()
 }
 
-/// Returns the most frequent errors: true class, predicted class and number of rows, one line each.
+/// Returns one line for each of the most frequent errors, with the true class, the predicted class
+/// and the number of rows.
 fn mistakes(quality: &Quality) -> Vec<String> {
     let mistakes = quality.mistakes();
     let names = short(quality, MAX_NAME);

@@ -1,7 +1,8 @@
-//! Configuration of a run: defaults, then a recipe, then flags, then `--set`.
+//! Configuration of a run. It results from the defaults, a recipe, flags and `--set`, which are
+//! applied in this order.
 //!
-//! Every value is parsed by the recipe's list of keys. Therefore flags, recipes and `--set` accept
-//! the same values and have the same error messages.
+//! All values are parsed by the declarations of the recipe keys. As a result, flags, recipes and
+//! `--set` accept the same values and have the same error messages.
 
 use std::path::{Path, PathBuf};
 
@@ -10,34 +11,34 @@ use eciton_recipe::{Config, Error, Layers, ModelKind, ModelSettings, TextPlace};
 use crate::failure::Failure;
 use crate::{recipes, text};
 
-/// Maximum number of bytes that are read from a recipe or model file: one more than the parser
-/// accepts, so that a longer file is refused.
+/// Maximum number of bytes that are read from a recipe or model file. It is one more than the
+/// parser accepts, so that the parser refuses a longer file.
 const MAX_BYTES: u64 = (1 << 20) + 1;
 
-/// Request for a training run: the data, recipe, model and settings that a command line or Python
-/// names.
+/// Request for a training run, from a command line or from Python. It names the data, recipe, model
+/// and settings.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// Name or path of a data set, or path of a recipe. If `None`, the default data set is used.
     pub data: Option<String>,
     /// Name of the data set within a folder that holds several.
     pub name: Option<String>,
-    /// Model whose recommended settings for the data set are used (`--recipe`).
+    /// Name of the model whose recommended settings for the data set are used (`--recipe`).
     pub recipe: Option<String>,
     /// Name of a model, or path of a model file (`--model`).
     pub model: Option<String>,
-    /// Components that replace built-in kernels: name of the kernel, and path of the component.
+    /// Components that replace built-in kernels, as pairs of kernel name and component path.
     pub kernels: Vec<(String, String)>,
-    /// True if tasks run on workers unless a setting names another executor.
+    /// True if workers execute the tasks, unless a setting names another executor.
     pub runs_on_workers: bool,
-    /// Settings in the order in which they are applied; a later setting overrides an earlier one.
+    /// Settings in the order of their application. A later setting overrides an earlier one.
     pub settings: Vec<Setting>,
-    /// True if the run writes the last hidden layer to `predictions.npz`.
+    /// True if the run writes the activations of the last hidden layer to `predictions.npz`.
     pub embeddings: bool,
 }
 
 impl Request {
-    /// Returns a request with settings in the form of `--set`.
+    /// Returns a request whose settings are given as `section.key=value`, the form of `--set`.
     pub(crate) fn with(
         data: Option<String>,
         recipe: Option<String>,
@@ -48,22 +49,23 @@ impl Request {
     }
 }
 
-/// Recipe key and its value. The value is TOML, or text without quotes.
+/// A recipe key with its value. The value is TOML, or text without quotes.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Key with its section, such as `run.epochs`.
+    /// Key with its section, for instance `run.epochs`.
     pub key: String,
     /// Unparsed text of the value.
     pub value: String,
-    /// Text that names the source of the setting in error messages, such as `--lr 0.1`.
+    /// Origin of the setting for error messages, for instance `--lr 0.1`.
     pub shown: String,
 }
 
 impl Setting {
-    /// Parses `section.key=value`, the argument of `--set`. The value itself is not checked.
+    /// Parses the argument of `--set`, which has the form `section.key=value`. The key and the
+    /// value are checked later.
     ///
     /// # Errors
-    /// Returns [`Failure::Usage`] if the argument has no `=`.
+    /// Returns [`Failure::Usage`] if the argument contains no `=`.
     pub(crate) fn parse(argument: &str) -> Result<Self, Failure> {
         // The key's own parser refuses an argument without `=`.
         let (key, value) = argument.split_once('=').ok_or_else(|| {
@@ -80,7 +82,8 @@ impl Setting {
     }
 }
 
-/// Returns the configuration that results from a request.
+/// Returns the configuration that results from a request. Recipe files and model files are read,
+/// but no data set.
 ///
 /// # Errors
 /// Returns [`Failure::Usage`] if a setting is invalid or would have no effect, and
@@ -116,7 +119,8 @@ pub(crate) fn configure(request: &Request) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Returns the configuration of the recipe of a request, or the default configuration.
+/// Returns the configuration of the recipe that a request names, or the default configuration if it
+/// names none.
 fn start(request: &Request) -> Result<Config, Failure> {
     match (request.data.as_deref(), &request.recipe) {
         (Some(path), None) if is_recipe(path) => read(Path::new(path)),
@@ -141,7 +145,7 @@ fn start(request: &Request) -> Result<Config, Failure> {
 }
 
 /// Selects the model `mlp` if the data set is a built-in table and no setting names a model. A
-/// table has no graph, so that layers cannot gather neighbours.
+/// table has no graph, so the default model could not gather neighbours.
 pub fn usual_model(config: &mut Config) {
     let is_asked =
         ["kind", "file", "layers"].iter().any(|key| config.choices.is_asked(&format!("model.{key}")));
@@ -151,8 +155,8 @@ pub fn usual_model(config: &mut Config) {
     }
 }
 
-/// Applies settings to a configuration, and checks the result. `origin` is the source of the
-/// settings, for error messages.
+/// Applies `assignments` (of the form `section.key=value`) to a configuration, and checks the
+/// result. Error messages name `origin` as the source of the settings.
 ///
 /// # Errors
 /// Returns [`Failure::Usage`] if a setting is invalid, and [`Failure::Failed`] if a model file
@@ -172,8 +176,9 @@ pub(crate) fn settle(
     Ok(config)
 }
 
-/// Makes paths absolute, so that commands can use the run folder from any working directory. A path
-/// that does not exist is left unchanged; opening it reports the error.
+/// Makes the paths in a configuration absolute, so that commands can use the run folder from any
+/// working directory. Paths that do not exist are not changed, and cause an error when they are
+/// opened.
 fn make_absolute(config: &mut Config) {
     if builtin(&config.data.source).is_none() {
         absolute(&mut config.data.source);
@@ -181,7 +186,7 @@ fn make_absolute(config: &mut Config) {
     config.paths_mut().for_each(absolute);
 }
 
-/// Replaces a path by its canonical form if it exists.
+/// Replaces a path by its canonical form. A path that does not exist is not changed.
 fn absolute(path: &mut String) {
     if let Ok(whole) = Path::new(path).canonicalize()
         && let Some(whole) = whole.to_str()
@@ -190,13 +195,13 @@ fn absolute(path: &mut String) {
     }
 }
 
-/// Returns the built-in data set of this name, if there is one.
+/// Returns the built-in data set with this name, or `None` if there is none. Case is ignored.
 fn builtin(source: &str) -> Option<&'static eciton_formats::Builtin> {
     eciton_formats::builtins().iter().find(|builtin| builtin.name.eq_ignore_ascii_case(source))
 }
 
-/// Replaces the path of a model file by the file's content, so that the configuration of a run is
-/// self-contained.
+/// Replaces the path of a model file in a configuration by the content of that file. As a result,
+/// the configuration of a run is self-contained.
 fn read_model(config: &mut Config) -> Result<(), Failure> {
     let Some(file) = config.model.file.take() else { return Ok(()) };
     let text = read_text(Path::new(&file), "model file")?;
@@ -211,12 +216,13 @@ fn read_model(config: &mut Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns true if the path has the extension of recipe and model files, `.toml`.
+/// Returns true if the path has the extension `.toml`, which recipe and model files have.
 fn is_recipe(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
 }
 
-/// Sets one key. Error messages name `typed` as the source of the value.
+/// Applies `argument`, which has the form `section.key=value`, to a configuration. Error messages
+/// name `typed` as the source of the value.
 fn set(config: &mut Config, argument: &str, typed: &str) -> Result<(), Failure> {
     config.set(argument).map_err(|mut error| {
         if let Error::Value { place, .. } | Error::UnknownKey { place, .. } = &mut error {
@@ -226,7 +232,7 @@ fn set(config: &mut Config, argument: &str, typed: &str) -> Result<(), Failure> 
     })
 }
 
-/// Sets the model to a model kind or a model file.
+/// Sets the model of a configuration to a model kind or to the path of a model file.
 fn choose_model(config: &mut Config, model: &str) -> Result<(), Failure> {
     if is_recipe(model) {
         config.model.file = Some(model.to_owned());
@@ -249,11 +255,12 @@ fn choose_model(config: &mut Config, model: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that the configuration uses each setting. For instance, a setting of functions has no
-/// effect if the run uses no functions.
+/// Checks that no setting is without effect. For instance, a setting for functions has no effect if
+/// the run uses no functions.
 ///
 /// # Errors
-/// Returns [`Failure::Usage`] for the first setting without effect, whatever its value.
+/// Returns [`Failure::Usage`] for the first setting without effect, even if its value is the
+/// default.
 fn check_read(config: &Config, settings: &[Setting]) -> Result<(), Failure> {
     for Setting { key, value, shown } in settings.iter().filter(|setting| !setting.key.starts_with("run.")) {
         config.check_read(key, value).map_err(|error| Failure::Usage(format!("{shown}: {error}")))?;
@@ -261,10 +268,11 @@ fn check_read(config: &Config, settings: &[Setting]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that each replaced kernel is a built-in kernel.
+/// Checks that each kernel that the configuration replaces is a built-in kernel.
 ///
 /// # Errors
-/// Returns [`Failure::Usage`] for an unknown name, because the run would ignore the component.
+/// Returns [`Failure::Usage`] for a name that is not a built-in kernel, because the run would
+/// ignore the component.
 fn check_kernels(config: &Config) -> Result<(), Failure> {
     let known = || eciton_author::BUILTIN.iter().map(|kernel| kernel.name);
     let Some(name) = config.kernels.keys().find(|name| !known().any(|known| known == *name)) else {
@@ -275,7 +283,8 @@ fn check_kernels(config: &Config) -> Result<(), Failure> {
     Err(Failure::Usage(format!("unknown kernel `{name}`{advice}; expected one of {all}")))
 }
 
-/// Reads a recipe file. Relative paths in a recipe are relative to the folder of the file.
+/// Reads the recipe file at `path`. Relative paths in a recipe are relative to the folder of that
+/// file.
 fn read(path: &Path) -> Result<Config, Failure> {
     let text = read_text(path, "recipe")?;
     let mut config = Config::parse(&text, &path.display().to_string())?;
@@ -289,7 +298,8 @@ fn read(path: &Path) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Reads the text of a TOML file. `kind` names the expected content in error messages.
+/// Returns the text of a TOML file. Error messages use `kind`, for instance `recipe`, to name the
+/// expected content.
 fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
     let refuse =
         |found: String| Failure::Failed(format!("{}: the {kind} cannot be read: {found}", path.display()));
@@ -300,13 +310,13 @@ fn read_text(path: &Path, kind: &str) -> Result<String, Failure> {
 }
 
 /// Returns true if the data source of a recipe is a path, and false if it is the name of a data
-/// set.
+/// set. `folder` is the folder of the recipe.
 fn names_path(source: &str, folder: &Path) -> bool {
     let looks = source.contains(['/', '.']) || source.contains(std::path::MAIN_SEPARATOR);
     builtin(source).is_none() && (looks || folder.join(source).exists())
 }
 
-/// Makes a path relative to `folder` instead of the working directory.
+/// Resolves a relative path against `folder` instead of the working directory.
 fn rebase(path: &mut String, folder: &Path) {
     let joined: PathBuf = folder.join(&*path);
     *path = joined.to_string_lossy().into_owned();

@@ -1,4 +1,5 @@
-//! `eciton recipes`: recommended settings by data set and model, from `docs/recipes`.
+//! The command `eciton recipes`, and the recommended settings by data set and model, from
+//! `docs/recipes`.
 
 use eciton_recipe::Config;
 use serde_json::json;
@@ -7,12 +8,13 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text;
 
-/// Recipe file that is compiled into the program.
+/// A recipe file that is embedded in the program.
 #[derive(Debug)]
 pub(crate) struct Recipe {
-    /// Name of the data set, as in `eciton data fetch`.
+    /// Name of the data set, as in `eciton data fetch`, or `any` for a recipe for no particular
+    /// data set.
     set: &'static str,
-    /// Name of the model, or `links`.
+    /// Name of the model, for instance `gcn`, or another name such as `links`.
     model: &'static str,
     /// Content of the recipe file, in TOML.
     text: &'static str,
@@ -28,7 +30,7 @@ macro_rules! recipes {
     };
 }
 
-/// All recipes, grouped by data set.
+/// All embedded recipes, grouped by data set.
 const ALL: &[Recipe] = recipes! {
     "cora": "appnp" "binary" "gat" "gatv2" "gcn" "gin" "links" "mlp" "sage" "sgc";
     "citeseer": "appnp" "binary" "gat" "gatv2" "gcn" "gin" "links" "mlp" "sage" "sgc";
@@ -46,7 +48,7 @@ pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|recipe| recipe.text)
 }
 
-/// Data set name of general recipes, which are for no particular data set.
+/// Name in place of the data set in recipes for no particular data set.
 const ANY: &str = "any";
 
 /// Arguments of `eciton recipes`.
@@ -60,7 +62,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Prints the list of recipes, or the text of one recipe.
+/// Prints the list of all recipes, or the text of one recipe.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if let Some(which) = &arguments.which {
         let (set, model) = which.split_once('/').unwrap_or((which, ""));
@@ -92,8 +94,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Recipes that can be applied to any data set: model name, and data set for which the recipe was
-/// written.
+/// Recipes that can be applied to any data set, as pairs of the recipe's name and the data set that
+/// it was written for.
 const BY_KIND: [(&str, &str); 10] = [
     ("appnp", "cora"),
     ("gat", "cora"),
@@ -107,11 +109,12 @@ const BY_KIND: [(&str, &str); 10] = [
     ("cnn", "digits"),
 ];
 
-/// Returns the configuration of a built-in recipe: that of the data set, or else the general recipe
-/// of the model. Settings that a general recipe does not set are chosen to suit the data.
+/// Returns the configuration of the recipe `model` for the data set `set`. If there is none, the
+/// general recipe of that name is used, and settings that it does not specify are chosen to suit
+/// the data.
 ///
 /// # Errors
-/// Returns [`Failure::Usage`] if no recipe fits, with the available recipes.
+/// Returns [`Failure::Usage`] if no recipe has this name. The message lists the available recipes.
 pub(crate) fn config(set: &str, model: &str) -> Result<Config, Failure> {
     let named = |recipe: &Recipe| format!("recipe {}/{}", recipe.set, recipe.model);
     let error = match find(set, model).or_else(|error| find(ANY, model).map_err(|_| error)) {
@@ -152,16 +155,16 @@ fn without_model(text: &str) -> Result<String, Failure> {
     Ok(table.to_string())
 }
 
-/// Returns true if a recipe for the data set of this name exists.
+/// Returns true if there are recipes for the data set `set`.
 fn is_known(set: &str) -> bool {
     let wanted = set.to_lowercase().replace('_', "-");
     ALL.iter().any(|recipe| recipe.set == wanted)
 }
 
-/// Returns the recipe of a data set and model.
+/// Returns the recipe of the given data set and model.
 ///
 /// # Errors
-/// Returns [`Failure::Usage`] with the available names.
+/// Returns [`Failure::Usage`] if there is no such recipe. The message lists the available names.
 fn find(set: &str, model: &str) -> Result<&'static Recipe, Failure> {
     let wanted = set.to_lowercase().replace('_', "-");
     let of_set: Vec<&Recipe> = ALL.iter().filter(|recipe| recipe.set == wanted).collect();

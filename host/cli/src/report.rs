@@ -1,4 +1,4 @@
-//! `eciton report`: writes a web page about a run.
+//! The command `eciton report`, which writes a web page about a run.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -9,9 +9,9 @@ use crate::failure::Failure;
 use crate::output::{Output, tell};
 use crate::text::bytes;
 
-/// Default file name of the page in the run folder.
+/// Name of the file in the run folder to which the page is written by default.
 const PAGE: &str = "report.html";
-/// File name of the trace that is used without `--trace`, in the run folder.
+/// Name of the file in the run folder from which the trace is read by default.
 const TRACE: &str = "trace.json";
 
 /// Arguments of `eciton report`.
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     without_data: bool,
 }
 
-/// Writes the page and prints its path and size.
+/// Writes the page about a run, and prints its path and size.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let folder = &arguments.run;
     if folder.join("results.json").is_file() && !folder.join("summary.json").is_file() {

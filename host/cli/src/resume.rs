@@ -1,4 +1,4 @@
-//! `eciton resume`: resumes a run that was killed or stopped.
+//! The command `eciton resume`, which resumes a run that was killed or stopped.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,8 @@ checkpoints are removed when the run is complete. `eciton resume` continues from
 the newest intact checkpoint. The final model is bit-identical to that of an
 uninterrupted run.";
 
-/// Resumes the run, shows the progress of the remaining epochs, and prints the summary.
+/// Resumes the run from its last checkpoint, shows the progress of the remaining epochs, and prints
+/// the summary.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if eciton_train::is_finished(&arguments.run) {
         let run = arguments.run.display();

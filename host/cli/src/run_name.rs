@@ -1,4 +1,5 @@
-//! Default name of a run folder: `runs/DATASET-MODEL-YYYYMMDD-HHMMSS`, in UTC.
+//! Default names of run folders, which have the form `runs/DATASET-MODEL-YYYYMMDD-HHMMSS` with the
+//! time in UTC.
 
 use std::fs::{create_dir, create_dir_all};
 use std::io::ErrorKind;
@@ -10,18 +11,20 @@ use eciton_train::checkpoint::{discard_empty, folder};
 
 use crate::interrupt::unfinished;
 
-/// Maximum length of the data set's name and of the model's name within a folder name, in
+/// Maximum length of the data set's part and of the model's part in the name of a run folder, in
 /// characters.
 const MAX_PART: usize = 40;
-/// Maximum number of run folders with one time stamp, that is, of runs that start in one second.
+/// Maximum number of run folders with the same time stamp, that is, of runs that start within one
+/// second.
 const MAX_SUFFIX: u32 = 10_000;
-/// Number of attempts to create a folder whose parent another process may remove.
+/// Maximum number of attempts to create a folder whose parent other processes may remove.
 const TRIES: usize = 100;
 
-/// Reserved name of a run folder. While this value lives, no other process chooses the same name.
+/// A reserved name of a run folder. While this value exists, no other process chooses the same
+/// name.
 ///
-/// The checkpoint folder of the run serves as reservation. One system call creates it, so that of
-/// several processes that start in the same second only one gets a name.
+/// The checkpoint folder of the run serves as the reservation. It is created by a single system
+/// call. If several processes start within the same second, only one of them gets the name.
 pub(crate) struct RunName {
     path: PathBuf,
     /// True if this value created the checkpoint folder.
@@ -29,15 +32,16 @@ pub(crate) struct RunName {
 }
 
 impl RunName {
-    /// Reserves a name in the folder `runs` of the current folder.
+    /// Reserves a name in the folder `runs` of the working directory, from the data set, the model
+    /// and the current time.
     pub(crate) fn choose(config: &Config) -> Self {
         let name = format!("{}-{}-{}", data_part(config), model_part(config), stamp(now()));
         Self::reserve(Path::new("runs"), &name)
     }
 
-    /// Reserves the first free name of NAME, NAME-2, NAME-3, ... Names of runs in progress are not
-    /// free. If no folder can be created, the name is returned unreserved, and the run reports the
-    /// error.
+    /// Reserves the first free name of NAME, NAME-2, NAME-3 and so on. Names of runs in progress
+    /// are not free. If no folder can be created, the name is returned without a reservation, and
+    /// the run reports the error.
     fn reserve(parent: &Path, name: &str) -> Self {
         let names = (2..MAX_SUFFIX).map(|suffix| format!("{name}-{suffix}"));
         for name in std::iter::once(name.to_owned()).chain(names) {
@@ -81,24 +85,25 @@ impl Drop for RunName {
     }
 }
 
-/// Returns true if a run folder of this name exists, or if another process reserved the name.
+/// Returns true if a run folder of this name exists, or if another process has reserved the name.
 fn is_taken(path: &Path) -> bool {
     is_run(path) || folder(path).exists()
 }
 
-/// Returns true if the run folder exists or is being written.
+/// Returns true if the run folder at `path` exists or is being written.
 fn is_run(path: &Path) -> bool {
     path.symlink_metadata().is_ok() || !unfinished(path).is_empty()
 }
 
-/// Returns the part of a folder name for the data set.
+/// Returns the part of a run folder's name that identifies the data set.
 fn data_part(config: &Config) -> String {
     let source = Path::new(&config.data.source);
     let last = || source.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     part(config.data.name.clone().or_else(last).as_deref(), "data")
 }
 
-/// Returns the part of a folder name for the model: its kind, or the kernels of its layers.
+/// Returns the part of a run folder's name that identifies the model. It is the kind of the model,
+/// or the kernels of its layers.
 fn model_part(config: &Config) -> String {
     match &config.model.layers {
         Layers::Count(_) => config.model.kind.name().to_owned(),
@@ -110,8 +115,9 @@ fn model_part(config: &Config) -> String {
     }
 }
 
-/// Replaces all characters except letters, digits and `_` by `-`, and returns at most [`MAX_PART`]
-/// characters in lower case. Returns `otherwise` if the result is empty.
+/// Converts a text to a part of a folder name, with at most [`MAX_PART`] characters in lower case.
+/// Characters other than letters, digits and `_` are replaced by `-`. If the result is empty,
+/// `otherwise` is returned.
 fn part(text: Option<&str>, otherwise: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || c == '_' { c } else { '-' };
     let text: String = text.unwrap_or_default().chars().take(MAX_PART).map(plain).collect();
@@ -119,12 +125,12 @@ fn part(text: Option<&str>, otherwise: &str) -> String {
     if text.is_empty() { otherwise.to_owned() } else { text }
 }
 
-/// Returns the current time in seconds since 1970-01-01, UTC.
+/// Returns the current Unix time, in seconds.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Formats seconds since 1970 as `YYYY-MM-DDTHH:MM:SSZ`, UTC.
+/// Formats a Unix time in seconds as `YYYY-MM-DDTHH:MM:SSZ`, in UTC.
 pub(crate) fn iso(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);
@@ -132,7 +138,7 @@ pub(crate) fn iso(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Formats seconds since 1970 as `YYYYMMDD-HHMMSS`, UTC.
+/// Formats a Unix time in seconds as `YYYYMMDD-HHMMSS`, in UTC.
 pub(crate) fn stamp(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);
@@ -140,9 +146,9 @@ pub(crate) fn stamp(seconds: u64) -> String {
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
 }
 
-/// Converts days since 1970-01-01 into a Gregorian date. Eras of 400 years begin on 1 March, so
-/// that the leap day is the last day of a year (H. Hinnant, "chrono-compatible low-level date
-/// algorithms").
+/// Converts a number of days since 1970-01-01 to (year, month, day) in the Gregorian calendar. The
+/// algorithm uses years that begin on 1 March, so that a leap day is the last day of a year (H.
+/// Hinnant, "chrono-compatible low-level date algorithms").
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

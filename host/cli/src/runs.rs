@@ -1,4 +1,5 @@
-//! `eciton runs`: lists the runs in a folder, shows one, and compares several.
+//! The command `eciton runs`, which lists the runs in a folder, shows one run, and compares
+//! several.
 
 mod table;
 
@@ -14,15 +15,15 @@ use crate::output::{Output, tell};
 use crate::summary;
 use crate::text::{bytes, counted, measured, seconds, unit};
 
-/// Default folder in which `eciton train` writes run folders.
+/// Folder in which `eciton train` creates run folders by default.
 const RUNS: &str = "runs";
-/// Name of the file whose presence marks a folder as a run folder.
+/// Name of the file that marks a folder as a run folder.
 const SUMMARY: &str = "summary.json";
-/// Maximum number of entries of a folder that are read.
+/// Maximum number of entries that are read from a folder.
 const MAX_FOLDERS: usize = 100_000;
 
-/// Columns of `eciton runs list`. On a narrow terminal, the time is omitted first and the metric's
-/// name last.
+/// Columns of the table of `eciton runs list`. On a narrow terminal, the time is omitted first and
+/// the metric's name last.
 const COLUMNS: [Column; 8] = [
     Column { name: "run", is_right: false, least: Some(16), rank: 0 },
     Column { name: "data", is_right: false, least: Some(10), rank: 2 },
@@ -89,7 +90,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     }
 }
 
-/// Line about a run, as `eciton runs list --json` and `eciton runs compare --json` print it.
+/// Description of a run, which `eciton runs list --json` and `eciton runs compare --json` print.
 #[derive(Serialize)]
 struct Row<'a> {
     event: &'static str,
@@ -133,7 +134,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Prints the runs of a folder. A damaged run is reported on standard error and skipped.
+/// Prints the runs in a folder. Damaged runs are reported on standard error and skipped.
 fn list(arguments: &ListArguments, output: &mut Output) -> Result<(), Failure> {
     let mut found = Vec::new();
     for path in folders(&arguments.folder)? {
@@ -180,13 +181,13 @@ fn list(arguments: &ListArguments, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Formats a metric with its unit.
+/// Formats a value of the run's metric with its unit.
 fn figure(summary: &Summary, value: Option<f64>) -> String {
     format!("{}{}", measured(summary.metric, value), unit(summary.metric))
 }
 
-/// Formats the test metric with its unit. For several seeds, the text is the mean and the standard
-/// deviation.
+/// Formats the test metric of a run with its unit. For several seeds, it is the mean and the
+/// standard deviation.
 fn with_spread(summary: &Summary) -> String {
     match (summary.seeds.len(), summary.test_metric_std) {
         (2.., Some(deviation)) => format!(
@@ -199,8 +200,8 @@ fn with_spread(summary: &Summary) -> String {
     }
 }
 
-/// Returns the run folders within `folder`, sorted by name, or `folder` itself if it is a run
-/// folder. Names that start with a dot are skipped.
+/// Returns the paths of the run folders in `folder`, sorted by name. If `folder` is itself a run
+/// folder, it is the only result. Names that start with a dot are skipped.
 fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     if folder.join(SUMMARY).is_file() {
         return Ok(vec![folder.to_owned()]);
@@ -220,13 +221,14 @@ fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// Returns the path of a run: `typed`, or `runs/TYPED` if only that exists.
+/// Returns the path of the run folder that the user typed. If only `runs/TYPED` exists, that path
+/// is returned.
 fn located(typed: &Path) -> PathBuf {
     let among = Path::new(RUNS).join(typed);
     if !typed.exists() && among.join(SUMMARY).is_file() { among } else { typed.to_owned() }
 }
 
-/// Prints the summary, files, data and settings of a run, after a check of its files.
+/// Checks the files of a run, and prints its summary, files, data and settings.
 fn show(arguments: &ShowArguments, output: &mut Output) -> Result<(), Failure> {
     let path = located(&arguments.run);
     // Weights, records, metrics and predictions are checked against their digests.
@@ -275,7 +277,7 @@ fn show(arguments: &ShowArguments, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints the metrics of runs side by side, and the settings in which they differ.
+/// Prints the metrics of several runs next to each other, and the settings in which they differ.
 fn compare(arguments: &CompareArguments, output: &mut Output) -> Result<(), Failure> {
     let mut all = Vec::new();
     for typed in &arguments.runs {
@@ -345,16 +347,16 @@ fn compare(arguments: &CompareArguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Line about a compared run, as `eciton runs compare --json` prints it.
+/// Description of a compared run, which `eciton runs compare --json` prints.
 #[derive(Serialize)]
 struct Compared<'a> {
     #[serde(flatten)]
     row: Row<'a>,
-    /// Settings of this run whose values are not equal in all compared runs, by recipe key.
+    /// Settings of this run, by recipe key, that do not have the same value in all compared runs.
     settings: BTreeMap<String, String>,
 }
 
-/// Returns the settings of one run that are not equal in all runs.
+/// Returns those `settings` of one run that do not have the same value in all runs.
 fn differing(
     settings: &BTreeMap<String, String>,
     all: &[(PathBuf, Summary, BTreeMap<String, String>)],
@@ -363,7 +365,8 @@ fn differing(
     settings.iter().filter(|(key, _)| differs(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Returns the keys of a recipe as `section.key`, with their values as TOML text.
+/// Returns the settings in the recipe of a run as a map. The keys have the form `section.key`, and
+/// the values are TOML text.
 fn settings(path: &Path, recipe: &str) -> Result<BTreeMap<String, String>, Failure> {
     let table: toml::Table = recipe.parse().map_err(|error| {
         Failure::Failed(format!("{}: the recipe of this run is not valid TOML: {error}", path.display()))

@@ -1,4 +1,5 @@
-//! `eciton simulate`: simulates a training run on hosts and functions, or a pipeline on workers.
+//! The command `eciton simulate`, which simulates a training run on hosts and functions, or a
+//! pipeline on workers.
 
 mod lanes;
 mod report;
@@ -227,7 +228,7 @@ impl FunctionCount {
     }
 }
 
-/// Parses a whole number below 10^18, also in the forms 1e6 and 3.6e9.
+/// Parses a whole number below 10^18. The exponent forms `1e6` and `3.6e9` are accepted as well.
 fn count(text: &str) -> Result<u64, String> {
     if let Ok(count) = text.replace('_', "").parse() {
         return Ok(count);
@@ -240,8 +241,8 @@ fn count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Converts the value of a flag from milliseconds to microseconds. `option` is the flag, for
-/// errors.
+/// Converts the value of a flag from milliseconds to microseconds. The error message names
+/// `option`, which is the flag.
 fn us(option: &str, ms: f64) -> Result<u64, Failure> {
     if (0.0..=86_400_000.0).contains(&ms) {
         Ok((ms * 1e3).round() as u64)
@@ -251,7 +252,7 @@ fn us(option: &str, ms: f64) -> Result<u64, Failure> {
 }
 
 impl Arguments {
-    /// Returns the published experiment of `--shape`.
+    /// Returns the published experiment that `--shape` names, or the default one.
     fn named(&self) -> Result<&'static Named, Failure> {
         let name = self.shape.as_deref().unwrap_or(NAMED[0].name);
         Named::find(name).ok_or_else(|| {
@@ -263,7 +264,8 @@ impl Arguments {
         })
     }
 
-    /// Returns the shape of graph and model: that of the experiment, with the values of flags.
+    /// Returns the shape of the graph and the model. It is that of the published experiment, except
+    /// for the values that flags override.
     fn shape(&self, named: &Named) -> Result<Shape, Failure> {
         let given = [self.vertices, self.edges].iter().any(Option::is_some)
             || [self.features, self.classes, self.hidden, self.layers].iter().any(Option::is_some);
@@ -285,7 +287,7 @@ impl Arguments {
         Ok(shape)
     }
 
-    /// Returns the settings of the simulation, and the name of the machine type.
+    /// Returns the settings of the simulation, and the name of the machine type of the hosts.
     fn settings(
         &self,
         named: &Named,
@@ -362,7 +364,7 @@ impl Arguments {
     }
 }
 
-/// Reads a task profile, or returns the built-in one without a path.
+/// Reads the task profile at `path`. Without a path, returns the built-in profile.
 fn read_profile(path: Option<&Path>) -> Result<Profile, Failure> {
     let Some(path) = path else { return Ok(Profile::default()) };
     let shown = path.display();
@@ -376,7 +378,7 @@ fn read_profile(path: Option<&Path>) -> Result<Profile, Failure> {
     Ok(profile)
 }
 
-/// Result of a simulation, as `eciton simulate --json` prints it.
+/// Result of the simulation of a training run, which `eciton simulate --json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -395,7 +397,7 @@ struct Line<'a> {
     report: &'a Report,
 }
 
-/// Simulates a training run or a pipeline, and prints the report.
+/// Simulates a training run or a pipeline, as the arguments select, and prints the report.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if let Some(model) = &arguments.lanes.pipeline {
         let Arguments { seed, jitter, machine, json, lanes, .. } = arguments;

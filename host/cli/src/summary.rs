@@ -1,4 +1,4 @@
-//! Summary at the end of a run, printed as a block of text or as the last JSON object.
+//! Summary at the end of a run, which is printed as a block of text or as the last JSON object.
 
 use eciton_recipe::Metric;
 use eciton_train::{
@@ -10,8 +10,8 @@ use crate::output::Output;
 use crate::quality;
 use crate::text::{bytes, counted, grouped, measured, seconds, unit};
 
-/// Last line of a run, as `eciton train --json` prints it: the content of `summary.json` of the run
-/// folder, plus the name of the event.
+/// Summary of a run, which `eciton train --json` prints as the last line. It has the content of
+/// `summary.json` of the run folder, and the name of the event.
 #[derive(Serialize)]
 pub(crate) struct Line<'a> {
     event: &'static str,
@@ -25,7 +25,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Prints the summary as a block of text. For a single seed, tables of quality by class follow.
+/// Prints the summary of a run as a block of text. For a single seed, tables with the quality of
+/// each class follow.
 pub(crate) fn print(summary: &Summary, output: &mut Output) {
     output.line("");
     for (name, text) in rows(summary) {
@@ -38,7 +39,7 @@ pub(crate) fn print(summary: &Summary, output: &mut Output) {
     }
 }
 
-/// Returns the row label of the test metric, at most 14 characters long.
+/// Returns the label of the test metric in the summary, which has at most 14 characters.
 fn test_label(metric: Metric) -> &'static str {
     match metric {
         Metric::Accuracy => "test accuracy",
@@ -58,8 +59,8 @@ fn test_label(metric: Metric) -> &'static str {
     }
 }
 
-/// Returns the rows of the summary: label and text. A row that continues the previous one has an
-/// empty label.
+/// Returns the rows of the summary as pairs of label and text. A row that continues the previous
+/// one has an empty label.
 fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     let (seeds, metric) = (summary.seeds.as_slice(), summary.metric);
     let spread = |mean: Option<f64>, of: &dyn Fn(&SeedReport) -> Option<f64>| match seeds {
@@ -201,16 +202,16 @@ fn rows(summary: &Summary) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Returns text that lists the rounds (optimiser steps) in which a process gave wrong answers, such
-/// as `rounds 3, 4`.
+/// Returns a text that lists the rounds (optimiser steps) in which a process returned wrong
+/// answers, for instance `rounds 3, 4`.
 fn rounds(rounds: &[(u64, u32)]) -> String {
     let mut rounds: Vec<String> = rounds.iter().map(|(_, round)| round.to_string()).collect();
     rounds.dedup();
     format!("round{} {}", if rounds.len() > 1 { "s" } else { "" }, rounds.join(", "))
 }
 
-/// Returns the summary rows of the audit, which repeats tasks on other processes and compares the
-/// answers.
+/// Returns the summary rows about the audit of a run. The audit repeats tasks on other processes
+/// and compares the answers.
 fn audited(audit: &AuditReport) -> Vec<(&'static str, String)> {
     let excluded = match audit.excluded.len() {
         0 => "all equal".to_owned(),
@@ -231,8 +232,8 @@ fn audited(audit: &AuditReport) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Returns the summary rows of workers: traffic between the host and each worker, rollbacks, and
-/// steps that were repeated because a worker failed.
+/// Returns the summary rows about the workers of a run. They are the traffic between the host and
+/// each worker, the number of rollbacks, and the steps that were repeated after failures.
 fn worker_rows(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
     let mut rows: Vec<(&'static str, String)> = Vec::new();
     for (at, place) in workers.places.iter().enumerate().take(MAX_PLACES) {
@@ -267,11 +268,11 @@ fn worker_rows(workers: &WorkersUsed) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Maximum number of workers in the printed summary. `--json` prints all.
+/// Maximum number of workers in the printed summary of a run. The option `--json` prints all.
 const MAX_PLACES: usize = 16;
 
-/// Returns text on the number of concurrent functions or additional threads, the reason for this
-/// number, and the number of tasks that these executed.
+/// Returns a text on the number of concurrent functions or additional threads. It gives the reason
+/// for this number, and the number of tasks that they executed.
 fn concurrency(helpers: &HelpersUsed) -> String {
     let HelpersUsed { what, least, last, most, changes, why, cut, tasks, own_tasks, .. } = helpers;
     let (one, all, own) = match what {
@@ -289,7 +290,7 @@ fn concurrency(helpers: &HelpersUsed) -> String {
     format!("{many} ({why}); {tasks} tasks on {all}, {own_tasks} on {own}{cut}")
 }
 
-/// Returns text on the seeds that early stopping ended, or `None` if no seed stopped early.
+/// Returns a text on the seeds that early stopping ended. Returns `None` if no seed stopped early.
 fn early(seeds: &[SeedReport]) -> Option<String> {
     let stopped = || seeds.iter().filter_map(|seed| seed.stopped_early);
     let (least, most) = (stopped().min()?, stopped().max()?);
@@ -299,8 +300,8 @@ fn early(seeds: &[SeedReport]) -> Option<String> {
     Some(format!("early, no improvement for {epochs}{who}"))
 }
 
-/// Returns text on the seeds that reached the stop target `run.until`, with epoch and time, or
-/// `None` without a target.
+/// Returns a text on the seeds that reached the stop target `run.until`, with the epoch and the
+/// training time. Returns `None` if the run had no target.
 fn target(seeds: &[SeedReport], metric: Metric) -> Option<String> {
     let targets: Vec<Target> = seeds.iter().filter_map(|seed| seed.target).collect();
     let until = targets.first()?.until;
@@ -324,8 +325,8 @@ fn target(seeds: &[SeedReport], metric: Metric) -> Option<String> {
     Some(format!("{count}, after epoch {least} to {most}, {} of training on average", seconds(mean)))
 }
 
-/// Returns the summary rows of the AWS services that a run used: functions, payloads and object
-/// store.
+/// Returns the summary rows about the AWS services that a run used. They are the calls of
+/// functions, their payloads, and the requests to the object store.
 fn billed(bill: &Bill) -> [(&'static str, String); 3] {
     let failed = match (bill.failed, bill.throttled, bill.unreported) {
         (0, 0, 0) => String::new(),
@@ -368,7 +369,8 @@ fn billed(bill: &Bill) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Returns the sample standard deviation (divisor n - 1), or 0 for fewer than two values.
+/// Returns the sample standard deviation (divisor n - 1) of the values, or 0 for fewer than two
+/// values.
 fn deviation(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     if count < 2.0 {

@@ -1,7 +1,7 @@
-//! `eciton sweep`: trains a recipe with many settings and tabulates the results.
+//! The command `eciton sweep`, which trains a recipe with many settings and tabulates the results.
 //!
-//! A choice is one combination of settings. A trial is one training of a choice, with its own seed
-//! or fold.
+//! A choice is one combination of settings. A trial is one training with the settings of a choice
+//! and with its own seed or fold.
 
 mod trials;
 
@@ -25,10 +25,10 @@ use crate::output::{Output, tell};
 use crate::recipe::{self, Request};
 use crate::text::{counted, measured, seconds, unit};
 
-/// Maximum number of choices in the printed table. The result files contain all.
+/// Maximum number of choices in the printed table of results. The result files contain all choices.
 const MAX_SHOWN: usize = 20;
-/// Maximum number of bytes that are read from a sweep file: one more than [`Sweep::parse`] accepts,
-/// so that a longer file is refused.
+/// Maximum number of bytes that are read from a sweep file. It is one more than [`Sweep::parse`]
+/// accepts, so that a longer file is refused.
 const MAX_BYTES: u64 = (1 << 20) + 1;
 
 /// Arguments of `eciton sweep`.
@@ -96,14 +96,14 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Returns the arguments of a sweep on this machine, with the sweep file and the arguments of
-    /// `--set`.
+    /// Returns the arguments of a sweep on this machine. `file` is the sweep file, and `set` has
+    /// the arguments of `--set`.
     pub(crate) fn from_file(file: PathBuf, set: Vec<String>) -> Self {
         Self { file, set, ..Self::default() }
     }
 }
 
-/// Parses a cost limit in US dollars, such as the value of `--max-usd`.
+/// Parses a cost limit in US dollars, for instance the value of `--max-usd`. It must be above 0.
 pub(crate) fn usd(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(usd) if usd > 0.0 && usd.is_finite() => Ok(usd),
@@ -111,7 +111,7 @@ pub(crate) fn usd(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses a time limit in seconds, such as the value of `--within`.
+/// Parses a time limit in seconds, for instance the value of `--within`. It must be above 0.
 pub(crate) fn seconds_above_0(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e9 => Ok(seconds),
@@ -149,7 +149,7 @@ Repeat the command to resume a sweep that was stopped or killed. The folder of
 the sweep contains results.csv, results.json, sweep.svg, report.html, and a run
 folder per trial (trials/00000, ...), for instance for `eciton predict`.";
 
-/// Line about a finished trial, as `eciton sweep --json` prints it.
+/// Result of a finished trial, which `eciton sweep --json` prints.
 #[derive(Serialize)]
 struct TrialLine<'a> {
     event: &'static str,
@@ -159,7 +159,8 @@ struct TrialLine<'a> {
     row: &'a Row,
 }
 
-/// Results of a sweep, as in `results.json` and as `--json` prints them at the end.
+/// Results of a sweep. They are the content of `results.json`, and `eciton sweep --json` prints
+/// them at the end.
 #[derive(Serialize)]
 struct Results<'a> {
     event: &'static str,
@@ -167,26 +168,27 @@ struct Results<'a> {
     done: usize,
     failed: usize,
     seconds: f64,
-    /// Number of epochs that were trained with successive halving, and the number that full trials
-    /// would have needed. `None` without `[halving]`.
+    /// Number of epochs that were trained, and number of epochs that training all trials to the end
+    /// would need. `None` without successive halving.
     #[serde(skip_serializing_if = "Option::is_none")]
     epochs: Option<[u64; 2]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     spent: Option<&'a Spent>,
-    /// Jobs that have no answer yet, with `--executor jobs`.
+    /// Jobs that have no answer yet. `None` unless the executor is `jobs`.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<&'a Missing>,
-    /// Part of the data (such as `validation`) whose metric ranks the choices. If `None`, choices
-    /// are in the order of the sweep file.
+    /// Part of the data, for instance `validation`, whose metric ranks the choices. If `None`, the
+    /// choices are in the order of the sweep file.
     ranked_by: Option<&'static str>,
-    /// Reason why choices are not ranked. `None` if they are ranked.
+    /// Reason why the choices are not ranked. `None` if they are ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     unranked: Option<String>,
     groups: &'a [Group],
     rows: &'a [Row],
 }
 
-/// Trains the trials that have no results yet, writes the result files, and prints the table.
+/// Trains those trials of a sweep that have no results yet, writes the result files, and prints the
+/// table of choices.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let begun = Instant::now();
     let Planned { sweep, base, place, trials, configs, rungs } = read(arguments)?;
@@ -330,11 +332,11 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     end(&results, &folder, arguments)
 }
 
-/// Returns the bucket of `--executor jobs`, or `None` for all other executors.
+/// Returns the address of the bucket for `--executor jobs`, or `None` for all other executors.
 ///
 /// # Errors
 /// Returns [`Failure::Usage`] if only one of `--executor jobs` and `--store` is given, or if the
-/// address is malformed.
+/// address of the bucket is malformed.
 fn address(arguments: &Arguments) -> Result<Option<Address>, Failure> {
     let is_jobs = arguments.executor.as_deref() == Some(JOBS);
     match (&arguments.store, is_jobs) {
@@ -354,11 +356,11 @@ fn address(arguments: &Arguments) -> Result<Option<Address>, Failure> {
     }
 }
 
-/// Value of `--executor` for jobs that a batch system launches.
+/// Value of `--executor` that writes the trials as jobs, which a batch system then runs.
 const JOBS: &str = "jobs";
 
-/// Line about the jobs that have no answer, with the command line that runs these jobs, as `eciton
-/// sweep --json` prints it.
+/// Jobs that have no answer yet, with the command line that runs them, which `eciton sweep --json`
+/// prints.
 #[derive(Serialize)]
 struct ListLine<'a> {
     event: &'static str,
@@ -367,7 +369,7 @@ struct ListLine<'a> {
     command: &'a [&'a str],
 }
 
-/// Prints the command line with which a batch system runs the jobs that have no answer yet.
+/// Prints the command line with which a batch system can run the jobs that have no answer yet.
 fn list(arguments: &Arguments, missing: &Missing, output: &mut Output) {
     let mut command = vec!["eciton", "job"];
     let flags =
@@ -389,12 +391,12 @@ fn list(arguments: &Arguments, missing: &Missing, output: &mut Output) {
     output.line("To collect the answers, repeat the `eciton sweep` command.");
 }
 
-/// Sweep with all its trials, from the sweep file and the command line.
+/// A sweep with all its trials, which results from the sweep file and the command line.
 pub(crate) struct Planned {
     sweep: Sweep,
-    /// Recipe of all trials, without functions.
+    /// Configuration that all trials are based on. It uses no functions.
     base: Config,
-    /// Settings of the functions that train the trials.
+    /// Configuration of the functions that train the trials.
     pub(crate) place: Config,
     trials: Vec<Trial>,
     /// Configuration of each trial, in the order of `trials`.
@@ -403,14 +405,16 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    /// Returns the last epoch and the number of trials of each rung of successive halving.
+    /// Returns the last epoch and the number of trials of each rung, which is a round of successive
+    /// halving.
     pub(crate) fn rungs(&self) -> Vec<(u32, usize)> {
         let repeats = self.trials.len() / choices(&self.trials).len().max(1);
         self.rungs.iter().map(|rung| (rung.epochs, rung.choices as usize * repeats)).collect()
     }
 }
 
-/// Reads a sweep file, applies the command line, and returns all trials with their configurations.
+/// Reads the sweep file, applies the command line, and returns all trials with their
+/// configurations.
 pub(crate) fn read(arguments: &Arguments) -> Result<Planned, Failure> {
     let shown = arguments.file.display();
     let text = eciton_input::file::read(&arguments.file, MAX_BYTES)
@@ -430,8 +434,8 @@ pub(crate) fn read(arguments: &Arguments) -> Result<Planned, Failure> {
     Ok(Planned { sweep, base, place, trials, configs, rungs })
 }
 
-/// Returns the recipe of all trials, which uses no functions, and the settings of the functions
-/// that train the trials.
+/// Returns two configurations. All trials are based on the first one, which uses no functions, and
+/// the second one describes the functions that train them.
 fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failure> {
     let next_to_file =
         |recipe: &str| arguments.file.parent().unwrap_or(Path::new("")).join(recipe).display().to_string();
@@ -473,7 +477,8 @@ fn base(sweep: &Sweep, arguments: &Arguments) -> Result<(Config, Config), Failur
     Ok((config, place))
 }
 
-/// Returns the rungs of successive halving. Without halving, one rung has all choices.
+/// Returns the rungs, which are the rounds of successive halving. Without halving, there is a
+/// single rung with all choices.
 fn rungs(sweep: &Sweep, base: &Config, trials: &[Trial]) -> Result<Vec<Rung>, Error> {
     let (choices, epochs) = (choices(trials).len() as u64, base.run.epochs);
     let Some(halving) = sweep.halving else { return Ok(vec![Rung { epochs, choices }]) };
@@ -484,10 +489,11 @@ fn rungs(sweep: &Sweep, base: &Config, trials: &[Trial]) -> Result<Vec<Rung>, Er
     halving.rungs(choices, epochs)
 }
 
-/// Creates the folder of the sweep, or checks that an existing folder has the same trials.
+/// Creates the folder of the sweep. If it already exists, checks that it belongs to a sweep with
+/// the same trials.
 ///
 /// # Errors
-/// Returns [`Failure::Failed`] if the folder contains another sweep or cannot be written.
+/// Returns [`Failure::Failed`] if the folder contains another sweep, or if it cannot be written.
 fn claim(
     folder: &Path,
     base: &Config,
@@ -525,7 +531,7 @@ fn claim(
     }
 }
 
-/// Writes a file atomically: a temporary file of extension `partial` is renamed to `path`.
+/// Writes a file atomically, by renaming a temporary file with the extension `partial` to `path`.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let partial = path.with_extension("partial");
     std::fs::write(&partial, bytes)
@@ -533,7 +539,8 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
         .map_err(|error| Failure::Failed(format!("{}: cannot be written: {error}", path.display())))
 }
 
-/// Returns the line that is printed when a trial ends: settings, metric and time.
+/// Returns the line that is printed when a trial ends. It has the settings, the metric and the time
+/// of the trial.
 fn line(row: &Row, outcome: &Outcome, (ended, all): (usize, usize), by: Part) -> String {
     let repeat: Vec<String> = row.repeat.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let settings = format!("{} {}", row.label(), repeat.join(" "));
@@ -553,7 +560,8 @@ fn line(row: &Row, outcome: &Outcome, (ended, all): (usize, usize), by: Part) ->
     format!("{rung}{ended:>5} of {all}  trial {:>5}  {}: {result}", row.trial, settings.trim())
 }
 
-/// Prints the table of choices, the cost, and the command that trains the best choice again.
+/// Prints the table of choices, the cost of the sweep, and the command that trains the best choice
+/// again.
 fn print(
     results: &Results<'_>,
     (folder, by, data, set): (&Path, Part, Option<&str>, &[String]),
@@ -620,15 +628,16 @@ fn print(
     }
 }
 
-/// File name of the web page of a sweep, in its folder.
+/// Name of the file with the web page of a sweep, in the sweep's folder.
 const PAGE: &str = "report.html";
-/// File name of the record of function costs. At the next start, the command reads this record to
-/// apply limits such as `--max-usd`.
+/// Name of the file that records the costs of function calls. The next start of the command reads
+/// it, because limits such as `--max-usd` cover all starts.
 pub(crate) const RECORD: &str = "spent.jsonl";
-/// File name of the settings of the functions that a sweep or run used last.
+/// Name of the file with the configuration of the functions that a sweep or run used last.
 pub(crate) const FUNCTIONS: &str = "functions.toml";
 
-/// Returns lines about the calls of functions, their billed time and cost.
+/// Returns a text of two or three lines on the calls of functions, their billed time and their
+/// cost.
 pub(crate) fn spent_text(spent: &Spent) -> String {
     let Bill { invocations, cold_starts, failed, throttled, unreported, gb_seconds, init_ms, .. } =
         spent.bill;
@@ -656,8 +665,8 @@ pub(crate) fn spent_text(spent: &Spent) -> String {
     text
 }
 
-/// Returns the failure of a sweep if trials failed or were not run, with the next step for the
-/// user.
+/// Returns a failure if trials of the sweep have failed or were not run. The message names the next
+/// step for the user.
 fn end(results: &Results<'_>, folder: &Path, arguments: &Arguments) -> Result<(), Failure> {
     let left = results.trials - results.done - results.failed;
     if let (Some(code), true) = (interrupt::code(), left > 0) {

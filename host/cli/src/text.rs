@@ -1,15 +1,16 @@
-//! Formatting of numbers for printed output: counts, bytes, percentages and metrics.
+//! Formatting of counts, byte sizes, percentages and metrics for printed output.
 
 use eciton_recipe::Metric;
 pub(crate) use eciton_train::metrics_format::{bytes, grouped, seconds};
 
-/// Returns a count and its noun, such as `1 epoch` or `2 epochs`.
+/// Formats a count with its noun, which becomes plural if the count is not 1. Examples are `1
+/// epoch` and `2 epochs`.
 pub(crate) fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
-/// Formats a limit in bytes with a binary unit, such as `256 MiB`. A limit that is no multiple of
-/// 1 KiB is formatted in bytes.
+/// Formats a limit in bytes with a binary unit, for instance `256 MiB`. A limit that is not a
+/// multiple of 1 KiB is formatted in bytes.
 pub(crate) fn limit(count: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = units.into_iter().find(|(size, _)| count >= *size && count.is_multiple_of(*size));
@@ -19,14 +20,14 @@ pub(crate) fn limit(count: u64) -> String {
     )
 }
 
-/// Formats a fraction from 0 to 1 as per cent with two decimals and without the sign, or `-` for
-/// `None`.
+/// Formats a fraction from 0 to 1 as a percentage with two decimals, without the per cent sign.
+/// Returns `-` for `None`.
 pub(crate) fn percent(fraction: Option<f64>) -> String {
     fraction.map_or_else(|| "-".to_owned(), |fraction| format!("{:.2}", fraction * 100.0))
 }
 
-/// Formats the value of a metric without its unit, or `-` for `None`. Shares, such as the accuracy,
-/// are formatted as per cent, other metrics with four decimals.
+/// Formats the value of a metric without its unit. Shares, for instance the accuracy, are formatted
+/// as percentages, and other metrics with four decimals. Returns `-` for `None`.
 pub(crate) fn measured(metric: Metric, found: Option<f64>) -> String {
     match metric.is_share() {
         true => percent(found),
@@ -34,14 +35,14 @@ pub(crate) fn measured(metric: Metric, found: Option<f64>) -> String {
     }
 }
 
-/// Returns the unit that follows the text of [`measured`]: ` %` for shares, otherwise an empty
-/// text.
+/// Returns the unit that follows the text of [`measured`]. It is ` %` for shares, and empty for
+/// other metrics.
 pub(crate) fn unit(metric: Metric) -> &'static str {
     if metric.is_share() { " %" } else { "" }
 }
 
-/// Returns the name in `known` that is most similar to `name`, for "did you mean" hints. Returns
-/// `None` if no similarity exceeds 0.5 (normalised Damerau-Levenshtein).
+/// Returns the name in `known` that is most similar to `name`, for hints such as "did you mean".
+/// Returns `None` if the normalised Damerau-Levenshtein similarity does not exceed 0.5.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase();
     let likeness = |known: &str| strsim::normalized_damerau_levenshtein(&name, known);

@@ -1,4 +1,4 @@
-//! `eciton train`: trains a model, in this process, on workers or on functions.
+//! The command `eciton train`, which trains a model in this process, on workers or on functions.
 
 use std::path::{Path, PathBuf};
 
@@ -107,10 +107,11 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Returns the data, recipe, model and settings that the arguments name.
+    /// Returns the request for a run, which has the data, recipe, model and settings that the
+    /// arguments name.
     ///
     /// # Errors
-    /// Returns [`Failure::Usage`] if `--schedule` names no known schedule, or if an argument of
+    /// Returns [`Failure::Usage`] if `--schedule` names an unknown schedule, or if an argument of
     /// `--kernel` or `--set` is malformed.
     pub(crate) fn request(&self) -> Result<Request, Failure> {
         let mut settings: Vec<Setting> = self.keys.settings().collect();
@@ -141,8 +142,8 @@ impl Arguments {
     }
 }
 
-/// Parses `NAME=PATH`, the argument of `--kernel`, into the name of the kernel and the component's
-/// path.
+/// Parses the argument of `--kernel`, which has the form `NAME=PATH`. Returns the name of the
+/// kernel and the path of the component.
 fn kernel(argument: &str) -> Result<(String, String), Failure> {
     match argument.split_once('=') {
         Some((name, path)) if !name.is_empty() && !path.is_empty() => Ok((name.to_owned(), path.to_owned())),
@@ -163,7 +164,7 @@ point and writes only a checkpoint. A second signal quits at once.
 Checkpoints: A run writes a checkpoint once a minute, and one when it is
 stopped. `eciton resume DIR` resumes it from the last checkpoint.";
 
-/// Trains the model, shows the progress, and prints the summary.
+/// Trains the model, shows the progress of the run, and prints its summary.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let config = recipe::configure(&arguments.request()?)?;
     // This value reserves the name until the run ends.
@@ -203,8 +204,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     finish(summary, arguments.json, &options, output)
 }
 
-/// Trains in function calls (`--as-task`). If a training takes longer than the time limit of a
-/// function, further calls continue it.
+/// Trains the model in function calls, for the option `--as-task`. If the training takes longer
+/// than the time limit of a function, further calls continue it.
 fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Output) -> Result<(), Failure> {
     if config.executor.kind.is_here() {
         let remedy = "add --executor emulated or --executor lambda";
@@ -274,13 +275,14 @@ fn as_task(arguments: &Arguments, config: &Config, out: &Path, output: &mut Outp
     Ok(())
 }
 
-/// Returns the progress bar of a run. The bar is hidden with `--json`, and if a stream is no
+/// Returns the progress bar of a run. It is hidden with `--json`, or if the output is not a
 /// terminal.
 pub(crate) fn bar(json: bool, output: &Output) -> ProgressBar {
     if json || !progress::drawable(output) { ProgressBar::hidden() } else { Bar::unstarted() }
 }
 
-/// Returns the observer that shows the progress of a run: JSON lines, text lines or a bar.
+/// Returns the observer that shows the progress of a run, as JSON lines, text lines or a progress
+/// bar.
 pub(crate) fn observer<'a>(
     json: bool,
     bar: ProgressBar,
@@ -296,7 +298,8 @@ pub(crate) fn observer<'a>(
     }
 }
 
-/// Prints the result of a run. For a failed run, it prints the command that resumes it.
+/// Prints the summary of a run. If the run has failed, the returned failure names the command that
+/// resumes it.
 pub(crate) fn finish(
     summary: eciton_train::Result<Summary>,
     json: bool,

@@ -1,5 +1,5 @@
-//! `eciton tune`: searches for good settings for a data set. It writes a sweep file and trains that
-//! sweep.
+//! The command `eciton tune`, which searches for good settings for a data set. It writes a sweep
+//! file and trains the sweep.
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Writes the sweep file with the search space, and trains the sweep.
+/// Writes a sweep file with the search space for the data set, and trains the sweep.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let request = Request::with(Some(arguments.data.clone()), None, arguments.set.iter().cloned())?;
     let config: Config = recipe::configure(&request)?;

@@ -1,4 +1,4 @@
-//! `eciton worker`: connects to a run on another machine and executes its tasks.
+//! The command `eciton worker`, which connects to a run on another machine and executes its tasks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -58,8 +58,8 @@ machine, worker-1.token to the second. After SIGTERM a worker finishes its
 current task and exits; the run assigns its layers to the other workers.
 Guide: docs/how-to/train-on-workers.md";
 
-/// Connects to the run, executes tasks until the run ends or a signal arrives, and prints their
-/// number.
+/// Connects to the run, and executes its tasks until the run ends or a signal arrives. Then prints
+/// the number of tasks.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let leave = Arc::new(Leave::default());
     interrupt::watch_worker(leave.clone())?;

@@ -1,5 +1,5 @@
-//! Figure of DPFP (Li et al. 2022): inference of VGG-16 on four workers, each with a strip of image
-//! rows and fused blocks of layers.
+//! Reproduction of a figure of DPFP (Li et al. 2022). It shows the inference time of VGG-16 on four
+//! workers, each with a strip of image rows and fused blocks of layers.
 
 use std::fmt::Write as _;
 
@@ -9,19 +9,20 @@ use serde::Serialize;
 use crate::error::Error;
 
 const SOURCE: &str = "Li, Iosifidis and Zhang 2022 (ICC)";
-/// Published maximum reduction of the inference time by four workers, as a share of one worker's
+/// Largest published reduction of the inference time by four workers, as a share of one worker's
 /// time.
 const PUBLISHED: f64 = 0.73;
-/// Number of workers that share an image.
+/// Number of workers that process an image together.
 const WORKERS: usize = 4;
-/// Compute rates of a worker, in floating-point operations per second.
+/// Simulated compute rates of a worker, in floating-point operations per second.
 const FLOPS_PER_S: [f64; 4] = [5e10, 1e11, 2e11, 1e12];
-/// Bandwidths of a worker's link, in gigabits per second.
+/// Simulated bandwidths of the link of a worker, in gigabits per second.
 const GIGABITS_PER_S: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
-/// Latency, in seconds, of an exchange of halos (the rows that a strip needs from adjacent strips).
+/// Latency of an exchange of halos, in seconds. A halo consists of the rows that a strip needs from
+/// adjacent strips.
 const LATENCY_S: f64 = 1e-4;
 
-/// Inference times for one combination of compute rate and bandwidth.
+/// Simulated inference times for one combination of compute rate and bandwidth.
 #[derive(Serialize)]
 struct Row {
     flops_per_s: f64,
@@ -36,7 +37,7 @@ struct Row {
     layers_halo_bytes: u64,
 }
 
-/// Table of inference times, as `reproduce dpfp --json` prints it.
+/// Table of simulated inference times, which `eciton reproduce dpfp --json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -47,7 +48,7 @@ struct Line<'a> {
     rows: &'a [Row],
 }
 
-/// Computes the inference times for one combination of compute rate and bandwidth.
+/// Simulates the inference times for one combination of compute rate and bandwidth.
 fn row(flops_per_s: f64, gigabits_per_s: f64) -> Row {
     let vgg = receptive::vgg16();
     let workers =
@@ -68,8 +69,8 @@ fn row(flops_per_s: f64, gigabits_per_s: f64) -> Row {
     }
 }
 
-/// Returns the inference times for all combinations of compute rate and bandwidth, as text or as JSON.
-pub fn reproduced(json: bool) -> Result<String, Error> {
+/// Simulates and prints the inference times for all combinations of compute rate and bandwidth.
+pub(super) fn run(_: &Prices, json: bool, output: &mut Output) -> Result<(), Failure> {
     let links = |flops: f64| GIGABITS_PER_S.map(|gigabits| row(flops, gigabits));
     let rows: Vec<Row> = FLOPS_PER_S.into_iter().flat_map(links).collect();
     let latency_ms = 1e3 * LATENCY_S;

@@ -1,4 +1,5 @@
-//! `eciton cost --compare`: compares predicted with recorded quantities of the work of functions.
+//! The option `eciton cost --compare`, which compares predicted with recorded quantities of a job
+//! that ran on functions.
 
 use std::path::{Path, PathBuf};
 
@@ -15,20 +16,20 @@ use crate::failure::Failure;
 use crate::output::{Output, tell};
 use crate::sweep::{FUNCTIONS, RECORD};
 
-/// Maximum length of a cost record or settings file, in bytes.
+/// Maximum size of a cost record or settings file, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
-/// Maximum number of trials of a sweep that are read.
+/// Maximum number of trials of a sweep that are compared.
 const MAX_TRIALS: usize = 100_000;
 
-/// Quantity with its predicted and its recorded value.
+/// A quantity, for instance `cold starts`, with its predicted and its recorded value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Pair {
     pub(crate) name: String,
     pub(crate) unit: String,
     pub(crate) predicted: f64,
     pub(crate) counted: f64,
-    /// Relative error: predicted divided by recorded value, minus 1. `None` if the recorded value
-    /// is 0 and the predicted value is not.
+    /// Relative error of the prediction, which is `predicted / counted - 1`. `None` if the recorded
+    /// value is 0 and the predicted value is not.
     pub(crate) error: Option<f64>,
 }
 
@@ -40,21 +41,21 @@ impl Pair {
     }
 }
 
-/// Comparison of predicted with recorded quantities, as `eciton cost --compare --json` prints it.
+/// Comparison of predicted with recorded quantities, which `eciton cost --compare --json` prints.
 #[derive(Serialize)]
 struct Comparison<'a> {
     event: &'static str,
     folder: String,
     region: &'a str,
     prices: &'a str,
-    /// Origin of the predicted times, such as measured or assumed.
+    /// Origin of the predicted processor times, for instance measured or assumed.
     times: &'static str,
     notes: &'a [String],
     quantities: &'a [Pair],
     dollars: &'a [Pair],
 }
 
-/// Line of the cost record (`spent.jsonl`), with the fields that the comparison needs.
+/// A line of the cost record (`spent.jsonl`), reduced to the fields that the comparison needs.
 #[derive(Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Event {
@@ -63,14 +64,14 @@ enum Event {
     End { bill: Box<Bill>, at: f64 },
 }
 
-/// Reads a text file of at most [`MAX_BYTES`].
+/// Returns the content of a text file, or an error if it has more than [`MAX_BYTES`].
 fn read(path: &Path) -> Result<String, Failure> {
     eciton_input::file::read_text(path, MAX_BYTES)
         .map_err(|error| Failure::Failed(format!("{}: cannot be read: {error}", path.display())))
 }
 
-/// Returns the total bill of all processes in a cost record, the total time of these processes in
-/// seconds, and the number of processes.
+/// Sums the last bills of all processes in a cost record. Returns the total bill, the total time of
+/// these processes in seconds, and their number.
 fn recorded(path: &Path) -> Result<(Bill, f64, usize), Failure> {
     let (mut sum, mut current) = ((Bill::default(), 0.0), (Bill::default(), 0.0));
     let mut processes = 0;
@@ -97,8 +98,8 @@ fn recorded(path: &Path) -> Result<(Bill, f64, usize), Failure> {
     Ok((sum.0.and(&current.0), sum.1 + current.1, processes))
 }
 
-/// Returns the run folders of a sweep in the order of its trials. If `folder` is a run folder,
-/// returns only this.
+/// Returns the run folders of the sweep in `folder`, in the order of its trials. If `folder` is
+/// itself a run folder, it is the only result.
 fn runs(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let trials = folder.join("trials");
     if !trials.is_dir() {
@@ -119,8 +120,8 @@ fn runs(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok((0..count).map(|at| eciton_train::sweep::trial_folder(folder, at)).collect())
 }
 
-/// Predicts the quantities from the settings in the folder, and prints them next to the recorded
-/// quantities.
+/// Predicts the quantities of a job from the settings in its folder, and prints them next to the
+/// recorded quantities.
 pub(super) fn run(folder: &Path, pilot: bool, json: bool, output: &mut Output) -> Result<(), Failure> {
     let settings = folder.join(FUNCTIONS);
     if !settings.is_file() {
@@ -204,7 +205,8 @@ pub(super) fn run(folder: &Path, pilot: bool, json: bool, output: &mut Output) -
     Ok(())
 }
 
-/// Converts a bill into usage. A bill counts GET and HEAD requests together, as GET.
+/// Converts the bill of a job that took `seconds` into usage. GET and HEAD requests are counted
+/// together as GET, because a bill does not distinguish them.
 pub(crate) fn usage_from_bill(bill: &Bill, seconds: f64) -> Usage {
     Usage {
         seconds,
@@ -226,7 +228,7 @@ pub(crate) fn usage_from_bill(bill: &Bill, seconds: f64) -> Usage {
     }
 }
 
-/// Returns the predicted and recorded quantities of calls, requests, bytes and times.
+/// Returns the predicted and recorded number of calls, requests and bytes, and the times.
 pub(crate) fn quantities(predicted: &Usage, counted: &Usage) -> Vec<Pair> {
     let pair = |name: &str, unit: &str, value: &dyn Fn(&Usage) -> f64| {
         Pair::new(name, unit, value(predicted), value(counted))
@@ -249,7 +251,7 @@ pub(crate) fn quantities(predicted: &Usage, counted: &Usage) -> Vec<Pair> {
     ]
 }
 
-/// Returns the predicted and recorded cost by service, and in total.
+/// Returns the predicted and recorded cost of each AWS service in USD, followed by the total.
 fn dollars(predicted: &[Line], counted: &[Line]) -> Vec<Pair> {
     let both = predicted.iter().zip(counted);
     let mut pairs: Vec<Pair> =

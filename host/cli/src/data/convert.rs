@@ -1,4 +1,5 @@
-//! `eciton data convert`: converts a data set into a store, a folder that runs memory-map.
+//! The command `eciton data convert`, which converts a data set into a store. A store is a folder
+//! that runs memory-map.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +49,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Description of the written store, which `--json` prints.
+/// Description of the written store, which `eciton data convert --json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -65,8 +66,8 @@ struct Line<'a> {
     seconds: f64,
 }
 
-/// Converts a data set into a store, and prints a description of the store. An edge file that may
-/// be larger than memory is built on disk.
+/// Converts a data set into a store, and prints a description of it. The graph of an edge file,
+/// which may be larger than memory, is built on disk.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     if arguments.memory < build::MIN_MEMORY_BYTES {
         let least = text::limit(build::MIN_MEMORY_BYTES);
@@ -93,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Reads a data set into memory, and writes it as a store.
+/// Reads a data set into memory, and writes it as a store. Returns the store's description.
 fn whole(arguments: &Arguments) -> Result<Line<'_>, Failure> {
     let (source, name) = (arguments.source.clone(), arguments.name.clone());
     let self_loops = arguments.self_loops;
@@ -122,7 +123,8 @@ fn whole(arguments: &Arguments) -> Result<Line<'_>, Failure> {
     })
 }
 
-/// Builds a store from a file of edges that may be larger than memory.
+/// Builds a store on disk from a file of edges that may be larger than memory. Returns the store's
+/// description.
 fn stream<'a>(streamed: Streamed, arguments: &'a Arguments, output: &Output) -> Result<Line<'a>, Failure> {
     let shown = !arguments.json && progress::drawable(output);
     let bar = if shown { Bar::unstarted() } else { ProgressBar::hidden() };
@@ -168,7 +170,7 @@ fn stream<'a>(streamed: Streamed, arguments: &'a Arguments, output: &Output) -> 
     })
 }
 
-/// Prints the description as rows of text.
+/// Prints the description of a store as text, with one fact per line.
 fn print(line: &Line<'_>, output: &mut Output) {
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<11} {text}"));
     row("data set", line.dataset.clone());
@@ -183,7 +185,7 @@ fn print(line: &Line<'_>, output: &mut Output) {
     row("time", format!("{}, built {}", seconds(line.seconds), line.built));
 }
 
-/// Edge source that shows the number of edges read so far in a progress line.
+/// An edge source that shows the number of edges read so far in a progress line.
 struct Watched<'a> {
     edges: &'a dyn EdgeSource,
     bar: &'a ProgressBar,
@@ -228,7 +230,7 @@ impl EdgeSource for Watched<'_> {
 }
 
 impl Watched<'_> {
-    /// Adds to the number of edges read, and shows the sum.
+    /// Adds `more` to the number of edges read, and shows the sum.
     fn show(&self, more: usize) {
         let read = self.read.fetch_add(more as u64, Ordering::Relaxed) + more as u64;
         self.bar.set_message(format!("{} edges read", grouped(read)));

@@ -1,4 +1,4 @@
-//! `eciton data fetch`: downloads published data sets into the user's cache.
+//! The command `eciton data fetch`, which downloads published data sets into the user's cache.
 
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Line about a data set of the catalogue, as `eciton data fetch --list --json` prints it.
+/// Description of a data set that can be fetched, which `eciton data fetch --list --json` prints.
 #[derive(Serialize)]
 struct Listed<'a> {
     event: &'static str,
@@ -46,22 +46,22 @@ struct Listed<'a> {
     citation: &'a str,
 }
 
-/// Line about a fetched data set, as `eciton data fetch --json` prints it.
+/// Description of a fetched data set, which `eciton data fetch --json` prints.
 #[derive(Serialize)]
 struct Fetched<'a> {
     event: &'static str,
     name: &'a str,
-    /// Path for `eciton train`. `member` is the name of the data set within that path, for
-    /// `--name`.
+    /// Path to pass to `eciton train`. If the path has several data sets, `member` is the name to
+    /// pass to `--name`.
     path: String,
     member: Option<&'a str>,
     files: usize,
     bytes: u64,
-    /// Number of files that were not in the cache before.
+    /// Number of files that the cache did not have before.
     brought: usize,
 }
 
-/// Fetches the data sets, or lists those that are available.
+/// Fetches the named data sets, or lists those that can be fetched.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let cache = Cache::of_user()?;
     if arguments.list {
@@ -131,7 +131,7 @@ fn fetch(
     Ok(())
 }
 
-/// Prints the available data sets.
+/// Prints the data sets that can be fetched, and marks those in the cache.
 fn list(cache: &Cache, json: bool, output: &mut Output) {
     for set in catalogue::sets() {
         let present = cache.find(set).is_some();

@@ -1,5 +1,5 @@
-//! `eciton data generate`: generates data sets of any size from a random seed, with labels that a
-//! model can learn.
+//! The command `eciton data generate`, which generates data sets of any size from a random seed.
+//! Their labels can be learned by a model.
 
 mod lines;
 mod many;
@@ -30,11 +30,13 @@ use crate::output::Output;
 use crate::progress::{self, Bar};
 use crate::text::{self, counted, grouped, percent, seconds};
 
-/// Default number of directed edges per vertex.
+/// Default number of directed edges per vertex of a generated graph.
 const EDGES_PER_VERTEX: u64 = 20;
-/// Memory of an in-memory build per drawn directed edge, in bytes. Duplicate edges count.
+/// Memory that an in-memory build needs for each directed edge that is drawn, in bytes. Duplicate
+/// edges count as well.
 const BYTES_PER_EDGE: u64 = 12;
-/// Memory of an in-memory build per vertex, in bytes: offsets, label and index in the split.
+/// Memory that an in-memory build needs for each vertex, in bytes. It covers offsets, label and
+/// index in the split.
 const BYTES_PER_VERTEX: u64 = 24;
 
 /// Subcommands of `eciton data generate`. The comment of a variant is its help text.
@@ -189,7 +191,8 @@ fn count(text: &str) -> Result<u64, String> {
     digits.parse().map_err(|_| "expected a whole number (below 2^64)".to_owned())
 }
 
-/// Parses two whole numbers separated by a comma. A single number is used for both.
+/// Parses a minimum and a maximum as two whole numbers separated by a comma. A single number is
+/// used for both.
 fn span(text: &str) -> Result<[u64; 2], String> {
     let (least, most) = text.split_once(',').unwrap_or((text, text));
     let wrong = |_| "expected a whole number, or two separated by a comma".to_owned();
@@ -197,14 +200,15 @@ fn span(text: &str) -> Result<[u64; 2], String> {
     Ok([number(least)?, number(most)?])
 }
 
-/// Parses `N` numbers separated by commas.
+/// Parses exactly `N` numbers separated by commas.
 fn list<const N: usize>(text: &str) -> Result<[f64; N], String> {
     let wrong = || format!("expected {N} numbers separated by commas");
     let numbers: Result<Vec<f64>, _> = text.split(',').map(|part| part.trim().parse()).collect();
     numbers.map_err(|_| wrong())?.try_into().map_err(|_| wrong())
 }
 
-/// Parses a size in bytes: a whole number and an optional unit, such as `8GiB` or `500MB`.
+/// Parses a size in bytes, which is a whole number with an optional unit, for instance `8GiB` or
+/// `500MB`.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let wrong = || "expected a size such as 8GiB or 500MB".to_owned();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -224,7 +228,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
 }
 
 impl Common {
-    /// Returns the arguments as the generators take them.
+    /// Returns the arguments as the shape of the graph to generate.
     fn shape(&self) -> Shape {
         Shape {
             vertices: self.vertices,
@@ -240,7 +244,7 @@ impl Common {
         }
     }
 
-    /// Returns the kind of label: classes, binary labels or numbers.
+    /// Returns the kind of labels to generate: a class, binary labels or numbers.
     fn target(&self) -> Target {
         match (self.labels, self.numbers) {
             (Some(columns), _) => Target::Flags { columns },
@@ -258,23 +262,25 @@ impl Common {
     }
 }
 
-/// Returns the number of threads of `--threads`, or the number of cores.
+/// Returns the number of threads from `--threads`, or the number of cores if it is not given.
 fn threads(asked: Option<u16>) -> usize {
     let all = || std::thread::available_parallelism().map_or(1, usize::from);
     asked.map_or_else(all, usize::from)
 }
 
-/// Returns the name of `--name`, or the last component of the output path.
+/// Returns the data set's name from `--name`, or the last component of the output path if it is not
+/// given.
 fn name(asked: Option<&String>, out: &Path) -> String {
     let last = || out.file_name().map_or_else(|| "generated".into(), |name| name.to_string_lossy().into());
     asked.cloned().unwrap_or_else(last)
 }
 
-/// Returns the division into training, validation and test rows: that of `--per-class` if it is
-/// given, otherwise that of `--split`.
+/// Returns the division into training, validation and test rows. `--per-class` takes precedence
+/// over `--split`.
 ///
 /// # Errors
-/// Returns [`Failure::Usage`] if a count is no whole number, or if shares are not within 0 to 1.
+/// Returns [`Failure::Usage`] if a count of `--per-class` is not a whole number. Also returns it if
+/// a share of `--split`, or their sum, is not in the range 0 to 1.
 fn division(split: [f64; 2], per_class: Option<[f64; 2]>) -> Result<Division, Failure> {
     if let Some(numbers) = per_class {
         if numbers.iter().any(|n| n.fract() != 0.0 || !(0.0..=1e12).contains(n)) {
@@ -292,7 +298,7 @@ fn division(split: [f64; 2], per_class: Option<[f64; 2]>) -> Result<Division, Fa
     Ok(Division::Fractions(split))
 }
 
-/// Description of the generated data set, which `--json` prints.
+/// Description of the generated graph, which `eciton data generate --json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -312,15 +318,17 @@ struct Line<'a> {
     labels: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     numbers: Option<u32>,
-    /// Upper bound on the accuracy, reached by a classifier that knows the planted classes. With
-    /// several labels, it is the share of correct labels.
+    /// Upper bound on the accuracy of any model. It is the accuracy of a classifier that knows from
+    /// which class each vertex was generated. With several binary labels, it is the share of
+    /// correct labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     accuracy_ceiling: Option<f64>,
-    /// Accuracy of the best classifier that reads only the features of the vertex itself.
+    /// Accuracy of the best classifier that reads only the features of the vertex itself, and no
+    /// edges.
     #[serde(skip_serializing_if = "Option::is_none")]
     accuracy_features: Option<f64>,
-    /// Lower bound on the root mean squared error, reached by a model that knows the planted
-    /// classes.
+    /// Lower bound on the root mean squared error of any model. It is the error of a model that
+    /// knows from which class each vertex was generated.
     #[serde(skip_serializing_if = "Option::is_none")]
     rmse_floor: Option<f64>,
     seed: u64,
@@ -330,7 +338,7 @@ struct Line<'a> {
     seconds: f64,
 }
 
-/// Generates a data set, builds and writes it, and prints a description of it.
+/// Generates a data set, writes it, and prints a description of it.
 pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure> {
     let (model, common, generated) = match command {
         Command::BlockModel(BlockModelArguments { exponent, cap, common }) => {
@@ -392,7 +400,7 @@ pub(crate) fn run(command: &Command, output: &mut Output) -> Result<(), Failure>
     Ok(())
 }
 
-/// Prints the description as rows of text.
+/// Prints the description of the graph as text, with one fact per line.
 fn print(line: &Line<'_>, output: &mut Output) {
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<11} {text}"));
     row("written", format!("{} ({}, {})", line.out.display(), line.model, line.layout));
@@ -432,19 +440,19 @@ fn print(line: &Line<'_>, output: &mut Output) {
     row("time", format!("{all}, including {graph} for the graph ({}, {threads})", line.built));
 }
 
-/// Fields of a store's description file that are needed for the printed summary.
+/// Fields of a store's description file that the printed description needs.
 #[derive(serde::Deserialize)]
 struct Description {
     edges: u64,
 }
 
-/// Number of edges of the written graph, and the seconds that its build took.
+/// Number of edges of the written graph, and the time that its build took, in seconds.
 struct Written {
     edges: u64,
     graph_seconds: f64,
 }
 
-/// Returns a progress line. It is hidden with `--json` and if no terminal is present.
+/// Returns a progress line. It is hidden with `--json`, or if the output is not a terminal.
 fn bar(json: bool, output: &Output) -> ProgressBar {
     let shown = !json && progress::drawable(output);
     let bar = if shown { Bar::unstarted() } else { ProgressBar::hidden() };
@@ -454,18 +462,19 @@ fn bar(json: bool, output: &Output) -> ProgressBar {
     bar
 }
 
-/// Generation of a graph in progress.
+/// State of the generation of one graph.
 struct Work<'a> {
     common: &'a Common,
     made: &'a Generated,
     threads: usize,
-    /// True if the graph is built on disk.
+    /// True if the graph is built on disk, because it exceeds the limit of `--memory`.
     external: bool,
     bar: ProgressBar,
 }
 
 impl<'a> Work<'a> {
-    /// Starts the progress line and signal handling, and decides where the graph is built.
+    /// Starts the progress line and the signal handling, and decides whether the graph is built in
+    /// memory or on disk.
     fn begin(common: &'a Common, made: &'a Generated, output: &Output) -> Result<Self, Failure> {
         let bar = bar(common.json, output);
         interrupt::remove_at_once(bar.clone(), &common.out)?;
@@ -475,7 +484,8 @@ impl<'a> Work<'a> {
         Ok(Self { common, made, threads: common.threads(), external, bar })
     }
 
-    /// Generates and writes the data set.
+    /// Generates the data set, and writes it as a store or as arrays. Returns the size of the graph
+    /// and the split.
     fn write(&self, division: Division) -> Result<(Written, Split), Failure> {
         let planted = self.made.planted();
         let labelled = || {
@@ -504,7 +514,7 @@ impl<'a> Work<'a> {
         Watched::new(self.made, &self.bar)
     }
 
-    /// Builds the graph in memory or on disk, and writes it to a store.
+    /// Builds the graph in memory or on disk, and passes it to the writer of a store.
     fn graph(&self, writer: &mut store::Writer) -> Result<(), Failure> {
         let watched = self.watched();
         if self.external {
@@ -515,12 +525,12 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Returns one-hot features, one column per vertex, for `--features 0`.
+    /// Returns one-hot features with a column for each vertex, which `--features 0` selects.
     fn identity(&self) -> Features {
         Features::identity(self.made.planted().vertices() as u32)
     }
 
-    /// Generates and writes the features.
+    /// Generates the features in blocks, and passes them to the writer of a store.
     fn features(&self, planted: &Planted, writer: &mut store::Writer) -> Result<(), Failure> {
         if planted.columns() == 0 {
             return Ok(writer.features(&self.identity())?);
@@ -534,7 +544,7 @@ impl<'a> Work<'a> {
         Ok(rows.finish()?)
     }
 
-    /// Generates the data set and writes it as `.npy` arrays.
+    /// Generates the data set, and writes it as `.npy` arrays for other tools.
     fn arrays(&self, labelled: impl FnOnce() -> (Labels, Split)) -> Result<(Written, Split), Failure> {
         let out = &self.common.out;
         let folder = Unnamed::create(out)?;
@@ -567,7 +577,8 @@ impl<'a> Work<'a> {
         Ok((Written { edges: graph.edges(), graph_seconds }, split))
     }
 
-    /// Returns a callback that adds up written bytes and shows their number in the progress line.
+    /// Returns a callback that receives the size of each written block, in bytes. It shows the sum
+    /// in the progress line.
     fn wrote(&self) -> impl FnMut(u64) -> eciton_graph::error::Result<()> {
         let (bar, mut bytes) = (self.bar.clone(), 0);
         move |more| {
@@ -578,8 +589,8 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Temporary folder next to the output folder. [`Unnamed::rename`] moves the complete result to the
-/// output path. The folder is removed when this value is dropped.
+/// Temporary folder next to the output path, for an incomplete result. [`Unnamed::rename`] moves
+/// the complete result to the output path. The folder is removed when this value is dropped.
 struct Unnamed {
     folder: tempfile::TempDir,
 }
@@ -601,7 +612,7 @@ impl Unnamed {
     }
 }
 
-/// Checks that the output folder does not exist.
+/// Returns an error if the output path exists, or is not a valid name of a folder.
 fn vacant(out: &Path) -> Result<(), Failure> {
     if out.file_name().is_none() {
         return Err(Failure::Usage(format!("{} is not a valid folder name", out.display())));
@@ -613,7 +624,7 @@ fn vacant(out: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Edge source that shows the number of generated pairs in a progress line.
+/// An edge source that shows the number of pairs drawn so far in a progress line.
 struct Watched<'a> {
     source: &'a dyn EdgeSource,
     bar: &'a ProgressBar,

@@ -1,4 +1,5 @@
-//! `eciton data init`: writes a `data.toml` that states the detected use of each column of tables.
+//! The command `eciton data init`, which writes a `data.toml` with the detected use of each table
+//! column.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Description of the written `data.toml`, as `eciton data init --json` prints it.
+/// Path and content of the written `data.toml`, which `eciton data init --json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -32,7 +33,7 @@ struct Line<'a> {
     text: &'a str,
 }
 
-/// Writes `data.toml` and prints its content. An existing file is not overwritten.
+/// Writes `data.toml`, and prints its content. An existing file is not overwritten.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let request = Request { label: arguments.label.as_deref(), ..Request::default() };
     let (path, text) = describe(&arguments.source, request)?;

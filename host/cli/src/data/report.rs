@@ -1,18 +1,19 @@
-//! Reading report of `eciton data stat`: warnings, notes and facts about how a data set was read.
+//! Reading report of `eciton data stat`, with warnings, notes and facts about how a data set was
+//! read.
 
 use eciton_input::notes::{self, Level};
 use serde::Serialize;
 
 use crate::output::Output;
 
-/// Line of the report about how a data set was read, as `eciton data stat --json` prints it.
+/// A line of the reading report, which `eciton data stat --json` prints.
 #[derive(Serialize)]
 pub(super) struct Line {
     level: &'static str,
     text: String,
 }
 
-/// Takes all lines of the reading report: warnings first, then notes, then facts. The report is
+/// Takes all lines out of the reading report, sorted into warnings, notes and facts. The report is
 /// empty afterwards.
 pub(super) fn take() -> Vec<Line> {
     let mut all = notes::take();
@@ -28,7 +29,7 @@ pub(super) fn take() -> Vec<Line> {
     all.into_iter().map(line).collect()
 }
 
-/// Prints the report as rows of the table of `data stat`.
+/// Prints the lines of the reading report as rows of the table of `eciton data stat`.
 pub(super) fn print(report: &[Line], output: &mut Output) {
     for (at, line) in report.iter().enumerate() {
         let name = if at == 0 { "report" } else { "" };

@@ -1,4 +1,5 @@
-//! `eciton data stat --orders`: measures the speed of gathers with each vertex order.
+//! The option `eciton data stat --orders`, which measures the speed of gathers (sums over the
+//! neighbours of each vertex) with different vertex orders.
 
 use eciton_graph::adjacency::Graph;
 use eciton_graph::order::{Gain, SURVEY_WIDTHS, Survey};
@@ -8,34 +9,35 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::{counted, grouped, seconds};
 
-/// Survey of vertex orders, as `eciton data stat --orders --json` prints it.
+/// Measurements of all vertex orders, which `eciton data stat --orders --json` prints.
 #[derive(Serialize)]
 pub(super) struct Orders {
     /// Number of directed edges from which the orders were computed.
     edges_ordered: u64,
-    /// Number of directed edges that each gather read.
+    /// Number of directed edges that each gather (sum over the neighbours of each vertex) read.
     edges_gathered: u64,
     threads: usize,
-    /// Widths of the gathered rows, in values.
+    /// Numbers of values in the rows that the two kinds of gathers read.
     widths: [usize; 2],
     orders: Vec<OrderLine>,
 }
 
-/// Measurements of one vertex order.
+/// Measurements of one vertex order, compared with the natural order of the data set.
 #[derive(Serialize)]
 struct OrderLine {
     order: &'static str,
     order_seconds: f64,
     mean_distance: f64,
     bits_per_gap: f64,
-    /// Median time of a gather in seconds, for each width.
+    /// Median time of a gather in seconds, for each of the two row widths.
     gather_seconds: [f64; 2],
-    /// Median over rounds of the natural order's time divided by this order's time, for each width.
-    /// A value above 1 is a gain.
+    /// Speed relative to the natural order, for each of the two row widths. It is the median over
+    /// rounds of the natural order's time divided by this order's time. A value above 1 means that
+    /// this order is faster.
     speedup: [f64; 2],
 }
 
-/// Measures all vertex orders on a graph.
+/// Measures the speed of gathers on a graph with each vertex order.
 pub(super) fn survey(graph: &Graph) -> Result<Orders, Failure> {
     let survey = Survey::measure(graph)?;
     let line = |gain: &Gain| OrderLine {
@@ -55,7 +57,7 @@ pub(super) fn survey(graph: &Graph) -> Result<Orders, Failure> {
     })
 }
 
-/// Prints the survey as text. `edges` is the number of directed edges of the graph.
+/// Prints the measurements as a table. `edges` is the number of directed edges of the graph.
 pub(super) fn print(orders: &Orders, edges: u64, output: &mut Output) {
     let [narrow, wide] = orders.widths.map(|width| format!("gather {width}"));
     output.line("");

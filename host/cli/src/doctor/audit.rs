@@ -1,5 +1,5 @@
-//! `eciton doctor --audit`: repeats a training and memory tests on all processors. Every repetition
-//! must give bit-identical results.
+//! The option `eciton doctor --audit`, which repeats a training and memory tests on all processors.
+//! Every repetition must give bit-identical results.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,20 +12,20 @@ use crate::failure::Failure;
 /// Maximum memory that each thread fills and reads back, in bytes.
 const MEMORY_BYTES: u64 = 256 << 20;
 
-/// Results of the test, summed over all threads.
+/// Results of the audit, summed over all threads.
 #[derive(Debug, Default)]
 pub(super) struct Tested {
     /// Number of trainings that were repeated.
     pub(super) trainings: u64,
     /// Number of trainings whose model differs from that of the first training.
     pub(super) wrong: u64,
-    /// Number of bytes that were filled and read back.
+    /// Number of bytes of memory that were filled and read back.
     pub(super) bytes: u64,
-    /// Number of bytes that were read back with another value.
+    /// Number of bytes of memory whose value differed when it was read back.
     pub(super) wrong_bytes: u64,
 }
 
-/// Counters that all threads share.
+/// Results of the audit so far, which all threads update.
 #[derive(Default)]
 struct Counts {
     trainings: AtomicU64,
@@ -34,7 +34,7 @@ struct Counts {
     wrong_bytes: AtomicU64,
 }
 
-/// Trains a GCN on Cora for 5 epochs on one thread, and returns the digest of its weights.
+/// Trains a GCN on Cora for 5 epochs on one thread, and returns the digest of the trained model.
 fn train() -> Result<String, Failure> {
     let mut config = Config::default();
     (config.run.threads, config.run.epochs, config.run.eval_every) = (Some(1), 5, 5);
@@ -44,13 +44,13 @@ fn train() -> Result<String, Failure> {
     Ok(summary.map_err(|error| Failure::attempt(&error))?.model_digest)
 }
 
-/// Returns the test pattern of the memory word at index `at`. The pattern differs in each turn
-/// (pass over the memory).
+/// Returns the test pattern of the memory word at index `at`. The pattern differs in each `turn`,
+/// which is a pass over the memory.
 fn pattern(at: u64, turn: u64) -> u64 {
     (at ^ turn << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(31)
 }
 
-/// Fills memory with the pattern of a turn, reads it back, and returns the number of wrong bytes.
+/// Fills `memory` with the pattern of `turn`, reads it back, and returns the number of wrong bytes.
 fn fill(memory: &mut [u64], turn: u64) -> u64 {
     (0..).zip(memory.iter_mut()).for_each(|(at, word)| *word = pattern(at, turn));
     let differs = |(at, word): (u64, &u64)| {
@@ -60,11 +60,11 @@ fn fill(memory: &mut [u64], turn: u64) -> u64 {
     (0..).zip(std::hint::black_box(&*memory)).map(differs).sum()
 }
 
-/// Tests with `threads` threads for the given number of seconds. Each thread uses at most a quarter
-/// of its share of `memory`, which is in bytes.
+/// Runs the audit on `threads` threads for the given number of seconds. Each thread tests at most a
+/// quarter of its share of the machine's `memory`, which is in bytes.
 ///
 /// # Errors
-/// Returns the failure of the first training that fails.
+/// Returns the failure of a training that could not be completed.
 pub(super) fn run(seconds: u32, threads: usize, memory: Option<u64>) -> Result<Tested, Failure> {
     let end = Instant::now() + Duration::from_secs(seconds.into());
     let expected = train()?;

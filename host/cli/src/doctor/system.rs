@@ -1,16 +1,18 @@
-//! System limits of this process, which batch systems and containers often set.
+//! Resource limits that the operating system sets for this process. Batch systems and containers
+//! often lower them.
 
 use crate::text::{bytes, grouped};
 
-/// System limit that `eciton doctor` reports.
+/// A resource limit of the operating system that `eciton doctor` reports.
 struct Known {
     /// Name of the limit in `/proc/self/limits` of Linux.
     system: &'static str,
-    /// Key in the JSON output.
+    /// Key of the limit in the JSON output.
     key: &'static str,
-    /// Name in the printed report.
+    /// Name of the limit in the printed report.
     shown: &'static str,
-    /// Smallest value with which typical runs succeed, and the reason.
+    /// Smallest value with which typical runs succeed, and the reason that is printed for a lower
+    /// value.
     least: (u64, &'static str),
 }
 
@@ -47,24 +49,24 @@ const KNOWN: [Known; 5] = [
     },
 ];
 
-/// System limit of this process, with its current value.
+/// A resource limit of this process, with its current value.
 pub(super) struct SystemLimit {
-    /// Key in the JSON output.
+    /// Key of the limit in the JSON output.
     pub(super) key: &'static str,
     shown: &'static str,
     pub(super) value: u64,
-    /// Reason why the limit is too low for typical runs. `None` if it is high enough.
+    /// Reason why typical runs fail with this limit. `None` if the limit is high enough.
     pub(super) fault: Option<&'static str>,
 }
 
 impl SystemLimit {
-    /// Returns the limits of this process that are not `unlimited`. The list is empty if the system
-    /// does not report them.
+    /// Returns the limits of this process, without those that are `unlimited`. The list is empty if
+    /// the system does not report limits.
     pub(super) fn all() -> Vec<Self> {
         parse(&std::fs::read_to_string("/proc/self/limits").unwrap_or_default())
     }
 
-    /// Returns the name and value of the limit, and the reason if the limit is too low.
+    /// Returns the name and value of the limit for users, and the reason if the limit is too low.
     pub(super) fn describe(&self) -> String {
         let value = if self.key.ends_with("_bytes") { bytes(self.value) } else { grouped(self.value) };
         let fault = self.fault.map_or(String::new(), |fault| format!("; LOW: {fault}"));
@@ -72,7 +74,7 @@ impl SystemLimit {
     }
 }
 
-/// Parses the text of `/proc/self/limits`.
+/// Parses the content of `/proc/self/limits`, and returns the limits that `eciton doctor` reports.
 fn parse(text: &str) -> Vec<SystemLimit> {
     let find = |known: &'static Known| {
         let line = text.lines().find_map(|line| line.strip_prefix(known.system))?;

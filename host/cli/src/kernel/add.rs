@@ -1,4 +1,5 @@
-//! `eciton kernel add`: pins components by digest in a lock file, so that runs accept no others.
+//! The command `eciton kernel add`, which pins components by digest in a lock file. Runs then
+//! accept no other components.
 
 use std::path::{Path, PathBuf};
 
@@ -31,21 +32,22 @@ folder, then in its three parent folders. The first lock file that exists must
 list the component with its digest; otherwise the run fails. If no lock file
 exists, any component is accepted.";
 
-/// Line about a pinned component, as `eciton kernel add --json` prints it.
+/// Description of a pinned component, which `eciton kernel add --json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
     lock: &'a str,
     #[serde(flatten)]
     pin: &'a Pin,
-    /// Digest under which the component was pinned before. `None` for a new pin.
+    /// Earlier digest of the component in the lock file. `None` if the component was not pinned
+    /// before.
     former: Option<&'a str>,
 }
 
-/// Returns the folder of the lock file that `--lock` names.
+/// Returns the folder of the lock file that `--lock` names. The argument is the file or its folder.
 ///
 /// # Errors
-/// Returns [`Failure::Usage`] if `lock` is a file with another name than the lock file's.
+/// Returns [`Failure::Usage`] if `lock` is not a folder and does not have the lock file's name.
 fn folder(lock: &Path) -> Result<&Path, Failure> {
     if lock.is_dir() {
         return Ok(lock);
@@ -57,7 +59,8 @@ fn folder(lock: &Path) -> Result<&Path, Failure> {
     Ok(lock.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")))
 }
 
-/// Checks all components, pins all, and writes the lock file once.
+/// Checks all given components against the kernel contract, and pins them. The lock file is written
+/// only if all of them are valid.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let mut pins = Pins::open(folder(&arguments.lock)?)?;
     let mut pinned = Vec::new();

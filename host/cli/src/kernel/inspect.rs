@@ -1,4 +1,5 @@
-//! `eciton kernel inspect`: prints the interfaces, attributes and signature of a component.
+//! The command `eciton kernel inspect`, which prints the interfaces, attributes and signature of a
+//! component.
 
 use eciton_author::{Interface, Side, component_digest, version};
 use eciton_input::text::MAX_LIST;
@@ -21,12 +22,12 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Description of a component, as `eciton kernel inspect --json` prints it.
+/// Description of a component, which `eciton kernel inspect --json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
     file: &'a str,
-    /// One-line description of a built-in kernel; empty for other components.
+    /// One-line description of a built-in kernel. Empty for other components.
     #[serde(skip_serializing_if = "str::is_empty")]
     does: &'static str,
     bytes: usize,
@@ -38,14 +39,14 @@ struct Line<'a> {
     signature: Option<&'a Signature>,
 }
 
-/// Interface of a component, with the names of its functions.
+/// An interface that a component imports or exports, with the names of its functions.
 #[derive(Serialize)]
 struct Listed<'a> {
     interface: &'a str,
     functions: Vec<&'a str>,
 }
 
-/// Returns the interfaces of one side: those that a component imports, or those that it exports.
+/// Returns the interfaces that a component imports, or those that it exports, depending on `side`.
 fn listed(all: &[Interface], side: Side) -> Vec<Listed<'_>> {
     all.iter()
         .filter(|interface| interface.side == side)
@@ -56,7 +57,7 @@ fn listed(all: &[Interface], side: Side) -> Vec<Listed<'_>> {
         .collect()
 }
 
-/// Opens the component as a run does, and prints its description.
+/// Opens the component in the same way as a run, and prints its description.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let opened = arguments.layer.open()?;
     let (component, kernel, layer) = (&opened.component, &opened.kernel, &opened.layer);
@@ -145,12 +146,13 @@ fn print(line: &Line<'_>, output: &mut Output) {
     row("loss", loss.to_owned());
 }
 
-/// Returns text of a kernel without control characters, cut to a maximum length.
+/// Returns a text that comes from a kernel without control characters, cut to a maximum length.
 fn plain(text: &str) -> String {
     eciton_input::text::shown(text)
 }
 
-/// Joins the first [`MAX_LIST`] items, or returns `none` without items.
+/// Formats the first [`MAX_LIST`] items with `shown`, and joins them with commas. Returns `none` if
+/// there are no items.
 fn list<T>(all: &[T], shown: impl Fn(&T) -> String) -> String {
     match all {
         [] => "none".to_owned(),
@@ -164,12 +166,12 @@ fn list<T>(all: &[T], shown: impl Fn(&T) -> String) -> String {
     }
 }
 
-/// Formats rows with their extents.
+/// Formats the inputs or outputs of a kernel, each with its name and the extents of its rows.
 fn rows(all: &[RowsSpec]) -> String {
     list(all, |spec| format!("{} {:?} per row", plain(&spec.name), spec.extents))
 }
 
-/// Formats a parameter with its shape and initialiser.
+/// Formats a parameter of a kernel with its name, shape and initialiser.
 fn parameter(spec: &ParameterSpec) -> String {
     let first = match spec.initialiser {
         Initialiser::Zeros => "zeros".to_owned(),

@@ -1,5 +1,5 @@
-//! Arguments `FILE --inputs --set` of `inspect`, `check` and `bench`: a component opened as a
-//! layer.
+//! The common arguments of `eciton kernel inspect`, `check` and `bench`. They name a component, and
+//! open it as a layer.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -28,22 +28,22 @@ pub(super) struct Arguments {
     set: Vec<String>,
 }
 
-/// Component that implements the kernel contract, loaded in the same way as in a run.
+/// A component that fulfils the kernel contract, loaded in the same way as in a run.
 pub(super) struct Opened {
     pub(super) component: Vec<u8>,
     pub(super) kernel: Arc<Kernel>,
-    /// Layer with the inputs of `--inputs`, or `None` without `--inputs`.
+    /// The component opened as a layer with the inputs of `--inputs`. `None` without `--inputs`.
     pub(super) layer: Option<Arc<Layer>>,
-    /// Clock that interrupts a kernel that exceeds its time limit.
+    /// Clock that interrupts the kernel if it exceeds its time limit.
     _clock: Clock,
 }
 
 impl Arguments {
-    /// Loads the component and, with `--inputs`, opens it as a layer.
+    /// Loads the component. With `--inputs`, also opens it as a layer.
     ///
     /// # Errors
-    /// Returns a failure if the component cannot be read or violates the contract, or if it refuses
-    /// the inputs or attributes.
+    /// Returns a failure if the component cannot be read or does not fulfil the contract, or if it
+    /// rejects the inputs or attributes.
     pub(super) fn open(&self) -> Result<Opened, Failure> {
         let component = component(&self.file)?;
         check_contract(&self.file, &component)?;
@@ -63,8 +63,8 @@ impl Arguments {
     }
 }
 
-/// Returns the bytes of a component file, or of the built-in kernel of this name if no such file
-/// exists.
+/// Returns the bytes of a component. If no file `file` exists, it is taken as the name of a
+/// built-in kernel.
 fn component(file: &Path) -> Result<Vec<u8>, Failure> {
     let mut known = eciton_train::kernels::builtin().iter();
     match known.find(|known| file == Path::new(known.name)) {
@@ -73,7 +73,7 @@ fn component(file: &Path) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Extents of a row, written as `4x8`.
+/// Extents of one row of an input, written as numbers with `x` between them, for instance `4x8`.
 #[derive(Clone, Debug, PartialEq)]
 struct Extents(Vec<u32>);
 
@@ -86,8 +86,8 @@ impl FromStr for Extents {
     }
 }
 
-/// Parses `NAME=VALUE`, the argument of `--set`. The value has the type of the attribute's default;
-/// without a default, the type is inferred from the text.
+/// Parses the argument of `--set`, which has the form `NAME=VALUE`. The value has the type of the
+/// attribute's default. If the attribute has no default, the type is inferred from the text.
 fn attribute(text: &str, specs: &[AttributeSpec]) -> Result<Attribute, Failure> {
     let usage = |what: &str| Failure::Usage(format!("--set {text}: {what}"));
     let (name, typed) = text

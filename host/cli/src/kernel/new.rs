@@ -1,4 +1,5 @@
-//! `eciton kernel new`: creates a kernel from a template, and a model file that uses it.
+//! The command `eciton kernel new`, which creates a kernel from a template, and a model file that
+//! uses the kernel.
 
 use std::path::PathBuf;
 
@@ -26,10 +27,10 @@ pub(crate) struct Arguments {
     c: bool,
 }
 
-/// Next step for the user: a command, and its purpose.
+/// A next step for the user, as a command line and its purpose.
 type Step = (String, &'static str);
 
-/// Creates the kernel, and prints the next steps.
+/// Creates the kernel, and prints the next steps for the user.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let starter = match (arguments.derived, arguments.edge) {
         (true, _) => Starter::Derived,

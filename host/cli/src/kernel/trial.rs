@@ -1,4 +1,5 @@
-//! `eciton kernel check` and `eciton kernel bench`: execute a component on random rows.
+//! The commands `eciton kernel check` and `eciton kernel bench`, which execute a component on
+//! random rows.
 
 use std::time::Duration;
 
@@ -44,16 +45,17 @@ pub(crate) struct BenchArguments {
     json: bool,
 }
 
-/// Number of rows, and of edges per vertex, of each trial of a check.
+/// Number of rows and number of edges per vertex of the trials in a check.
 const SHAPES: [(u32, u32); 4] = [(1, 1), (2, 1), (37, 3), (300, 9)];
-/// Number of rows, and of edges per vertex, of the trial that is compared with the limits. An
-/// interval (a run of vertices that is scheduled as one unit) typically has this number of rows.
+/// Number of rows and number of edges per vertex of the trial whose resource use is compared with
+/// the limits. It is the typical size of an interval (a run of vertices that is scheduled as one
+/// unit).
 const LARGE: (u32, u32) = (16_384, 4);
-/// Time budget for the repeated calls of the trial that is compared with the limits.
+/// Time budget for the repeated calls in the trial that measures resource use.
 const LARGE_TIME: Duration = Duration::from_secs(20);
 
-/// Checks a component against the contract. With `--inputs`, it also compares computed with
-/// expected values, gradients with finite differences, and resource use with the limits.
+/// Checks a component against the contract. With `--inputs`, also compares its results with
+/// expected values, its gradients with finite differences, and its resource use with the limits.
 pub(super) fn check(arguments: &CheckArguments, output: &mut Output) -> Result<(), Failure> {
     let opened = arguments.layer.open()?;
     let file = arguments.layer.file.display();
@@ -112,7 +114,7 @@ pub(super) fn check(arguments: &CheckArguments, output: &mut Output) -> Result<(
     Err(Failure::Failed(format!("{file} (seed {seed}):\n  {}", broken.join("\n  "))))
 }
 
-/// Formats the use of each resource by a kernel, next to the limit of the resource.
+/// Formats the amount of each resource that a kernel used, next to the limit of that resource.
 fn limits_text(used: &Used, limits: &Limits) -> String {
     let peak = &used.peak;
     format!(
@@ -130,7 +132,7 @@ fn limits_text(used: &Used, limits: &Limits) -> String {
     )
 }
 
-/// Result of a measurement, as `eciton kernel bench --json` prints it.
+/// Result of a measurement, which `eciton kernel bench --json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -147,19 +149,19 @@ struct Line<'a> {
 struct Function {
     name: &'static str,
     calls: usize,
-    /// Seconds per call on all rows: median, 10th and 90th percentile.
+    /// Median, 10th and 90th percentile of the time of a call on all rows, in seconds.
     seconds: [f64; 3],
-    /// Median seconds per call on one row.
+    /// Median time of a call on a single row, in seconds.
     call_seconds: f64,
     copied_bytes: u64,
 }
 
-/// Returns median, 10th and 90th percentile in seconds.
+/// Returns the median, the 10th and the 90th percentile of the measured times, in seconds.
 fn quantiles(timed: &Timed) -> [f64; 3] {
     [0.5, 0.1, 0.9].map(|share| timed.quantile(share))
 }
 
-/// Measures the time of a component's functions on random rows.
+/// Measures the times of a component's functions on random rows, and prints them.
 pub(super) fn bench(arguments: &BenchArguments, output: &mut Output) -> Result<(), Failure> {
     let opened = arguments.layer.open()?;
     let usage = |what: &str| Failure::Usage(what.to_owned());

@@ -1,8 +1,8 @@
-//! Drawing of a model's layers: DOT (Graphviz) or SVG, top to bottom.
+//! Drawing of a model's layers from top to bottom, in DOT (Graphviz) or SVG.
 //!
 //! In the SVG, a layer is below all layers that it reads. The rank of a layer is the length of the
-//! longest path to it from the features. An edge that crosses ranks has a point in each crossed
-//! rank. Within a rank, boxes and points are ordered by the mean position of their neighbours
+//! longest path to it from the features. An edge that crosses ranks is bent at a point in each of
+//! them. Within a rank, boxes and points are ordered by the mean position of their neighbours
 //! (Sugiyama, Tagawa and Toda 1981).
 
 use std::fmt::Write as _;
@@ -10,16 +10,17 @@ use std::fmt::Write as _;
 use eciton_recipe::Source;
 use eciton_train::LayerPlan;
 
-/// Width and height of a box, in pixels.
+/// Width and height of a layer's box, in pixels.
 const BOX: (f64, f64) = (190.0, 42.0);
-/// Horizontal and vertical gap between boxes, in pixels.
+/// Horizontal and vertical gap between the boxes of layers, in pixels.
 const ROOM: (f64, f64) = (24.0, 34.0);
-/// Number of ordering passes, which alternate between downward and upward.
+/// Number of passes that order the boxes within their ranks. Passes alternate between downward and
+/// upward.
 const PASSES: usize = 8;
 
-/// Graph of a model. Node 0 is the features, node 1 + i is layer i.
+/// Graph of a model. Node 0 represents the features, and node 1 + i represents layer i.
 struct Graph {
-    /// Two lines of text of each node: title and shape.
+    /// Title and shape of each node, which are printed as two lines of text.
     labels: Vec<[String; 2]>,
     /// For each node, the indices of the nodes that it reads.
     reads: Vec<Vec<usize>>,
@@ -46,7 +47,8 @@ impl Graph {
         Self { labels, reads }
     }
 
-    /// Returns the edges, each from the node that is read to the node that reads it.
+    /// Returns the edges as pairs of indices. Each leads from the node that is read to the node
+    /// that reads it.
     fn edges(&self) -> impl Iterator<Item = (usize, usize)> {
         let of =
             |(to, reads): (usize, &Vec<usize>)| reads.iter().map(move |&from| (from, to)).collect::<Vec<_>>();
@@ -54,15 +56,16 @@ impl Graph {
     }
 }
 
-/// Returns the title of a layer: index, kind, name and loss weight, for instance `2 sum, both`.
+/// Returns the title of a layer, which has its index, kind, name and loss weight. An example is `2
+/// sum, both`.
 pub(super) fn title(at: usize, layer: &LayerPlan) -> String {
     let name = layer.name.as_ref().map_or_else(String::new, |name| format!(", {name}"));
     let loss = layer.loss_weight.map_or_else(String::new, |weight| format!(", loss x {weight}"));
     format!("{at} {}{name}{loss}", layer.kind)
 }
 
-/// Returns the input and output width of a layer, for instance `64 to 32`, and for images the shape
-/// of the output.
+/// Returns the input and output width of a layer, for instance `64 to 32`. For images, the shape of
+/// the output is added.
 pub(super) fn shape(layer: &LayerPlan) -> String {
     let (before, after) = layer.widths;
     match layer.image {
@@ -71,7 +74,7 @@ pub(super) fn shape(layer: &LayerPlan) -> String {
     }
 }
 
-/// Draws the layers in DOT.
+/// Returns a drawing of the layers in DOT, the format of Graphviz.
 pub(super) fn dot(layers: &[LayerPlan]) -> String {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     let graph = Graph::from_layers(layers);
@@ -90,12 +93,12 @@ pub(super) fn dot(layers: &[LayerPlan]) -> String {
     text + "}\n"
 }
 
-/// Positions of the boxes, and of the points of edges that cross ranks.
+/// Positions of the boxes, and of the points where edges cross ranks.
 struct Layout {
-    /// Rank and horizontal position of each point. Position 0 is in the middle. The first points
-    /// are the boxes of the nodes.
+    /// Rank and horizontal position of each point, where position 0 is in the middle. The first
+    /// points are the boxes of the nodes.
     points: Vec<(usize, f64)>,
-    /// Indices of the points of each edge, from the upper to the lower box.
+    /// Indices of the points on the path of each edge, from the upper to the lower box.
     paths: Vec<Vec<usize>>,
     /// Number of ranks (horizontal lines of boxes).
     ranks: usize,
@@ -184,7 +187,7 @@ impl Layout {
     }
 }
 
-/// Draws the layers in SVG.
+/// Returns a drawing of the layers in SVG.
 pub(super) fn svg(layers: &[LayerPlan]) -> String {
     let escaped = |text: &str| {
         text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -235,7 +238,7 @@ pub(super) fn svg(layers: &[LayerPlan]) -> String {
     text + "</svg>\n"
 }
 
-/// Returns a title, cut to the number of characters that fit a box.
+/// Returns a title, cut to the number of characters that fit into a box.
 fn cut(title: &str) -> String {
     const MOST: usize = 26;
     match title.chars().count() > MOST {

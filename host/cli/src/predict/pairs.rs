@@ -1,4 +1,5 @@
-//! `eciton predict --pairs`: predicts scores of vertex pairs with a link prediction run.
+//! The option `eciton predict --pairs`, which predicts scores of vertex pairs with a link
+//! prediction run.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -15,10 +16,10 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::text::counted;
 
-/// Header of the CSV output.
+/// Header line of the CSV output with scores of pairs.
 const HEADER: &str = "source,target,score,probability";
 
-/// Line about the score of a vertex pair, as `eciton predict --pairs FILE --json` prints it.
+/// Score of a vertex pair, which `eciton predict --pairs FILE --json` prints.
 #[derive(Serialize)]
 struct PairLine<'a> {
     event: &'static str,
@@ -28,7 +29,7 @@ struct PairLine<'a> {
     probability: f32,
 }
 
-/// Description of the written file, as `eciton predict --pairs FILE --out FILE --json` prints it.
+/// Description of the written file, which `eciton predict --pairs FILE --out FILE --json` prints.
 #[derive(Serialize)]
 struct FileLine<'a> {
     event: &'static str,
@@ -36,7 +37,7 @@ struct FileLine<'a> {
     path: &'a str,
 }
 
-/// Computes the scores of the pairs in `file`, and prints them or writes them to the file of
+/// Computes the scores of the vertex pairs in `file`, and prints them or writes them to the file of
 /// `--out`.
 pub(super) fn run(
     arguments: &Arguments,
@@ -91,11 +92,11 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Pairs of vertices with their scores.
+/// Vertex pairs with their scores.
 struct Scored<'a> {
     ids: &'a VertexIds,
     pairs: Vec<(u32, u32)>,
-    /// Score of each pair: inner product of the embeddings of its two vertices.
+    /// Score of each pair, which is the inner product of the embeddings of its two vertices.
     scores: Vec<f32>,
 }
 
@@ -109,20 +110,20 @@ impl<'a> Scored<'a> {
         Ok(Self { ids: &found.ids, pairs, scores })
     }
 
-    /// Returns the ids of the two vertices in the data set, and the score of the pair.
+    /// Returns the ids of the two vertices of the pair at index `at`, and its score.
     fn get(&self, at: usize) -> (String, String, f32) {
         let (source, target) = self.pairs[at];
         (self.ids.name(source), self.ids.name(target), self.scores[at])
     }
 
-    /// Returns a pair as a line of CSV.
+    /// Returns the pair at index `at` as a line of CSV.
     fn csv(&self, at: usize) -> String {
         let (source, target, score) = self.get(at);
         let (source, target) = (field(self.ids, &source), field(self.ids, &target));
         format!("{source},{target},{score},{}", sigmoid(score))
     }
 
-    /// Writes all pairs to a CSV file.
+    /// Writes all pairs with their scores to a CSV file.
     fn write(&self, path: &Path) -> Result<(), Failure> {
         write_file(path, |writer| {
             writeln!(writer, "{HEADER}")?;
@@ -131,7 +132,7 @@ impl<'a> Scored<'a> {
     }
 }
 
-/// Converts a score into the probability of a link, with the logistic function.
+/// Converts a score to the probability of a link, with the logistic function.
 fn sigmoid(score: f32) -> f32 {
     (1.0 / (1.0 + (-f64::from(score)).exp())) as f32
 }

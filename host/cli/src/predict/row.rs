@@ -1,7 +1,7 @@
-//! Row of predictions, as CSV or as a JSON object.
+//! Format of the predictions of `eciton predict`, with a line of CSV or a JSON object per row.
 //!
-//! NAME is the name of a class, label or target, or its index if it has no name. Columns with NAME
-//! are repeated for each of them.
+//! NAME is the name of a class, label or target, or its index if it has no name. A column with NAME
+//! is repeated for each class, label or target.
 //!
 //! | task | columns |
 //! | --- | --- |
@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 
 use super::{VertexLine, field};
 
-/// Cursor over the rows of predictions. It formats the current row.
+/// A cursor over the rows of predictions, which formats the current row as CSV or JSON.
 pub(super) struct Row<'a> {
     found: &'a Predictions,
     /// Name of each score column.
@@ -38,7 +38,7 @@ impl<'a> Row<'a> {
         Self { found, names, row: 0, id: String::new(), scores, probabilities }
     }
 
-    /// Returns the header line of the CSV output.
+    /// Returns the header line of the CSV output, which depends on the task.
     pub(super) fn header(&self) -> String {
         let (first, each): (&str, &[&str]) = match self.found.task {
             TaskType::Classification => ("id,predicted,label,part", &["p", "score"]),
@@ -55,7 +55,7 @@ impl<'a> Row<'a> {
         text
     }
 
-    /// Moves the cursor to a row.
+    /// Moves the cursor to the row at index `row`.
     pub(super) fn take(&mut self, row: usize) {
         self.row = row;
         self.id = self.found.ids.name(row as u32);
@@ -64,14 +64,15 @@ impl<'a> Row<'a> {
         decisions::probabilities(self.found.task, &self.scores, &mut self.probabilities);
     }
 
-    /// Returns the known target values of the row, one per score column. An unknown value is NaN.
+    /// Returns the known target values of the current row, one per score column. Unknown values are
+    /// NaN.
     fn labels(&self) -> Vec<f32> {
         let columns = self.names.len();
         let known = self.found.known.row(self.row, columns);
         if known.is_empty() { vec![f32::NAN; columns] } else { known.to_vec() }
     }
 
-    /// Returns the row as a line of CSV.
+    /// Returns the current row as a line of CSV.
     pub(super) fn csv(&self) -> String {
         let mut text = field(&self.found.ids, &self.id);
         let class = |class: Option<usize>| {
@@ -112,7 +113,7 @@ impl<'a> Row<'a> {
         text
     }
 
-    /// Returns the row as a JSON object.
+    /// Returns the current row as a JSON object.
     pub(super) fn json(&self) -> VertexLine<'_> {
         let (task, known) = (self.found.task, &self.found.known);
         let links = task == TaskType::LinkPrediction;
@@ -151,7 +152,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Returns text as a CSV field, quoted if necessary (RFC 4180).
+/// Returns a text as a CSV field, with quotes if its characters require them (RFC 4180).
 pub(super) fn quoted(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),

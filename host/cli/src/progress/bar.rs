@@ -1,5 +1,5 @@
-//! Progress bar over all epochs of all seeds, on standard error. It shows the fields that fit the
-//! width of the terminal.
+//! Progress bar on standard error, which covers all epochs of all seeds. It shows as many fields as
+//! fit into the width of the terminal.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -15,35 +15,35 @@ use crate::logging;
 use crate::output::{Output, tell};
 use crate::text::{counted, seconds, unit};
 
-/// Assumed width of a terminal that does not report its width, in characters.
+/// Assumed width if a terminal does not report its width, in characters.
 const USUAL_COLUMNS: usize = 80;
-/// Width of the bar with its brackets and the space after it, in characters.
+/// Width of the bar with its brackets and the following space, in characters.
 const BAR_COLUMNS: usize = 15;
 
-/// Number of bar positions per epoch, so that the bar moves during an epoch.
+/// Number of bar positions per epoch. It is above 1, so that the bar also moves during an epoch.
 const UNITS: u64 = 1000;
 
-/// Observer that draws a progress bar over all epochs of all seeds.
+/// An observer of a run that draws a progress bar over all epochs of all seeds.
 pub(crate) struct Bar<'a> {
     output: &'a mut Output,
     bar: ProgressBar,
-    /// Metrics of the last evaluation. Not every epoch is evaluated.
+    /// Metrics of the last evaluation. They are stored because not every epoch is evaluated.
     metrics: Option<Metrics>,
     seeds: usize,
     epochs: u32,
     pace: Pace,
-    /// Report of the last finished epoch, if the bar does not show it yet.
+    /// Report of the last finished epoch. `None` if the bar already shows it.
     undrawn: Option<EpochReport>,
-    /// Last reported training loss.
+    /// Last reported training loss. `None` before the first epoch has finished.
     loss: Option<f64>,
     drawn: Option<Instant>,
 }
 
 impl<'a> Bar<'a> {
-    /// Minimum interval between two updates of the text.
+    /// Minimum time between two updates of the bar after epochs.
     const EVERY: Duration = Duration::from_millis(50);
 
-    /// Returns a progress bar that draws nothing until the first epoch.
+    /// Returns a progress bar that is not drawn until its first update.
     pub(crate) fn unstarted() -> ProgressBar {
         ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr())
     }
@@ -53,8 +53,8 @@ impl<'a> Bar<'a> {
         Self { output, bar, metrics: None, seeds: 1, epochs: 0, pace, undrawn: None, loss: None, drawn: None }
     }
 
-    /// Returns the fields of a finished epoch in display order, each with a rank. On a narrow
-    /// terminal, fields of the largest rank are omitted first.
+    /// Returns the fields that the bar shows after an epoch, in display order, each with a rank. On
+    /// a narrow terminal, fields with the largest rank are omitted first.
     fn fields(&self, report: &EpochReport) -> Vec<(u8, String)> {
         let part = |select: fn(&Metrics) -> Option<f64>| part(self.metrics.as_ref(), select);
         let unit = self.metrics.map_or("", |metrics| unit(metrics.metric));
@@ -76,8 +76,8 @@ impl<'a> Bar<'a> {
         fields
     }
 
-    /// Returns the fields that the bar shows during an epoch or evaluation, each with a rank. On a
-    /// narrow terminal, fields of the largest rank are omitted first.
+    /// Returns the fields that the bar shows during an epoch or evaluation, in display order, each
+    /// with a rank. On a narrow terminal, fields with the largest rank are omitted first.
     fn fields_inside(&self, progress: &Progress) -> Vec<(u8, String)> {
         let mut fields = Vec::new();
         if self.seeds > 1 {
@@ -106,8 +106,8 @@ impl<'a> Bar<'a> {
     }
 }
 
-/// Calls `say`, which prints above the bar, and hides the bar during this call. A bar that is not
-/// drawn yet is not hidden, because the call of `suspend` would draw it.
+/// Calls `say`, which prints above the bar, and hides the bar during this call. A bar that was not
+/// drawn yet is not hidden, because [`ProgressBar::suspend`] would draw it.
 fn above(bar: &ProgressBar, drawn: Option<Instant>, say: impl FnOnce()) {
     match drawn {
         Some(_) => bar.suspend(say),
@@ -115,8 +115,8 @@ fn above(bar: &ProgressBar, drawn: Option<Instant>, say: impl FnOnce()) {
     }
 }
 
-/// Joins the fields of the bar's text that fit `columns` characters. Fields of the largest rank are
-/// omitted first.
+/// Joins those fields of the bar's text that fit into `columns` characters. Fields with the largest
+/// rank are omitted first.
 fn fitted(mut fields: Vec<(u8, String)>, columns: usize) -> String {
     let width = |fields: &[(u8, String)]| {
         fields.iter().map(|(_, text)| text.chars().count() + 2).sum::<usize>().saturating_sub(2)
@@ -214,7 +214,7 @@ impl Observer for Bar<'_> {
 }
 
 impl Drop for Bar<'_> {
-    /// Leaves the bar on the screen in its last state.
+    /// Draws the bar in its last state, and leaves it on the screen.
     fn drop(&mut self) {
         self.draw();
         if self.drawn.is_some() {

@@ -1,4 +1,4 @@
-//! Progress within an epoch or evaluation, as a line or as fields of the progress bar.
+//! Progress within an epoch or evaluation, formatted as a line or as fields of the progress bar.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use crate::text::grouped;
 /// Minimum time between two progress lines on standard error.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Returns the number of finished batches, the total number, and the name of the unit. With one
-/// batch per epoch, steps are counted instead.
+/// Returns the number of finished batches, the total number, and the word `batch`. If an epoch has
+/// only one batch, steps are counted instead.
 fn units(progress: &Progress) -> (u64, u64, &'static str) {
     match progress.batches {
         (done, all) if all > 1 => (done.into(), all.into(), "batch"),
@@ -20,8 +20,8 @@ fn units(progress: &Progress) -> (u64, u64, &'static str) {
     }
 }
 
-/// Formats the rate in batches or steps per second. A rate below 1 is formatted as seconds per
-/// batch or step.
+/// Formats the speed in batches or steps per second. A speed below 1 per second is formatted as
+/// seconds per batch or step.
 fn rate(progress: &Progress) -> String {
     let (_, all, name) = units(progress);
     let share = progress.steps_here as f64 / progress.steps.1.max(1) as f64;
@@ -34,8 +34,8 @@ fn rate(progress: &Progress) -> String {
     }
 }
 
-/// Returns the fields that the progress bar shows within an epoch, each with a rank. On a narrow
-/// terminal, fields of the largest rank are omitted first.
+/// Returns the fields that the progress bar shows during an epoch or evaluation, each with a rank.
+/// On a narrow terminal, fields with the largest rank are omitted first.
 pub(super) fn fields(progress: &Progress) -> Vec<(u8, String)> {
     let (done, all, name) = units(progress);
     let name = match progress.activity {
@@ -47,7 +47,7 @@ pub(super) fn fields(progress: &Progress) -> Vec<(u8, String)> {
     fields
 }
 
-/// Returns the progress as a line for standard error.
+/// Formats the progress within an epoch or evaluation as a line of text.
 fn line(progress: &Progress) -> String {
     let (done, all, name) = units(progress);
     let (activity, end) = match progress.activity {
@@ -59,7 +59,7 @@ fn line(progress: &Progress) -> String {
     format!("{activity}: {name} {} of {}, {}{left}", grouped(done), grouped(all), rate(progress))
 }
 
-/// Printer of progress lines on standard error, at most one every 5 seconds.
+/// Printer of progress lines on standard error. It prints at most one line per [`EVERY`].
 #[derive(Debug)]
 pub(super) struct ProgressLines {
     last: Instant,
@@ -70,8 +70,8 @@ impl ProgressLines {
         Self { last: Instant::now() }
     }
 
-    /// Restarts the waiting time between progress lines, because the line of a finished epoch shows
-    /// progress too.
+    /// Records that an epoch has finished. The line about the epoch shows progress too, so the next
+    /// progress line waits for the full time.
     pub(super) fn epoch(&mut self) {
         self.last = Instant::now();
     }

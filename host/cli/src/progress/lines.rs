@@ -1,4 +1,4 @@
-//! Table of epochs, for standard output that is no terminal.
+//! Table of epochs, which is printed if standard output is not a terminal.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,8 +14,8 @@ use super::{cut, log, part, resolved_settings, resumed, stalled, stop_if_closed,
 use crate::output::{Output, tell};
 use crate::text::unit;
 
-/// Observer that prints a table of epochs: the first epoch, the last one, and one every 3 seconds.
-/// Metrics that are shares are in per cent.
+/// An observer of a run that prints a table of epochs. The table has the first epoch, the last
+/// epoch, and one epoch every 3 seconds. Metrics that are shares are printed in per cent.
 pub(crate) struct Lines<'a> {
     output: &'a mut Output,
     stop: Arc<Stop>,
@@ -23,13 +23,13 @@ pub(crate) struct Lines<'a> {
     pace: Pace,
     /// Time at which the last line was written.
     written: Option<Instant>,
-    /// Report of the last finished epoch, if no line about it is written yet.
+    /// Report of the last finished epoch. `None` if its line was already written.
     unwritten: Option<EpochReport>,
     progress_lines: ProgressLines,
 }
 
 impl<'a> Lines<'a> {
-    /// Minimum time between two lines.
+    /// Minimum time between two lines of the table.
     const EVERY: Duration = Duration::from_secs(3);
 
     pub(crate) fn new(output: &'a mut Output, stop: Arc<Stop>) -> Self {
@@ -140,7 +140,7 @@ impl Observer for Lines<'_> {
 }
 
 impl Drop for Lines<'_> {
-    /// Writes the line of the last epoch, which may be pending after a failure or a stop.
+    /// Writes the line of the last epoch if it was not written yet, for instance after a failure.
     fn drop(&mut self) {
         self.write();
     }

@@ -1,33 +1,35 @@
-//! Estimate of the remaining time of a run, from its finished epochs.
+//! Estimate of the remaining time of a run, based on the time of its finished epochs.
 
 use std::time::{Duration, Instant};
 
 use crate::text::seconds;
 
-/// Pace of a run: counter of its finished epochs, from which the remaining time is estimated.
+/// Counter of the finished epochs of a run, from which the remaining time is estimated.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// Time at which this process started to train.
     begun: Instant,
-    /// Number of epochs that an earlier process of a resumed run finished, before `begun`.
+    /// Number of epochs that were finished before `begun`, by earlier processes of a resumed run.
     before: u64,
     /// Number of finished epochs, including those of earlier processes.
     pub(super) done: u64,
-    /// Total number of epochs of all seeds.
+    /// Total number of epochs of all seeds of the run.
     all: u64,
     /// Finished share of the epoch in progress, from 0 to 1.
     inside: f64,
 }
 
 impl Pace {
-    /// Creates an estimate for `all` epochs of all seeds, of which `done` are finished.
+    /// Creates an estimate for a run of `all` epochs, of which earlier processes have finished
+    /// `done`.
     pub(super) fn new(all: u64, done: u64) -> Self {
         Self { begun: Instant::now(), before: done, done, all, inside: 0.0 }
     }
 
-    /// Returns the remaining time in seconds, estimated from the mean epoch time since this process
-    /// started (`gone`), with evaluations. Returns `None` after the last epoch, and while fewer
-    /// than two epochs are finished and no progress within an epoch is known.
+    /// Returns the estimated remaining time in seconds. It is based on the mean time of an epoch
+    /// with its evaluations, where `gone` is the time since this process started to train. Returns
+    /// `None` after the last epoch. Also returns `None` if fewer than two epochs are finished and
+    /// no progress within an epoch is known.
     fn left(&self, gone: Duration) -> Option<f64> {
         let here = self.done.saturating_sub(self.before);
         let left = self.all.saturating_sub(self.done);
@@ -36,12 +38,13 @@ impl Pace {
             .then(|| gone.as_secs_f64() / (here as f64 + self.inside) * (left as f64 - self.inside))
     }
 
-    /// Records the end of an epoch.
+    /// Records that an epoch has finished.
     pub(super) fn epoch(&mut self) {
         (self.done, self.inside) = (self.done + 1, 0.0);
     }
 
-    /// Records the finished share of the current epoch, clamped to 0 to 1.
+    /// Records the finished share of the epoch in progress. Values outside the range 0 to 1 are
+    /// clamped.
     pub(super) fn inside(&mut self, share: f64) {
         self.inside = share.clamp(0.0, 1.0);
     }
@@ -51,23 +54,24 @@ impl Pace {
         self.done as f64 + self.inside
     }
 
-    /// Restarts the estimate for a resumed run, of which an earlier process finished `done` epochs.
+    /// Restarts the estimate for a resumed run, of which earlier processes have finished `done`
+    /// epochs.
     pub(super) fn go_on(&mut self, done: u64) {
         *self = Self::new(self.all, done);
     }
 
-    /// Returns true if all epochs are finished.
+    /// Returns true if all epochs of the run are finished.
     pub(super) fn is_over(&self) -> bool {
         self.done >= self.all
     }
 
-    /// Returns the remaining time as text, or `-` if it is unknown.
+    /// Returns the remaining time as text, or `-` if it cannot be estimated yet.
     pub(super) fn text(&self) -> String {
         self.left(self.begun.elapsed()).map_or_else(|| "-".to_owned(), rounded)
     }
 }
 
-/// Formats an estimated time, rounded up to whole seconds below a minute.
+/// Formats an estimated time in seconds. Below a minute, it is rounded up to whole seconds.
 pub(super) fn rounded(left: f64) -> String {
     match left {
         ..60.0 => format!("{:.0} s", left.ceil()),

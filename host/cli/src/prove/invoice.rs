@@ -1,4 +1,5 @@
-//! Lines of an AWS Cost and Usage Report, joined to an earlier proof by the resources of its stack.
+//! Lines of an AWS Cost and Usage Report that belong to the stack of an earlier proof, compared
+//! with the predictions of that proof.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,49 +11,54 @@ use super::proof::{Proof, ratio, without_account};
 use crate::failure::Failure;
 use crate::text::counted;
 
-/// Types of line items that have a quantity. Other types, such as credits, have only a cost.
+/// Types of line items that have a quantity. Items of other types, for instance credits, have only
+/// a cost.
 const USAGE: [&str; 3] = ["Usage", "DiscountedUsage", "SavingsPlanCoveredUsage"];
 
 /// Lines of a Cost and Usage Report that belong to the stack of a proof.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Invoice {
-    /// File name of the report.
+    /// File name of the Cost and Usage Report.
     pub(super) file: String,
-    /// Number of line items of the report.
+    /// Number of line items in the report.
     pub(super) items: u64,
-    /// Number of line items that belong to the stack.
+    /// Number of line items in the report that belong to the stack.
     pub(super) own_items: u64,
-    /// Currency of the costs. Costs are compared with the prediction only if the currency is USD.
+    /// Currency of the costs. Costs can be compared with the predictions only if the currency is
+    /// USD.
     pub(super) currency: String,
     pub(super) lines: Vec<Charged>,
     pub(super) notes: Vec<String>,
 }
 
-/// Usage of one type by one resource of the stack.
+/// Usage of one type by one resource of the stack, for instance the requests of a function.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Charged {
-    /// Name of the function or bucket; `stack` for the sum of all resources.
+    /// Name of the function or bucket, or `stack` for the sum of all resources.
     pub(super) resource: String,
-    /// Usage type, without the region's prefix.
+    /// Usage type without the prefix of the region, for instance `Request`.
     pub(super) usage: String,
     pub(super) operation: String,
     pub(super) unit: String,
     /// Predicted quantity. `None` if nothing was predicted.
     pub(super) predicted: Option<f64>,
-    /// Quantity by the reports and counts of the proof. `None` if nothing was predicted.
+    /// Quantity by the service's report lines and Eciton's counts. `None` if nothing was predicted,
+    /// or if the service did not report every call.
     pub(super) counted: Option<f64>,
     /// Quantity in the Cost and Usage Report. `None` if the report has no such line.
     pub(super) billed: Option<f64>,
-    /// Predicted divided by billed quantity. `None` if either is missing.
+    /// Predicted divided by billed quantity. `None` if a quantity is missing or the ratio is
+    /// undefined.
     pub(super) ratio: Option<f64>,
     pub(super) predicted_usd: Option<f64>,
-    /// Unblended cost of usage, in the currency of the report.
+    /// Unblended cost of the usage, in the currency of the report.
     pub(super) cost: Option<f64>,
-    /// Cost of credits and other lines without quantity, in the currency of the report.
+    /// Cost of credits and other line items without a quantity, in the currency of the report.
     pub(super) credits: f64,
 }
 
-/// Returns a usage type without the prefix of its region (`USE1-`, `EU-`, `APN1-`).
+/// Returns a usage type without the prefix of its region, for instance `Request` for
+/// `USE1-Request`.
 fn without_region(usage: &str) -> &str {
     match usage.split_once('-') {
         Some((prefix, rest))
@@ -65,7 +71,8 @@ fn without_region(usage: &str) -> &str {
     }
 }
 
-/// Returns the resource of the stack to which a line item belongs, or `None` if it belongs to none.
+/// Returns the name of the stack's resource that a line item belongs to. Returns `None` if the item
+/// does not belong to the stack.
 fn owner(proof: &Proof, item: &Item) -> Option<String> {
     let resource = &item.resource[..];
     // An ARN of a function ends with the name, or with the name and a version. An ARN of a log
@@ -91,8 +98,8 @@ fn owner(proof: &Proof, item: &Item) -> Option<String> {
         .then(|| if last.is_empty() { "stack".to_owned() } else { last.to_owned() })
 }
 
-/// Returns true if the time interval of a line item overlaps the proof, or if the item has no
-/// interval.
+/// Returns true if the time interval of a line item overlaps that of the proof, or if the item has
+/// no interval.
 fn overlaps(proof: &Proof, item: &Item) -> bool {
     let cut = |text: &str| text.chars().take(19).collect::<String>();
     let [start, end] = &item.interval;
@@ -101,13 +108,15 @@ fn overlaps(proof: &Proof, item: &Item) -> bool {
     starts_before && (end.is_empty() || *end > begun)
 }
 
-/// Key of the map of charged usage: resource, and usage type without region prefix.
+/// Pair of a resource and a usage type without the prefix of the region.
 type Key = (String, String);
 
-/// Reads a Cost and Usage Report, and joins its lines to a proof.
+/// Reads the Cost and Usage Report at `path`, and compares its lines with the predictions of a
+/// proof.
 ///
 /// # Errors
-/// Returns a failure if the report cannot be read, or if its lines have several currencies.
+/// Returns a failure if the report cannot be read, or if the lines of the stack have several
+/// currencies.
 pub(super) fn join(proof: &Proof, path: &Path) -> Result<Invoice, Failure> {
     let mut report = Report::open(path)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -156,7 +165,8 @@ pub(super) fn join(proof: &Proof, path: &Path) -> Result<Invoice, Failure> {
     Ok(invoice)
 }
 
-/// Returns notes on the limitations of the comparison.
+/// Returns notes for the reader on the limitations of the comparison. `earlier` is the number of
+/// lines that were skipped because they are from another time.
 fn notes(proof: &Proof, invoice: &Invoice, earlier: u64) -> Vec<String> {
     let mut notes = vec![
         "the report does not separate W1 from W2, nor the bucket requests of memory sizes; these lines are sums".to_owned(),
@@ -195,7 +205,8 @@ fn notes(proof: &Proof, invoice: &Invoice, earlier: u64) -> Vec<String> {
     notes
 }
 
-/// Returns the predicted lines, joined with the report, followed by the other lines of the report.
+/// Returns the predicted lines with the quantities of the report, followed by the other lines of
+/// the report.
 fn lines(proof: &Proof, mut found: BTreeMap<Key, Charged>) -> Vec<Charged> {
     let mut lines = Vec::new();
     for (resource, usage) in predicted_usage(proof) {
@@ -235,8 +246,8 @@ fn lines(proof: &Proof, mut found: BTreeMap<Key, Charged>) -> Vec<Charged> {
 /// Resource name of a line that is the sum over all resources of the stack.
 const STACK: &str = "stack";
 
-/// Returns the predicted pairs of resource and usage type, functions first. Lines of functions are
-/// separate by memory size; all other lines are sums over the stack.
+/// Returns the pairs of resource and usage type that the proof predicted, functions first.
+/// Functions have separate lines for each memory size, and all other lines are sums over the stack.
 fn predicted_usage(proof: &Proof) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     for run in &proof.runs {

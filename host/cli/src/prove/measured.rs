@@ -1,4 +1,4 @@
-//! Measurements of the assumptions of the cloud file, from the function calls of a proof.
+//! Measurement of the assumptions in the cloud file from the function calls of a proof.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use super::proof::Assumption;
 use crate::failure::Failure;
 
-/// Maximum length of a cost record, in bytes.
+/// Maximum size of a cost record, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Line about the end of a call in the cost record (`spent.jsonl`).
+/// A line of the cost record (`spent.jsonl`), reduced to the fields about the end of a call.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub(super) struct Attempt {
     event: String,
@@ -26,12 +26,13 @@ pub(super) struct Attempt {
     reply_s: Option<f64>,
 }
 
-/// Returns the length of a cost record in bytes, or 0 if it does not exist.
+/// Returns the size of a cost record in bytes, or 0 if the file does not exist.
 pub(super) fn length(record: &Path) -> usize {
     std::fs::metadata(record).map_or(0, |found| usize::try_from(found.len()).unwrap_or(usize::MAX))
 }
 
-/// Returns the ends of calls in a cost record, after its first `from` bytes.
+/// Returns the ends of function calls in a cost record. The first `from` bytes of the record are
+/// skipped.
 pub(super) fn attempts(record: &Path, from: usize) -> Result<Vec<Attempt>, Failure> {
     let shown = record.display();
     let text = eciton_input::file::read_text(record, MAX_BYTES)
@@ -45,31 +46,33 @@ pub(super) fn attempts(record: &Path, from: usize) -> Result<Vec<Attempt>, Failu
     Ok(all.into_iter().filter(|attempt| attempt.event == "end").collect())
 }
 
-/// Calls of a workload on functions of one memory size.
+/// Function calls of a workload on functions of one memory size.
 pub(super) struct Calls<'a> {
-    /// Predicted work of the workload.
+    /// Predicted work of the workload, which the measurements are compared with.
     pub(super) work: &'a Work,
     pub(super) attempts: &'a [Attempt],
     pub(super) jobs: &'a [Done],
 }
 
-/// Measured values of one assumption.
+/// Measured values of one assumption of the cloud file.
 struct Sample {
     values: Vec<f64>,
-    /// Description of how the values were measured.
+    /// Description of how the values were measured, for the reader of the proof.
     how: &'static str,
-    /// Reason for the lack of values, if `values` is empty.
+    /// Reason why there are no values, which is shown if `values` is empty.
     none: &'static str,
 }
 
-/// Returns the median, or `None` without values.
+/// Returns the median (the upper one for an even number of values), or `None` if there are no
+/// values.
 fn median(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
 }
 
-/// Returns the assumptions of the cloud file with the values that the calls measured.
+/// Compares the assumptions of the cloud file with the values that the function calls measured.
+/// `preset` is the part of the cloud file with the given name.
 pub(super) fn assumptions(
     calls: &[Calls<'_>],
     (name, preset): (&str, &Preset),
@@ -191,8 +194,8 @@ pub(super) fn assumptions(
     all.into_iter().map(assumption).collect()
 }
 
-/// Returns the effective number of cores of each call: mean predicted processor time divided by the
-/// measured time without waits.
+/// Returns the effective number of cores of each call. It is the mean predicted processor time
+/// divided by the measured time without waits for the object store.
 fn speeds(calls: &Calls<'_>, preset: &Preset, memory_mb: u32) -> Vec<f64> {
     let tasks: Vec<&Task> = calls.work.phases.iter().flatten().collect();
     let count = tasks.len().max(1) as f64;

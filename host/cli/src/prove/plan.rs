@@ -1,4 +1,4 @@
-//! Workloads of a proof, and the predictions of their use and cost.
+//! Workloads of a proof, and predictions of their usage and cost.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,22 +13,23 @@ use crate::failure::Failure;
 use crate::recipe::{self, Request};
 use crate::sweep;
 
-/// Seeds, learning rates and dropout probabilities of W2: 10 x 4 x 5 = 200 trainings
-/// (docs/explanation/when-functions-pay.md).
+/// Number of seeds, learning rates and dropout probabilities of the workload W2, which has 10 x 4 x
+/// 5 = 200 trainings (docs/explanation/when-functions-pay.md).
 const FULL: (u32, &str, &str) = (10, "[0.001, 0.01, 0.05, 0.1]", "[0.2, 0.35, 0.5, 0.6, 0.7]");
-/// Seeds, learning rates and dropout probabilities of W2 with `--quick`: 8 trainings.
+/// Number of seeds, learning rates and dropout probabilities of the workload W2 with `--quick`,
+/// which has 8 trainings.
 const QUICK: (u32, &str, &str) = (2, "[0.01, 0.05]", "[0.35, 0.5]");
-/// File name of the sweep of W2, in the folder of a proof.
+/// Name of the file with the sweep of the workload W2, in the folder of a proof.
 pub(super) const W2_FILE: &str = "w2.toml";
 
-/// Workload of a proof: trainings, one function invocation each.
+/// A workload of a proof, which consists of trainings. Each training is one function invocation.
 pub(super) struct Workload {
     pub(super) name: &'static str,
-    /// Short description for the proof file.
+    /// Short description of the workload for the proof file.
     about: &'static str,
     /// Configuration of each training of the workload.
     pub(super) configs: Vec<Config>,
-    /// True if the predictions of the trainings are fetched.
+    /// True if the host also fetches the predictions that each training writes.
     pub(super) predictions: bool,
 }
 
@@ -59,7 +60,8 @@ pub(super) fn w2(arguments: &Aws) -> Result<String, Failure> {
     Ok(file)
 }
 
-/// Returns the workloads W1 and W2. `file` is the sweep file of W2.
+/// Returns the workloads W1, a single training, and W2, a sweep. `file` is the path of the sweep
+/// file of W2.
 ///
 /// # Errors
 /// Returns a failure if the recipe or a setting is invalid.
@@ -81,21 +83,21 @@ pub(super) fn workloads(arguments: &Aws, file: &Path) -> Result<[Workload; 2], F
     Ok([w1, Workload { name: "W2", about: "a sweep of trainings", configs, predictions: false }])
 }
 
-/// Predicted run: a workload on functions of one memory size.
+/// A workload on functions of one memory size, with the forecast of its work.
 pub(super) struct Planned {
-    /// Index of the workload in the list of workloads.
+    /// Index of the workload in the list of the proof's workloads.
     pub(super) workload: usize,
     pub(super) memory_mb: u32,
-    /// Settings of the functions that run the workload.
+    /// Configuration of the functions that run the workload.
     pub(super) place: Config,
     pub(super) forecast: Forecast,
-    /// Work of the previous workload on the same functions, after which function instances are
-    /// warm. `None` for the first workload.
+    /// Work of the workload that runs before on the same functions. Function instances are then
+    /// already warm. `None` for the first workload of a memory size.
     before: Option<Work>,
 }
 
 impl Planned {
-    /// Predicts a workload from a short pilot training in this process.
+    /// Forecasts the work of a workload from a short pilot training in this process.
     pub(super) fn new(
         (number, workload): (usize, &Workload),
         mut place: Config,
@@ -111,7 +113,8 @@ impl Planned {
         Ok(Self { workload: number, memory_mb, place, forecast, before })
     }
 
-    /// Returns processor, memory and number of functions, at most `concurrency`.
+    /// Returns the processor, the memory size and the number of the functions. The number is
+    /// limited by `concurrency`.
     pub(super) fn functions(&self, concurrency: u32) -> Functions {
         let asked = match self.place.executor.functions {
             FunctionCount::Fixed(count) => count.max(1),
@@ -121,7 +124,8 @@ impl Planned {
         Functions { processor, memory_mb: self.memory_mb, count: asked.min(concurrency.max(1)) }
     }
 
-    /// Returns the predicted use and the predicted invoice lines.
+    /// Returns the predicted usage of the workload, and the predicted invoice lines with the prices
+    /// in `book`.
     pub(super) fn predicted(&self, concurrency: u32, host: HostPlace, book: &Book) -> (Usage, Vec<Line>) {
         let functions = self.functions(concurrency);
         let work = &self.forecast.work;
@@ -140,7 +144,8 @@ impl Planned {
     }
 }
 
-/// Returns the use since an earlier point: the difference between two cumulative uses.
+/// Returns the usage since an earlier point in time, as the difference between two cumulative
+/// values.
 fn since(all: &Usage, before: &Usage) -> Usage {
     Usage {
         seconds: all.seconds - before.seconds,
@@ -162,7 +167,7 @@ fn since(all: &Usage, before: &Usage) -> Usage {
     }
 }
 
-/// Returns the total cost of invoice lines, in US dollars.
+/// Returns the total cost of the invoice lines, in US dollars.
 pub(super) fn dollars(lines: &[Line]) -> f64 {
     lines.iter().map(|line| line.usd).sum()
 }

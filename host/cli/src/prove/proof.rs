@@ -1,5 +1,5 @@
-//! File of a proof (`proof.json`): predicted and billed invoice lines, and measurements of
-//! assumptions.
+//! File of a proof, `proof.json`. It has the predicted and billed invoice lines, and measurements
+//! of the assumptions in the cloud file.
 
 use std::path::{Path, PathBuf};
 
@@ -15,80 +15,84 @@ use crate::cost::compare::Pair;
 use crate::failure::Failure;
 use crate::sweep::write;
 
-/// Version of the file format.
+/// Version number of the format of proof files.
 pub(super) const VERSION: u32 = 1;
-/// File name of the proof, within its folder.
+/// File name of the proof in its folder.
 pub(super) const FILE: &str = "proof.json";
-/// Maximum length of a proof file, in bytes.
+/// Maximum size of a proof file, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Content of a proof file.
+/// Content of the file `proof.json`, which `eciton prove` writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Proof {
-    /// Version of the file format, [`VERSION`].
+    /// Version number of the file format, which is [`VERSION`].
     pub(super) version: u32,
     /// Version of the program that ran the proof.
     pub(super) eciton: String,
-    /// Start time, UTC.
+    /// Start time of the proof as an ISO 8601 text, in UTC.
     pub(super) begun: String,
-    /// End time, UTC. `None` if the program was killed before the end.
+    /// End time of the proof as an ISO 8601 text, in UTC. `None` if the program was killed before
+    /// the end.
     pub(super) ended: Option<String>,
     pub(super) region: String,
     pub(super) architecture: String,
     pub(super) cloud: CloudFile,
     pub(super) host: Host,
     pub(super) stack: Stack,
-    /// Maximum cost of all runs, in US dollars (`--max-usd`).
+    /// Limit on the total cost of the proof, in US dollars (`--max-usd`).
     pub(super) max_usd: f64,
-    /// Predicted cost of all runs, in US dollars.
+    /// Predicted total cost of all runs, in US dollars.
     pub(super) predicted_usd: f64,
-    /// Cost of all runs by reports of the service and counts of Eciton, in US dollars.
+    /// Total cost of all runs so far, in US dollars, by the service's report lines and Eciton's
+    /// counts.
     pub(super) spent_usd: f64,
     pub(super) workloads: Vec<Workload>,
     pub(super) runs: Vec<Run>,
-    /// True if each training has the same model at all memory sizes. `None` if fewer than two sizes
-    /// have run.
+    /// True if each training produced the same model at all memory sizes. `None` if no workload has
+    /// run at two sizes.
     pub(super) digests_equal: Option<bool>,
     pub(super) assumptions: Vec<Assumption>,
     pub(super) notes: Vec<String>,
-    /// Error that ended the proof before all workloads had run.
+    /// Message of the error that ended the proof before all workloads had run. `None` if there was
+    /// none.
     pub(super) error: Option<String>,
-    /// Lines of a Cost and Usage Report, which is added with `--cur` up to a day later.
+    /// Lines of a Cost and Usage Report, which `--cur` adds up to a day later. `None` before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) invoice: Option<Invoice>,
 }
 
-/// Cloud file (prices and times) on which the prediction is based.
+/// Identity of the cloud file, whose prices and times the predictions are based on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct CloudFile {
     pub(super) path: String,
     pub(super) sha256: String,
-    /// Date and region of the prices. If the file has no prices for the region of the stack, the
-    /// region is that of the default prices.
+    /// Date and region of the prices. The region is the default one if the file has no prices for
+    /// the region of the stack.
     pub(super) prices: String,
     pub(super) preset: String,
 }
 
-/// Temporary stack of a proof.
+/// The stack of AWS resources that exists only during a proof.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Stack {
     pub(super) name: String,
-    /// Name of the bucket of objects. Empty before the stack is deployed.
+    /// Name of the bucket for the objects of runs. Empty before the stack is deployed.
     pub(super) bucket: String,
-    /// Functions that execute whole runs, by memory size.
+    /// Functions that execute whole training runs, one for each memory size.
     pub(super) functions: Vec<Function>,
-    /// Maximum number of concurrent functions of the account.
+    /// Maximum number of functions that the AWS account may run at once.
     pub(super) account_concurrency: u32,
-    /// True if the stack was removed.
+    /// True if the stack was removed at the end of the proof.
     pub(super) removed: bool,
-    /// Resources that were verified to be absent after the removal.
+    /// Names of resources that were found deleted after the removal.
     pub(super) gone: Vec<String>,
-    /// Reason why the stack is not removed, with the command that removes it.
+    /// Reason why the stack has not been removed, with the command that removes it. `None` if it
+    /// was removed.
     pub(super) left: Option<String>,
 }
 
 impl Stack {
-    /// Records the result of the removal.
+    /// Records the result of the removal of the stack.
     pub(super) fn removed(&mut self, done: Result<Destroyed, String>) {
         match done {
             Ok(done) => {
@@ -100,25 +104,25 @@ impl Stack {
     }
 }
 
-/// Description of a workload (a set of trainings) in the proof file.
+/// Description of a workload, which is a set of trainings, in the proof file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Workload {
-    /// `W1` or `W2`.
+    /// Name of the workload, `W1` or `W2`.
     pub(super) name: String,
     pub(super) about: String,
     pub(super) trainings: usize,
     pub(super) recipe: String,
 }
 
-/// Run of a workload on functions of one memory size.
+/// Result of a workload on functions of one memory size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Run {
     pub(super) workload: String,
     pub(super) memory_mb: u32,
     pub(super) function: String,
-    /// Start time, UTC.
+    /// Start time of the run as an ISO 8601 text, in UTC.
     pub(super) begun: String,
-    /// End time, UTC.
+    /// End time of the run as an ISO 8601 text, in UTC.
     pub(super) ended: String,
     /// Number of trainings of the workload that completed.
     pub(super) done: usize,
@@ -126,43 +130,47 @@ pub(super) struct Run {
     pub(super) failed: usize,
     /// Number of function calls of the run.
     pub(super) calls: u64,
-    /// Number of calls without a REPORT line of the service.
+    /// Number of calls for which the service returned no REPORT line.
     pub(super) unreported: u64,
-    /// Maximum memory that a call used, in MiB.
+    /// Largest amount of memory that a call used, in MiB. `None` if no call reported it.
     pub(super) used_mb: Option<u32>,
-    /// Origin of the predicted times.
+    /// Origin of the predicted processor times, for instance measured or assumed.
     pub(super) times: String,
     pub(super) lines: Vec<Billed>,
     pub(super) quantities: Vec<Pair>,
     pub(super) notes: Vec<String>,
-    /// Model digest of each training, in the order of the workload. `None` for a failed training.
+    /// Digest of the trained model of each training, in the order of the workload. `None` for a
+    /// training that failed.
     pub(super) digests: Vec<Option<String>>,
 }
 
-/// Invoice line with predicted and billed quantity.
+/// An invoice line with its predicted and its billed quantity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Billed {
-    /// Usage type, without the region's prefix.
+    /// Usage type without the prefix of the region, for instance `Request`.
     pub(super) usage: String,
     pub(super) unit: String,
     /// Price per unit, in US dollars.
     pub(super) unit_usd: f64,
     /// Predicted quantity, in the unit of the usage type.
     pub(super) predicted: f64,
-    /// Origin of the prediction: `counted`, `modelled` or `assumed`.
+    /// Origin of the prediction, which is `counted`, `modelled` or `assumed`.
     pub(super) origin: String,
-    /// Billed quantity. `None` if the service did not report it for every call.
+    /// Billed quantity, in the unit of the usage type. `None` if the service did not report it for
+    /// every call.
     pub(super) billed: Option<f64>,
-    /// Source of the billed quantity: `reports` of the service, or `counted` by Eciton.
+    /// Source of the billed quantity, which is `reports` for the service's report lines, or
+    /// `counted` for Eciton's counts.
     pub(super) source: String,
-    /// Predicted divided by billed quantity. `None` if nothing was billed.
+    /// Predicted divided by billed quantity. `None` if the billed quantity is unknown or the ratio
+    /// is undefined.
     pub(super) ratio: Option<f64>,
     pub(super) predicted_usd: f64,
     pub(super) billed_usd: Option<f64>,
 }
 
-/// Replaces AWS account numbers, which have twelve digits, by `ACCOUNT`, so that a proof can be
-/// published.
+/// Replaces AWS account ids in a text by `ACCOUNT`, so that a proof can be published. Any number
+/// with exactly twelve digits counts as an account id.
 pub(super) fn without_account(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut digits = String::new();
@@ -182,14 +190,15 @@ pub(super) fn without_account(text: &str) -> String {
     out
 }
 
-/// Returns predicted divided by billed quantity, or `None` if the ratio is undefined.
+/// Returns the predicted divided by the billed quantity. Returns `None` if the billed quantity is
+/// unknown or the ratio is undefined.
 pub(super) fn ratio(predicted: f64, billed: Option<f64>) -> Option<f64> {
     let billed = billed?;
     if predicted == billed { Some(1.0) } else { Some(predicted / billed).filter(|ratio| ratio.is_finite()) }
 }
 
-/// Returns the invoice lines of a run. The billed time of functions is known only if every call has
-/// a report.
+/// Combines the predicted and the counted invoice lines of a run. The billed time of functions is
+/// known only if `unreported`, the number of calls without a REPORT line, is 0.
 pub(super) fn lines(predicted: &[Line], counted: &[Line], unreported: u64) -> Vec<Billed> {
     let both = predicted.iter().zip(counted);
     let compare = |(own, other): (&Line, &Line)| {
@@ -212,8 +221,8 @@ pub(super) fn lines(predicted: &[Line], counted: &[Line], unreported: u64) -> Ve
     both.map(compare).collect()
 }
 
-/// Returns the recorded quantities of a run. Times of functions are included only if every call has
-/// a report.
+/// Combines the predicted and the recorded quantities of a run. Times of functions are included
+/// only if `unreported`, the number of calls without a REPORT line, is 0.
 pub(super) fn quantities(predicted: &Usage, counted: &Usage, unreported: u64) -> Vec<Pair> {
     const REPORTED: [&str; 5] = ["cold starts", "initialisation", "charged", "charged, no init", "GB-s"];
     let mut all = crate::cost::compare::quantities(predicted, counted);
@@ -221,28 +230,29 @@ pub(super) fn quantities(predicted: &Usage, counted: &Usage, unreported: u64) ->
     all
 }
 
-/// Value of the cloud file that a proof measures.
+/// An assumption in the cloud file, for instance the time of a cold start, with the values that a
+/// proof measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Assumption {
-    /// Key in the cloud file.
+    /// Key of the assumption in the cloud file.
     pub(super) key: String,
-    /// Memory size of the measured functions, in MB.
+    /// Memory size of the functions on which the value was measured, in MB.
     pub(super) memory_mb: u32,
-    /// Value in the cloud file.
+    /// Value in the cloud file, in `unit`.
     pub(super) assumed: f64,
-    /// Median of the measured values. `None` if no call measured this value.
+    /// Median of the measured values, in `unit`. `None` if no call measured the value.
     pub(super) measured: Option<f64>,
-    /// Number of measurements of this value, over all calls.
+    /// Number of measured values.
     pub(super) samples: usize,
-    /// Minimum and maximum of the measured values.
+    /// Minimum and maximum of the measured values. `None` if no call measured the value.
     pub(super) range: Option<[f64; 2]>,
     pub(super) unit: String,
-    /// Method of the measurement, or reason for the lack of values.
+    /// Description of how the value was measured, or why it was not measured.
     pub(super) how: String,
 }
 
 impl Proof {
-    /// Compares the model digests of each workload across memory sizes, and sets `digests_equal`.
+    /// Compares the digests of the trained models across memory sizes, and sets `digests_equal`.
     pub(super) fn compare_digests(&mut self) {
         let mut compared = false;
         let mut equal = true;
@@ -257,7 +267,7 @@ impl Proof {
         self.digests_equal = compared.then_some(equal);
     }
 
-    /// Writes the proof file, and the tables in Markdown next to it.
+    /// Writes the proof to the file at `path`, and its tables in Markdown to a file next to it.
     pub(super) fn save(&self, path: &Path) -> Result<(), Failure> {
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
@@ -265,10 +275,11 @@ impl Proof {
         write(&markdown(path), table::markdown(self).as_bytes())
     }
 
-    /// Reads the proof file at `path`, which an earlier proof wrote.
+    /// Reads the proof file at `path`.
     ///
     /// # Errors
-    /// Returns [`Failure::Failed`] if the file cannot be read or has another version.
+    /// Returns [`Failure::Failed`] if the file cannot be read, is not a proof, or has another
+    /// format version.
     pub(super) fn load(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let text = eciton_input::file::read_text(path, MAX_BYTES)
@@ -288,7 +299,7 @@ impl Proof {
     }
 }
 
-/// Returns the path of the Markdown tables of a proof file.
+/// Returns the path of the Markdown tables that belong to the proof file at `path`.
 pub(super) fn markdown(path: &Path) -> PathBuf {
     path.with_extension("md")
 }

@@ -1,4 +1,4 @@
-//! Execution of a proof: each workload runs on functions of each memory size.
+//! Execution of the workloads of a proof on functions of each memory size.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,17 +19,18 @@ use crate::output::tell;
 use crate::run_name::{iso, now};
 use crate::sweep::RECORD;
 
-/// Prefixes under `runs/` in the bucket of the stack, whose objects are deleted between runs.
+/// Names of the folders in the bucket of the stack whose objects are deleted between runs. They are
+/// below the prefix `runs/`.
 const OBJECTS: [&str; 2] = ["jobs", "files"];
 
-/// Proof in progress, whose stack is deployed.
+/// A proof in progress, whose stack is deployed.
 pub(super) struct Running<'a> {
     pub(super) prepared: &'a Prepared<'a>,
     pub(super) deployment: &'a Deployment,
     pub(super) stop: &'a Arc<Stop>,
 }
 
-/// Function calls of a completed run, from which assumptions about its memory size are measured.
+/// Function calls of a completed run, which serve to measure the assumptions for its memory size.
 struct Made {
     /// Index of the run in [`Prepared::planned`].
     number: usize,
@@ -37,8 +38,8 @@ struct Made {
     jobs: Vec<Done>,
 }
 
-/// Bill and time of all runs so far. The difference to the values after a run is the bill and time
-/// of that run.
+/// Total bill and time before the next run. Subtracted from the totals after that run, they give
+/// its own bill and time.
 #[derive(Default)]
 struct Before {
     bill: Bill,
@@ -46,7 +47,7 @@ struct Before {
 }
 
 impl Running<'_> {
-    /// Runs all workloads, and saves the proof after each run.
+    /// Runs all workloads at all memory sizes, and saves the proof after each run.
     pub(super) fn all(&mut self, proof: &mut Proof, path: &Path) -> Result<(), Failure> {
         proof.stack.bucket = self.deployment.bucket.clone();
         proof.stack.functions = self.deployment.trainers.clone();
@@ -69,7 +70,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Runs a workload on functions of one memory size, and adds the result to the proof.
+    /// Runs one workload on functions of one memory size, and appends the result to the proof.
     fn one(
         &self,
         (number, planned): (usize, &Planned),
@@ -164,7 +165,7 @@ impl Running<'_> {
         }
     }
 
-    /// Recomputes the measurements of assumptions from all calls so far.
+    /// Measures the assumptions of the cloud file again, from the calls of all completed runs.
     fn measure(&self, proof: &mut Proof, made: &[Made]) {
         let Prepared { planned, book, .. } = self.prepared;
         proof.assumptions.clear();
@@ -183,7 +184,8 @@ impl Running<'_> {
     }
 }
 
-/// Returns a filter that maps a run to its calls if the run has this memory size.
+/// Returns a function that selects the completed runs with the memory size `size`, and maps them to
+/// their calls.
 fn calls_of_size<'a>(planned: &'a [Planned], size: u32) -> impl Fn(&'a Made) -> Option<Calls<'a>> {
     move |made| {
         let planned = planned.get(made.number).filter(|planned| planned.memory_mb == size)?;

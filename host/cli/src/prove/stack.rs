@@ -1,4 +1,4 @@
-//! Temporary stack, which exists only during a proof.
+//! Guard of the stack of AWS resources that exists only during a proof.
 
 use eciton_deploy::{Choices, Deployed, Destroyed, Target};
 
@@ -6,25 +6,24 @@ use crate::deploy::{builtin, show};
 use crate::failure::Failure;
 use crate::output::tell;
 
-/// Number of attempts to remove a stack. A function that is still running may write to the bucket
-/// during the first attempt.
+/// Maximum number of attempts to remove a stack. The first attempt can fail, because a function
+/// that is still running may write to the bucket.
 const ATTEMPTS: u32 = 2;
 
-/// Stack that is removed when this value is dropped, unless [`Temporary::remove`] was called
-/// before.
+/// Guard that removes a stack when it is dropped, unless [`Temporary::remove`] was called before.
 pub(super) struct Temporary {
     target: Target,
     removed: bool,
 }
 
 impl Temporary {
-    /// Creates the guard of a stack that is not deployed yet. From now on, the stack will be
-    /// removed.
+    /// Creates the guard of a stack before the stack is deployed. The stack is removed even if its
+    /// deployment fails.
     pub(super) fn new(target: Target) -> Self {
         Self { target, removed: false }
     }
 
-    /// Creates the stack and its functions on AWS.
+    /// Creates the stack with its functions on AWS.
     pub(super) fn deploy(&mut self, choices: &Choices) -> Result<Deployed, Failure> {
         let deployed = eciton_deploy::deploy(choices, &builtin(), &[], &mut show)?;
         // The deployment file is removed together with the stack.
@@ -33,7 +32,7 @@ impl Temporary {
         Ok(deployed)
     }
 
-    /// Returns the command line with which a user can remove the stack.
+    /// Returns the command line with which the user can remove the stack.
     pub(super) fn command(&self) -> String {
         let Target { stack, region, profile, .. } = &self.target;
         let flag = |name: &str, value: &Option<String>| {
@@ -46,10 +45,11 @@ impl Temporary {
         )
     }
 
-    /// Removes the stack and all its resources, with up to [`ATTEMPTS`] attempts.
+    /// Removes the stack and all its resources. After a failure, the removal is repeated up to
+    /// [`ATTEMPTS`] attempts in total.
     ///
     /// # Errors
-    /// Returns a text with the reason and the command line that removes the stack.
+    /// Returns a text with the reason, and with the command line that removes the stack.
     pub(super) fn remove(&mut self) -> Result<Destroyed, String> {
         let mut failed = String::new();
         for _ in 0..ATTEMPTS {

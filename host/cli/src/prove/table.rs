@@ -1,11 +1,11 @@
-//! Tables of a proof in Markdown, for `proof.md`.
+//! Tables of a proof in Markdown, which are the content of `proof.md`.
 
 use std::fmt::Write as _;
 
 use super::invoice::Charged;
 use super::proof::{Assumption, Billed, Proof, Run};
 
-/// Formats a quantity with a number of digits that suits its magnitude.
+/// Formats a quantity with a number of digits that is suitable for its magnitude.
 fn quantity(value: f64) -> String {
     if value == 0.0 || value.fract() == 0.0 && value.abs() < 1e12 {
         return format!("{value:.0}");
@@ -17,7 +17,7 @@ fn quantity(value: f64) -> String {
     }
 }
 
-/// Formats a value, or returns `-` for `None`.
+/// Formats a value with `text`, or returns `-` for `None`.
 fn optional(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), text)
 }
@@ -30,12 +30,13 @@ fn ratio(value: f64) -> String {
     format!("{value:.3}")
 }
 
-/// Returns text for a table cell: line ends are replaced by blanks, and bars are escaped.
+/// Converts a text for a table cell. Line breaks are replaced by spaces, and vertical bars are
+/// escaped.
 fn cell(text: &str) -> String {
     text.replace(['\n', '\r'], " ").replace('|', "\\|")
 }
 
-/// Returns all tables of a proof.
+/// Returns the Markdown text with all tables of a proof.
 pub(super) fn markdown(proof: &Proof) -> String {
     let mut text = String::new();
     let mut line = |own: std::fmt::Arguments<'_>| {
@@ -126,7 +127,7 @@ pub(super) fn markdown(proof: &Proof) -> String {
     text
 }
 
-/// Returns the tables of one run: invoice lines and quantities.
+/// Returns the two tables of one run, which list its invoice lines and its quantities.
 fn run_tables(run: &Run) -> String {
     let mut text = format!("\n### {}, {} MB\n\n", run.workload, run.memory_mb);
     let reports = match run.unreported {
@@ -187,7 +188,7 @@ fn run_tables(run: &Run) -> String {
     text
 }
 
-/// Returns the table of assumptions of the cloud file and their measurements.
+/// Returns the table of the assumptions in the cloud file, with their measured values.
 fn assumptions(all: &[Assumption]) -> String {
     let mut text =
         "\n## Assumptions of the cloud file\n\nMeasured values are in the unit of the key, so that they can replace the assumed values.\n\n\
@@ -209,7 +210,7 @@ fn assumptions(all: &[Assumption]) -> String {
     text
 }
 
-/// Returns the table row of a line of the Cost and Usage Report.
+/// Returns the table row for a line of the Cost and Usage Report.
 fn charged_row(charged: &Charged) -> String {
     let Charged { resource, usage, unit, predicted, counted, billed, predicted_usd, cost, credits, .. } =
         charged;

@@ -1,4 +1,5 @@
-//! Table that fits the width of the terminal. Texts are shortened first, then columns are omitted.
+//! Tables that fit into the width of the terminal. Texts are shortened first, then columns are
+//! omitted.
 
 use std::io::IsTerminal as _;
 
@@ -6,41 +7,41 @@ use eciton_train::metrics_format::shortened;
 
 use crate::output::Output;
 
-/// Assumed width in characters if standard output is no terminal.
+/// Assumed width if standard output is not a terminal, in characters.
 const USUAL_COLUMNS: usize = 100;
-/// Number of blanks between two columns.
+/// Number of spaces between two columns.
 const GAP: usize = 2;
 
-/// Column of a table, and how it shrinks on a narrow terminal.
+/// A column of a table, with the rules for a narrow terminal.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
-    /// Text in the table head above the column.
+    /// Text above the column in the head of the table.
     pub(super) name: &'static str,
-    /// True if the cells of the column are aligned right.
+    /// True if the cells of the column are aligned to the right.
     pub(super) is_right: bool,
-    /// Minimum number of characters to which texts of this column are shortened. If `None`, texts
-    /// are never shortened.
+    /// Number of characters to which texts of the column may be shortened. If `None`, they are
+    /// never shortened.
     pub(super) least: Option<usize>,
-    /// Rank of the column. On a narrow terminal, columns of the largest rank are omitted first. A
-    /// column of rank 0 is never omitted.
+    /// Rank of the column. On a narrow terminal, columns with the largest rank are omitted first,
+    /// and columns with rank 0 are never omitted.
     pub(super) rank: u8,
 }
 
-/// Returns the width of the terminal in characters, or [`USUAL_COLUMNS`] if standard output is no
-/// terminal.
+/// Returns the width of the terminal in characters, or [`USUAL_COLUMNS`] if standard output is not
+/// a terminal.
 fn terminal_columns() -> usize {
     let stdout = std::io::stdout();
     let size = stdout.is_terminal().then(|| terminal_size::terminal_size_of(stdout)).flatten();
     size.map_or(USUAL_COLUMNS, |(width, _)| usize::from(width.0))
 }
 
-/// Prints a table that fits the width of the terminal.
+/// Prints a table that fits into the width of the terminal.
 pub(super) fn print<const N: usize>(columns: &[Column; N], rows: &[[String; N]], output: &mut Output) {
     lines(columns, rows, terminal_columns()).iter().for_each(|line| output.line(line));
 }
 
-/// Returns the lines of a table, the head first. Lines have at most `most` characters, unless
-/// columns of rank 0 need more.
+/// Returns the lines of a table, starting with the head. Lines have at most `most` characters,
+/// unless columns with rank 0 need more.
 fn lines<const N: usize>(columns: &[Column; N], rows: &[[String; N]], most: usize) -> Vec<String> {
     let longest = |at: usize, column: &Column| {
         let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());

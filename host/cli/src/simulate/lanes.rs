@@ -1,5 +1,5 @@
-//! `eciton simulate --pipeline`: plans a pipeline, and simulates it on workers that may be
-//! preempted.
+//! The option `eciton simulate --pipeline`, which plans a pipeline, and simulates it on workers
+//! that may be preempted.
 //!
 //! A lane is the share of a pipeline that one worker executes.
 
@@ -19,19 +19,20 @@ use crate::text::{bytes, counted, grouped, percent, seconds};
 
 /// Bytes per second that correspond to 1 Gbit/s.
 const GBIT: f64 = 1.25e8;
-/// Candidate numbers of micro-batches per update, from which the planner chooses.
+/// Numbers of micro-batches per update from which the planner chooses the best one.
 const MICRO: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
-/// Launch time of a kernel, in seconds.
+/// Assumed launch time of a kernel on a worker, in seconds.
 const START: f64 = 5e-6;
-/// Memory in addition to the weights of 2 bytes, in multiples of these weights (mixed precision): a
-/// gradient of 2 bytes, and main weights and two moments of 4 bytes each.
+/// Memory of a training in addition to the weights of 2 bytes each, in multiples of these weights.
+/// With mixed precision, each weight has a gradient of 2 bytes, and a main weight and two moments
+/// of 4 bytes each.
 const COPIES: f64 = 7.0;
-/// Number of simulated rounds (optimiser steps) if `--hours` is not given.
+/// Number of rounds (optimiser steps) that are simulated if `--hours` is not given.
 const ROUNDS: f64 = 1000.0;
-/// Maximum length of a trace file, in bytes.
+/// Maximum size of the file of `--losses`, in bytes.
 const MAX_TRACE_BYTES: u64 = 16 << 20;
-/// Rounds between checkpoints, and restart time in seconds, of the checkpointed run that serves for
-/// comparison.
+/// Parameters of the checkpointed run that the simulation is compared with. They are the number of
+/// rounds (optimiser steps) between checkpoints, and the restart time in seconds.
 const CHECKPOINT: (u32, f64) = (10, 300.0);
 
 /// Flags of `--pipeline`. `--seed`, `--machine`, `--jitter` and `--json` of `simulate` apply too.
@@ -117,13 +118,14 @@ enum HoldName {
     Shadowed,
 }
 
-/// Parses the value of `--schedule`.
+/// Parses the value of `--schedule`, for instance `1f1b`.
 fn schedule(text: &str) -> Result<PipelineSchedule, String> {
     let found = PipelineSchedule::named(text).ok().filter(|schedule| *schedule != PipelineSchedule::Naive);
     found.ok_or_else(|| "expected gpipe, 1f1b, 2bw or interleaved".to_owned())
 }
 
-/// Reads the file of `--losses`: time in seconds and worker index of each failure, in file order.
+/// Reads the file of `--losses`. Returns the time in seconds and the worker index of each failure,
+/// in the order of the file.
 fn read_losses(path: Option<&Path>) -> Result<Vec<(f64, u32)>, Failure> {
     let Some(path) = path else { return Ok(Vec::new()) };
     let text = eciton_input::file::read_text(path, MAX_TRACE_BYTES).map_err(|e| {
@@ -144,7 +146,7 @@ fn read_losses(path: Option<&Path>) -> Result<Vec<(f64, u32)>, Failure> {
     lines.map(one).collect()
 }
 
-/// Result of the simulation of a pipeline, as `eciton simulate --pipeline MODEL --json` prints it.
+/// Result of the simulation of a pipeline, which `eciton simulate --pipeline MODEL --json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -161,7 +163,7 @@ struct Line<'a> {
     grid: &'a str,
 }
 
-/// Pipeline stage of the chosen plan, as `--json` prints it.
+/// A stage of the planned pipeline, which `eciton simulate --pipeline MODEL --json` prints.
 #[derive(Serialize)]
 struct PlannedStage<'a> {
     operators: Vec<&'a str>,
@@ -170,7 +172,7 @@ struct PlannedStage<'a> {
     memory_bytes: f64,
 }
 
-/// Returns the stages of a plan with the names of their operators.
+/// Returns the stages of a planned pipeline, each with the names of its operators.
 fn stages<'a>(plan: &Plan, graph: &'a Graph) -> Vec<PlannedStage<'a>> {
     let name = |at: &usize| graph.operators().get(*at).map_or("", |of| &of.name[..]);
     let planned = |stage: &eciton_planner::PlannedStage| PlannedStage {
@@ -183,7 +185,7 @@ fn stages<'a>(plan: &Plan, graph: &'a Graph) -> Vec<PlannedStage<'a>> {
 }
 
 impl Arguments {
-    /// Converts the flags into the search space of the planner.
+    /// Returns the search space that the flags give the planner.
     fn wanted(&self) -> Wanted {
         Wanted {
             rows: self.rows,
@@ -198,7 +200,7 @@ impl Arguments {
         }
     }
 
-    /// Converts the flags into the description of the workers and the host that the planner reads.
+    /// Returns the description of workers and host that the flags give the planner.
     fn machine(&self) -> Machine {
         let memory = self.place_memory.map(|bytes| bytes as f64);
         let lane = Lane { pace: 1.0, memory, link: self.link * GBIT };
@@ -206,7 +208,7 @@ impl Arguments {
         Machine { host, ..Machine::equal(self.lanes, lane) }
     }
 
-    /// Returns the rates at which simulated workers fail and are replaced.
+    /// Returns the rates at which simulated workers fail, and the time until they are replaced.
     fn preemption(&self) -> Preemption {
         Preemption {
             per_hour: self.lost,
@@ -218,7 +220,7 @@ impl Arguments {
     }
 }
 
-/// Plans the pipeline of a model, simulates it, and prints the report.
+/// Plans the pipeline of the named model, simulates it, and prints the report.
 pub(super) fn run(
     model: &str,
     arguments: &Arguments,

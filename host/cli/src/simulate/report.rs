@@ -1,4 +1,4 @@
-//! Text report of a simulated training run.
+//! Report of a simulated training run as text.
 
 use eciton_exec::Prices;
 use eciton_program::Profile;
@@ -8,7 +8,7 @@ use crate::output::Output;
 use crate::text::{bytes, counted, grouped, percent, seconds};
 
 #[allow(clippy::too_many_arguments)]
-/// Prints the report. `took` is the time that the simulator itself took, in seconds.
+/// Prints the report of a simulation. `took` is the run time of the simulator itself, in seconds.
 pub(super) fn print(
     shape: &Shape,
     settings: &Settings,

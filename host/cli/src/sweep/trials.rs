@@ -1,4 +1,5 @@
-//! Settings of the trials of a sweep. All trials are checked before the first one is trained.
+//! Configurations of the trials of a sweep. The configurations of all trials are checked before the
+//! first trial is trained.
 
 use eciton_recipe::sweep::Trial;
 use eciton_recipe::{Config, Data, Model};
@@ -7,15 +8,16 @@ use eciton_train::defaults::{self, Statistics};
 use crate::failure::Failure;
 use crate::recipe;
 
-/// Settings of a trial: recipe keys and values.
+/// Settings of a trial, as pairs of recipe key and value.
 type Settings = Vec<(String, String)>;
 
-/// Cache of data set statistics, so that each data set of a sweep is read only once.
+/// Cache of data set statistics, so that a sweep reads each of its data sets only once.
 #[derive(Default)]
 struct Known(Vec<(Data, Statistics)>);
 
 impl Known {
-    /// Returns the statistics of the data set of a configuration.
+    /// Returns the statistics of the data set that a configuration names. The first call for a data
+    /// set reads it.
     fn lookup(&mut self, config: &Config) -> Result<Statistics, Failure> {
         let Data { source, name, sequence, task, .. } = config.data.clone();
         let key = Data { source, name, sequence, task, ..Data::default() };
@@ -28,15 +30,15 @@ impl Known {
     }
 }
 
-/// Returns the trials and the configuration of each trial. Open settings are chosen to suit the
-/// data.
+/// Returns the trials of a sweep, and the configuration of each trial. Settings that neither the
+/// recipe nor the trial determines are chosen to suit the data.
 ///
 /// If the model of a trial does not have a key of the grid, the key is removed from the trial, and
-/// a note is printed. Duplicate trials that result are removed. `shown` is the sweep file, for
-/// messages.
+/// a note is printed. Trials that become duplicates are removed. `shown` is the path of the sweep
+/// file, for messages.
 ///
 /// # Errors
-/// Returns the first setting that is refused, with the number of the trial.
+/// Returns an error for the first setting that is invalid, with the number of the trial.
 pub(super) fn settle(
     base: &Config,
     trials: Vec<Trial>,
@@ -105,7 +107,7 @@ pub(super) fn settle(
     Ok((kept, configs))
 }
 
-/// Adds a note about a grid key that was removed from the trials of a model.
+/// Adds a note about a grid key that was removed from the trials of one kind of model.
 fn note_omission(shown: &str, key: &str, kind: &str) {
     eciton_input::notes::add(format!(
         "{shown}: {key} is ignored in trials of {kind}, which does not have this setting"

@@ -1,5 +1,5 @@
-//! `eciton data generate lines`: generates images of proposed lines. The task is to find the lines
-//! that belong to closed outlines.
+//! The command `eciton data generate lines`, which generates images with proposed lines. The task
+//! is to find the lines that are sides of closed outlines.
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Description of the generated data set, which `--json` prints.
+/// Description of the generated data set, which `eciton data generate lines --json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -52,12 +52,12 @@ struct Line<'a> {
     features: u32,
     edges: u64,
     classes: u32,
-    /// Share of proposed lines that are sides of closed outlines.
+    /// Share of the proposed lines that are sides of closed outlines, from 0 to 1.
     sides: f64,
     seed: u64,
 }
 
-/// Generates the images and writes the data set.
+/// Generates the images, writes them as a data set, and prints a description of it.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let &Arguments { images, noise, no_edges, seed, .. } = arguments;
     let out = &arguments.out;

@@ -1,4 +1,4 @@
-//! `eciton data generate graphs`: generates many small graphs, each with a class.
+//! The command `eciton data generate graphs`, which generates many small graphs, each with a class.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Description of the generated data set, which `--json` prints.
+/// Description of the generated data set, which `eciton data generate graphs --json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -97,16 +97,17 @@ struct Line<'a> {
     train: usize,
     validation: usize,
     test: usize,
-    /// Upper bound on the accuracy, reached by a classifier that knows the planted classes.
+    /// Upper bound on the accuracy of any model. It is the accuracy of a classifier that knows from
+    /// which class each graph was generated.
     accuracy_ceiling: f64,
-    /// Accuracy of the best classifier that reads only vertex features.
+    /// Accuracy of the best classifier that reads only vertex features, and no edges.
     accuracy_features: f64,
     seed: u64,
     threads: usize,
     seconds: f64,
 }
 
-/// Generates the graphs, writes the store, and prints a description of it.
+/// Generates the graphs, writes them as a store, and prints a description of it.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let &Arguments { graphs, vertices, classes, rewire, features, p_own, flip, seed, .. } = arguments;
     let shape = ManyGraphs { graphs, vertices, classes, rewire, features, p_own, flip, seed };
@@ -148,7 +149,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Prints the description as rows of text.
+/// Prints the description of the data set as text, with one fact per line.
 fn print(line: &Line<'_>, output: &mut Output) {
     let mut row = |name: &str, text: String| output.line(format_args!("{name:<11} {text}"));
     row("written", format!("{} ({}, {})", line.out.display(), line.model, line.layout));

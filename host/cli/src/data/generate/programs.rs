@@ -1,4 +1,5 @@
-//! `eciton data generate programs`: generates programs, each labelled with its result.
+//! The command `eciton data generate programs`, which generates programs that are labelled with
+//! their results.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +48,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Description of the generated data sets, which `--json` prints.
+/// Description of the generated data sets, which `eciton data generate programs --json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -61,7 +62,7 @@ struct Line<'a> {
     seed: u64,
 }
 
-/// Description of one written data set.
+/// Description of one of the written data sets.
 #[derive(Serialize)]
 struct Set {
     name: String,
@@ -69,7 +70,7 @@ struct Set {
     features: u32,
 }
 
-/// Generates and writes all data sets.
+/// Generates all data sets, writes them to a new folder, and prints a description of them.
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let out = &arguments.out;
     let made = Programs {
@@ -115,7 +116,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-/// Writes all data sets to the folder `out`, and returns their descriptions.
+/// Writes the training set `train` and the generated test sets to the folder `out`. Returns their
+/// descriptions.
 fn write(made: &Programs, train: &Dataset, out: &Path) -> Result<Vec<Set>, Failure> {
     let mut sets = Vec::new();
     let mut put = |data: &Dataset| -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! `eciton data generate linear` and `towers`: generate tabular data.
+//! The commands `eciton data generate linear` and `towers`, which generate tabular data.
 
 use std::path::{Path, PathBuf};
 
@@ -64,7 +64,7 @@ struct Common {
     json: bool,
 }
 
-/// Description of the generated rows, which `--json` prints.
+/// Description of the generated tabular data, which `--json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -77,14 +77,14 @@ struct Line<'a> {
     seed: u64,
 }
 
-/// Generates tabular data whose class is a linear function of the features.
+/// Generates tabular data whose class is a linear function of the features (`linear`).
 pub(super) fn linear(arguments: &LinearArguments, output: &mut Output) -> Result<(), Failure> {
     let Common { rows, seed, .. } = arguments.common;
     let made = LinearRows { rows, features: arguments.features, classes: arguments.classes, seed };
     run("linear", &arguments.common, output, |name| made.dataset(name))
 }
 
-/// Generates tabular data of users, items and numbers.
+/// Generates tabular data with columns for users, items and numbers (`towers`).
 pub(super) fn towers(arguments: &TowerArguments, output: &mut Output) -> Result<(), Failure> {
     let &TowerArguments { users, items, numbers, noise, .. } = arguments;
     let Common { rows, seed, .. } = arguments.common;
@@ -92,7 +92,8 @@ pub(super) fn towers(arguments: &TowerArguments, output: &mut Output) -> Result<
     run("towers", &arguments.common, output, |name| made.dataset(name))
 }
 
-/// Generates a data set with `made`, writes it, and prints a description.
+/// Generates a data set with the callback `made`, which receives its name. Writes the data set as a
+/// store, and prints a description of it.
 fn run(
     model: &'static str,
     common: &Common,
