@@ -42,7 +42,7 @@ const VECTORS: &str = "-Ctarget-feature=+simd128";
 /// check of the contract then refuses the imports by name.
 const IMPORTS: &str = "-Clink-arg=--allow-undefined";
 /// Compiler flag that reduces inlining below the profile's level. It mostly affects the glue code
-/// of the contract, and saves a fifth of the size of a kernel whose work is done by host functions.
+/// of the contract. It saves a fifth of the size of a kernel whose work is done by host functions.
 /// A kernel that computes in the guest needs inlining. Without inlining, a matrix product takes a
 /// quarter longer.
 const COMPACT: &str = "-Cllvm-args=-inline-threshold=25";

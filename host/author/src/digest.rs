@@ -24,7 +24,7 @@ pub fn component_digest(bytes: &[u8]) -> String {
 /// The digest covers each file's path relative to `root` (with `/`) and its content, both with
 /// their lengths, in sorted order. Folders named `target` or `tests`, files named `Cargo.lock`, and
 /// names that start with a dot are excluded. As a result, the digest does not depend on build
-/// output, on the location of the checkout, or on files that do not affect the component.
+/// output, the location of the checkout, or files that do not affect the component.
 ///
 /// # Errors
 /// Returns an error if a folder or file cannot be read, or is a link or another special file. Also

@@ -33,9 +33,9 @@ impl Known {
 /// Returns the trials of a sweep, and the configuration of each trial. Settings that neither the
 /// recipe nor the trial determines are chosen to suit the data.
 ///
-/// If the model of a trial does not have a key of the grid, the key is removed from the trial, and
-/// a note is printed. Trials that become duplicates are removed. `shown` is the path of the sweep
-/// file, for messages.
+/// If the model of a trial does not have a key of the grid, the key is removed from the trial. A
+/// note is then printed, and trials that become duplicates are removed. `shown` is the path of the
+/// sweep file, for messages.
 ///
 /// # Errors
 /// Returns an error for the first setting that is invalid, with the number of the trial.
