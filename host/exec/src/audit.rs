@@ -1,12 +1,12 @@
 //! Audit of answers: the host computes a share of all tasks a second time. The engine gets an
-//! audited answer only once it is equal to the host's result bit for bit.
+//! audited answer only if it equals the host's result bit for bit.
 //!
-//! After a difference the host computes the task a third time. A process whose answer differs from
-//! two equal results of the host computed wrongly. The audit excludes that process, and its later
-//! answers do not count.
+//! If the two results differ, the host computes the task once more. If both results of the host are
+//! equal, the process that answered computed wrongly. The audit then excludes this process and
+//! ignores its later answers.
 //!
-//! The comparison is exact because the sums of a task have a fixed order. Two computations of one
-//! task therefore have the same bits on all machines of one numeric class.
+//! The comparison is exact because the sums within a task have a fixed order. Two computations of a
+//! task therefore give the same bits on all machines of one numeric class.
 
 mod draw;
 
@@ -28,29 +28,29 @@ use crate::process::Process;
 
 pub use draw::{Audited, Draw, Verdict};
 
-/// A task in flight whose answer the audit may have to compare.
+/// A submitted task whose answer the audit may have to compare.
 struct Open {
-    /// Frame of the same task, from which the host computes it.
+    /// Copy of the task as a frame (a binary message), from which the host computes the task.
     twin: Arc<Framed>,
-    /// True if the random choice selected the task for comparison.
+    /// True if the task was selected at random for comparison.
     chosen: bool,
-    /// True if the worker stores rows of the task for later tasks. The host's answer then cannot
-    /// replace the worker's answer.
+    /// True if the worker stores result rows of the task for later tasks. The host's result then
+    /// cannot replace the worker's answer.
     stays: bool,
     state: State,
 }
 
-/// Progress of the comparison of a task.
+/// Progress of the audit of one task.
 enum State {
-    /// The task has no answer yet.
+    /// The executor has not received an answer yet.
     Asked,
-    /// The answer has arrived. The audit withholds it until the host has also computed the task.
+    /// The audit withholds the answer while the host computes the task for the first time.
     Second(Withheld),
-    /// The answer and the host's result differ. The host computes the task a second time, which is
-    /// the third computation.
+    /// The answer and the host's first result (the second field) differ. The host is computing the
+    /// task again to find out which of the two is wrong.
     Third(Withheld, Box<Answer>),
-    /// The answer came from an excluded process and does not count. The host's result is used
-    /// alone.
+    /// The answer came from an excluded process and is ignored. The engine gets the host's result
+    /// instead.
     Alone,
 }
 
@@ -61,22 +61,23 @@ struct Withheld {
     timing: Timing,
 }
 
-/// Compares answers of other processes with computations of the host, for an executor such as a
-/// remote pool. It holds the tasks in flight, and the processes that it has excluded.
+/// Audit of the answers that an executor receives from other processes. It compares them with
+/// results of the host, and records tasks in flight and excluded processes.
 pub struct Audit {
     draw: Draw,
     framing: Framing,
     open: BTreeMap<(u32, TaskKey), Open>,
-    /// Number of tasks that the host is computing a second or third time.
+    /// Number of tasks that the host is computing for a comparison.
     comparing: usize,
     excluded: BTreeSet<Process>,
-    /// Processes that answered wrongly, and that the executor has not yet excluded.
+    /// Processes that gave a wrong answer and that the executor still has to exclude.
     caught: Vec<Process>,
     counts: Audited,
 }
 
 impl Audit {
-    /// Creates an audit of this share of all tasks, from 0 (none) to 1 (all).
+    /// Creates an audit that compares the fraction `share` of all tasks, from 0.0 (none) to 1.0
+    /// (all). `framing` sets how a task is copied to a frame for the host.
     pub fn new(share: f64, framing: Framing) -> Self {
         Self {
             draw: Draw { share, key: RandomState::new() },
@@ -89,26 +90,28 @@ impl Audit {
         }
     }
 
-    /// Returns the random choice of the tasks to compare. Returns `None` if nothing is audited.
+    /// Returns the random selection of tasks to compare, or `None` if no task is audited.
     pub fn draw(&self) -> Option<&Draw> {
         Some(&self.draw).filter(|draw| draw.share > 0.0)
     }
 
-    /// Returns the counts so far. Returns `None` if nothing is audited.
+    /// Returns the numbers of answers received and compared so far, or `None` if no task is
+    /// audited.
     pub fn counts(&self) -> Option<&Audited> {
         self.draw().map(|_| &self.counts)
     }
 
-    /// Removes and returns the processes that the executor has to exclude.
+    /// Removes and returns the processes that gave a wrong answer and that the executor has to
+    /// exclude.
     pub fn take_caught(&mut self) -> Vec<Process> {
         std::mem::take(&mut self.caught)
     }
 
-    /// Records that a task was handed out. Stores a copy of the task if its answer may have to be
-    /// compared.
+    /// Records that the executor has submitted `order`. Stores a copy of its task if the answer may
+    /// have to be compared.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the task is to be compared and the host cannot write its frame.
+    /// Returns an [`Error`] if the task needs a copy and its frame cannot be written.
     pub fn submitted(&mut self, order: &Order) -> Result<(), Error> {
         let Some(draw) = self.draw() else { return Ok(()) };
         let (id, call) = ((order.pass, order.task.key()), &order.work.call);
@@ -127,13 +130,13 @@ impl Audit {
         Ok(())
     }
 
-    /// Forgets the tasks that have no answer yet, because the executor cancels them.
+    /// Forgets all tasks without an answer. Called when the executor cancels its tasks.
     pub fn cancel(&mut self) {
         self.open.retain(|_, open| !matches!(open.state, State::Asked));
     }
 
-    /// Drains the pool as [`Executor::drain`] does, but withholds the answers that are still to be
-    /// compared.
+    /// Drains `local` as [`Executor::drain`] does, but withholds answers until their comparison is
+    /// done.
     pub fn drain(
         &mut self,
         local: &mut LocalPool,
@@ -156,7 +159,8 @@ impl Audit {
         under_way || self.comparing > 0
     }
 
-    /// Processes the end of a task. `compute` makes the host compute the task of a frame.
+    /// Handles the end of a task. If the host has to compute the task, this calls `compute` with
+    /// the task's frame.
     fn ended(
         &mut self,
         completion: Completion,
@@ -240,7 +244,7 @@ impl Audit {
         }
     }
 
-    /// Makes the host compute the task once more for a comparison.
+    /// Makes the host compute the task `id` through `compute`, for a comparison with its answer.
     fn compare(&mut self, id: (u32, TaskKey), open: Open, compute: &mut dyn FnMut(Arc<Framed>)) {
         compute(open.twin.clone());
         self.comparing += 1;
@@ -248,7 +252,8 @@ impl Audit {
     }
 }
 
-/// Returns the error of a task whose answer does not count. Another attempt may succeed.
+/// Returns the retryable error of a task whose answer is ignored because its process computed
+/// wrongly.
 fn untrue(key: TaskKey) -> WorkError {
     let reason = "this answer of its process, or an earlier one, was wrong".to_owned();
     Error::Host { place: key.to_string(), reason }.into()

@@ -1,4 +1,5 @@
-//! The clock that interrupts kernels. Without it, a kernel in an endless loop would never end.
+//! The clock that enforces the time limits of kernels. Without it, a kernel in an endless loop
+//! would never stop.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -6,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use eciton_kernel::{Limits, Runtime};
 
-/// Thread that advances the time limits of kernels, one tick of [`Limits::TICK`] at a time, until
-/// this value is dropped. It must exist before any code of a kernel runs, also while kernels are
-/// loaded.
+/// Clock for the time limits of kernels: a thread that ticks every [`Limits::TICK`] until the clock
+/// is dropped. It must be running whenever code of a kernel runs, also while kernels are loaded.
 #[derive(Debug)]
 pub struct Clock {
     thread: Option<JoinHandle<()>>,
@@ -16,7 +16,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Starts a thread that ticks for `runtime`.
+    /// Starts a thread that advances the time of `runtime`.
     ///
     /// # Errors
     /// Returns an error if the operating system cannot start the thread.
@@ -40,12 +40,12 @@ impl Clock {
     }
 }
 
-/// Maximum number of ticks in one step. A process that was suspended for longer has not used that
-/// time for computation.
+/// Maximum number of ticks to catch up on after one wake-up. Without this cap, kernels would time
+/// out after the process was suspended.
 const MOST_DUE: u32 = 10;
 
-/// Returns the number of ticks for the time since the last wake-up. A busy machine wakes the clock
-/// late, and this number makes up for the delay.
+/// Returns the number of ticks to make up for after `since`, the time since the last wake-up. A
+/// busy machine may wake the clock late.
 fn due(since: Duration) -> u32 {
     let ticks = since.as_nanos() / Limits::TICK.as_nanos();
     u32::try_from(ticks).unwrap_or(MOST_DUE).clamp(1, MOST_DUE)

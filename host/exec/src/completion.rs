@@ -1,4 +1,4 @@
-//! Reports of an executor about jobs and workers.
+//! Reports of an executor about its jobs and workers.
 
 use std::time::{Duration, Instant};
 
@@ -11,24 +11,24 @@ use crate::audit::Verdict;
 use crate::job::Affinity;
 use crate::process::Process;
 
-/// Successful result of a job. The variant says where the values of the result are.
+/// Successful result of a job. The variant tells where the result values are stored.
 #[derive(Debug)]
 pub enum Answered {
     /// The job has written its rows and sums directly to their destinations.
     InPlace(Finished),
-    /// The results are in a message apart from their destinations. The engine writes them if it
+    /// The answer contains the result values. The engine writes them to their destinations if it
     /// commits the attempt.
     Apart(Box<Answer>),
-    /// Frame with a worker's answer to an instruction.
+    /// The frame (binary message) with which a worker answered an instruction.
     Frame(Bytes),
 }
 
-/// Error of a job.
+/// Error with which a job failed.
 #[derive(Debug)]
 pub enum WorkError {
-    /// Failure of work that the host itself does, or the text of a panic in it.
+    /// Work of the host itself failed. The text is the reason or the message of a panic.
     Host(String),
-    /// Error of a kernel, or of the transport to the process that runs it.
+    /// A kernel failed, or the connection to the process that runs it failed.
     Kernel(Box<eciton_kernel::Error>),
 }
 
@@ -46,15 +46,15 @@ impl From<eciton_kernel::Error> for WorkError {
     }
 }
 
-/// Start, duration and compute thread of a job.
+/// Start time, duration and thread of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
     /// Start of the job.
     pub begun: Instant,
     /// Time from the start of the job to its end.
     pub took: Duration,
-    /// Index of the compute thread of this machine, where 0 is the driver's thread. `None` if
-    /// another process ran the job.
+    /// Index of the thread of this machine that ran the job, where 0 is the driver's thread. `None`
+    /// if another process ran the job.
     pub thread: Option<u32>,
 }
 
@@ -70,9 +70,9 @@ impl Timing {
 pub enum Completion {
     /// A job ended, with a result or an error.
     Ended {
-        /// Number of the pass (start of an engine) to which the job belongs.
+        /// Number of the pass to which the job belongs. Each start of an engine is a pass.
         pass: u32,
-        /// The attempt: stage, round, interval and attempt number.
+        /// Key of the attempt: its stage, round, interval and attempt number.
         key: TaskKey,
         /// The locations where the job was allowed to run.
         affinity: Affinity,
@@ -80,49 +80,50 @@ pub enum Completion {
         timing: Timing,
         /// The process that ran the job.
         by: Process,
-        /// The results of the job, or its error.
+        /// The results of the job, or the error with which it failed.
         result: Result<Answered, WorkError>,
     },
     /// A job has passed its deadline and is still running.
     Overdue {
-        /// Number of the pass (start of an engine) to which the job belongs.
+        /// Number of the pass to which the job belongs. Each start of an engine is a pass.
         pass: u32,
-        /// The attempt: stage, round, interval and attempt number.
+        /// Key of the attempt: its stage, round, interval and attempt number.
         key: TaskKey,
     },
-    /// A worker failed, and all that it stored is lost. The executor does not report the ends of
-    /// the worker's jobs of lanes (jobs that only this worker could run).
+    /// A worker failed, and all rows and parameters that it stored are lost. The executor does not
+    /// report the ends of jobs that only this worker could run.
     Lost {
         /// Location of the worker.
         at: Location,
     },
-    /// A warning about a worker, such as the reason of its failure.
+    /// A warning for the user about a worker, such as the reason of its failure.
     Warned {
         /// Location of the worker.
         at: Location,
         /// One line of text for the user.
         text: String,
     },
-    /// An audit found two different results for a task. If a process was at fault, the audit has
-    /// excluded it before this report.
+    /// An audit found two different results for a task. If a process computed wrongly, the audit
+    /// has already excluded it.
     Audited {
-        /// The step whose results differ.
+        /// The step (a stage on an interval in a round) whose results differ.
         step: Step,
-        /// The side that computed wrongly.
+        /// The side that computed wrongly, the host or another process.
         verdict: Verdict,
     },
-    /// A worker lacks rows that a step reads, so these must be computed again. The worker still has
-    /// the parameters that it owns. The executor does not report the ends of its jobs of lanes.
+    /// A worker lacks rows that a step reads, so the host must have them computed again. The worker
+    /// still has its parameters. The executor does not report the ends of jobs that only this
+    /// worker could run.
     Forgot {
         /// Location of the worker.
         at: Location,
     },
-    /// A worker connected. It stores nothing yet.
+    /// A worker connected. It stores no rows or parameters yet.
     Joined {
         /// Location of the worker.
         at: Location,
     },
-    /// No worker is left that could run the waiting jobs.
+    /// No worker that could run the waiting jobs is left.
     Deserted {
         /// The reason, and the action that the user can take.
         reason: String,
@@ -130,8 +131,8 @@ pub enum Completion {
 }
 
 impl Completion {
-    /// Returns the pass of the job that this report is about. Returns `None` if the report is not
-    /// about a job.
+    /// Returns the pass number of the job that this report is about, or `None` for reports about
+    /// workers and audits.
     pub fn pass(&self) -> Option<u32> {
         match *self {
             Self::Ended { pass, .. } | Self::Overdue { pass, .. } => Some(pass),
@@ -144,8 +145,8 @@ impl Completion {
         }
     }
 
-    /// Returns whether this report is the successful answer to a task, and not to work that only
-    /// the host does.
+    /// Returns whether this report is the successful end of a task that other processes may run. It
+    /// is false for work that only the host does.
     pub fn is_answer(&self) -> bool {
         matches!(self, Self::Ended { affinity, result: Ok(_), .. } if *affinity != Affinity::HOST)
     }

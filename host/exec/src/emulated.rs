@@ -1,5 +1,5 @@
-//! The pool over emulated functions. It uses the same client code as on AWS, and a stand-in for AWS
-//! on this machine.
+//! The executor for emulated cloud functions. It runs the client code for AWS against an emulation
+//! of AWS on this machine.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,23 +16,22 @@ use crate::functions::{Wanted, run_name};
 use crate::job::Job;
 use crate::remote::RemotePool;
 
-/// Executor that runs tasks on emulated functions: a remote pool, and the stand-in for AWS that it
-/// uses.
+/// Executor that runs tasks on emulated cloud functions. It consists of a [`RemotePool`] and the
+/// emulation of AWS that the pool calls.
 #[derive(Debug)]
 pub struct Emulated {
-    /// The pool. It is `None` only while this value is dropped, because the pool must end before
-    /// the cloud.
+    /// The pool. It is `None` only during the drop, which must end the pool before the emulation.
     pool: Option<RemotePool<LambdaInvoker>>,
     cloud: emulator::Emulator,
     runtime: Option<tokio::runtime::Runtime>,
 }
 
 impl Emulated {
-    /// Starts the stand-in for AWS, and stores the kernels in its object store.
+    /// Starts the emulation of AWS, and stores the compiled kernels in its object store.
     ///
     /// # Errors
-    /// Returns an [`Error`] if there is no worker program, or if the operating system refuses a
-    /// port or folder. Also returns one if a kernel cannot be compiled for functions.
+    /// Returns an [`Error`] if the worker program is not found, or if the operating system refuses
+    /// a port or a folder. Also returns one if a kernel cannot be compiled for functions.
     pub fn start(wanted: Wanted, settings: &eciton_recipe::Emulator) -> Result<Self, Error> {
         let worker = programs::find(settings.worker.as_deref().map(Path::new))?;
         let executor = &wanted.executor;
@@ -49,8 +48,8 @@ impl Emulated {
         Ok(Self { pool: Some(pool), cloud, runtime: Some(requests) })
     }
 
-    /// Returns the usage that the client counted, for comparison with the counts of the emulated
-    /// service.
+    /// Returns the charged usage as the client counted it, for comparison with the counts of the
+    /// emulation.
     #[must_use]
     pub fn client_bill(&self) -> Option<Bill> {
         self.pool.as_ref().and_then(|pool| pool.usage().bill)

@@ -1,6 +1,6 @@
-//! Tasks that this process runs from their frames, the messages that functions also get. Results
-//! have the same bits as on a function, including rounded rows. Answers are separate messages
-//! ([`crate::Answered::Apart`]) that the engine writes to their destination later.
+//! Execution of tasks from frames, the binary messages that cloud functions also receive. Results
+//! have the same bits as on a function, including the rounding of rows. The answer is a separate
+//! message ([`crate::Answered::Apart`]), which the engine writes to its destinations later.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,16 +12,17 @@ use eciton_types::TaskKey;
 
 use crate::job::Order;
 
-/// Settings with which a task is written as a frame that contains all its tensors.
+/// Settings for writing a task as a frame (a binary message) that contains all its tensors.
 #[derive(Debug, Clone)]
 pub struct Framing {
-    /// Storage format of the rows in the frame.
+    /// Storage format of the rows in the frame, for instance `f32`.
     pub rows: Encoding,
     /// Limits on the memory and time of a task.
     pub limits: Limits,
 }
 
-/// A task that is stored as a frame. It holds no leases (rights to use rows of a buffer).
+/// A task in the form of a frame (a binary message). It holds no leases (rights to use rows of a
+/// buffer).
 #[derive(Debug)]
 pub(crate) struct Framed {
     pub(crate) pass: u32,
@@ -31,13 +32,13 @@ pub(crate) struct Framed {
 }
 
 impl Framing {
-    /// Writes the call of an order as a frame.
+    /// Writes the task of `order` as a frame.
     pub(crate) fn write(&self, order: &Order) -> Result<Framed, Error> {
         self.write_call(order, &order.work.call)
     }
 
-    /// Writes an order as a frame, with `call` in place of its own call. Both calls have the same
-    /// results.
+    /// Writes the task of `order` as a frame, but with `call` instead of the order's own call. Both
+    /// calls must have the same results.
     pub(crate) fn write_call(&self, order: &Order, call: &Call) -> Result<Framed, Error> {
         let (pass, key) = (order.pass, order.task.key());
         let frame = encode("", key, call, self.rows, &self.limits, Vec::new(), &[])?;
@@ -46,7 +47,7 @@ impl Framing {
 }
 
 impl Framed {
-    /// Creates a task without a frame, which cannot be run.
+    /// Creates a task with an empty frame, which cannot be run.
     #[cfg(test)]
     pub(crate) fn empty(pass: u32, key: TaskKey) -> Self {
         Self { pass, key, layers: Vec::new(), frame: Vec::new() }
@@ -64,7 +65,7 @@ impl Framed {
     }
 }
 
-/// Parses the frame of a request, or of an object that a request names.
+/// Parses the frame of a request, or of an object that a request refers to.
 ///
 /// # Errors
 /// Returns [`Error::Tensor`] if the frame is damaged.
@@ -72,15 +73,15 @@ pub fn parse(bytes: &[u8]) -> Result<Frame<'_>, Error> {
     Frame::parse(bytes).map_err(tensor_error)
 }
 
-/// Wraps an error of a frame as an error of a kernel call.
+/// Converts an error in a request's frame to an error of the kernel call.
 #[must_use]
 pub fn tensor_error(source: eciton_tensor::Error) -> Error {
     Error::Tensor { place: "a request's frame".to_owned(), source }
 }
 
-/// Runs a request on the layers of its calls, and returns the frame of its answer. If the call
-/// fails, the answer contains the error. `own` is the frame of the request, and `others` are the
-/// frames of the objects that it names.
+/// Runs a request, and returns the frame of its answer. If a kernel fails, the answer contains the
+/// error. `own` is the frame of the request, `others` are the frames of its objects, and `layers`
+/// are those of its calls.
 pub(crate) fn run(
     request: Request,
     own: &Frame<'_>,
@@ -104,11 +105,12 @@ pub(crate) fn run(
     places.encode(&meta, encoding)
 }
 
-/// Runs a request on the layers of its calls. `resolve` returns each tensor that the request reads.
+/// Runs the kernel calls of `request` on `layers`. Calls `resolve` for each tensor that the request
+/// reads.
 ///
 /// # Errors
-/// Returns an [`Error`] if the request does not fit its layers, or if `resolve` does not find a
-/// tensor. An error of the kernel itself is part of the answer.
+/// Returns an [`Error`] if the request does not fit the layers, or if `resolve` fails. If a kernel
+/// fails, the error is part of the answer instead.
 pub fn compute(
     request: Request,
     layers: &[Arc<Layer>],

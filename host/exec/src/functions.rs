@@ -1,4 +1,5 @@
-//! Functions of a run: their start, and the facts that are known before the first task.
+//! Start of the functions that compute a run's tasks, and the facts about them that are known in
+//! advance.
 
 mod wanted;
 
@@ -11,22 +12,22 @@ use serde::{Deserialize, Serialize};
 pub use eciton_cloud::{Cut, Error, Result};
 pub use wanted::{Wanted, run_name};
 
-/// Facts about the cloud functions of a run that are known before the first task. They are the
-/// location of the host and the limit on the number of functions.
+/// Facts about the cloud functions of a run, known before the first task. They are the location of
+/// the host and the limit on the number of functions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outlook {
-    /// Location of this host, which sets the price of its data transfer.
+    /// Location of this host, which determines the price of its data transfer.
     pub host: Host,
-    /// The limit that lowered the number of functions. `None` if the run gets as many as it asked
-    /// for.
+    /// The limit that reduced the number of functions, or `None` if the run gets the requested
+    /// number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
 }
 
 impl Outlook {
-    /// Returns the facts about a run whose graph has this number of intervals (ranges of vertices
-    /// that are tasks of their own). Returns `None` if the executor charges nothing. A deployment
-    /// that does not exist sets no limit.
+    /// Returns the facts about a run whose graph has `intervals` intervals (ranges of vertices with
+    /// their own tasks). Returns `None` if the executor charges nothing. A missing deployment sets
+    /// no limit.
     #[must_use]
     pub fn of(executor: &Executor, emulator: &eciton_recipe::Emulator, intervals: u32) -> Option<Self> {
         let cut = |most: &ConcurrencyLimit| Cut::find(executor.functions, intervals, most);
@@ -48,7 +49,7 @@ impl Outlook {
     }
 }
 
-/// Checks that this build contains the executor.
+/// Checks that this build contains the executor `kind`.
 ///
 /// # Errors
 /// Returns [`Error::NoAws`] for AWS Lambda and for emulated functions if the build lacks the
@@ -71,9 +72,9 @@ pub fn check_lambda() -> Result<(), Error> {
     check(ExecutorKind::Lambda)
 }
 
-/// Returns the numeric class (a set of machines whose arithmetic gives the same bits) to which the
-/// deployment pins its functions. Returns `None` for other executors, for a deployment that cannot
-/// be read, and if the deployment pins none.
+/// Returns the numeric class that the deployment requires of its functions, if any. Machines of one
+/// numeric class compute results with the same bits. Returns `None` for executors other than AWS
+/// Lambda, and if the deployment cannot be read.
 #[must_use]
 pub fn numeric_class(executor: &Executor) -> Option<String> {
     if executor.kind != ExecutorKind::Lambda {
@@ -82,8 +83,8 @@ pub fn numeric_class(executor: &Executor) -> Option<String> {
     Deployment::load(executor.deployment.as_deref().unwrap_or(DEFAULT_STACK)).ok()?.numeric_class
 }
 
-/// Starts the functions that compute the tasks of a run. They are the functions of a deployment,
-/// emulated functions, or threads of this process.
+/// Starts the executor that `wanted` describes. Its functions are those of a deployment, emulated
+/// functions, or threads of this process.
 ///
 /// # Errors
 /// Returns [`Error::NoAws`] if this build lacks the executor. Returns another [`Error`] if the

@@ -6,41 +6,42 @@ use bytes::Bytes;
 use eciton_kernel::Call;
 use eciton_types::{Location, OperationId, SlotId, Task};
 
-/// Job that the driver submits to an executor: one attempt at a step (one stage on one interval in
-/// one round).
+/// A unit of work that the driver submits to an executor. It is one attempt at a step, which is one
+/// stage on one interval in one round.
 #[derive(Debug)]
 pub struct Job<W = Work> {
-    /// Number of the pass to which the job belongs. Each start of an engine is a pass. Answers of
-    /// one pass do not count in another, even if their keys are equal.
+    /// Number of the pass to which the job belongs. Each start of an engine is a pass. The engine
+    /// ignores answers to jobs of earlier passes.
     pub pass: u32,
-    /// The attempt: its stage, round (one optimizer step), interval (range of vertices) and number.
+    /// Description of the attempt: its stage, round (one optimizer step), interval (a range of
+    /// vertices) and attempt number.
     pub task: Task,
-    /// The work to be done.
+    /// The work to be done, by default a [`Work`].
     pub work: W,
-    /// Time from the start of the attempt after which the executor reports
-    /// [`crate::Completion::Overdue`] once. If `None`, the executor never reports it.
+    /// Time after the start of the attempt at which the executor reports
+    /// [`crate::Completion::Overdue`], once. If `None`, the executor never reports it.
     pub deadline: Option<Duration>,
     /// The locations where the job may run.
     pub affinity: Affinity,
 }
 
-/// The locations where a job may run: any, or a single one.
+/// The locations where a job may run: anywhere, or at one location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Affinity {
-    /// The job may run anywhere. Its results depend only on its inputs, so several attempts at it
-    /// may run at the same time.
+    /// The job may run anywhere. Its results depend only on its inputs, so several attempts may run
+    /// at the same time.
     Any,
-    /// The job may run only at this location. A local pool with [lanes](crate::Settings::lanes)
-    /// runs the job of a worker on the thread of that worker's lane.
+    /// The job may run only at this location. If the location is a worker, a local pool with
+    /// [lanes](crate::Settings::lanes) uses the thread of the worker's lane.
     On(Location),
 }
 
 impl Affinity {
-    /// The job may run only on this host.
+    /// Affinity of a job that only this host may run.
     pub const HOST: Self = Self::On(Location::HOST);
 
-    /// Returns the index of the worker to which the job is bound. For other jobs the index is
-    /// larger than the length of any table of workers.
+    /// Returns the index of the worker to which the job is bound. For other jobs, the index is out
+    /// of the bounds of any table of workers.
     pub(crate) fn worker(self) -> usize {
         match self {
             Self::Any => usize::MAX,
@@ -55,12 +56,12 @@ impl Affinity {
     }
 }
 
-/// A job that calls kernels and that other processes may run.
+/// A job that calls kernels, which any process may run.
 pub type Order = Job<KernelWork>;
 
-/// Work of a job: a closure of the host, a kernel call, or an instruction to a worker.
+/// Work of a job: a closure of the host, a call of kernels, or an instruction to a worker.
 pub enum Work {
-    /// Work of the host that calls no kernel. The closure returns the reason if it fails.
+    /// Work of the host that calls no kernel. If the closure fails, it returns the reason.
     Host(Box<dyn FnOnce() -> Result<(), String> + Send>),
     /// A call of one or more kernels.
     Kernel(KernelWork),
@@ -72,44 +73,45 @@ pub enum Work {
 /// Message to a worker that reads or changes the parameters that this worker owns.
 #[derive(Debug)]
 pub struct Instruction {
-    /// Frame of the instruction.
+    /// The instruction as a frame (a binary message).
     pub frame: Bytes,
-    /// True for the first instruction to a worker, which gives the worker its parameters. Other
-    /// instructions fail at a worker that has not had the first one. Only afterwards does the
-    /// worker get tasks of lanes.
+    /// True if this is the first instruction to a worker, which sends the worker its parameters.
+    /// Before it, other instructions fail, and the worker gets no tasks of lanes (shares of the
+    /// pipeline).
     pub begins: bool,
 }
 
-/// A call of kernels, with the facts that an executor needs to send it to another process.
+/// A call of one or more kernels, with the facts that an executor needs to send the call to another
+/// process.
 #[derive(Debug)]
 pub struct KernelWork {
-    /// Operation of the first kernel of the call. The call reads the parameters of this operation.
+    /// Operation of the first kernel in the call, whose parameters the call reads.
     pub operation: OperationId,
-    /// Generation number of the parameter values. Two numbers mean two sets of values.
+    /// Generation number of the parameter values, which changes whenever the values change.
     pub generation: u64,
     /// The kernels to call, with their inputs and destinations.
     pub call: Box<Call>,
-    /// Matrices of the call that other tasks also read, so that an executor can send them once.
-    /// They are features of the data set, sums of features, or rows that several steps of a lane
-    /// read.
+    /// Matrices of the call that other tasks read as well, so that an executor can send each of
+    /// them once. They contain features of the data set, sums of features, or rows that several
+    /// steps of a lane read.
     pub shared: Vec<SharedInput>,
-    /// A second call with the same results, which reads no rows that exist only at workers. The
-    /// host runs this twin for an audit. If `None`, the host runs the call itself.
+    /// A call with the same results that reads no rows stored at workers. For an audit, the host
+    /// runs this twin. If `None`, the host runs `call` itself.
     pub twin: Option<Box<Call>>,
 }
 
-/// Input matrix that several tasks of one interval (a range of vertices) read. An executor can
-/// therefore send it once.
+/// Input matrix that several tasks of one interval (a range of vertices) read, so that an executor
+/// can send it once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SharedInput {
     /// Index of the matrix in [`Call::given`].
     pub at: usize,
-    /// The slot (row buffer of the program) that contains the rows.
+    /// The slot (a row buffer of the program) that contains the rows of the matrix.
     pub slot: SlotId,
     /// The lane (a worker's share of the pipeline) whose tasks read the rows. If `None`, tasks of
-    /// all passes read them.
+    /// all passes read the rows.
     pub lane: Option<u16>,
-    /// True if no later task reads the rows, so that workers may drop them.
+    /// True if no later task reads the rows, so that workers may delete them.
     pub last: bool,
 }
 
@@ -134,7 +136,7 @@ impl Job {
         }
     }
 
-    /// Converts the job to an order, which other processes may run.
+    /// Converts the job to an order, which other processes may run as well.
     ///
     /// # Errors
     /// Returns the job itself if only this host may run it.

@@ -1,4 +1,4 @@
-//! Start of the remote pool that computes tasks with the AWS Lambda functions of a deployment.
+//! Start of the executor that computes tasks on the AWS Lambda functions of a deployment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use eciton_cloud::{Host, aws, runtime};
 use crate::functions::{Wanted, run_name};
 use crate::remote::RemotePool;
 
-/// Starts a remote pool that computes tasks with the AWS Lambda functions of a deployment. It
-/// stores the kernels that the functions do not have yet.
+/// Starts a remote pool that computes tasks on the AWS Lambda functions of a deployment. Compiles
+/// and stores the kernels that are not yet in the deployment's bucket.
 ///
 /// # Errors
 /// Returns an [`Error`] if there is no deployment or there are no credentials. Also returns one if
-/// the bucket cannot be written, or a kernel cannot be compiled or signed on this machine.
+/// the bucket cannot be written, or if a kernel cannot be compiled or signed.
 pub fn start(wanted: Wanted) -> Result<RemotePool<LambdaInvoker>, Error> {
     let asked = &wanted.executor;
     let deployment = Deployment::load(asked.deployment.as_deref().unwrap_or(DEFAULT_STACK))?;

@@ -1,21 +1,24 @@
-//! Executors, which run the jobs of a training run on threads of this machine or on functions.
+//! Executors, which run the jobs of a training run on threads of this machine or on cloud
+//! functions.
 //!
-//! An [`Executor`] takes a [`Job`] and returns [`Completion`]s, in any order. The engine decides
-//! what follows from them. The [`LocalPool`] runs jobs on threads of this machine, one thread per
-//! job. The driver's thread runs jobs as well while it waits.
+//! An [`Executor`] takes [`Job`]s and reports [`Completion`]s in any order. The engine uses these
+//! reports to choose the next jobs. The [`LocalPool`] runs jobs on threads of this machine, one
+//! thread per job. The driver's thread also runs jobs while it waits.
 //!
-//! A [`RemotePool`] sends kernels' jobs as frames through an [`Invoker`]: to AWS Lambda
-//! (`lambda`), to a stand-in for it on this machine (`emulated`), or to this process
-//! ([`loopback`]). The first two need the feature `aws`. All other jobs run on its local pool.
-//! [`functions::start`] starts the pool that a recipe names.
+//! A [`RemotePool`] sends the jobs of kernels as frames (binary messages) through an [`Invoker`].
+//! The invoker calls AWS Lambda (`lambda`), an emulation of AWS Lambda on this machine
+//! (`emulated`), or this process ([`loopback`]). The first two need the feature `aws`. All other
+//! jobs run on the local pool of the remote pool. [`functions::start`] starts the pool that a
+//! recipe names.
 //!
-//! An answer of another process is held back ([`Answered::Apart`]) until the engine commits it, so
-//! a task may have any number of attempts in flight. An [`Audit`] compares a share of the answers
-//! with the host's own.
+//! An executor does not write the answer of another process to its destination. It passes the
+//! answer on as [`Answered::Apart`], and the engine writes it if it commits the attempt. A task may
+//! therefore have several attempts in flight. An [`Audit`] compares a share of the answers with
+//! results that the host computes itself.
 //!
 //! Other crates build executors on the [`Inbox`] of a local pool, [`PendingJob`] and [`framed`].
-//! The pool of worker processes is `eciton-workers`. Deployments, prices and clients of the cloud
-//! are `eciton-cloud`, whose types are exported here as well.
+//! The crate `eciton-workers` contains the pool of worker processes. The crate `eciton-cloud`
+//! contains deployments, prices and clients of the cloud. This crate exports its types as well.
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! The local pool, which runs jobs on threads of this machine.
+//! The local pool, an executor that runs jobs on threads of this machine.
 
 mod queues;
 mod waiting;
@@ -25,15 +25,15 @@ pub use waiting::run_guarded;
 /// Settings of a [`LocalPool`].
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Number of compute threads, including the driver's thread; at least 1.
+    /// Number of compute threads, at least 1. The driver's thread is one of them.
     pub threads: u32,
-    /// True if every task gets a new kernel instance. If false, a thread reuses its instances.
+    /// True if every task gets a new kernel instance. If false, each thread reuses its instances.
     pub fresh_instances: bool,
     /// True if a thread takes the most recently submitted job first. If false, it takes the oldest
-    /// first.
+    /// job first.
     pub newest_first: bool,
-    /// Number of lanes (shares of the pipeline that one worker each computes). Each lane has its
-    /// own thread besides the driver's, so `threads` must be larger than `lanes`.
+    /// Number of lanes (shares of the pipeline), each with its own thread. The driver's thread has
+    /// no lane, so `threads` must be larger than `lanes`.
     pub lanes: u32,
 }
 
@@ -52,9 +52,9 @@ impl std::fmt::Debug for LocalPool {
 }
 
 impl LocalPool {
-    /// Starts `settings.threads - 1` threads; the driver's thread is the remaining one. A caller
-    /// that runs kernels must also start a [`crate::Clock`], which interrupts kernels that do not
-    /// return.
+    /// Creates a pool and starts `settings.threads - 1` threads. The driver's thread is the
+    /// remaining one. A caller that runs kernels must also start a [`crate::Clock`], which stops
+    /// kernels that run for too long.
     ///
     /// # Errors
     /// Returns an error if the operating system cannot start a thread.
@@ -73,27 +73,27 @@ impl LocalPool {
         Ok(pool)
     }
 
-    /// Returns the inbox in which other executors report the end of their jobs. One call of
-    /// [`Executor::drain`] then waits for the jobs of this pool and of the other executors.
+    /// Returns the inbox through which other executors report the ends of their jobs.
+    /// [`Executor::drain`] then waits for the jobs of this pool and of those executors.
     pub fn inbox(&self) -> Inbox {
         Inbox(self.shared.clone())
     }
 
-    /// Makes threads round the rows of all later tasks as a frame in this format would. Results are
-    /// then equal to those of a function or a worker. Only the first call has an effect.
+    /// Makes the threads round the rows of all later tasks as a frame with `framing` would. Results
+    /// then equal those of a function or a worker. Only the first call has an effect.
     pub fn round(&self, framing: Framing) {
         // The first call wins, and the pool has only one owner.
         let _ = self.shared.rounding.set(framing);
     }
 
-    /// Queues a task that is stored as a frame. Its answer is not written in place, because other
-    /// attempts at the task may be in flight.
+    /// Queues a task that is stored as a frame. Its answer is [`crate::Answered::Apart`], because
+    /// other attempts at the task may be in flight.
     pub(crate) fn submit_framed(&mut self, framed: Arc<Framed>) {
         self.push(Waiting::Framed(framed));
     }
 
-    /// Writes the task of an order as a frame, and queues it. If the frame cannot be written, the
-    /// inbox gets the failure. Other attempts at the task may be in flight.
+    /// Writes the task of `order` as a frame and queues it, so that other attempts at the task may
+    /// be in flight. If the frame cannot be written, this reports the failure to the inbox.
     pub fn submit_written(&mut self, framing: &Framing, order: &Order) {
         match framing.write(order) {
             Ok(framed) => self.submit_framed(Arc::new(framed)),

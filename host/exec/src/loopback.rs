@@ -1,5 +1,5 @@
-//! Functions that are threads of this process. Every task passes through a request frame and an
-//! answer frame, as on AWS. Tests exercise the remote pool this way without a network.
+//! Executor whose functions are threads of this process. Every task passes through a request frame
+//! and an answer frame, as on AWS. Tests use it to exercise the remote pool without a network.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,22 +18,22 @@ use crate::framed;
 use crate::functions::{Wanted, run_name};
 use crate::remote::RemotePool;
 
-/// Invoker that computes requests in this process instead of in a cloud function.
+/// Invoker that computes requests on threads of this process instead of on cloud functions.
 #[derive(Debug, Clone)]
 pub struct Loopback {
     kernels: Arc<Vec<Arc<Kernel>>>,
     store: Arc<dyn Store>,
-    /// Kernel instances that no request uses at the moment.
+    /// Kernel instances that no request is using.
     idle: Arc<Mutex<Vec<Instances>>>,
     /// Every `straggle_every`-th answer is delayed by `straggle`.
     straggle_every: u64,
-    /// Delay of each `straggle_every`-th answer.
+    /// Delay of every `straggle_every`-th answer.
     straggle: Duration,
     requests: Arc<AtomicU64>,
 }
 
-/// Starts a remote pool whose functions are threads of this process. Of `emulator` it uses only the
-/// share and the delay of stragglers, and spreads these evenly.
+/// Starts a remote pool whose functions are threads of this process. `emulator` gives only the
+/// share and the delay of stragglers (delayed answers), which occur at regular intervals.
 ///
 /// # Errors
 /// Returns an error if the operating system cannot start threads.
@@ -61,7 +61,7 @@ pub fn start(
         .map_err(system("starting the remote pool"))
 }
 
-/// Returns the concurrency limit of this process, which accepts any number of requests.
+/// Returns the concurrency limit of this process, which has no maximum.
 fn unlimited() -> ConcurrencyLimit {
     ConcurrencyLimit { count: u32::MAX, limit: String::new() }
 }

@@ -1,4 +1,4 @@
-//! Jobs that another process runs, and the reports of their ends.
+//! Jobs in flight at other processes, and the reports of their ends.
 
 use std::time::Instant;
 
@@ -10,33 +10,34 @@ use crate::job::{Affinity, Order};
 use crate::local::Inbox;
 use crate::process::Process;
 
-/// Handle of a job in flight at another process.
+/// Handle of a job that another process runs.
 ///
-/// The holder reports the end of the job once, through [`PendingJob::end`] or [`PendingJob::fail`].
-/// If the handle is dropped before, the inbox no longer waits for the job.
+/// Its owner reports the end of the job once, with [`PendingJob::end`] or [`PendingJob::fail`]. If
+/// the handle is dropped without a report, the inbox stops waiting for the job.
 #[derive(Debug)]
 pub struct PendingJob {
     inbox: Option<Inbox>,
 }
 
 impl PendingJob {
-    /// Creates the handle of a job that [`Inbox::begin`] has counted.
+    /// Creates the handle of a job that [`Inbox::begin`] has counted as in flight.
     pub fn new(inbox: &Inbox) -> Self {
         Self { inbox: Some(inbox.clone()) }
     }
 
-    /// Reports the failure of an order that has not begun, because its frame cannot be written.
+    /// Reports that `order` failed before it was sent, because its frame could not be written.
+    /// Counts the job as in flight first.
     pub fn refuse(inbox: &Inbox, order: &Order, error: Error) {
         inbox.begin();
         Self::new(inbox).fail(order, error);
     }
 
-    /// Reports the failure of an order in flight, because its frame cannot be written.
+    /// Reports that this job, an attempt at `order`, failed because its frame could not be written.
     pub fn fail(self, order: &Order, error: Error) {
         self.end(order.pass, order.task.key(), Instant::now(), Process::HOST, Err(error));
     }
 
-    /// Reports the end of the job. `by` is the process that answered.
+    /// Reports the end of the job, which started at `begun`. `by` is the process that answered.
     pub fn end(
         mut self,
         pass: u32,

@@ -1,16 +1,16 @@
-//! Processes that run jobs: the host, workers, and functions.
+//! Identity of a process that runs jobs.
 
 use std::fmt::{self, Display};
 
 use eciton_types::Location;
 
-/// A process that runs jobs: the host, a worker, or a function.
+/// Identity of a process that runs jobs, which is the host, a worker, or a cloud function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process {
-    /// Location of the process: the host, or the index of a worker or of a function.
+    /// Location of the process: the host, or the index of a worker or function.
     pub at: Location,
-    /// Connection number of a worker within the run, which tells workers at one location apart: a
-    /// location may have several, one after another. It is 0 for the host and for functions.
+    /// Number of the worker's connection, unique within the run. It distinguishes workers that
+    /// connect at the same location one after another. It is 0 for the host and for functions.
     pub connection: u64,
 }
 

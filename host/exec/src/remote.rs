@@ -1,13 +1,13 @@
-//! The remote pool, which sends tasks as frames through an invoker. All other jobs run on threads
-//! of this machine.
+//! The remote pool, an executor that sends tasks to cloud functions through an invoker. All other
+//! jobs run on threads of this machine.
 //!
-//! A task is a kernel's job that any process may run. The pool writes its frame when a function is
-//! available, and the leases of the job end then. The frame travels inside the request if it fits,
-//! and otherwise through the object store.
+//! A task is a job of kernels that any process may run. When a function is available, the pool
+//! writes the task as a frame (a binary message). The leases of the job end then. The frame is part
+//! of the request if it fits, and is otherwise passed through the object store.
 //!
-//! Some inputs are read by several tasks: the features of an interval in every epoch, or one
-//! generation of weights on every interval. The pool writes such an input to the store once and
-//! names it in the frames. Functions cache it.
+//! Several tasks may read the same input, such as the features of an interval in every epoch or the
+//! weights on every interval. The pool writes such an input to the store once, and the frames refer
+//! to it. Functions cache it.
 
 mod attempt;
 mod constants;
@@ -43,20 +43,20 @@ use crate::job::{Job, Order};
 use crate::local::LocalPool;
 use crate::pending::PendingJob;
 
-/// Executor that sends tasks to functions, up to a maximum number, and runs the other tasks on
-/// threads of this machine.
+/// Executor that sends tasks to cloud functions, up to a maximum number at a time. It runs all
+/// other tasks on threads of this machine.
 ///
 /// The first attempt at a task waits for a function or a thread, whichever is free first. A thread
 /// writes the results of a first attempt in place. Later attempts may run at the same time as
-/// earlier ones, so the pool writes their frames at once. They go to a function. If no function may
-/// run, a thread computes them, and the engine writes their results.
+/// earlier ones, so the pool writes their frames immediately. They run on a function. If the limit
+/// on functions is zero, a thread computes them, and the engine writes their results.
 pub struct RemotePool<I> {
     local: LocalPool,
     shared: Arc<Shared<I>>,
     runtime: Option<tokio::runtime::Runtime>,
     framing: Framing,
     audit: Audit,
-    /// True after the pool was cancelled. All tasks then run on this machine.
+    /// True after the pool was cancelled. All later tasks run on this machine.
     at_home: bool,
 }
 
@@ -67,11 +67,12 @@ impl<I> std::fmt::Debug for RemotePool<I> {
 }
 
 impl<I: Invoker> RemotePool<I> {
-    /// Creates a pool over an invoker. `store` may be absent only with [`Transport::Payload`].
+    /// Creates a pool that calls functions through `invoker` and runs other jobs on `local`.
+    /// `store` may be `None` unless the transport is [`Transport::S3`].
     ///
     /// # Errors
-    /// Returns an error if the operating system cannot start threads, or if the transport needs a
-    /// store and there is none.
+    /// Returns an error if the transport is [`Transport::S3`] and there is no store, or if
+    /// `settings.run` is not a valid name.
     pub fn new(
         local: LocalPool,
         invoker: I,
@@ -109,8 +110,8 @@ impl<I: Invoker> RemotePool<I> {
         Ok(Self { local, shared, runtime: Some(runtime), framing, audit, at_home: false })
     }
 
-    /// Submits a second or later attempt at a task. The leases of the order end before this
-    /// returns.
+    /// Submits a second or later attempt at a task. The leases of the order (rights to use rows of
+    /// a buffer) may end when this returns.
     fn submit_again(&mut self, order: &Order) {
         if lock(&self.shared.flights).limit > 0 {
             return self.shared.write(order);

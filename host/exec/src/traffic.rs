@@ -2,25 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Counts of the messages between the host and one worker, in tasks and bytes.
+/// Counts of the tasks and bytes exchanged between the host and one worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     /// Index of the worker.
     pub place: u32,
     /// Number of tasks that the worker has answered.
     pub tasks: u64,
-    /// Bytes of all messages from the host to the worker.
+    /// Total size of the messages from the host to the worker, in bytes.
     pub bytes_out: u64,
-    /// Bytes of all messages from the worker to the host.
+    /// Total size of the messages from the worker to the host, in bytes.
     pub bytes_in: u64,
-    /// Bytes of weights and other shared objects, which `bytes_out` includes.
+    /// Bytes of weights and other shared objects, which are included in `bytes_out`.
     pub object_bytes: u64,
-    /// Bytes of the rows and weights of tasks, which `bytes_out` includes.
+    /// Bytes of the rows and weights of tasks, which are included in `bytes_out`.
     pub values_out: u64,
-    /// Bytes of rows, gradients and losses in answers, which `bytes_in` includes.
+    /// Bytes of the rows, gradients and losses in answers, which are included in `bytes_in`.
     pub values_in: u64,
-    /// Bytes of rows, and of gradients for replicas, that the worker has sent to other workers.
+    /// Bytes of rows, and of gradients for replicas, that the worker has sent directly to other
+    /// workers.
     pub values_passed: u64,
-    /// Number of times that the worker failed.
+    /// Number of times that a worker with this index failed.
     pub lost: u32,
 }

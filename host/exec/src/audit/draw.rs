@@ -1,4 +1,4 @@
-//! Choice of the tasks that an audit compares, and results of the audit.
+//! Selection of the tasks that an audit compares, and the results of the audit.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hash};
@@ -7,33 +7,32 @@ use eciton_types::Round;
 
 use crate::process::Process;
 
-/// Outcome of an audit that found a difference between two computations of a task.
+/// Finding of an audit about two computations of a task that differ or may differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The process answered wrongly: two computations of the host are equal, and its answer differs
-    /// from them.
+    /// The process answered wrongly. Its answer differs from two equal results of the host.
     Wrong(Process),
-    /// Two computations of the host itself differ.
+    /// Two computations of the host itself gave different results.
     Host,
-    /// The process that answered computes in this other numeric class (a set of machines whose
+    /// The process that answered belongs to this other numeric class (a set of machines whose
     /// arithmetic gives the same bits). Its results may therefore differ from the host's.
     Class(String),
 }
 
-/// Counts of an audit. The name means "results of what has been audited".
+/// Numbers of answers that an audit received and compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Audited {
-    /// Number of answers of other processes.
+    /// Number of successful answers of other processes.
     pub answers: u64,
-    /// Number of answers that were compared with the host's own computation.
+    /// Number of answers that the audit compared with the host's own result.
     pub compared: u64,
 }
 
-/// Random choice of the share of tasks that an audit compares. The choice depends on a key that no
-/// other process knows.
+/// Random selection of the tasks that an audit compares. It depends on a random key that no other
+/// process knows.
 ///
-/// For tasks of lanes (shares of the pipeline that one worker each computes), the choice is per
-/// round. The audit compares all of a round or none, since their sums are compared together.
+/// Tasks of lanes (shares of the pipeline) are selected by round: all tasks of a round or none. The
+/// audit has to compare the sums of a whole round.
 #[derive(Debug, Clone)]
 pub struct Draw {
     pub(super) share: f64,
@@ -41,13 +40,13 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// Returns whether the audit compares the tasks of lanes in this round (one optimizer step).
+    /// Returns true if the audit compares the tasks of lanes in `round` (one optimizer step).
     #[must_use]
     pub fn takes_round(&self, round: Round) -> bool {
         self.takes(round.0)
     }
 
-    /// Returns whether the audit compares the task with this identity.
+    /// Returns true if the audit compares the task whose identity is `of`.
     pub(super) fn takes(&self, of: impl Hash) -> bool {
         self.share >= 1.0 || self.key.hash_one(of) as f64 / u64::MAX as f64 <= self.share
     }

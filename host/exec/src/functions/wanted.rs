@@ -1,4 +1,4 @@
-//! Settings that a run passes to an executor of functions or workers.
+//! Requirements of a run on its executor of functions or workers.
 
 use std::sync::Arc;
 
@@ -16,22 +16,22 @@ use {
 use crate::local::LocalPool;
 use crate::remote::RemoteSettings;
 
-/// Everything that an executor of functions or workers gets from a run. The name means "what the
-/// run wants".
+/// Requirements of a run on its executor of functions or workers: kernels, settings and limits.
 #[derive(Debug)]
 pub struct Wanted {
-    /// Pool of this machine's threads, which runs the jobs that no function or worker takes.
+    /// Pool of threads of this machine, which runs the jobs that neither a function nor a worker
+    /// takes.
     pub local: LocalPool,
-    /// Kernels that tasks use. Each has its component, the WebAssembly code that is sent to
-    /// functions.
+    /// Kernels that tasks call, each with its WebAssembly component, from which the code for
+    /// functions is compiled.
     pub kernels: Vec<(Arc<Kernel>, Arc<[u8]>)>,
-    /// The section `[executor]` of the recipe.
+    /// The settings in the section `[executor]` of the recipe.
     pub executor: Executor,
     /// Limits on the memory and time of a task.
     pub limits: Limits,
-    /// Number of intervals of the graph (ranges of vertices that are tasks of their own).
+    /// Number of intervals of the graph (ranges of vertices with their own tasks).
     pub intervals: u32,
-    /// Maximum number of weight versions that tasks read at the same time.
+    /// Maximum number of weight versions that tasks may read at the same time.
     pub weight_versions: u32,
 }
 
@@ -46,8 +46,9 @@ impl Wanted {
         }
     }
 
-    /// Returns the settings of a remote pool. `most` is the maximum number of concurrent functions.
-    /// `host` is the location of this machine, or `None` if nothing is charged.
+    /// Returns the settings of a remote pool for the run named `run`. `most` limits the number of
+    /// concurrent functions. `host` is the location of this machine, or `None` if nothing is
+    /// charged.
     pub(crate) fn settings(
         &self,
         run: String,
@@ -77,7 +78,7 @@ impl Wanted {
 
 #[cfg(feature = "aws")]
 impl Wanted {
-    /// Compiles, signs and stores every kernel that functions do not have yet.
+    /// Compiles, signs and stores every kernel that is not in the store yet.
     pub(crate) async fn store_kernels(
         &self,
         store: &dyn Store,
@@ -91,7 +92,8 @@ impl Wanted {
     }
 }
 
-/// Returns a unique name for a run, which consists of the time, the process id, and 64 random bits.
+/// Returns a new unique name for a run. It consists of the time, the process id, and 64 random
+/// bits.
 #[must_use]
 pub fn run_name() -> String {
     use std::hash::{BuildHasher as _, Hasher as _};

@@ -1,4 +1,4 @@
-//! Queues of the local pool, which its threads and its owner share.
+//! Queues of the local pool, shared by its threads and its owner.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -12,31 +12,32 @@ use crate::completion::Completion;
 use crate::framed::Framing;
 use crate::job::Order;
 
-/// Time for which an idle thread polls for work before it sleeps. The stages of a small graph are
-/// shorter than the time to wake a thread.
+/// Time for which an idle thread polls for work before it sleeps. The stages of a small graph take
+/// less time than waking a thread.
 pub(super) const SPIN: Duration = Duration::from_micros(60);
 
-/// Queues of a local pool. Threads hold its lock only while they add or take jobs.
+/// Queues of a local pool. Threads hold the lock on these queues only while they add or take jobs.
 #[derive(Default)]
 pub(super) struct Queues {
     pub(super) waiting: VecDeque<Waiting>,
-    /// Jobs that only the thread of a lane (a worker's share of the pipeline) may take. Thread
-    /// `l + 1` serves lane `l`.
+    /// One queue per lane (a worker's share of the pipeline). Only thread `l + 1` takes jobs from
+    /// the queue of lane `l`.
     pub(super) lanes: Vec<VecDeque<Waiting>>,
-    /// Jobs that functions may also take. A thread takes jobs of the other queues first.
+    /// Jobs that cloud functions may also take. Threads take jobs from the other queues first.
     pub(super) offers: VecDeque<Box<Order>>,
     pub(super) done: Vec<Completion>,
-    /// Number of jobs that a thread has taken and not finished.
+    /// Number of jobs that a thread has taken, or that another executor runs, and that have not
+    /// ended.
     pub(super) running: usize,
 }
 
 impl Queues {
-    /// Returns whether any job waits or runs.
+    /// Returns true if any job is waiting or running.
     pub(super) fn busy(&self) -> bool {
         self.running > 0 || self.waits() > 0
     }
 
-    /// Returns the number of jobs that wait in all queues.
+    /// Returns the total number of waiting jobs in all queues.
     pub(super) fn waits(&self) -> usize {
         self.waiting.len() + self.offers.len() + self.lanes.iter().map(VecDeque::len).sum::<usize>()
     }
@@ -46,34 +47,35 @@ impl Queues {
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) queues: Mutex<Queues>,
-    /// Signals that a job waits, or that the pool closes.
+    /// Wakes a thread because a job is waiting or the pool closes.
     pub(super) work: Condvar,
-    /// Signals that a report is available.
+    /// Wakes the driver because a report is available.
     pub(super) done: Condvar,
-    /// Number of waiting jobs, which idle threads poll without the lock before they sleep.
+    /// Number of waiting jobs. Idle threads poll it without the lock before they sleep.
     pub(super) waiting_hint: AtomicUsize,
     pub(super) done_hint: AtomicUsize,
     pub(super) closing: AtomicBool,
     pub(super) newest_first: bool,
-    /// Maximum number of threads at work besides the driver's.
+    /// Maximum number of threads that may work at once, in addition to the driver's thread.
     pub(super) limit: AtomicU32,
-    /// Signals threads above the limit, which wait here until they may work again.
+    /// Wakes the threads above the limit, which block until they may work or the pool closes.
     pub(super) more: Condvar,
-    /// Number of jobs that run on threads other than the driver's.
+    /// Number of jobs that are running on threads other than the driver's.
     pub(super) helping: AtomicU32,
-    /// Format of the rows of tasks that threads run, if threads round rows as a frame would.
+    /// Frame settings with which threads round the rows of their tasks. If unset, rows are not
+    /// rounded.
     pub(super) rounding: OnceLock<Framing>,
 }
 
 impl Shared {
-    /// Locks the queues, also after a panic of a thread that held the lock.
+    /// Locks the queues, even if a thread panicked while it held the lock.
     pub(super) fn lock(&self) -> MutexGuard<'_, Queues> {
         // Jobs run outside the lock, so the queues are consistent even after a panic.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next job for a thread: from the queue of its lane, then from the common queue,
-    /// then from the offers.
+    /// Takes the next job for the thread with index `thread`. It comes from the queue of the
+    /// thread's lane, then from the common queue, then from the offers.
     pub(super) fn take(&self, queues: &mut Queues, thread: u32) -> Option<Waiting> {
         fn pop<T>(queue: &mut VecDeque<T>, newest_first: bool) -> Option<T> {
             if newest_first { queue.pop_back() } else { queue.pop_front() }
@@ -89,7 +91,8 @@ impl Shared {
         Some(job)
     }
 
-    /// Wakes threads after a job was added to a queue.
+    /// Wakes the threads that may take a job after one was added to `queues`, and releases the
+    /// lock.
     pub(super) fn wake(&self, queues: MutexGuard<'_, Queues>) {
         let waiting = queues.waits();
         self.waiting_hint.store(waiting, Ordering::Release);
@@ -105,12 +108,12 @@ impl Shared {
         }
     }
 
-    /// Returns whether the thread is above the limit and must not work.
+    /// Returns true if the index `thread` is above the limit, so that the thread must not work.
     fn is_parked(&self, thread: u32) -> bool {
         thread > self.limit.load(Ordering::Acquire)
     }
 
-    /// Blocks a thread that is above the limit, until it may work or the pool closes.
+    /// Blocks the thread with index `thread` until the limit allows it to work or the pool closes.
     fn park(&self, thread: u32) {
         let mut queues = self.lock();
         while self.is_parked(thread) && !self.closing.load(Ordering::Acquire) {
@@ -118,7 +121,7 @@ impl Shared {
         }
     }
 
-    /// Adds a report that ends no job.
+    /// Adds a report that is not the end of a job, such as a warning.
     fn note(&self, completion: Completion) {
         let mut queues = self.lock();
         queues.done.push(completion);
@@ -127,7 +130,7 @@ impl Shared {
         self.done.notify_one();
     }
 
-    /// Adds the report of a job's end.
+    /// Adds the report of the end of a job, which then no longer counts as running.
     fn finish(&self, completion: Completion) {
         let mut queues = self.lock();
         queues.running -= 1;
@@ -137,7 +140,8 @@ impl Shared {
         self.done.notify_one();
     }
 
-    /// Runs jobs on a thread until the pool closes.
+    /// Runs jobs until the pool closes. This is the main loop of the thread with index `thread`. If
+    /// `fresh`, every task gets a new kernel instance.
     pub(super) fn serve(&self, thread: u32, fresh: bool) {
         let mut instances = Instances::new(fresh);
         'serve: loop {
@@ -175,7 +179,7 @@ impl Shared {
     }
 }
 
-/// Inbox of a local pool, in which other executors report completions.
+/// Inbox of a local pool, through which other executors report completions.
 #[derive(Clone)]
 pub struct Inbox(pub(super) Arc<Shared>);
 
@@ -186,24 +190,26 @@ impl std::fmt::Debug for Inbox {
 }
 
 impl Inbox {
-    /// Counts a job as in flight. [`Inbox::end`] or [`Inbox::forget`] must follow exactly once.
+    /// Counts a job of another executor as in flight. The executor must call [`Inbox::end`] or
+    /// [`Inbox::forget`] exactly once afterwards.
     pub fn begin(&self) {
         self.0.lock().running += 1;
     }
 
-    /// Reports the end of a job in flight.
+    /// Reports the end of a job that [`Inbox::begin`] has counted.
     pub fn end(&self, completion: Completion) {
         self.0.finish(completion);
     }
 
-    /// Offers a job to threads without other work. [`Inbox::take_offer`] may take the job first.
+    /// Offers a job to the threads of the pool, which take it when they have no other work.
+    /// [`Inbox::take_offer`] may take it back first.
     pub fn offer(&self, order: Box<Order>) {
         let mut queues = self.0.lock();
         queues.offers.push_back(order);
         self.0.wake(queues);
     }
 
-    /// Takes an offered job that no thread has begun. The job counts as in flight from now on, as
+    /// Takes back an offered job that no thread has started. The job then counts as in flight, as
     /// after [`Inbox::begin`].
     pub fn take_offer(&self) -> Option<Box<Order>> {
         let mut queues = self.0.lock();
@@ -213,7 +219,7 @@ impl Inbox {
         Some(offer)
     }
 
-    /// Removes all offered jobs that no thread has begun. Returns their number.
+    /// Removes all offered jobs that no thread has started, and returns their number.
     pub fn withdraw(&self) -> usize {
         let mut queues = self.0.lock();
         let offers = std::mem::take(&mut queues.offers);
@@ -222,12 +228,12 @@ impl Inbox {
         offers.len()
     }
 
-    /// Adds a report that ends no job, such as a warning about a worker.
+    /// Adds a report that is not the end of a job, such as a warning about a worker.
     pub fn note(&self, completion: Completion) {
         self.0.note(completion);
     }
 
-    /// Stops counting a job in flight whose end will not be reported.
+    /// Stops counting a job as in flight if its end will not be reported.
     pub fn forget(&self) {
         self.0.lock().running -= 1;
         self.0.done.notify_one();

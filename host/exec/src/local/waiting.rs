@@ -19,8 +19,8 @@ pub(super) enum Waiting {
 }
 
 impl Waiting {
-    /// Runs the job, and returns the report of its end. A panic ends only the job. It must not end
-    /// the pool, because the driver would then wait for ever.
+    /// Runs the job, and returns the report of its end. A panic in the job becomes its error. A
+    /// panic must not end the pool, because the driver would then wait forever.
     pub(super) fn run(
         self,
         instances: &mut Instances,
@@ -61,10 +61,11 @@ impl Waiting {
     }
 }
 
-/// Runs a task. If it panics, the kernel instances are dropped, and the panic becomes an error.
+/// Runs a task with `instances`. If the task panics, this drops the kernel instances and returns
+/// the panic as an error.
 ///
 /// # Errors
-/// Returns the error of the task, or an error with the text of the panic.
+/// Returns the error of the task, or an error with the message of the panic.
 pub fn run_guarded<T>(
     instances: &mut Instances,
     run: impl FnOnce(&mut Instances) -> Result<T, eciton_kernel::Error>,
@@ -76,7 +77,7 @@ pub fn run_guarded<T>(
     result.map_err(WorkError::from)
 }
 
-/// Returns the text of a panic.
+/// Returns the message of a panic.
 fn caught(panic: Box<dyn std::any::Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())

@@ -1,4 +1,4 @@
-//! One attempt at a task on a function: its request, its answer, and its usage.
+//! An attempt at a task on a cloud function: its request, its answer, and its cost.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,12 +25,12 @@ pub(super) struct Attempt {
     pub(super) key: TaskKey,
     pub(super) deadline: Option<Duration>,
     pub(super) frame: Bytes,
-    /// Matrices and sums that the answer must have.
+    /// Shapes of the matrices and sums that the answer must contain.
     pub(super) expected: Expected,
     pub(super) uploads: Vec<Arc<Upload>>,
 }
 
-/// State that all attempts share: the invoker, the object store, and the counts.
+/// State that all attempts share: the invoker, the object store, and the usage counts.
 pub(super) struct Wire<I> {
     pub(super) invoker: I,
     pub(super) store: Option<Arc<dyn Store>>,
@@ -42,8 +42,8 @@ pub(super) struct Wire<I> {
 }
 
 impl<I: Invoker> Wire<I> {
-    /// Sends the attempt to a function, and returns the answer. Sets `slowed` if the service
-    /// throttled requests.
+    /// Sends the attempt to a function and returns the answer. Sets `slowed` to whether the service
+    /// throttled any of its requests.
     pub(super) async fn run(&self, attempt: &Attempt, slowed: &AtomicBool) -> Result<Answer, Error> {
         let key = attempt.key;
         let (payload, answer_key) = self.request(attempt).await?;
@@ -68,7 +68,7 @@ impl<I: Invoker> Wire<I> {
         }
     }
 
-    /// Stores the objects that the task reads. Returns the payload of the request, and the key
+    /// Uploads the objects that the task reads. Returns the payload of the request, and the key
     /// under which the function may store its answer.
     async fn request(&self, attempt: &Attempt) -> Result<(Bytes, Option<Key>), Error> {
         let failed = |e| transport(&e);
@@ -105,8 +105,8 @@ impl<I: Invoker> Wire<I> {
         invocation.to_json().map(Bytes::from).map_err(|e| transport(&e))
     }
 
-    /// Reads the answer from a reply, or from the object that the reply names. A wrong answer is an
-    /// error that another attempt may not have.
+    /// Reads the answer from the function's reply, or from the object that the reply names. An
+    /// invalid answer is a retryable error.
     async fn answer(&self, attempt: &Attempt, reply: &[u8], asked: Option<&Key>) -> Result<Answer, Error> {
         let wrong = |reason: String| Error::Host {
             place: attempt.key.to_string(),
@@ -154,7 +154,7 @@ impl<I: Invoker> Wire<I> {
         Ok(answer)
     }
 
-    /// Counts a failed invocation, and converts its error.
+    /// Counts a failed invocation, and converts its error to an error of the task.
     fn failed(&self, key: TaskKey, error: &InvokeError, slowed: &AtomicBool) -> Error {
         let (requests, throttled) = error.requests();
         slowed.store(throttled > 0, Ordering::Relaxed);
@@ -164,8 +164,8 @@ impl<I: Invoker> Wire<I> {
         if error.is_retryable() { Error::Host { place, reason } } else { Error::Wire { place, reason } }
     }
 
-    /// Counts the requests and the charge of an invocation. One of its requests was already counted
-    /// when it was sent.
+    /// Adds the requests and the charge of an invocation to the bill. The caller has already
+    /// counted one of these requests when it was sent.
     fn count(&self, requests: u64, throttled: u64, charge: Option<Charge>) {
         let mut bill = lock(&self.bill);
         bill.invocations = (bill.invocations + requests).saturating_sub(throttled + 1);
@@ -180,7 +180,8 @@ impl<I: Invoker> Wire<I> {
     }
 }
 
-/// Parses an answer, and checks that it belongs to the attempt's step and has the expected parts.
+/// Parses an answer, and checks that it belongs to the attempt's step and has the expected matrices
+/// and sums.
 fn checked(attempt: &Attempt, bytes: Vec<u8>) -> Result<Answer, Error> {
     let answer = Answer::parse(bytes)?;
     let (meta, key) = (answer.meta(), attempt.key);
@@ -194,7 +195,8 @@ fn checked(attempt: &Attempt, bytes: Vec<u8>) -> Result<Answer, Error> {
     Ok(answer)
 }
 
-/// Maximum number of numeric classes that are recorded. Only four exist.
+/// Maximum number of numeric classes that the pool records. Only four exist, so this guards against
+/// invalid answers.
 const CLASSES: usize = 16;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Constants, which are inputs that several tasks read. The pool writes each constant to the store
-//! once and names it in frames.
+//! Constants, which are the inputs that several tasks read. The pool uploads each constant to the
+//! object store once, and frames refer to it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,39 +13,39 @@ use tokio::sync::OnceCell;
 use super::errors::transport;
 use super::lock::lock;
 
-/// Minimum size of a constant that gets its own object, in bytes. A smaller one is cheaper to send
-/// in each request than to fetch.
+/// Minimum size of a constant that is uploaded as its own object, in bytes. Smaller constants are
+/// cheaper to send in each request.
 pub(super) const OBJECT_BYTES: u64 = 32 << 10;
-/// Number of older weight generations that stay in the store, in addition to those that tasks read
-/// at the same time.
+/// Number of old weight generations that stay in the object store, in addition to those that tasks
+/// may be reading.
 const MORE_GENERATIONS: u64 = 2;
 
-/// Input of several tasks that is written to the object store once.
+/// Identity of an input that several tasks read and that is uploaded to the object store once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Constant {
-    /// Features of the rows of an interval (a range of vertices), or sums gathered from features.
-    /// All stages that read this slot (row buffer) read the same object.
+    /// Features of an interval (a range of vertices), or sums gathered from features. All stages
+    /// that read this slot (a row buffer) read the same object.
     Features(SlotId, IntervalId),
-    /// Parameters of an operation.
+    /// Parameters of one operation.
     Weights {
         /// The operation whose parameters these are.
         operation: OperationId,
-        /// Generation number of the values.
+        /// Generation number of the parameter values.
         generation: u64,
     },
 }
 
-/// A constant, and the state of its upload to the store.
+/// Object of a constant, and the state of its upload to the object store.
 #[derive(Debug)]
 pub(super) struct Upload {
     pub(super) key: Key,
-    /// The bytes to upload. `None` after the upload.
+    /// The bytes to upload, or `None` once they are uploaded.
     bytes: Mutex<Option<Bytes>>,
     done: OnceCell<()>,
 }
 
 impl Upload {
-    /// Waits until the object is stored. The first caller writes it.
+    /// Waits until the object is stored. The first caller uploads it.
     pub(super) async fn ensure(&self, store: &dyn Store) -> Result<(), eciton_transport::Error> {
         let write = || async {
             let bytes = lock(&self.bytes).clone();
@@ -59,7 +59,8 @@ impl Upload {
     }
 }
 
-/// The constants of a run. The value is `None` for a constant that is too small for its own object.
+/// The constants of a run, by identity. The value is `None` if the constant is too small to be
+/// uploaded as its own object.
 #[derive(Debug)]
 pub(super) struct ConstantObjects {
     known: HashMap<Constant, Option<Arc<Upload>>>,
@@ -67,15 +68,16 @@ pub(super) struct ConstantObjects {
 }
 
 impl ConstantObjects {
-    /// Creates an empty table. Tasks read up to `weight_versions` generations of weights at the
-    /// same time.
+    /// Creates an empty table for tasks that read up to `weight_versions` generations of weights at
+    /// the same time.
     pub(super) fn new(weight_versions: u32) -> Self {
         let generations = u64::from(weight_versions) + MORE_GENERATIONS;
         Self { known: HashMap::new(), generations }
     }
 
-    /// Returns the upload of a constant, which is written if it is new. Returns `None` if the
-    /// constant is sent inside each request.
+    /// Returns the upload of `constant`. If the constant is new, `write` encodes it and `name`
+    /// gives its object key. Returns `None` if the constant is too small and is sent in each
+    /// request.
     pub(super) fn get(
         &mut self,
         constant: Constant,
@@ -96,7 +98,8 @@ impl ConstantObjects {
         Ok(upload)
     }
 
-    /// Forgets weights that no task will read again. Returns the keys of their objects.
+    /// Removes the weights that no task will read once generation `newest` exists. Returns their
+    /// object keys.
     pub(super) fn forget_before(&mut self, newest: u64) -> Vec<Key> {
         let generations = self.generations;
         let old = |constant: &Constant| match constant {

@@ -1,8 +1,8 @@
-//! Flights, which are attempts at functions that have not been answered.
+//! Attempts in flight at cloud functions, called flights.
 //!
-//! An event that allows one more flight, or adds a task, starts the next flight
-//! ([`Shared::dispatch`]). The driver's thread does so after a submission, and an I/O thread after
-//! an answer. So functions have work while the driver's thread computes.
+//! [`Shared::dispatch`] starts the next flight whenever the limit allows another one or a task is
+//! added. The driver's thread calls it after a submission, and an I/O thread calls it after an
+//! answer. Functions therefore get new tasks even while the driver's thread computes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,26 +26,26 @@ use crate::local::Inbox;
 use crate::pending::PendingJob;
 use crate::process::Process;
 
-/// Counts of attempts in flight, and attempts that wait to be sent.
+/// Number of attempts in flight, their limit, and the attempts that wait to be sent.
 #[derive(Default)]
 pub(super) struct Flights {
-    /// Maximum number of attempts in flight, before throttling lowers it.
+    /// Maximum number of attempts in flight when requests are not throttled.
     pub(super) limit: u32,
-    /// Reduction of `limit` after throttled requests.
+    /// Reduction of `limit` while the service throttles requests.
     pub(super) pace: Pace,
     pub(super) in_flight: u32,
-    /// Attempts that are written as frames, so that only a function may run them. Their number is
-    /// at most the steps of an epoch times the attempts.
+    /// Waiting attempts whose frames are written, so that only a function may run them. Their
+    /// number is at most the number of steps in an epoch times the number of attempts at each.
     pub(super) written: VecDeque<(Attempt, PendingJob)>,
-    /// True once the pool is cancelled and sends no further attempts.
+    /// True once the pool is cancelled, so that it sends no more attempts.
     pub(super) closed: bool,
-    /// Numbers of function processes, by the random identity that each process draws at its start.
-    /// They are assigned in the order of first answers.
+    /// Index of each function process, by the random identity that the process drew when it
+    /// started. Indexes are assigned in the order of first answers.
     pub(super) processes: BTreeMap<String, u32>,
 }
 
 impl Flights {
-    /// Returns the process of the function that has drawn this identity.
+    /// Returns the process whose random identity is `id`, and assigns an index to a new one.
     fn process(&mut self, id: &str) -> Process {
         // Not larger than the number of answers.
         let next = self.processes.len() as u32;
@@ -54,27 +54,28 @@ impl Flights {
     }
 }
 
-/// State that the owner of the pool and its I/O threads share. A thread that takes several locks
-/// takes them in the order of the fields.
+/// State that the owner of the pool shares with its I/O threads. A thread that takes several locks
+/// must take them in the order of these fields.
 pub(super) struct Shared<I> {
     pub(super) wire: Wire<I>,
     pub(super) flights: Mutex<Flights>,
     pub(super) objects: Mutex<Objects>,
-    /// Inbox for reports, in which first attempts also wait as offers.
+    /// Inbox of the local pool, which receives reports. First attempts wait in it as offers.
     pub(super) inbox: Inbox,
     pub(super) runtime: tokio::runtime::Handle,
-    /// Signals once that all flights are to end.
+    /// Signals once that all flights must end.
     pub(super) cancelled: watch::Sender<bool>,
 }
 
-/// Next attempt to be sent to a function.
+/// The attempt that is sent to a function next.
 enum Next {
     Written(Attempt, PendingJob),
     Offer(Box<Order>, PendingJob),
 }
 
 impl<I> Shared<I> {
-    /// Ends all flights, and forgets the attempts that wait. Returns the number of both.
+    /// Ends all flights and discards the waiting attempts. Returns the number of ended and
+    /// discarded attempts.
     pub(super) fn cancel(&self) -> u64 {
         let mut flights = lock(&self.flights);
         flights.closed = true;
@@ -85,7 +86,7 @@ impl<I> Shared<I> {
         count
     }
 
-    /// Returns whether one more attempt may be in flight. If so, this counts it as in flight.
+    /// Returns true if another attempt may start, and counts it as in flight.
     pub(super) fn has_room(&self) -> bool {
         let mut flights = lock(&self.flights);
         let allowed = flights.pace.allowed(flights.limit);
@@ -94,7 +95,7 @@ impl<I> Shared<I> {
         room
     }
 
-    /// Takes the next attempt to send, if one waits and the limit allows it.
+    /// Removes and returns the next attempt to send, if there is one and the limit allows it.
     fn next(&self) -> Option<Next> {
         let mut flights = lock(&self.flights);
         if flights.closed {
@@ -119,8 +120,8 @@ impl<I> Shared<I> {
 }
 
 impl<I: Invoker> Shared<I> {
-    /// Writes the frame of an attempt that only a function may run, and queues it. The leases of
-    /// the order (rights to use rows of a buffer) end here.
+    /// Writes the frame of an attempt that only a function may run, and queues the attempt. The
+    /// leases of the order (rights to use rows of a buffer) may end when this returns.
     pub(super) fn write(&self, order: &Order) {
         self.inbox.begin();
         let pending = PendingJob::new(&self.inbox);
@@ -130,14 +131,14 @@ impl<I: Invoker> Shared<I> {
         }
     }
 
-    /// Writes the frame of an order, and deletes objects that no attempt reads any more.
+    /// Writes the frame of `order`, and deletes the objects that no attempt reads any more.
     fn attempt(&self, order: &Order) -> Result<Attempt, Error> {
         let (attempt, gone) = lock(&self.objects).attempt(&self.wire, order)?;
         self.delete(gone);
         Ok(attempt)
     }
 
-    /// Deletes objects that no attempt reads any more.
+    /// Deletes objects that no attempt reads any more, in the background.
     fn delete(&self, gone: Vec<Key>) {
         if let (Some(store), false) = (&self.wire.store, gone.is_empty()) {
             let store = store.clone();
@@ -147,13 +148,13 @@ impl<I: Invoker> Shared<I> {
         }
     }
 
-    /// Sends a task that [`Shared::has_room`] has counted as in flight.
+    /// Sends a task that [`Shared::has_room`] has already counted as in flight.
     pub(super) fn begin(self: &Arc<Self>, order: Order) {
         self.inbox.begin();
         self.fly(Box::new(order), PendingJob::new(&self.inbox));
     }
 
-    /// Writes the frame of an order that counts as in flight, and sends it.
+    /// Writes the frame of an order that counts as in flight, and sends it to a function.
     fn fly(self: &Arc<Self>, order: Box<Order>, pending: PendingJob) {
         match self.attempt(&order) {
             Ok(attempt) => {
@@ -178,7 +179,7 @@ impl<I: Invoker> Shared<I> {
         }
     }
 
-    /// Sends an attempt, and reports its end from an I/O thread.
+    /// Sends an attempt to a function. An I/O thread reports its end.
     fn launch(self: &Arc<Self>, attempt: Attempt, pending: PendingJob) {
         let shared = self.clone();
         let mut cancelled = self.cancelled.subscribe();
@@ -217,8 +218,8 @@ impl<I: Invoker> Shared<I> {
         });
     }
 
-    /// Ends the count of a flight, and sends the next attempt. It runs after the report of the
-    /// flight's end, so that the pool never looks idle in between.
+    /// Removes an ended flight from the count, and sends the next attempts. The caller must report
+    /// the end of the flight first, so that the pool never appears idle in between.
     fn landed(self: &Arc<Self>, throttled: bool) {
         let mut flights = lock(&self.flights);
         flights.in_flight -= 1;

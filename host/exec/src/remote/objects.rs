@@ -1,4 +1,4 @@
-//! Objects of a run in the object store, and frames that name these objects.
+//! Objects that a run writes to the object store, and the frames that refer to them.
 
 use eciton_kernel::wire::{Encoding, Expected, Source, encode, encode_matrices};
 use eciton_kernel::{Error, Operand};
@@ -11,7 +11,7 @@ use super::constants::{Constant, ConstantObjects, OBJECT_BYTES};
 use super::spent::Spent;
 use crate::job::{Order, SharedInput};
 
-/// Objects of a run in the object store.
+/// Table of the objects that a run has in the object store.
 #[derive(Debug)]
 pub(super) struct Objects {
     constants: ConstantObjects,
@@ -19,14 +19,14 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Creates an empty table. Tasks read up to `weight_versions` generations of weights at the
-    /// same time.
+    /// Creates an empty table for tasks that read up to `weight_versions` generations of weights at
+    /// the same time.
     pub(super) fn new(weight_versions: u32) -> Self {
         Self { constants: ConstantObjects::new(weight_versions), spent: Spent::default() }
     }
 
-    /// Writes the frame of an order, and the constants that are new. The attempt then counts as in
-    /// flight. Also returns the keys of objects that no task will read again.
+    /// Writes the frame of `order` and prepares the upload of its new constants. The attempt then
+    /// counts as in flight. Also returns the keys of objects that no task will read again.
     pub(super) fn attempt<I>(&mut self, wire: &Wire<I>, order: &Order) -> Result<(Attempt, Vec<Key>), Error> {
         let attempt = self.write(wire, order)?;
         let (pass, key, stored) = (order.pass, order.task.key(), wire.store.is_some());
@@ -37,7 +37,7 @@ impl Objects {
         Ok((attempt, gone))
     }
 
-    /// Writes the frame of an order, and prepares uploads for the constants that it reads.
+    /// Writes the frame of `order`, and prepares uploads for the constants that it reads.
     fn write<I>(&mut self, wire: &Wire<I>, order: &Order) -> Result<Attempt, Error> {
         let (settings, work) = (&wire.settings, &order.work);
         let key = order.task.key();

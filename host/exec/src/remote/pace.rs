@@ -1,23 +1,25 @@
-//! Limit of the number of invocations in flight, which adapts to throttling.
+//! Adaptive limit on the number of invocations in flight, which decreases when requests are
+//! throttled.
 
-/// Limit of invocations in flight. It decreases by one after each throttled invocation. It
-/// increases by one after as many unthrottled ones as the limit (additive increase, as in
-/// congestion control). Throttled requests wait, so a decrease by one at a time is fast enough.
+/// Reduction of the limit on invocations in flight. A throttled invocation lowers the limit by one.
+/// The limit rises by one after as many unthrottled invocations as the limit (additive increase, as
+/// in congestion control). Throttled requests wait, so a decrease by one at a time is fast enough.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// Number by which the limit is lowered.
+    /// Amount by which the limit is currently lowered.
     less: u32,
     calm: u32,
 }
 
 impl Pace {
-    /// Returns the number of invocations that may be in flight under a limit. It is at least one if
-    /// the limit is at least one.
+    /// Returns the number of invocations that may be in flight if the full limit is `limit`. It is
+    /// at least one unless `limit` is zero.
     pub(super) fn allowed(&self, limit: u32) -> u32 {
         limit.saturating_sub(self.less).max(limit.min(1))
     }
 
-    /// Adapts the limit after an attempt has ended.
+    /// Adapts the reduction after an attempt has ended. `throttled` is true if one of its requests
+    /// was throttled.
     pub(super) fn after(&mut self, throttled: bool, limit: u32) {
         let now = self.allowed(limit);
         if throttled {

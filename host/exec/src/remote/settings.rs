@@ -8,9 +8,9 @@ use eciton_tensor::frame::Encoding;
 /// Settings of a [`RemotePool`](crate::RemotePool).
 #[derive(Debug, Clone)]
 pub struct RemoteSettings {
-    /// Name of the run in the object store. No other run may use the same name.
+    /// Name of the run, which is part of its object keys. No other run may use the same name.
     pub run: String,
-    /// Transport of frames to functions: in requests, or through the object store.
+    /// Transport of frames to functions, which is in requests or through the object store.
     pub transport: Transport,
     /// Storage format of rows in frames. If it rounds values, threads of the host round their rows
     /// in the same way.
@@ -21,17 +21,19 @@ pub struct RemoteSettings {
     pub most: u32,
     /// Limits on the memory and time of a task.
     pub limits: Limits,
-    /// Number of intervals (ranges of vertices that are tasks of their own) that read the same
-    /// generation of weights.
+    /// Number of intervals (ranges of vertices with their own tasks) that read the same generation
+    /// of weights.
     pub intervals: u32,
-    /// Maximum number of weight versions that tasks read at the same time.
+    /// Maximum number of weight versions that tasks may read at the same time.
     pub weight_versions: u32,
-    /// Processor architecture of the functions. `None` if the functions run in this process.
+    /// Processor architecture of the functions, or `None` if they run in this process.
     pub architecture: Option<Architecture>,
-    /// Location of this host, which sets transfer prices. `None` if nothing is charged.
+    /// Location of this host, which determines the price of data transfer. `None` if nothing is
+    /// charged.
     pub host: Option<Host>,
-    /// The limit that lowered `most`. `None` if no limit did.
+    /// The limit that reduced `most` below the requested number, if any.
     pub cut: Option<Cut>,
-    /// Share of the tasks that the host audits by a second computation, from 0 to 1.
+    /// Fraction of the tasks that the host computes a second time to check the answers, from 0.0 to
+    /// 1.0.
     pub audit: f64,
 }

@@ -1,21 +1,21 @@
-//! Object keys of attempts, and the time from which they may be deleted.
+//! Object keys that attempts use, and when their objects may be deleted.
 
 use std::collections::BTreeMap;
 
 use eciton_transport::Key;
 
-/// A pass and a round in it.
+/// A pass number and a round number within the pass.
 pub(super) type Time = (u32, u32);
 
-/// Keys of the objects that attempts use. They are stored until no attempt of their round is in
-/// flight. Rounds may overlap, and evaluations run within them.
+/// Keys of the objects that attempts use, by round. The objects of a round stay until no attempt of
+/// the round is in flight. Rounds may overlap, and an evaluation may run during a round.
 #[derive(Debug, Default)]
 pub(super) struct Spent {
     newest: Option<Time>,
     times: BTreeMap<Time, Keys>,
 }
 
-/// Keys of one round, and the number of its attempts in flight.
+/// Object keys of one round, and the number of its attempts in flight.
 #[derive(Debug, Default)]
 struct Keys {
     under_way: u32,
@@ -23,8 +23,8 @@ struct Keys {
 }
 
 impl Spent {
-    /// Records that an attempt of a round begins and uses these keys. If a new round begins,
-    /// returns the keys of rounds that have ended, whose objects may be deleted.
+    /// Records that an attempt begins, which uses the objects `keys`. If `time` is a new round,
+    /// returns the keys of ended rounds, whose objects may be deleted.
     pub(super) fn begin(&mut self, time: Time, keys: impl IntoIterator<Item = Key>) -> Vec<Key> {
         let mut gone = Vec::new();
         if self.newest.replace(time) != Some(time) {
@@ -37,7 +37,7 @@ impl Spent {
         gone
     }
 
-    /// Records that an attempt of a round has ended.
+    /// Records that an attempt of the round `time` has ended.
     pub(super) fn end(&mut self, time: Time) {
         if let Some(keys) = self.times.get_mut(&time) {
             keys.under_way -= 1;
