@@ -1,4 +1,4 @@
-//! Worker processes that this process has started, and the lines that they print.
+//! Worker processes that this process has started, and the lines that they print to standard error.
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Child, ChildStderr, ExitStatus};
@@ -8,20 +8,20 @@ use eciton_exec::{Completion, Inbox};
 use eciton_input::text::clean;
 use eciton_types::Location;
 
-/// Maximum number of bytes of a line. The rest of a longer line counts as another line.
+/// Maximum length of a line of a worker's output, in bytes. A longer line is split.
 const LINE_BYTES: u64 = 1 << 10;
 
 /// A worker process that this process has started.
 pub(super) struct Started {
     process: Child,
-    /// Thread that reads the worker's standard error, and returns the last line.
+    /// Thread that reads the worker's standard error until it ends. It returns the last line.
     lines: Option<JoinHandle<String>>,
 }
 
 impl Started {
-    /// Takes over the process of the worker at a location. A thread reports each line of its
-    /// standard error as a warning of this run. The run may succeed without the worker, so the
-    /// worker's error is not an error of the run.
+    /// Creates the record of the child process `process`, which is the worker at `at`. A thread
+    /// reports each line of its standard error to `inbox` as a warning. It is only a warning
+    /// because the run may succeed without this worker.
     pub(super) fn new(at: Location, mut process: Child, inbox: Inbox) -> Self {
         let read = |stderr| {
             let name = "eciton-lines".to_owned();
@@ -31,15 +31,15 @@ impl Started {
         Self { process, lines }
     }
 
-    /// Returns the exit status of the process and its last line. Returns `None` while the process
-    /// runs.
+    /// Returns the exit status of the process and its last line of standard error. Returns `None`
+    /// while the process is running.
     pub(super) fn ended(&mut self) -> Option<(ExitStatus, String)> {
         let status = self.process.try_wait().ok().flatten()?;
         let last = self.lines.take().and_then(|lines| lines.join().ok());
         Some((status, last.unwrap_or_default()))
     }
 
-    /// Kills the process, and waits for its end.
+    /// Kills the process, and waits until it has ended.
     pub(super) fn kill(&mut self) {
         // A process that has ended cannot be killed. Neither result matters.
         drop(self.process.kill());
@@ -47,7 +47,8 @@ impl Started {
     }
 }
 
-/// Reports each line of a worker's standard error as a warning. Returns the last line.
+/// Reports each line of the standard error of the worker at `at` as a warning. Returns the last
+/// line once the output has ended.
 fn pass_on(at: Location, stderr: ChildStderr, inbox: &Inbox) -> String {
     let (mut stderr, mut last) = (BufReader::new(stderr), String::new());
     loop {

@@ -1,4 +1,5 @@
-//! Connections to workers: admission, and the exchange of messages with each worker.
+//! Connections to workers: the admission of new workers, and the exchange of messages with each
+//! one.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,10 +14,12 @@ use tokio::time::timeout;
 use super::link::Link;
 use super::shared::{GOES, Shared};
 
-/// Time to send the last message of a connection, and for the other end to close it.
+/// Maximum time to send the last message of a connection, and to wait until the other end closes
+/// it.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Admits workers for as long as the pool exists.
+/// Accepts workers from `listener` for as long as the pool exists, and starts a task for each
+/// connection.
 pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
     while let Some(joined) = listener.next().await {
         let at = Location::worker(joined.seat.place);
@@ -55,7 +58,8 @@ pub(super) async fn let_in(shared: Arc<Shared>, mut listener: Listener) {
     }
 }
 
-/// Sends and receives a worker's messages until either direction ends or an answer is overdue.
+/// Sends and receives the messages of a worker until either direction ends or an answer is overdue.
+/// Then reports the end of the connection with number `id`.
 async fn converse(shared: Arc<Shared>, id: u64, joined: Joined, messages: mpsc::UnboundedReceiver<Message>) {
     let Joined { seat, receiver, sender, .. } = joined;
     let at = (Location::worker(seat.place), id);
@@ -79,8 +83,8 @@ async fn converse(shared: Arc<Shared>, id: u64, joined: Joined, messages: mpsc::
     }
 }
 
-/// Waits until a worker has owed an answer for longer than `workers.answer_s`. Returns the reason
-/// for its exclusion.
+/// Waits until a worker has taken longer than `workers.answer_s` for an answer. Returns the reason
+/// for excluding the worker.
 async fn overdue(shared: &Shared, (at, id): (Location, u64)) -> String {
     loop {
         match shared.time_to_answer(at, id) {
@@ -93,7 +97,8 @@ async fn overdue(shared: &Shared, (at, id): (Location, u64)) -> String {
     }
 }
 
-/// Sends messages to a worker. Sends a sign of life whenever no other message is due.
+/// Sends messages to a worker until the last one. Sends a keep-alive message whenever no other
+/// message is due.
 async fn write(
     shared: &Arc<Shared>,
     at: Location,
@@ -118,7 +123,8 @@ async fn write(
     Ok(())
 }
 
-/// Receives messages from a worker. Returns the reason why they end.
+/// Receives messages from a worker until the connection ends or the worker is excluded. Returns the
+/// reason.
 async fn read(shared: &Arc<Shared>, (at, id): (Location, u64), mut receiver: Receiver) -> String {
     loop {
         let (message, bytes) = match receiver.next().await {

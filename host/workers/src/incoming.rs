@@ -1,4 +1,4 @@
-//! Messages between a worker and the host, on the worker's side.
+//! Messages that a worker exchanges with the host, from the side of the worker.
 
 use std::time::Duration;
 
@@ -10,38 +10,40 @@ use eciton_kernel::wire::Decoded;
 use eciton_types::{Location, TensorKey};
 use tokio::sync::{mpsc, watch};
 
-/// Asks the host to send no further tasks, once this process has been asked to leave.
+/// Waits until this process is asked to leave the run. Then asks the host to send no more tasks.
 pub(super) async fn leave(mut leaves: watch::Receiver<bool>, out: mpsc::UnboundedSender<Message>) {
     if leaves.wait_for(|leaves| *leaves).await.is_ok() {
         drop(out.send(Message::Drain));
     }
 }
 
-/// A message from the host, from another worker, or from a timer.
+/// An event that a worker processes: a message of the host or of another worker, a timer, or the
+/// end of the connection.
 pub(super) enum Incoming {
-    /// The component (WebAssembly code) of a kernel, with its digest.
+    /// The component (WebAssembly code) of a kernel, with the digest of the component.
     Kernel(String, Bytes),
-    /// The tensors of an object, a copy of host data that the worker caches.
+    /// The tensors of an object, which is a copy of host data for the worker to cache.
     Object(TensorKey, Vec<Decoded>),
     Forget(Vec<TensorKey>),
     Work(u64, Work),
-    /// Rows or sums from another worker.
+    /// Rows or sums that another worker computed.
     Passed(TensorKey, Decoded),
     Peer(Location, String, Token),
     Abandon,
-    /// A task or an instruction has waited for the maximum time. The number is its message number.
+    /// A task or an instruction has waited for the maximum time. The number identifies its message.
     Late(u64),
     /// The connection to the host has ended.
     Ended,
 }
 
-/// Frame of a task or of an instruction.
+/// Frame (binary message) of a task or of an instruction.
 pub(super) enum Work {
     Task(Bytes),
     Instruction(Bytes),
 }
 
-/// Reads messages of the host until its farewell. Returns the reason of the farewell.
+/// Reads messages from the host and queues them in `inwards`, until the host ends the connection.
+/// Returns the reason that the host gave.
 pub(super) async fn read(
     mut receiver: Receiver,
     inwards: mpsc::Sender<Incoming>,
@@ -74,14 +76,15 @@ pub(super) async fn read(
     }
 }
 
-/// Decodes the tensors of an object.
+/// Decodes all tensors of an object.
 fn decode(bytes: &[u8]) -> Result<Vec<Decoded>, Error> {
     let frame = framed::parse(bytes)?;
     let count = u32::try_from(frame.header().parts.len()).unwrap_or(u32::MAX);
     (0..count).map(|part| frame.part(part).map_err(framed::tensor_error)).collect()
 }
 
-/// Sends messages to the host. Sends a sign of life after each pause of the length `between`.
+/// Sends messages to the host until the queue is closed. Sends a keep-alive message after each
+/// pause of the duration `between`.
 pub(super) async fn write(
     mut sender: Sender,
     mut messages: mpsc::UnboundedReceiver<Message>,

@@ -1,16 +1,18 @@
-//! Pool of worker processes, and the program side of a worker.
+//! Pool of worker processes on the host, and the worker's side of the protocol.
 //!
 //! A [`WorkerPool`] is an [`Executor`](eciton_exec::Executor). It admits processes that connect to
-//! this host ([`eciton_connect::Listener`]), gives each an index, and sends them tasks. A task of a
-//! lane (a worker's share of the pipeline) names its worker ([`Affinity`](eciton_exec::Affinity)).
-//! Every other task goes to the worker with the fewest tasks. [`start`] starts the pool of a run,
-//! and also the worker processes if the user starts none.
+//! this host ([`eciton_connect::Listener`]), assigns an index to each, and sends tasks to them. A
+//! task of a lane (a worker's share of the pipeline) names its worker
+//! ([`Affinity`](eciton_exec::Affinity)). Any other task goes to the worker that has the fewest
+//! tasks. [`start`] starts the pool of a run. It also starts the worker processes unless the user
+//! starts them.
 //!
-//! A worker ([`serve`]) runs one task at a time. It caches tensors that later steps read: weights
-//! by generation, and rows of forward steps until their backward steps.
+//! A worker ([`serve`]) runs one task at a time. It caches tensors that later steps read, such as
+//! weights by generation, and rows of forward steps until their backward steps.
 //!
-//! A worker may fail at any time, because the tensors that it caches are copies or can be computed
-//! again. The caller logs the state that a worker owns ([`Owned`]), and gives it to another worker.
+//! A worker may fail at any time, because its cached tensors are copies or can be computed again. A
+//! worker may also own state ([`Owned`]), such as parameters. The caller records this state, and
+//! sends it to another worker after a failure.
 //!
 //! # Example
 //!

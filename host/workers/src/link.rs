@@ -1,4 +1,4 @@
-//! Links, which are connections to workers, with the tasks and objects of each worker.
+//! Links: connections of the host to workers, with the tasks and objects of each worker.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,33 +14,33 @@ use tokio::sync::mpsc;
 use super::frames::values;
 use super::objects::{Objects, Written};
 
-/// Maximum number of times that a worker may lack objects of one task.
+/// Maximum number of times that the host sends the objects of one task again.
 const RESENDS: u32 = 2;
-/// Maximum number of times in one round that a worker may lack rows. The rows are then computed
-/// again.
+/// Maximum number of times in one round that a worker may report missing rows. The rows are
+/// computed again each time.
 const ROW_MISSES: u32 = 256;
 
-/// A task or an instruction that was sent to a worker and has no answer yet.
+/// A task or an instruction that was sent to a worker and that the worker has not answered.
 pub(super) struct Flight {
     pub(super) pass: u32,
     pub(super) key: TaskKey,
     pub(super) begun: Instant,
     pub(super) pending: PendingJob,
-    /// True for a task of a lane, a worker's share of the pipeline. If the worker fails, the end of
-    /// such a task is not reported.
+    /// True for a task of a lane (a worker's share of the pipeline). If the worker fails, the pool
+    /// does not report the end of such a task.
     pub(super) of_lane: bool,
-    /// Frame of the task, for a second transmission.
+    /// Frame of the task, which is sent again if the worker lacks objects.
     frame: Bytes,
     keys: Vec<TensorKey>,
-    /// Objects that no later task reads.
+    /// Keys of the objects that no later task reads.
     pub(super) frees: Vec<TensorKey>,
-    /// Matrices and sums that the answer must have. `None` for an instruction.
+    /// Shapes of the matrices and sums that the answer must contain, or `None` for an instruction.
     expected: Option<Expected>,
     resent: u32,
 }
 
 impl Flight {
-    /// Creates the record of a task that is sent now.
+    /// Creates the record of a task whose frame is `written` and that is sent now.
     pub(super) fn new(
         (pass, key): (u32, TaskKey),
         pending: PendingJob,
@@ -52,13 +52,13 @@ impl Flight {
         Self { pass, key, begun, pending, of_lane, frame, keys, frees, expected, resent: 0 }
     }
 
-    /// Creates the record of an instruction, whose frame names no objects.
+    /// Creates the record of an instruction, whose frame refers to no objects.
     pub(super) fn instruction((pass, key): (u32, TaskKey), pending: PendingJob, frame: Bytes) -> Self {
         let (begun, keys, frees) = (Instant::now(), Vec::new(), Vec::new());
         Self { pass, key, begun, pending, of_lane: true, frame, keys, frees, expected: None, resent: 0 }
     }
 
-    /// Returns the message that sends the task or the instruction.
+    /// Returns the message with this number that sends the task or the instruction to the worker.
     fn message(&self, number: u64) -> Message {
         let frame = self.frame.clone();
         match self.expected {
@@ -67,8 +67,8 @@ impl Flight {
         }
     }
 
-    /// Parses an answer, and checks that it belongs to this task. Returns `None` for an
-    /// instruction, because the sender of an instruction checks the answer itself.
+    /// Parses the frame of an answer, and checks that it belongs to this task and has the expected
+    /// shapes. Returns `None` for an instruction, whose answer the sender checks itself.
     pub(super) fn check(&self, frame: &Bytes) -> Result<Option<Answer>, String> {
         let Some(expected) = &self.expected else { return Ok(None) };
         let answer = Answer::parse(frame.clone().into()).map_err(|error| error.to_string())?;
@@ -83,33 +83,35 @@ impl Flight {
     }
 }
 
-/// A connection to a worker, with the worker's tasks and cached objects.
+/// A connection to a worker, with the tasks in flight and the objects that the worker caches.
 pub(super) struct Link {
-    /// Number of the connection within the run.
+    /// Number of the connection, unique within the run.
     pub(super) id: u64,
-    /// Maximum number of bytes that the worker caches.
+    /// Maximum size of the tensors that the worker caches, in bytes.
     pub(super) keeps_bytes: u64,
-    /// Address of the worker, as this end of the connection sees it.
+    /// IP address of the worker, as this end of the connection sees it.
     pub(super) address: IpAddr,
     out: mpsc::UnboundedSender<Message>,
     pub(super) flights: BTreeMap<u64, Flight>,
-    /// Objects that the worker caches, with their sizes in bytes.
+    /// Sizes of the objects that the worker caches, in bytes, by key.
     known: BTreeMap<TensorKey, u64>,
-    /// Bytes of matrix values in objects that were sent and have not been counted yet.
+    /// Bytes of matrix values in objects that were sent since [`Link::take_values`] was last
+    /// called.
     values: u64,
-    /// True if the worker has asked for no further tasks.
+    /// True if the worker has asked the host to send no more tasks.
     pub(super) draining: bool,
-    /// Address at which the worker listens for other workers, with a token for each of them.
+    /// Address at which the worker listens for other workers, with one token for each of them.
+    /// `None` until the worker has reported it.
     pub(super) door: Option<(String, Vec<Token>)>,
     /// True if the host has sent the parameters that the worker owns. Before that, the worker gets
-    /// no tasks of lanes.
+    /// no tasks of lanes (shares of the pipeline).
     pub(super) begun: bool,
-    /// A round, and the number of times that the worker lacked rows in it.
+    /// The latest round in which the worker reported missing rows, and the number of these reports.
     misses: (Round, u32),
 }
 
 impl Link {
-    /// Creates the link of a new connection, without tasks and objects.
+    /// Creates the link of a new connection, with no tasks and no objects.
     pub(super) fn new(
         (id, keeps_bytes): (u64, u64),
         address: IpAddr,
@@ -130,8 +132,8 @@ impl Link {
         }
     }
 
-    /// Counts that the worker lacks rows in a round. Returns whether this is still within the
-    /// limit.
+    /// Counts a report that the worker lacks rows in `round`. Returns true if the number of reports
+    /// is still within the limit.
     pub(super) fn may_miss(&mut self, round: Round) -> bool {
         if self.misses.0 != round {
             self.misses = (round, 0);
@@ -140,23 +142,25 @@ impl Link {
         self.misses.1 <= ROW_MISSES
     }
 
-    /// Returns whether the worker has asked for no further tasks and has answered all of its tasks.
+    /// Returns true if the worker has asked for no more tasks and has answered all its tasks.
     pub(super) fn is_through(&self) -> bool {
         self.draining && self.flights.is_empty()
     }
 
-    /// Queues a message for the worker. If the connection has ended, the message is dropped,
-    /// because another task reports that end.
+    /// Queues a message for the worker. Drops the message if the connection has ended, because that
+    /// end is reported elsewhere.
     pub(super) fn say(&self, message: Message) {
         drop(self.out.send(message));
     }
 
-    /// Returns the bytes of matrix values in the objects that were sent since the last call.
+    /// Returns the bytes of matrix values in objects that were sent since the last call, and resets
+    /// the count.
     pub(super) fn take_values(&mut self) -> u64 {
         std::mem::take(&mut self.values)
     }
 
-    /// Sends the objects that the worker does not have. Returns their sizes in total, in bytes.
+    /// Sends those of the objects `keys` that the worker does not cache. Returns their total size
+    /// in bytes.
     pub(super) fn give(&mut self, keys: &[TensorKey], objects: &Objects) -> u64 {
         let mut sent = 0;
         for key in keys {
@@ -172,7 +176,8 @@ impl Link {
         sent
     }
 
-    /// Tells the worker to drop these objects. Objects that the worker does not have are ignored.
+    /// Asks the worker to delete the objects `keys`. Objects that the worker does not cache are
+    /// ignored.
     pub(super) fn forget(&mut self, keys: &[TensorKey]) {
         let own: Vec<TensorKey> =
             keys.iter().copied().filter(|key| self.known.remove(key).is_some()).collect();
@@ -181,17 +186,19 @@ impl Link {
         }
     }
 
-    /// Sends a task to the worker, which must have its objects. The task is in flight from now on.
+    /// Sends a task or an instruction to the worker, and records it as in flight. The worker must
+    /// already have the objects that it reads.
     pub(super) fn begin(&mut self, number: u64, flight: Flight) {
         self.say(flight.message(number));
         self.flights.insert(number, flight);
     }
 
-    /// Sends the objects of a task again, and then the task. Returns the bytes of the objects.
+    /// Sends all objects of the task `number` and then the task again, because the worker lacks the
+    /// objects `lacks`. Returns the bytes of the objects sent.
     ///
     /// # Errors
-    /// Returns a text if the worker's claim is wrong. Either the host does not send these objects
-    /// for the task, or they were sent several times already.
+    /// Returns a message if the worker's report cannot be true. Either the host does not send these
+    /// objects for the task, or it has sent them several times.
     pub(super) fn again(
         &mut self,
         number: u64,

@@ -1,4 +1,5 @@
-//! Objects, which are tensors that several tasks read and workers cache. Task frames name them.
+//! Objects: tensors that several tasks read and that workers cache. The frames of tasks refer to
+//! objects by key.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,30 +11,30 @@ use eciton_kernel::Error;
 use eciton_kernel::wire::{Encoding, Expected, Object, Source, encode, encode_matrices};
 use eciton_types::{TensorKey, Version, Via};
 
-/// Minimum size of a matrix that becomes an object, in bytes. A smaller matrix is sent inside each
-/// task frame.
+/// Minimum size of a matrix that is sent as an object of its own, in bytes. A smaller matrix is
+/// part of each task frame.
 pub const OBJECT_BYTES: usize = 4 << 10;
 
-/// A task that is written as a frame.
+/// The frame of a task, with the keys of the objects that the task reads.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) frame: Bytes,
     /// Objects that the task reads.
     pub(super) keys: Vec<TensorKey>,
-    /// Objects that no later task reads, so that workers may drop them.
+    /// Keys of the objects that no later task reads, so that workers may delete them.
     pub(super) frees: Vec<TensorKey>,
-    /// Matrices and sums that the answer must have.
+    /// Shapes of the matrices and sums that the answer must contain.
     pub(super) expected: Expected,
 }
 
-/// Objects of a run, by key.
+/// Encoded objects of a run, by key.
 #[derive(Debug)]
 pub(super) struct Objects {
     known: BTreeMap<TensorKey, Bytes>,
-    /// Keys of weights, by generation.
+    /// Keys of the objects with weights, by generation.
     weights: BTreeMap<u64, BTreeSet<TensorKey>>,
     generations: u64,
-    /// Keys of rows that several steps of a lane (share of the pipeline) read, by round.
+    /// Keys of the rows that several steps of a lane (a share of the pipeline) read, by round.
     rows: BTreeMap<u32, BTreeSet<TensorKey>>,
 }
 
@@ -45,7 +46,7 @@ const ROUNDS: u32 = 2;
 struct Names(Vec<TensorKey>);
 
 impl Names {
-    /// Returns a reference to an object, which is added to the list unless it is listed already.
+    /// Returns a reference to the object `key`, and adds the key to the list if it is new.
     fn add(&mut self, key: TensorKey) -> Source {
         let at = self.0.iter().position(|known| *known == key).unwrap_or_else(|| {
             self.0.push(key);
@@ -57,19 +58,20 @@ impl Names {
 }
 
 impl Objects {
-    /// Creates an empty table. Tasks read up to `weight_versions` generations of weights at the
-    /// same time.
+    /// Creates an empty table for tasks that read up to `weight_versions` generations of weights at
+    /// the same time.
     pub(super) fn new(weight_versions: u32) -> Self {
         let generations = weight_versions.max(1).into();
         Self { known: BTreeMap::new(), weights: BTreeMap::new(), generations, rows: BTreeMap::new() }
     }
 
-    /// Returns the frame of an object, if the object is known.
+    /// Returns the encoded object `key`, or `None` if there is no such object.
     pub(super) fn get(&self, key: &TensorKey) -> Option<Bytes> {
         self.known.get(key).cloned()
     }
 
-    /// Removes weights of generations that no task will read again. Returns their keys.
+    /// Removes the weights that no task will read once generation `newest` exists. Returns their
+    /// keys.
     pub(super) fn forget_before(&mut self, newest: u64) -> Vec<TensorKey> {
         let oldest = (newest + 1).saturating_sub(self.generations);
         let left = self.weights.split_off(&oldest);
@@ -79,7 +81,8 @@ impl Objects {
         gone
     }
 
-    /// Removes rows of rounds that have ended. Returns their keys.
+    /// Removes the rows of rounds that have ended by the time `round` is in flight. Returns their
+    /// keys.
     pub(super) fn forget_rounds(&mut self, round: u32) -> Vec<TensorKey> {
         let left = self.rows.split_off(&(round + 1).saturating_sub(ROUNDS));
         let gone: Vec<TensorKey> = std::mem::replace(&mut self.rows, left).into_values().flatten().collect();
@@ -87,12 +90,12 @@ impl Objects {
         gone
     }
 
-    /// Removes rows of all rounds. Returns their keys.
+    /// Removes the rows of all rounds. Returns their keys.
     pub(super) fn forget_rows(&mut self) -> Vec<TensorKey> {
         self.forget_rounds(u32::MAX)
     }
 
-    /// Removes rows that no later task reads.
+    /// Removes the objects `keys`, which no later task reads.
     pub(super) fn free(&mut self, keys: &[TensorKey]) {
         for key in keys {
             self.known.remove(key);
@@ -102,7 +105,8 @@ impl Objects {
         }
     }
 
-    /// Adds the weights of a generation, written by `write`, unless they are known.
+    /// Adds the weights `key` of a generation unless they are in the table. `write` encodes them.
+    /// Returns `key`.
     fn weights(
         &mut self,
         generation: u64,
@@ -116,7 +120,7 @@ impl Objects {
         Ok(key)
     }
 
-    /// Writes the frame of an order, and the objects that are new.
+    /// Writes the frame of `order`. Adds the objects that the task reads to the table.
     pub(super) fn write(&mut self, run: &str, framing: &Framing, order: &Order) -> Result<Written, Error> {
         let (work, key) = (&order.work, order.task.key());
         let mut names = Names::default();

@@ -1,7 +1,7 @@
-//! Direct connections between workers, over which one worker sends rows to another.
+//! Direct connections between workers, through which a worker sends rows to another worker.
 //!
-//! Each worker listens with its own certificate, and has a token for every other worker. It sends
-//! its address and the tokens to the host, which forwards them to the other workers.
+//! Each worker listens with its own certificate, and creates a token for every other worker. It
+//! sends its address and the tokens to the host, which forwards them to the other workers.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -20,10 +20,10 @@ use tokio::sync::mpsc;
 
 use super::incoming::Incoming;
 
-/// Pause before the connection to another worker is tried again.
+/// Time to wait before a worker tries to connect to another worker again.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// The other workers, as one worker knows them.
+/// Outgoing connections of a worker to the other workers.
 pub(super) struct Peers {
     runtime: Handle,
     hello: Hello,
@@ -33,13 +33,14 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// Creates an empty table of workers.
+    /// Creates an empty table. `hello` is the first message of each connection, and `between` is
+    /// the interval of keep-alive messages.
     pub(super) fn new(runtime: Handle, hello: Hello, between: Duration) -> Self {
         Self { runtime, hello, between, out: HashMap::new() }
     }
 
-    /// Records the address of another worker. A new worker replaces an earlier one at the same
-    /// location.
+    /// Records the address of `worker` and starts to connect to it. A new worker replaces an
+    /// earlier one at the same location.
     pub(super) fn meet(&mut self, worker: Location, address: String, token: Token) {
         let (out, messages) = mpsc::unbounded_channel();
         self.out.insert(worker, out);
@@ -47,8 +48,8 @@ impl Peers {
         self.runtime.spawn(send(at, self.between, messages));
     }
 
-    /// Queues rows or a sum for another worker. If that worker has failed, it does not get them,
-    /// and the host learns of the failure from its own connection.
+    /// Queues rows or a sum for the worker `to`. If that worker has failed, it does not receive
+    /// them. The host detects the failure through its own connection.
     pub(super) fn pass(&self, to: Location, key: TensorKey, rows: &Matrix) -> Result<(), String> {
         let Some(out) = self.out.get(&to) else { return Err(format!("{to} is unknown here")) };
         let mut writer = Writer::new(Vec::new());
@@ -59,7 +60,7 @@ impl Peers {
     }
 }
 
-/// Sends messages to one worker. Connects again after each failure, until the queue of messages is
+/// Sends queued messages to one worker. Connects again after each failure, until the queue is
 /// closed.
 async fn send(
     (address, token, hello): (String, Token, Hello),
@@ -87,9 +88,8 @@ async fn send(
     }
 }
 
-/// Writes messages from a queue. Returns true once the queue is closed and all messages are
-/// written. Returns false if the connection fails. `left` is then the message that may not have
-/// arrived.
+/// Sends messages from a queue. Returns true once the queue is closed and all messages are sent.
+/// Returns false if the connection fails, and `left` is then the message that may not have arrived.
 async fn write(
     sender: &mut Sender,
     between: Duration,
@@ -112,13 +112,14 @@ async fn write(
     }
 }
 
-/// Reads the other worker's signs of life. Returns once they stop, or if another message arrives.
+/// Reads keep-alive messages from another worker. Returns when they stop or another message
+/// arrives.
 async fn signs_of_life(mut receiver: Receiver) {
     while let Ok((Message::Alive, _)) = receiver.next().await {}
 }
 
-/// Listens at an address of this machine for other workers. Returns the message that reports the
-/// address to the host.
+/// Starts to listen for other workers at the IP address of `local`. Returns the message that
+/// reports the address and the tokens to the host.
 pub(super) async fn open(
     local: SocketAddr,
     welcome: &Welcome,
@@ -139,7 +140,7 @@ pub(super) async fn open(
     Ok(Message::Door { address, tokens })
 }
 
-/// Serves a connection from another worker: receives its rows, and sends signs of life back.
+/// Serves a connection from another worker. Receives its rows, and sends keep-alive messages back.
 async fn serve(joined: Joined, between: Duration, inwards: mpsc::Sender<Incoming>) {
     let Joined { receiver, mut sender, seat, .. } = joined;
     let signs = async {
@@ -155,7 +156,7 @@ async fn serve(joined: Joined, between: Duration, inwards: mpsc::Sender<Incoming
     drop(seat);
 }
 
-/// Receives the rows that another worker sends.
+/// Receives rows from another worker and queues them in `inwards`, until the connection ends.
 async fn hear(mut receiver: Receiver, inwards: mpsc::Sender<Incoming>) {
     while let Ok((message, _)) = receiver.next().await {
         match message {
@@ -172,7 +173,8 @@ async fn hear(mut receiver: Receiver, inwards: mpsc::Sender<Incoming>) {
     }
 }
 
-/// Parses the rows in a message of another worker.
+/// Parses the matrix of rows in a message of another worker. Returns `None` if the message is
+/// damaged.
 fn parse(bytes: &Bytes) -> Option<Decoded> {
     let rows = Frame::parse(bytes).ok()?.part(0).ok()?;
     matches!(rows, Decoded::Matrix(_)).then_some(rows)

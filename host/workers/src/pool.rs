@@ -1,4 +1,5 @@
-//! The worker pool, an executor that sends tasks to workers that have connected to this process.
+//! The worker pool, an executor that sends tasks to the workers that have connected to this
+//! process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -24,15 +25,15 @@ use super::objects::Objects;
 use super::settings::Settings;
 use super::shared::{Shared, State};
 
-/// Address at which a pool accepts workers, and the folder of their tokens.
+/// Address at which a pool accepts workers, and the folder of the tokens that workers need.
 #[derive(Debug, Clone)]
 pub struct Rendezvous {
-    /// Address in the form `HOST:PORT`.
+    /// Address of the pool, in the form `HOST:PORT`.
     pub address: String,
-    /// Folder of the token files, which are `worker-0.token` and so on. A worker needs one to
-    /// connect.
+    /// Folder of the token files `worker-0.token`, `worker-1.token` and so on. Each worker needs
+    /// one of them to connect.
     pub tokens: PathBuf,
-    /// Number of tokens that this run wrote. The other tokens are from an earlier run.
+    /// Number of tokens that this run created. The other tokens are from an earlier run.
     pub written: u32,
 }
 
@@ -43,11 +44,12 @@ pub struct WorkerPool {
     shared: Arc<Shared>,
     runtime: Option<tokio::runtime::Runtime>,
     rendezvous: Rendezvous,
-    /// Folder of tokens, if this process starts the workers itself. It is removed with the pool.
+    /// Temporary folder of the tokens, if this process starts the workers itself. The folder is
+    /// deleted with the pool.
     _own: Option<Scratch>,
     /// Worker processes that this process has started.
     children: Vec<Started>,
-    /// True once all workers have been connected at the same time.
+    /// True once all workers were connected at the same time.
     gathered: bool,
     at_home: bool,
 }
@@ -58,18 +60,18 @@ impl std::fmt::Debug for WorkerPool {
     }
 }
 
-/// Returns a function that converts connection errors, with the operation that failed.
+/// Returns a function that converts a connection error to an [`Error`] with the prefix `doing`.
 fn failed(doing: &'static str) -> impl Fn(ConnectError) -> Error {
     move |error| Error::Choice(format!("{doing}: {error}"))
 }
 
 impl WorkerPool {
-    /// Opens the folder of tokens, and listens for workers. `kernels` contains the kernels that
-    /// tasks use, with their components (WebAssembly code).
+    /// Creates or reads the tokens of the workers, and starts to listen for workers. `kernels`
+    /// contains the kernels that tasks call, with their WebAssembly components.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the process cannot listen at the address, or if a token cannot be
-    /// written.
+    /// Returns an [`Error`] if the process cannot listen at the address, or if the tokens cannot be
+    /// read or written.
     pub fn new(local: LocalPool, kernels: &[(Arc<Kernel>, Arc<[u8]>)], settings: Settings) -> Result<Self> {
         let runtime = runtime(1)?;
         let (folder, own) = match &settings.tokens {
@@ -137,17 +139,19 @@ impl WorkerPool {
         })
     }
 
-    /// Returns the address and the folder of tokens that workers need to connect.
+    /// Returns the address of the pool and the folder of tokens, which workers need to connect.
     pub fn rendezvous(&self) -> &Rendezvous {
         &self.rendezvous
     }
 
-    /// Takes over the process of the worker at a location. The process ends with this pool.
+    /// Adds the child process `child`, which is the worker at `at`. The pool kills the process when
+    /// it is dropped.
     pub(super) fn adopt(&mut self, at: Location, child: std::process::Child) {
         self.children.push(Started::new(at, child, self.shared.inbox.clone()));
     }
 
-    /// Waits until all workers are connected, or until the time limit has passed.
+    /// Waits until all workers are connected. Returns an error if the time limit passes or a worker
+    /// process started by this pool ends.
     fn gather(&mut self) -> Result<(), String> {
         let begun = Instant::now();
         let end = begun + self.shared.settings.patience;
@@ -181,7 +185,7 @@ impl WorkerPool {
 }
 
 impl WorkerPool {
-    /// Ends all tasks. Returns the number of tasks that were in flight or waiting.
+    /// Cancels all tasks. Returns the number of tasks that were in flight or waiting.
     fn end(&mut self) -> u64 {
         self.at_home = true;
         self.audit.cancel();

@@ -1,8 +1,8 @@
-//! Store of a worker: the tensors that the worker caches between tasks, within a limit in bytes.
+//! The tensors that a worker caches between tasks, up to a limit in bytes.
 //!
-//! Objects are copies of tensors of the host, and rows are results of earlier tasks. A tensor that
-//! was removed is missing when a task reads it. The host then sends a missing object again, and has
-//! missing rows computed again.
+//! A cached tensor is an object (a copy of a tensor of the host) or rows that a worker computed. If
+//! a task reads a tensor that was removed, the worker reports it as missing. The host then sends
+//! the object again, or has the rows computed again.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -10,22 +10,23 @@ use eciton_kernel::Error;
 use eciton_kernel::wire::Decoded;
 use eciton_types::TensorKey;
 
-/// Cached tensors of a worker, by key. For each slot and interval, the store has the rows of one
-/// round only.
+/// Cache of a worker: tensors by key, up to a limit in bytes. For each slot (row buffer) and
+/// interval (range of vertices), it contains the rows of only one round.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     most: u64,
     bytes: u64,
-    /// Bytes of the parameters that the worker owns, which count towards the limit `most`.
+    /// Size of the parameters that the worker owns, in bytes, which counts towards the limit
+    /// `most`.
     beside: u64,
     peak: u64,
-    /// Cached tensors, by key without the round.
+    /// Cached tensors, by their key without the round.
     kept: HashMap<TensorKey, Kept>,
-    /// Keys without the round, in the order of insertion, the oldest first.
+    /// Keys without the round, from the oldest insertion to the newest.
     order: VecDeque<TensorKey>,
 }
 
-/// A cached tensor, which may have several parts, with its size in bytes.
+/// A cached tensor, which may consist of several parts.
 #[derive(Debug)]
 struct Kept {
     key: TensorKey,
@@ -34,26 +35,26 @@ struct Kept {
 }
 
 impl Kept {
-    /// Returns whether the tensor consists of rows that a worker computed. An object, in contrast,
-    /// is a copy of a tensor of the host.
+    /// Returns true if the tensor consists of rows that a worker computed. It is false for an
+    /// object, a copy of a tensor of the host.
     fn is_rows(&self) -> bool {
         self.key.is_made_by_workers()
     }
 }
 
 impl Room {
-    /// Creates an empty store with this limit, in bytes.
+    /// Creates an empty cache with a limit of `most` bytes.
     pub(super) fn new(most: u64) -> Self {
         Self { most, ..Self::default() }
     }
 
-    /// Returns the maximum number of bytes that were cached and owned at one time.
+    /// Returns the maximum total size of cached and owned tensors so far, in bytes.
     pub(super) fn peak(&self) -> u64 {
         self.peak
     }
 
-    /// Records the size of the parameters that the worker owns, in bytes, and removes cached
-    /// tensors that no longer fit beside them.
+    /// Records the size of the parameters that the worker owns, in bytes. Removes the cached
+    /// tensors that no longer fit within the limit.
     pub(super) fn beside(&mut self, bytes: u64) {
         self.beside = bytes;
         self.make(0, Kept::is_rows);
@@ -61,8 +62,8 @@ impl Room {
         self.peak = self.peak.max(self.bytes.saturating_add(bytes));
     }
 
-    /// Caches an object. Removes rows to make space, and then older objects if necessary. An object
-    /// larger than the limit is not cached, so that its task reports it as missing.
+    /// Caches an object. To make space, this removes rows first and then older objects. An object
+    /// larger than the limit is not cached, so its task reports it as missing.
     pub(super) fn put(&mut self, key: TensorKey, parts: Vec<Decoded>) {
         let bytes = parts.iter().map(Decoded::bytes).sum();
         self.free(&key);
@@ -73,11 +74,10 @@ impl Room {
         }
     }
 
-    /// Caches rows. Removes older rows to make space, and then objects, but no tensor in `own`,
-    /// which the present task reads or makes.
+    /// Caches rows. To make space, this removes older rows first and then objects. It does not
+    /// remove the tensors in `own`, which the current task reads or computes.
     ///
-    /// # Errors
-    /// Returns [`Error::Wire`], which ends the run, if the tensors of the present task exceed the
+    /// Returns [`Error::Wire`], which ends the run, if the tensors of the current task exceed the
     /// limit.
     pub(super) fn keep(
         &mut self,
@@ -101,8 +101,8 @@ impl Room {
         Ok(())
     }
 
-    /// Removes a tensor if it is cached. Rows of its slot (row buffer) and interval (range of
-    /// vertices) are removed for every round.
+    /// Removes the tensor `key` if it is cached. Rows are removed for every round of their slot
+    /// (row buffer) and interval (range of vertices).
     pub(super) fn free(&mut self, key: &TensorKey) {
         let place = key.place();
         if let Some(kept) = self.kept.remove(&place) {
@@ -111,23 +111,23 @@ impl Room {
         }
     }
 
-    /// Returns whether a tensor is cached.
+    /// Returns true if the tensor `key` is cached.
     pub(super) fn has(&self, key: &TensorKey) -> bool {
         self.kept.get(&key.place()).is_some_and(|kept| kept.key == *key)
     }
 
-    /// Returns a part of a cached tensor. Returns `None` if the tensor or the part does not exist.
+    /// Returns the part with index `part` of a cached tensor, or `None` if it is not cached.
     pub(super) fn part(&self, key: &TensorKey, part: u32) -> Option<Decoded> {
         let kept = self.kept.get(&key.place()).filter(|kept| kept.key == *key);
         kept?.parts.get(part as usize).cloned()
     }
 
-    /// Returns whether this number of further bytes is within the limit.
+    /// Returns true if `bytes` more bytes are within the limit.
     fn fits(&self, bytes: u64) -> bool {
         self.bytes.saturating_add(self.beside).saturating_add(bytes) <= self.most
     }
 
-    /// Adds a tensor that fits, and updates the byte counts.
+    /// Inserts a tensor that fits within the limit, and updates the byte counts.
     fn insert(&mut self, kept: Kept) {
         self.bytes += kept.bytes;
         self.peak = self.peak.max(self.bytes.saturating_add(self.beside));
@@ -135,7 +135,8 @@ impl Room {
         self.kept.insert(kept.key.place(), kept);
     }
 
-    /// Removes the oldest tensors that `may_go` allows, until this number of further bytes fits.
+    /// Removes tensors, the oldest first, until `bytes` more bytes fit. It removes only tensors for
+    /// which `may_go` returns true.
     fn make(&mut self, bytes: u64, may_go: impl Fn(&Kept) -> bool) {
         if bytes > self.most {
             return;

@@ -1,4 +1,4 @@
-//! The program of a worker, which runs one task after another and caches tensors between them.
+//! The main loop of a worker, which runs one task after another and caches tensors between tasks.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,34 +20,35 @@ use super::owned::{Owned, Passes};
 use super::peers::{self, Peers};
 use super::room::Room;
 
-/// Maximum number of messages that wait in the worker. Further messages wait in the connection.
+/// Maximum number of received messages that wait to be processed. Further messages stay in the
+/// connection.
 const WAITING: usize = 4;
-/// Maximum number of opened layers that are cached.
+/// Maximum number of opened layers that the worker caches.
 const LAYERS: usize = 1024;
 
-/// Function that loads a kernel from its name and its component (WebAssembly code).
+/// Function that loads a kernel from its name and its WebAssembly component.
 pub type Load = Box<dyn FnMut(&str, &[u8]) -> Result<Arc<Kernel>, Error> + Send>;
 
-/// Settings of a worker that serves a run.
+/// Settings with which a worker serves a run.
 pub struct Serving<'a> {
     /// Address of the host, in the form `HOST:PORT`.
     pub address: &'a str,
-    /// Token with which the worker proves that it may connect.
+    /// Token with which the worker authenticates to the host.
     pub token: &'a Token,
-    /// Time for which the worker tries to reach a host that does not answer.
+    /// Maximum time for which the worker tries to connect to a host that does not respond.
     pub patience: Duration,
-    /// Maximum number of bytes of objects and rows that the worker caches.
+    /// Maximum size of the objects and rows that the worker caches, in bytes.
     pub keeps_bytes: u64,
-    /// Upper bounds on the limits of a task. The host may request lower limits.
+    /// Maximum memory and time of a task. The host may request lower limits for each task.
     pub limits: Limits,
     /// Function that loads kernels.
     pub load: Load,
     /// Parameters and other state that the worker owns.
     pub owned: Box<dyn Owned>,
-    /// Switch that asks the worker to leave.
+    /// Switch with which the caller asks the worker to leave the run.
     pub leave: &'a Leave,
-    /// Number of the task at which the worker ends without an answer, to test failures. `None` for
-    /// never.
+    /// Number of the task at which the worker ends without an answer, to test failures. If `None`,
+    /// it never does.
     pub vanishes_at: Option<u64>,
 }
 
@@ -57,7 +58,7 @@ impl std::fmt::Debug for Serving<'_> {
     }
 }
 
-/// Switch that asks a worker to leave the run once its present task is done.
+/// Switch that asks a worker to leave the run. The worker still answers the tasks that it has.
 #[derive(Debug)]
 pub struct Leave(watch::Sender<bool>);
 
@@ -68,31 +69,31 @@ impl Default for Leave {
 }
 
 impl Leave {
-    /// Asks the worker to leave. Returns whether this is the first request.
+    /// Asks the worker to leave. Returns true if this is the first request.
     pub fn ask(&self) -> bool {
         !self.0.send_replace(true)
     }
 }
 
-/// Summary of a worker's service to a run.
+/// Summary of a worker's service to one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Served {
     /// Name of the run.
     pub run: String,
     /// Number of tasks that the worker ran.
     pub tasks: u64,
-    /// Maximum number of bytes that the worker cached at one time.
+    /// Maximum total size of cached and owned tensors at one time, in bytes.
     pub kept_bytes: u64,
-    /// Reason of the end.
+    /// Reason why the service ended, as a text for the user.
     pub reason: String,
 }
 
-/// Serves a run until its end. Calls `welcomed` with the name of the run once the host has accepted
-/// the worker.
+/// Runs a worker until the run ends. Calls `welcomed` with the name of the run once the host has
+/// accepted the worker.
 ///
 /// # Errors
-/// Returns a [`ConnectError`] if the host cannot be reached or refuses the worker, or if the
-/// connection ends without a farewell.
+/// Returns a [`ConnectError`] if the host cannot be reached, rejects the worker, or closes the
+/// connection without a final message.
 pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served, ConnectError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -169,43 +170,44 @@ pub fn serve(serving: Serving<'_>, welcomed: impl FnOnce(&str)) -> Result<Served
 struct Worker {
     load: Load,
     limits: Limits,
-    /// Kernels by digest: components that have arrived, or the kernels loaded from them.
+    /// Kernels by digest, each as a received component or as the kernel loaded from it.
     kernels: HashMap<String, Component>,
-    /// Opened layers, by kernel, extents and attributes.
+    /// Opened layers, by the kernel, extents and attributes of the call.
     layers: HashMap<String, Arc<Layer>>,
     instances: Instances,
     peers: Peers,
-    /// Runtime of timers, channel to which timers report, and time for which work waits for other
-    /// workers.
+    /// The runtime for timers, the channel that timers report to, and the maximum time for which
+    /// work waits for other workers.
     late: (tokio::runtime::Handle, mpsc::WeakSender<Incoming>, Duration),
-    /// Tasks and instructions that wait for rows or values of other workers.
+    /// Tasks and instructions that wait for rows or values of other workers, by message number.
     waiting: VecDeque<(u64, Work)>,
     room: Room,
     owned: Box<dyn Owned>,
     done: u64,
-    /// Bytes of values that were sent to other workers since the last answer.
+    /// Bytes of matrix values sent to other workers since the last answer.
     passed: u64,
 }
 
-/// Returns the bytes of the values of a matrix that is sent to another worker.
+/// Returns the size of a matrix's values in bytes, for the count of data sent to other workers.
 fn value_bytes(matrix: &eciton_tensor::Matrix) -> u64 {
     4 * matrix.rows() as u64 * matrix.columns() as u64
 }
 
-/// Kernel of a worker, before and after it is loaded.
+/// Kernel of a worker, either the received component or the kernel loaded from it.
 enum Component {
     Bytes(Bytes),
     Loaded(Arc<Kernel>),
 }
 
-/// Returns an error that another attempt would have again.
+/// Returns a permanent error: another attempt would fail in the same way. `place` names the subject
+/// of the error.
 fn refused(place: impl Into<String>, reason: impl Into<String>) -> Error {
     Error::Wire { place: place.into(), reason: reason.into() }
 }
 
 impl Worker {
-    /// Processes messages until the run ends. Returns whether the worker ended without an answer,
-    /// as a test requested.
+    /// Processes messages until the run ends. Returns true if the worker ended without an answer
+    /// because `vanishes_at` was reached.
     fn work(
         &mut self,
         mut tasks: mpsc::Receiver<Incoming>,
@@ -263,16 +265,17 @@ impl Worker {
         false
     }
 
-    /// Processes waiting work that need not wait any longer.
+    /// Processes the waiting work that no longer needs to wait. Returns `Some` if the worker ends,
+    /// as [`Worker::take`] does.
     fn again(&mut self, out: &mpsc::UnboundedSender<Message>, vanishes_at: Option<u64>) -> Option<bool> {
         // Work that must still wait is queued again in the same order.
         let waiting = std::mem::take(&mut self.waiting);
         waiting.into_iter().find_map(|work| self.take(work, false, out, vanishes_at))
     }
 
-    /// Processes a task or an instruction. Queues it if it must wait for rows or values of other
-    /// workers, unless it is `late`. Returns `Some` if the worker ends, and then whether a test
-    /// requested that.
+    /// Processes a task or an instruction. If it must wait for rows or values of other workers and
+    /// is not `late`, this queues it. Returns `Some` if the worker ends. The value is true if
+    /// `vanishes_at` was reached.
     fn take(
         &mut self,
         (number, work): (u64, Work),
@@ -302,8 +305,8 @@ impl Worker {
         }
     }
 
-    /// Returns the answer to an instruction. Returns `None` while the instruction waits for other
-    /// workers.
+    /// Executes an instruction, and sends the matrices that it passes to other workers. Returns the
+    /// answer, or `None` while the instruction waits for other workers.
     fn instruction(&mut self, number: u64, frame: &[u8], late: bool) -> Option<Message> {
         let answer = match framed::parse(frame) {
             Ok(frame) => self.owned.instruction(&frame, late),
@@ -318,7 +321,8 @@ impl Worker {
         answer.map(|answer| Message::Answer { number, frame: answer.into(), passed: 0 })
     }
 
-    /// Sends an answer. Returns `Some` if the worker ends, and then whether a test requested that.
+    /// Sends an answer to the host. Returns `Some` if the worker ends. The value is true if
+    /// `vanishes_at` was reached.
     fn answer(
         &mut self,
         mut answer: Message,
@@ -335,7 +339,7 @@ impl Worker {
         out.send(answer).is_err().then_some(false)
     }
 
-    /// Returns the answer to a task.
+    /// Runs a task, and returns its answer or the list of the tensors that are missing.
     fn task(&mut self, number: u64, frame: &[u8]) -> Message {
         let parsed = framed::parse(frame).and_then(|own| Ok((Request::parse(&own.header().meta)?, own)));
         let (request, own) = match parsed {
@@ -355,7 +359,8 @@ impl Worker {
         }
     }
 
-    /// Runs a task on its layers, and stores the rows and sums that stay at this worker.
+    /// Runs the kernel calls of a task, and stores the rows and sums that stay at this worker.
+    /// Returns the frame of the answer.
     fn run(&mut self, mut request: Request, own: &Frame<'_>) -> Result<Vec<u8>, Error> {
         request.restrict(&self.limits);
         let layers = request.calls().map(|call| open(self, call)).collect::<Result<Vec<_>, _>>()?;
@@ -407,7 +412,8 @@ impl Worker {
     }
 }
 
-/// Returns the layer of a call. Calls with equal kernels, extents and attributes share one layer.
+/// Returns the layer that `call` refers to, and loads its kernel if necessary. Calls with equal
+/// kernels, extents and attributes share one layer.
 fn open(worker: &mut Worker, call: &CallRef) -> Result<Arc<Layer>, Error> {
     let attributes = serde_json::to_string(&(&call.kernel.digest, &call.inputs_extents));
     let attributes = attributes.map_err(|e| refused("a request", e.to_string()))?;
@@ -432,7 +438,7 @@ fn open(worker: &mut Worker, call: &CallRef) -> Result<Arc<Layer>, Error> {
     Ok(layer)
 }
 
-/// Returns a placeholder key for the answer to a task that cannot be read.
+/// Returns a placeholder key, for the answer to a task whose frame cannot be read.
 fn nobody() -> TaskKey {
     TaskKey {
         round: eciton_types::Round(0),
@@ -442,7 +448,7 @@ fn nobody() -> TaskKey {
     }
 }
 
-/// Returns the answer that reports a task as failed.
+/// Returns the answer that reports the failure of a task.
 fn failed(number: u64, key: TaskKey, error: Error) -> Message {
     let meta = AnswerMeta::new(key, &Err(error));
     let frame = encode_failure(&meta).unwrap_or_default().into();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use eciton_exec::framed::Framing;
 
-/// Maximum number of tasks that a worker has at one time. It runs one task, and receives the data
-/// of the next one meanwhile.
+/// Maximum number of tasks that a worker has at one time. While it runs one task, it receives the
+/// data of the next one.
 pub const CREDIT: u32 = 2;
 
 /// Settings of a [`WorkerPool`](crate::WorkerPool).
@@ -14,33 +14,35 @@ pub const CREDIT: u32 = 2;
 pub struct Settings {
     /// Name of the run.
     pub run: String,
-    /// Row format and limits of the task frames.
+    /// Row format of the task frames, and limits on the memory and time of tasks.
     pub framing: Framing,
-    /// Number of workers that the pool admits at the same time.
+    /// Number of workers of the run, which is the maximum number that the pool admits at the same
+    /// time.
     pub count: u32,
     /// Address at which the pool listens, in the form `HOST:PORT`.
     pub listen: String,
-    /// Folder of tokens. If `None`, tokens are in a folder that is removed at the end of the
-    /// process.
+    /// Folder of the token files. If `None`, the pool uses a temporary folder.
     pub tokens: Option<PathBuf>,
-    /// Time without a message after which a worker counts as failed.
+    /// Time without a message after which a worker is considered failed.
     pub silence: Duration,
-    /// Maximum time to answer a task. A worker that takes longer is excluded.
+    /// Maximum time for a worker to answer a task. A slower worker is excluded.
     pub answer: Duration,
-    /// Time to wait for workers while fewer than needed are connected.
+    /// Maximum time to wait for workers while fewer than required are connected.
     pub patience: Duration,
-    /// The numeric class in which all workers must compute. A numeric class is a set of machines
-    /// whose arithmetic gives the same bits.
+    /// The numeric class in which all workers must compute. Machines of one numeric class compute
+    /// results with the same bits.
     pub numeric_class: String,
-    /// True if each worker computes one lane (share of the pipeline). No other worker then runs the
-    /// tasks of that lane.
+    /// True if each worker computes one lane (a share of the pipeline). Only that worker then runs
+    /// the lane's tasks.
     pub lanes: bool,
-    /// True if workers send rows directly to each other.
+    /// True if workers send rows directly to each other instead of through the host.
     pub peers: bool,
-    /// Maximum number of weight versions that tasks read at the same time.
+    /// Maximum number of weight versions that tasks may read at the same time.
     pub weight_versions: u32,
-    /// Bytes of weights and bytes of rows that the worker of each lane stores at one time, by lane.
+    /// Bytes of weights and bytes of rows that the worker of each lane has to store at one time, by
+    /// lane.
     pub needs: Vec<(u64, u64)>,
-    /// Share of the tasks that the host audits by a second computation, from 0 to 1.
+    /// Fraction of the tasks that the host computes a second time to check the answers, from 0.0 to
+    /// 1.0.
     pub audit: f64,
 }

@@ -1,4 +1,4 @@
-//! Tables of workers and tasks, which the owner of the pool shares with its connections.
+//! State that a worker pool shares with the connections to its workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -16,64 +16,66 @@ use super::link::{Flight, Link};
 use super::objects::Objects;
 use super::settings::{CREDIT, Settings};
 
-/// Reason of the end of a worker that was asked to leave and has finished its tasks.
+/// Reason for the end of a worker that was asked to leave and has answered all its tasks.
 pub(super) const GOES: &str = "it was asked to go";
-/// Maximum length of the reason of a worker's end, in bytes.
+/// Maximum length of the reason for a worker's end, in bytes. A longer reason is truncated.
 const REASON_BYTES: usize = 512;
-/// Number of wrong answers at a worker index after which the index is closed for the rest of the
-/// run.
+/// Number of wrong answers from workers with one index after which the pool admits no more workers
+/// with that index.
 const WRONG_ANSWERS: u32 = 3;
-/// Number of consecutive failures without an answer at a worker index after which the index is
-/// closed for the rest of the run.
+/// Number of consecutive failures without an answer after which the pool admits no more workers
+/// with that index.
 const SILENT_FAILURES: u32 = 16;
-/// Number of temporary failures of one step that a worker may report before the report is doubted.
+/// Number of temporary failures of one step that a worker may report before another process must
+/// reproduce the failure.
 const PASSING_FAILURES: u32 = 1;
-/// Number of rounds whose failure reports are remembered.
+/// Number of rounds for which the pool remembers failure reports.
 const FAILURE_ROUNDS: u32 = 16;
-/// Maximum number of numeric classes that are recorded. Only four exist.
+/// Maximum number of numeric classes that the pool records. Only four exist.
 const CLASSES: usize = 16;
 
-/// Tables of workers and tasks of a pool.
+/// State of a pool that changes while it runs: its workers, objects and counts.
 pub(super) struct State {
     pub(super) links: Vec<Option<Link>>,
     pub(super) objects: Objects,
     pub(super) traffic: Vec<Traffic>,
     pub(super) classes: BTreeSet<String>,
-    /// Number of wrong answers, by worker index.
+    /// Number of wrong answers from each worker index.
     pub(super) wrong: Vec<u32>,
-    /// Number of failures since the last answer, by worker index.
+    /// Number of failures of each worker index since its last answer.
     pub(super) silent: Vec<u32>,
-    /// Steps that a worker reported as failed, each with the first such worker and the number of
-    /// its reports.
+    /// Failure reports, by step. The value is the first worker that reported the failure of the
+    /// step, and its number of reports.
     pub(super) failures: BTreeMap<Step, (Location, u32)>,
-    /// Number of connections so far, which is the number of the latest connection.
+    /// Number of connections accepted so far, which is also the number of the latest connection.
     pub(super) connections: u64,
-    /// Number of tasks and instructions sent so far, which is the number of the latest one.
+    /// Number of tasks and instructions sent so far, which is also the number of the latest one.
     pub(super) numbers: u64,
-    /// Asynchronous tasks that serve the connections of workers.
+    /// Asynchronous tasks that serve the connections.
     pub(super) writers: Vec<tokio::task::JoinHandle<()>>,
-    /// True if no further tasks are sent.
+    /// True once the pool sends no more tasks.
     pub(super) closed: bool,
-    /// True if no worker is connected and the local pool waits for one.
+    /// True if no worker is connected, and a job counts as in flight until one connects.
     pub(super) deserted: bool,
 }
 
 impl State {
-    /// Returns the link of a worker, if its connection still has this number.
+    /// Returns the link of the worker at `at`, if its connection has the number `id`.
     pub(super) fn link(&mut self, at: Location, id: u64) -> Option<&mut Link> {
         self.links.get_mut(at.index())?.as_mut().filter(|link| link.id == id)
     }
 
-    /// Returns whether no worker is connected.
+    /// Returns true if no worker is connected.
     pub(super) fn is_empty(&self) -> bool {
         self.links.iter().all(Option::is_none)
     }
 
-    /// Returns whether another process must reproduce a failure that a worker reports before the
-    /// failure counts. Tasks are deterministic. If a second worker computes the step, it also
-    /// fails, or the first report was wrong.
+    /// Returns true if another process must reproduce a failure before the engine gets the worker's
+    /// report. Tasks are deterministic. A second process that computes the step either fails as
+    /// well, or shows that the first report was wrong.
     ///
-    /// The engine gets one report of a temporary failure, which another attempt may not have.
+    /// The engine gets one report of a temporary failure without this check, because another
+    /// attempt may succeed.
     fn is_doubtful(&mut self, at: Location, (key, of_lane): (TaskKey, bool), error: &Error) -> bool {
         self.failures.retain(|step, _| step.round.0.saturating_add(FAILURE_ROUNDS) >= key.round.0);
         let (first, reports) = self.failures.entry(key.step()).or_insert((at, 0));
@@ -91,32 +93,32 @@ impl State {
     }
 }
 
-/// State that the owner of a worker pool shares with its connections.
+/// State that a worker pool shares with the connections to its workers.
 pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) inbox: Inbox,
     pub(super) state: Mutex<State>,
-    /// Signals that a worker has connected or failed.
+    /// Signals that a worker connected, is ready, or failed.
     pub(super) changed: Condvar,
     pub(super) runtime: tokio::runtime::Handle,
-    /// Components (WebAssembly code) of kernels, by digest.
+    /// Components (WebAssembly code) of kernels, each with its digest.
     pub(super) kernels: Vec<(String, Bytes)>,
 }
 
-/// Returns the beginning of a text, of at most `most` bytes.
+/// Returns the beginning of `text`, truncated to at most `most` bytes.
 fn cut(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most)).unwrap_or_default()
 }
 
 impl Shared {
-    /// Locks the tables, also after a panic of a thread that held the lock.
+    /// Locks the state, even if a thread panicked while it held the lock.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // The tables are consistent even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Checks that each connected worker may cache the bytes that its lane (share of the pipeline)
-    /// needs.
+    /// Checks that each connected worker can cache the bytes that its lane (share of the pipeline)
+    /// needs. Returns a message for the user if one cannot.
     pub(super) fn check(&self, state: &State) -> Result<(), String> {
         let needs = self.settings.needs.iter().zip(&state.links);
         for (at, (&(weights, rows), link)) in Location::workers().zip(needs) {
@@ -133,8 +135,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Sends a task to a worker. If the worker has failed, the task fails with it. A task of a lane
-    /// is dropped without a report in that case, because the worker's failure is reported.
+    /// Sends a task to the worker at `at`. If that worker has failed, the task fails as well. A
+    /// task of a lane is then dropped without a report, because the worker's failure was reported.
     pub(super) fn hand(self: &Arc<Self>, at: Location, order: &Order) {
         let key = order.task.key();
         let of_lane = order.affinity.is_bound();
@@ -188,7 +190,8 @@ impl Shared {
         }
     }
 
-    /// Reports a task as overdue if it has no answer when its deadline has passed.
+    /// Reports a task as overdue if it has no answer when its deadline has passed. `number` is the
+    /// message number of the task at the worker `at`.
     pub(super) fn watch(
         self: &Arc<Self>,
         (pass, key): (u32, TaskKey),
@@ -208,7 +211,8 @@ impl Shared {
         });
     }
 
-    /// Returns the worker with the fewest tasks, if any worker may get one more.
+    /// Returns the connected worker with the fewest tasks, or `None` if each has the maximum number
+    /// of tasks.
     pub(super) fn free(&self) -> Option<Location> {
         let state = self.lock();
         let free = Location::workers().zip(&state.links).filter_map(|(at, link)| {
@@ -218,8 +222,8 @@ impl Shared {
         free.min().map(|(_, at)| at).filter(|_| !state.closed)
     }
 
-    /// Sends offered tasks to workers that may get one more, until no task or no such worker is
-    /// left.
+    /// Sends offered tasks to workers, until no task is left or each worker has the maximum number
+    /// of tasks.
     pub(super) fn dispatch(self: &Arc<Self>) {
         while let Some(at) = self.free() {
             let Some(order) = self.inbox.take_offer() else { return };
@@ -229,8 +233,8 @@ impl Shared {
         }
     }
 
-    /// Returns the time until the oldest task of a worker is overdue. Returns `None` if it is
-    /// overdue already.
+    /// Returns the remaining time until the oldest task of a worker is overdue, or `None` if it is
+    /// overdue.
     pub(super) fn time_to_answer(&self, at: Location, id: u64) -> Option<Duration> {
         let mut state = self.lock();
         let oldest = state.link(at, id).and_then(|link| link.flights.values().map(|task| task.begun).min());
@@ -238,8 +242,9 @@ impl Shared {
         self.settings.answer.checked_sub(waited).filter(|left| !left.is_zero())
     }
 
-    /// Sends an instruction to a worker. It fails if the worker has failed, which was reported
-    /// before. A worker that was asked to leave still executes instructions, except the first one.
+    /// Sends an instruction to the worker at `at`. The instruction fails if that worker has failed
+    /// or has not received its first instruction. A worker that was asked to leave still executes
+    /// all instructions but the first.
     pub(super) fn instruct(&self, at: Location, (pass, key): (u32, TaskKey), instruction: Instruction) {
         self.inbox.begin();
         let pending = PendingJob::new(&self.inbox);
@@ -261,11 +266,11 @@ impl Shared {
         link.begin(*numbers, Flight::instruction((pass, key), pending, instruction.frame));
     }
 
-    /// Processes a worker's answer to a task or an instruction.
+    /// Handles a worker's answer to the task or the instruction with this message number.
     ///
     /// # Errors
-    /// Returns a text if the answer is wrong, or if another process must reproduce it. The caller
-    /// excludes the worker, and other workers run its tasks.
+    /// Returns a message if the answer is wrong, or if another process must reproduce the failure
+    /// that it reports. The caller excludes the worker, and other processes run its tasks.
     pub(super) fn answered(
         self: &Arc<Self>,
         at: Location,
@@ -323,10 +328,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Processes a worker's report that it lacks tensors which a task names.
+    /// Handles a worker's report that it lacks tensors of a task. Sends missing objects again.
+    /// Missing rows are reported to the engine, which has them computed again.
     ///
     /// # Errors
-    /// Returns a text if the worker cannot lack these tensors. The caller excludes the worker.
+    /// Returns a message if the worker cannot lack these tensors, or lacks rows too often. The
+    /// caller excludes the worker.
     pub(super) fn missing(
         self: &Arc<Self>,
         at: Location,
@@ -374,8 +381,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Excludes a worker whose answer is wrong. `connection` selects the worker of that connection.
-    /// If `None`, the worker that has the index now is excluded.
+    /// Excludes a worker that gave a wrong answer. If `connection` is given, the worker is excluded
+    /// only if its connection has this number.
     pub(super) fn exclude(self: &Arc<Self>, at: Location, connection: Option<u64>, reason: &str) {
         let mut state = self.lock();
         let link = state.links.get(at.index()).and_then(Option::as_ref);
@@ -389,7 +396,7 @@ impl Shared {
         }
     }
 
-    /// Excludes a worker, and closes its index for the rest of the run.
+    /// Excludes a worker, and admits no more workers with its index for the rest of the run.
     pub(super) fn bar(self: &Arc<Self>, Process { at, connection }: Process, reason: &str) {
         let mut state = self.lock();
         state.wrong.get_mut(at.index()).into_iter().for_each(|wrong| *wrong = WRONG_ANSWERS);
@@ -397,16 +404,16 @@ impl Shared {
         self.exclude(at, Some(connection), reason);
     }
 
-    /// Returns whether an index has had too many wrong answers, or too many failures without an
-    /// answer.
+    /// Returns true if the pool admits no more workers with this index. The reason is too many
+    /// wrong answers or too many failures without an answer.
     pub(super) fn is_closed(&self, at: Location) -> bool {
         let state = self.lock();
         let reaches = |counts: &[u32], most| counts.get(at.index()).is_some_and(|count| *count >= most);
         reaches(&state.wrong, WRONG_ANSWERS) || reaches(&state.silent, SILENT_FAILURES)
     }
 
-    /// Removes a worker that has failed or must leave. Its failure is reported before its tasks are
-    /// dropped, so that the pool never looks idle in between.
+    /// Removes a worker that has failed or must leave. Reports its failure before its tasks are
+    /// dropped, so that the pool never appears idle in between.
     pub(super) fn lost(self: &Arc<Self>, (at, id): (Location, u64), reason: &str) {
         // The reason that a worker sends may have any length.
         let reason = cut(reason, REASON_BYTES);
@@ -444,12 +451,11 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Records the address at which a worker listens for other workers. Sends it to the other
-    /// workers, and sends their addresses to this worker.
+    /// Records the address at which a worker listens for other workers. Sends the address to the
+    /// other workers, and sends their addresses to this worker.
     ///
-    /// # Errors
-    /// Returns a text if other workers must not connect to the address. It is not the worker's own
-    /// address, or the worker has reported one before.
+    /// Returns a message if the pool does not allow this address. The address must be the worker's
+    /// own, and a worker may report only one.
     pub(super) fn door(&self, at: Location, id: u64, door: (String, Vec<Token>)) -> Result<(), String> {
         let mut state = self.lock();
         let count = state.links.len();
@@ -508,8 +514,8 @@ impl Shared {
         drop(gone);
     }
 
-    /// Reports after `workers.wait_s` that no worker has connected since the last one failed.
-    /// `last` is the reason of that failure.
+    /// Starts a timer that reports [`Completion::Deserted`] if no worker connects for
+    /// `workers.wait_s` seconds. `last` is the reason why the last worker failed.
     fn wait_for_others(self: &Arc<Self>, connections: u64, last: &str) {
         let (shared, patience) = (self.clone(), self.settings.patience);
         let reason = format!(
@@ -526,7 +532,7 @@ impl Shared {
         });
     }
 
-    /// Counts the bytes of a message from or to a worker.
+    /// Adds the bytes of a received or sent message to the counts of a worker.
     pub(super) fn count(&self, at: Location, (bytes_in, bytes_out): (u64, u64)) {
         if let Some(traffic) = self.lock().traffic.get_mut(at.index()) {
             traffic.bytes_in += bytes_in;

@@ -1,4 +1,4 @@
-//! Start of the worker pool of a run. Its workers are started by this process or by the user.
+//! Start of the worker pool of a run, and of its worker processes.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -14,9 +14,9 @@ use eciton_types::Location;
 use super::pool::WorkerPool;
 use super::settings::Settings;
 
-/// Starts the worker pool of a run. If the setting `workers.listen` is absent, it also starts the
-/// workers, as processes of this machine. If the run has lanes (shares of the pipeline), `lanes`
-/// contains the bytes of weights and of rows that the worker of each lane stores.
+/// Starts the worker pool of a run. If the setting `workers.listen` is absent, this also starts the
+/// workers as processes on this machine. If the run has lanes (shares of the pipeline), `lanes`
+/// contains the bytes of weights and of rows that each lane's worker stores.
 ///
 /// # Errors
 /// Returns an [`Error`] if the pool cannot listen or write tokens, or if a worker process cannot be
@@ -63,8 +63,8 @@ pub fn start(wanted: Wanted, workers: &Workers, lanes: Option<Vec<(u64, u64)>>) 
     Ok(pool)
 }
 
-/// Returns the program whose command `worker` starts a worker. It is the program that
-/// `ECITON_PROGRAM` names, or else this program, or else `eciton` in the same folder.
+/// Returns the path of the program that starts a worker with its command `worker`. The path is the
+/// value of `ECITON_PROGRAM`, or this program, or `eciton` in the same folder.
 fn program() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("ECITON_PROGRAM").filter(|path| !path.is_empty()) {
         return Ok(path.into());
