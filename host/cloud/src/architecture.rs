@@ -1,4 +1,4 @@
-//! Processor architectures of functions: their names at Lambda, and the code that runs on them.
+//! Processor architectures of cloud functions.
 
 use eciton_kernel::artefact::Baseline;
 use eciton_recipe::Processor;
@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// Processor architecture of functions.
+/// Processor architecture of cloud functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Architecture {
-    /// Processors of Intel and AMD.
+    /// 64-bit processors of Intel and AMD.
     #[serde(rename = "x86_64")]
     X86_64,
-    /// AWS Graviton processors.
+    /// 64-bit ARM processors (AWS Graviton).
     #[serde(rename = "arm64")]
     Arm64,
 }
@@ -27,8 +27,9 @@ impl Architecture {
         }
     }
 
-    /// Returns the numeric class (a set of processors whose arithmetic gives the same bits) that
-    /// deployments use. Every processor of this architecture at AWS supports it.
+    /// Returns the numeric class in which deployments of this architecture compute. Machines of one
+    /// numeric class compute results with the same bits. Every AWS processor of this architecture
+    /// supports it.
     #[must_use]
     pub fn numeric_class(self) -> &'static str {
         match self {
@@ -37,8 +38,8 @@ impl Architecture {
         }
     }
 
-    /// Returns the processor features for which kernels are compiled. All processors of this
-    /// architecture at AWS have them.
+    /// Returns the processor features that compiled kernels may use. Every AWS processor of this
+    /// architecture has them.
     #[must_use]
     pub fn baseline(self) -> Baseline {
         match self {

@@ -1,4 +1,4 @@
-//! Access to AWS: configuration, credentials, and the bucket of a deployment.
+//! Access to AWS: the configuration with its credentials, and the bucket of a deployment.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use eciton_transport::{S3Settings, S3Store, s3};
 use crate::deployment::Deployment;
 use crate::error::{Error, Result, at_store};
 
-/// Maximum number of attempts at a request of a deployment.
+/// Maximum number of attempts at one request to AWS.
 const ATTEMPTS: u32 = 4;
 
 /// Loads configuration and credentials from the sources that all AWS tools use. These are the
-/// environment, the files in `~/.aws`, single sign-on, and the role of an instance.
-/// `AWS_ENDPOINT_URL` and `AWS_PROFILE` are respected.
+/// environment, the files in `~/.aws`, single sign-on, and the role of an instance. Environment
+/// variables such as `AWS_ENDPOINT_URL` and `AWS_PROFILE` apply as well.
 ///
-/// Credentials are looked up at the first request.
+/// The credentials themselves are looked up at the first request.
 ///
 /// # Errors
-/// Returns an [`Error`] if no source names a region.
+/// Returns an [`Error`] if `region` is `None` and no source names a region.
 pub async fn sdk(region: Option<&str>, profile: Option<&str>) -> Result<SdkConfig> {
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(Duration::from_secs(5))
@@ -46,10 +46,10 @@ pub async fn sdk(region: Option<&str>, profile: Option<&str>) -> Result<SdkConfi
     Ok(config)
 }
 
-/// Creates the client of a deployment's bucket, as runs use it.
+/// Creates the client with which runs access the bucket of a deployment.
 ///
 /// # Errors
-/// Returns an error if no bucket can have the name.
+/// Returns an error if the deployment's bucket name is not valid.
 pub fn store(deployment: &Deployment, config: &SdkConfig) -> eciton_transport::Result<S3Store> {
     let mut bucket = S3Settings::new(&deployment.bucket, &deployment.region);
     bucket.endpoint = deployment.endpoints.s3.clone();

@@ -1,4 +1,4 @@
-//! Bills, which count the usage that cloud services charge for.
+//! Bills, which count the billable usage of cloud services.
 
 use eciton_recipe::{Moved, Prices};
 use serde::{Deserialize, Serialize};
@@ -6,86 +6,88 @@ use serde::{Deserialize, Serialize};
 use crate::architecture::Architecture;
 use crate::host::Host;
 
-/// Charged usage of a run, as the services reported it. Costs are computed from it with a dated
-/// price list.
+/// Billable usage of cloud services by a run, as the services reported it. [`Bill::cost`] converts
+/// it to dollars with a price list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bill {
-    /// Invocations that the functions' service accepted: answered, failed, and without an answer.
+    /// Number of invocations that the function service accepted, whether or not they were answered.
     pub invocations: u64,
     /// Number of cold starts among the reported invocations.
     pub cold_starts: u64,
-    /// Requests that were throttled, for which nothing is charged.
+    /// Number of throttled requests, which are not charged.
     pub throttled: u64,
-    /// Invocations that failed by crash, time limit or refusal.
+    /// Number of invocations that failed because of a crash, a time limit or a rejection by the
+    /// function.
     pub failed: u64,
-    /// Invocations whose end was never reported, because they were lost or abandoned. They are
-    /// charged, but not included in the counts of time below.
+    /// Number of invocations whose end was never reported, because they were lost or abandoned.
+    /// They are charged, but the counts of time below do not include them.
     pub unreported: u64,
-    /// Time charged, in milliseconds, including cold starts.
+    /// Total time charged, in milliseconds, including cold starts.
     pub billed_ms: u64,
-    /// Time of cold starts in milliseconds, as the functions' service reported it.
+    /// Total time of cold starts, in milliseconds, as the function service reported it.
     #[serde(default)]
     pub init_ms: f64,
-    /// Memory multiplied by time charged, in GiB-seconds.
+    /// Sum over all invocations of memory multiplied by charged time, in GiB-seconds.
     pub gb_seconds: f64,
-    /// Bytes of requests to functions.
+    /// Total size of requests to functions, in bytes.
     pub bytes_to_functions: u64,
-    /// Bytes of replies of functions.
+    /// Total size of replies of functions, in bytes.
     pub bytes_from_functions: u64,
-    /// Number of PUT, COPY, POST and LIST requests to the object store, of the host and the
+    /// Number of PUT, COPY, POST and LIST requests to the object store, from the host and the
     /// functions.
     pub store_writes: u64,
-    /// Number of GET and all other charged requests to the object store.
+    /// Number of GET requests and all other charged requests to the object store.
     pub store_reads: u64,
     /// Bytes written to the object store.
     pub store_bytes_in: u64,
     /// Bytes read from the object store.
     pub store_bytes_out: u64,
-    /// Bytes that passed between the host and the object store, in both directions. They are
-    /// included in the two fields before.
+    /// Bytes transferred between the host and the object store, in both directions.
+    /// `store_bytes_in` and `store_bytes_out` include them.
     pub store_bytes_host: u64,
-    /// Bytes that the host read from the object store, which `store_bytes_host` includes.
+    /// Bytes that the host read from the object store. `store_bytes_host` includes them.
     pub store_bytes_to_host: u64,
 }
 
-/// Origin of the times that a bill charges.
+/// Origin of the charged times in a bill.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TimeOrigin {
-    /// Real time on this machine, which depends on the machine's load.
+    /// Real time measured on this machine, which depends on the machine's load.
     #[default]
     Measured,
-    /// Virtual time of a preset of the cloud file: processor time and modelled waits.
+    /// Virtual time according to a preset of the cloud file: processor time plus modelled waits.
     Modelled,
-    /// Reports of the functions' service.
+    /// Times that the function service reported.
     Charged,
 }
 
-/// Cost of a bill, in US dollars.
+/// Cost of a [`Bill`], in US dollars.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Total cost in US dollars.
     pub usd: f64,
-    /// Cost of functions: time and requests.
+    /// Cost of the functions, for their time and their requests, in US dollars.
     pub functions_usd: f64,
-    /// Cost of requests to the object store. Storage for the time of a run costs next to nothing
-    /// and is left out.
+    /// Cost of requests to the object store, in US dollars. The cost of storage during a run is
+    /// negligible and not included.
     pub store_usd: f64,
-    /// Cost of bytes between the host and the functions' region. It depends on the location of the
-    /// host.
+    /// Cost of data transfer between the host and the functions' region, in US dollars. It depends
+    /// on the location of the host.
     pub transfer_usd: f64,
-    /// Location of the host, and its source.
+    /// Location of the host, which determines the cost of data transfer.
     #[serde(default)]
     pub host: Host,
-    /// Date and region of the prices.
+    /// Date and region of the price list, for instance `2026-11, us-east-1`.
     pub prices: String,
-    /// Origin of the times.
+    /// Origin of the charged times.
     #[serde(default)]
     pub times: TimeOrigin,
 }
 
 impl Bill {
-    /// Returns the cost of the usage for a host at this location.
+    /// Returns the cost of this usage, for functions of the given architecture and a host at the
+    /// given location.
     #[must_use]
     pub fn cost(&self, prices: &Prices, architecture: Architecture, host: &Host) -> Cost {
         let functions_usd = prices.lambda_usd(architecture, self.gb_seconds, self.invocations);
@@ -107,7 +109,7 @@ impl Bill {
         }
     }
 
-    /// Returns the sum of two bills.
+    /// Returns the sum of this bill and `other`.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self {
@@ -130,7 +132,7 @@ impl Bill {
         }
     }
 
-    /// Returns the usage since an earlier bill, which is the difference of both.
+    /// Returns the usage since `earlier`, an earlier bill of the same run.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

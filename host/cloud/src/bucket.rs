@@ -1,4 +1,4 @@
-//! Objects below a key prefix of an S3-compatible bucket, for callers without an I/O runtime.
+//! Objects under a key prefix of an S3-compatible bucket, with a blocking interface.
 
 #[cfg(feature = "aws")]
 mod client;
@@ -14,15 +14,15 @@ use eciton_transport::Key;
 
 use crate::error::{Error, Result};
 
-/// Address of a bucket and a key prefix, as given on the command line.
+/// Address of objects in a bucket: the bucket with a key prefix, the service, and the region.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Address {
     /// URL in the form `s3://BUCKET` or `s3://BUCKET/PREFIX`.
     pub url: String,
-    /// `http://` or `https://` address of the service. If `None`, the environment or AWS itself is
-    /// used.
+    /// URL of the S3-compatible service, which starts with `http://` or `https://`. If `None`, the
+    /// environment sets it, or else AWS is used.
     pub endpoint: Option<String>,
-    /// Region of the bucket. If `None`, the environment or the AWS profile names it.
+    /// Region of the bucket. If `None`, the environment or the AWS profile sets it.
     pub region: Option<String>,
 }
 
@@ -37,11 +37,12 @@ pub struct Fault {
 }
 
 impl Address {
-    /// Returns the name of the bucket, and the prefix of the keys, which is empty or ends in a
+    /// Returns the bucket name and the key prefix in the URL. The prefix is empty or ends with a
     /// slash.
     ///
     /// # Errors
-    /// Returns [`Error::Choice`] if the URL has another form, or if no key can have the prefix.
+    /// Returns [`Error::Choice`] if the URL does not have the form `s3://BUCKET` or
+    /// `s3://BUCKET/PREFIX`, or if the prefix is not valid.
     pub fn parts(&self) -> Result<(&str, String)> {
         let refused = |reason: &str| {
             let url = &self.url;

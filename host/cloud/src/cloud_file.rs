@@ -1,7 +1,7 @@
-//! The cloud file, which contains prices and presets of cloud providers.
+//! The cloud file, a TOML file with the prices and the presets of cloud providers.
 //!
-//! The default file is `infra/cloud.toml`, which is compiled into the program. `ECITON_CLOUD` names
-//! another file.
+//! The default cloud file is `infra/cloud.toml`, which is compiled into the program. The
+//! environment variable `ECITON_CLOUD` can name another file.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use eciton_recipe::{Cloud, Prices};
 
 use crate::error::{Error, Result};
 
-/// Text of the default file.
+/// Text of the default cloud file.
 const OWN: &str = include_str!("../../../infra/cloud.toml");
 
-/// Reads the cloud file. This is the file that `ECITON_CLOUD` names, or the default file if the
-/// variable is absent or empty.
+/// Reads the cloud file that the environment variable `ECITON_CLOUD` names. If the variable is
+/// unset or empty, reads the default file.
 ///
 /// # Errors
-/// Returns an [`Error`] with the path if the file cannot be read or is not a cloud file.
+/// Returns an [`Error`] with the path if the file cannot be read or is not a valid cloud file.
 pub fn cloud() -> Result<Cloud> {
     let (path, text) = text()?;
     parse(&path, &text)
 }
 
-/// Returns the path of the cloud file in use, and the SHA-256 of its text in hexadecimal.
+/// Returns the path of the cloud file in use and the SHA-256 digest of its text, in hexadecimal.
 ///
 /// # Errors
 /// Returns an [`Error`] with the path if the file cannot be read.
@@ -52,7 +52,7 @@ fn text() -> Result<(PathBuf, Cow<'static, str>)> {
     }
 }
 
-/// Returns the prices of the default region, from the cloud file.
+/// Returns the prices of the default region in the cloud file.
 ///
 /// # Errors
 /// Returns an [`Error`] with the path if the cloud file cannot be read or is not valid.
@@ -60,8 +60,8 @@ pub fn prices() -> Result<Prices> {
     prices_in(DEFAULT_REGION)
 }
 
-/// Returns the prices of a region, or of the default region if the cloud file has none for it. A
-/// bill names the region of its prices.
+/// Returns the prices of `region`, or of the default region if the cloud file lacks the region.
+/// [`Prices::region`] names the region that was found.
 ///
 /// # Errors
 /// Returns an [`Error`] with the path if the cloud file cannot be read or is not valid.

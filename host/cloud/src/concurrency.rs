@@ -1,25 +1,25 @@
-//! Number of functions that may run at the same time, and the limit that sets it.
+//! The limit on the number of functions that run at the same time.
 
 use eciton_recipe::FunctionCount;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of concurrent functions, and its source.
+/// Limit on the number of functions that run at the same time, with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConcurrencyLimit {
-    /// Maximum number of concurrent functions.
+    /// Maximum number of functions that run at the same time.
     pub count: u32,
-    /// Description of the limit and of the way to change it, as text for the user.
+    /// Origin of the limit, and how to raise it, as a text for the user.
     pub limit: String,
 }
 
-/// Reduction of the number of functions by a limit.
+/// Record that a limit reduced the number of functions of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
-    /// Number of functions requested.
+    /// Number of functions that the run requested.
     pub asked: u32,
-    /// Number of functions granted.
+    /// Number of functions that the limit allows.
     pub given: u32,
-    /// Description of the limit and of the way to change it, as text for the user.
+    /// Origin of the limit, and how to raise it, as a text for the user.
     pub limit: String,
 }
 
@@ -30,8 +30,9 @@ impl std::fmt::Display for Cut {
 }
 
 impl Cut {
-    /// Returns the reduction if a run requests more functions than the limit allows. A run with an
-    /// autotuner requests one per interval, because further functions would have no task.
+    /// Returns the reduction if a run requests more functions than `most` allows. With
+    /// [`FunctionCount::Auto`], a run requests one function per interval (a range of vertices),
+    /// because more functions would have no task.
     pub fn find(count: FunctionCount, intervals: u32, most: &ConcurrencyLimit) -> Option<Self> {
         let asked = match count {
             FunctionCount::Fixed(count) => count,
@@ -44,7 +45,7 @@ impl Cut {
 }
 
 impl ConcurrencyLimit {
-    /// Returns the concurrency limit of an emulated account.
+    /// Returns the concurrency limit of an emulated account, `emulator.account_concurrency`.
     pub fn of_emulator(emulator: &eciton_recipe::Emulator) -> Self {
         let count = emulator.account_concurrency;
         Self { count, limit: format!("emulator.account_concurrency is {count}") }

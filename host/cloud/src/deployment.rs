@@ -1,11 +1,11 @@
-//! Deployments, the JSON files that `eciton deploy` writes for `eciton train --executor lambda`.
+//! Deployments: JSON files that `eciton deploy` writes and `eciton train --executor lambda` reads.
 //!
-//! A deployment names the functions, the bucket, the region, and the key whose kernels the
-//! functions accept. It contains no secret: it has only the path of the signing key, and AWS's own
-//! tools manage credentials.
+//! A deployment names the functions, the bucket, the region, and the public key that signs the
+//! kernels. It contains no secret. It has only the path of the signing key, and AWS tools manage
+//! the credentials.
 //!
-//! The files are in the user's configuration folder, as `eciton/deployments/NAME.json`. A path that
-//! has a `/` or ends in `.json` can replace the name.
+//! The file of the deployment `NAME` is `eciton/deployments/NAME.json` in the user's configuration
+//! folder. A path that contains a `/` or ends with `.json` can be given instead of the name.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,44 +16,44 @@ use crate::architecture::Architecture;
 use crate::concurrency::ConcurrencyLimit;
 use crate::error::{Error, Result};
 
-/// Version of the file format.
+/// Version of the file format that this program reads and writes.
 pub const VERSION: u32 = 1;
-/// Name of the stack if none is given.
+/// Name of the CloudFormation stack if the user gives none.
 pub const DEFAULT_STACK: &str = "eciton";
-/// Maximum size of a file that is read, in bytes.
+/// Maximum size of a deployment file, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
 /// Maximum number of functions of a deployment.
 const MAX_FUNCTIONS: usize = 64;
-/// Maximum length of a stack name, in characters. The names of functions and buckets start with it,
-/// and a bucket name has at most 63 characters.
+/// Maximum length of a stack name, in characters. Bucket names start with the stack name and may
+/// have only 63 characters.
 pub const MAX_STACK_CHARS: usize = 20;
 
-/// One function of a stack.
+/// A function of a deployed stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Function {
-    /// Name of the function, which invocations use.
+    /// Name of the function, with which it is invoked.
     pub name: String,
-    /// Memory of the function, in MiB. AWS assigns processors in proportion to the memory, one at
-    /// 1,769 MiB.
+    /// Memory of the function, in MiB. AWS assigns processor time in proportion to the memory, with
+    /// one processor at 1,769 MiB.
     pub memory_mb: u32,
     /// Processor architecture of the function, for which kernels are compiled.
     pub architecture: Architecture,
 }
 
-/// URLs of services that are not those of AWS, for tests and compatible services.
+/// URLs of services other than those of AWS, for tests and for compatible services.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoints {
-    /// URL of the Lambda API. If `None`, AWS's own is used.
+    /// URL of the Lambda API. If `None`, the URL of AWS is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lambda: Option<String>,
-    /// URL of S3. If `None`, AWS's own is used.
+    /// URL of the S3 API. If `None`, the URL of AWS is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub s3: Option<String>,
 }
 
-/// A deployed stack of functions and their bucket, as recorded in a file.
+/// A deployed stack of functions with their bucket. Each deployment is stored in a JSON file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deployment {
@@ -63,60 +63,61 @@ pub struct Deployment {
     pub stack: String,
     /// AWS region, for instance `us-east-1`.
     pub region: String,
-    /// Availability zone of the functions, for instance `us-east-1a`, if they are in a single one.
-    /// `eciton deploy` does not choose one. A user who attaches the functions to a subnet adds it
-    /// here.
+    /// Availability zone of the functions, for instance `us-east-1a`, if all are in one zone.
+    /// `eciton deploy` does not set it. A user who attaches the functions to a subnet adds it to
+    /// the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// Name of the AWS profile with which the stack was deployed, if any.
+    /// AWS profile with which the stack was deployed, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Functions that compute tasks, in ascending order of memory; 1 to 64 of them.
+    /// Functions that compute tasks, in ascending order of memory. There are 1 to 64 of them.
     pub functions: Vec<Function>,
-    /// Functions that compute whole training runs, in ascending order of memory. Empty if none were
-    /// deployed.
+    /// Functions that compute whole training runs, in ascending order of memory. May be empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trainers: Vec<Function>,
-    /// Time limit of a function, in seconds.
+    /// Time limit of each function, in seconds.
     pub timeout_s: u32,
-    /// Numeric class (a set of processors whose arithmetic gives the same bits) in which functions
-    /// compute. If `None`, each function uses the best class of its processor.
+    /// Numeric class in which the functions compute. Machines of one numeric class compute results
+    /// with the same bits. If `None`, each function uses the best class of its processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
-    /// Name of the bucket for the objects of runs and the user's kernels.
+    /// Name of the bucket, which contains the objects of runs and the kernels of the user.
     pub bucket: String,
-    /// Object keys of the kernels in the functions' package, `kernels/DIGEST.BASELINE.cwasm`. The
-    /// bucket does not need to contain them.
+    /// Object keys of the kernels in the functions' package, in the form
+    /// `kernels/DIGEST.BASELINE.cwasm`. These kernels need not be in the bucket.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packaged: Vec<String>,
-    /// Path of the key file that signs kernels. Only the machine that deployed has it, and only a
-    /// new kernel needs it.
+    /// Path of the private key file that signs kernels. The file exists only on the machine that
+    /// deployed the stack, and only new kernels need it.
     pub signing_key: PathBuf,
-    /// Public half of the signing key, as 64 hexadecimal digits. The functions have the same one.
+    /// Public key that belongs to `signing_key`, as 64 hexadecimal digits. The functions use it to
+    /// verify kernels.
     pub verifying_key: String,
-    /// Concurrency limit of the account at the time of the deployment.
+    /// Maximum number of functions that the account could run at the same time when the stack was
+    /// deployed.
     pub account_concurrency: u32,
-    /// Concurrency that each function has reserved and is limited to. If `None`, nothing is
-    /// reserved.
+    /// Concurrency that is reserved for each function and also limits it. If `None`, no concurrency
+    /// is reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_concurrency: Option<u32>,
-    /// Addresses of services that are not at AWS.
+    /// URLs of services that are not those of AWS.
     #[serde(default)]
     pub endpoints: Endpoints,
 }
 
 impl Deployment {
-    /// Returns the user's folder of deployments: `$XDG_CONFIG_HOME/eciton/deployments`, or else the
-    /// same under `~/.config`. Returns `None` if the user has no home folder.
+    /// Returns the user's folder of deployment files, `$XDG_CONFIG_HOME/eciton/deployments` or
+    /// `~/.config/eciton/deployments`. Returns `None` if the user has no home folder.
     #[must_use]
     pub fn folder() -> Option<PathBuf> {
         user_folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("eciton/deployments"))
     }
 
-    /// Returns the path of a deployment's file. `name` is the name of a stack or a path.
+    /// Returns the path of a deployment file. `name` is the name of a stack or already a path.
     ///
     /// # Errors
-    /// Returns an [`Error`] if no stack can have the name, or if the user has no home folder.
+    /// Returns an [`Error`] if `name` is not a valid stack name, or if the user has no home folder.
     pub fn path(name: &str) -> Result<PathBuf> {
         if name.contains('/') || name.ends_with(".json") {
             return Ok(PathBuf::from(name));
@@ -128,10 +129,11 @@ impl Deployment {
         Ok(folder.join(format!("{name}.json")))
     }
 
-    /// Reads a deployment. `name` is the name of a stack or a path.
+    /// Reads a deployment from its file. `name` is the name of a stack or a path.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the file does not exist, is damaged, or has another version.
+    /// Returns an [`Error`] if the file does not exist, is not valid, or has another format
+    /// version.
     pub fn load(name: &str) -> Result<Self> {
         let path = Self::path(name)?;
         match std::fs::metadata(&path) {
@@ -162,10 +164,10 @@ impl Deployment {
         Ok(())
     }
 
-    /// Writes the file completely or not at all, and creates its folder.
+    /// Writes the deployment to `path` atomically. Creates the folder of the file if necessary.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the folder or file cannot be written.
+    /// Returns an [`Error`] if the folder or the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(self)
             .map_err(|e| Error::Content { path: path.to_owned(), reason: e.to_string() })?;
@@ -185,8 +187,8 @@ impl Deployment {
         })
     }
 
-    /// Returns the function with this memory, in MiB. If `None`, returns the function with the
-    /// least memory.
+    /// Returns the function for tasks that has exactly `memory_mb` MiB of memory. If `None`,
+    /// returns the function with the least memory.
     ///
     /// # Errors
     /// Returns an [`Error`] if no function has this memory.
@@ -208,11 +210,11 @@ impl Deployment {
 }
 
 impl Deployment {
-    /// Returns the function for whole training runs that has at least this memory, in MiB, and the
-    /// least such memory.
+    /// Returns the smallest function for whole training runs that has at least `memory_mb` MiB of
+    /// memory.
     ///
     /// # Errors
-    /// Returns an [`Error`] if no such function has this memory or more.
+    /// Returns an [`Error`] if no function for whole training runs has that much memory.
     pub fn trainer(&self, memory_mb: u32) -> Result<&Function> {
         let fit = self.trainers.iter().filter(|function| function.memory_mb >= memory_mb);
         fit.min_by_key(|function| function.memory_mb).ok_or_else(|| {
@@ -226,7 +228,8 @@ impl Deployment {
         })
     }
 
-    /// Returns the maximum number of concurrent functions, and the limit that sets it.
+    /// Returns the maximum number of functions that may run at the same time, with the origin of
+    /// this limit.
     #[must_use]
     pub fn most(&self) -> ConcurrencyLimit {
         let stack = &self.stack;
@@ -250,8 +253,9 @@ impl Deployment {
     }
 }
 
-/// Returns a folder of the user. It is the path in the variable if that is set and absolute, and
-/// otherwise `rest` in the home folder.
+/// Returns a folder of the user, such as the configuration folder. It is the value of the
+/// environment variable `variable` if that is an absolute path. Otherwise it is `rest` in the home
+/// folder.
 #[must_use]
 pub fn user_folder(variable: &str, rest: &str) -> Option<PathBuf> {
     let value = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
@@ -260,8 +264,8 @@ pub fn user_folder(variable: &str, rest: &str) -> Option<PathBuf> {
         .or_else(|| value("HOME").filter(|home| home.is_absolute()).map(|home| home.join(rest)))
 }
 
-/// Returns the names of the known deployments for an error message, in the form `; there are: a,
-/// b`. Returns an empty text if there are none.
+/// Returns the names of all deployments for an error message, in the form `; there are: a, b`.
+/// Returns an empty text if there are none.
 fn known() -> String {
     let entries = Deployment::folder().and_then(|folder| std::fs::read_dir(folder).ok());
     let files = entries.into_iter().flatten().flatten().map(|entry| entry.path());
@@ -274,11 +278,10 @@ fn known() -> String {
     if names.is_empty() { String::new() } else { format!("; there are: {}", names.join(", ")) }
 }
 
-/// Checks the name of a stack: a lower-case letter, then lower-case letters, digits and hyphens.
-/// Bucket names, which start with it, allow no others.
+/// Checks that a stack name consists of lower-case letters, digits and hyphens, and starts with a
+/// letter. Bucket names start with the stack name and allow no other characters.
 ///
-/// # Errors
-/// Returns an [`Error`] with the rule if the name breaks it.
+/// Returns an [`Error`] that states the rule if the name is not valid.
 pub fn check_stack(name: &str) -> Result<()> {
     let starts = name.starts_with(|c: char| c.is_ascii_lowercase());
     let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');

@@ -1,5 +1,5 @@
-//! The emulated account, a stand-in for AWS on this machine that starts real worker processes. The
-//! program uses the same clients as for AWS.
+//! Emulated AWS account on this machine, whose functions are real worker or trainer processes. Its
+//! clients are the same as those for AWS.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -24,13 +24,14 @@ use crate::trainers::{FILES, JOBS};
 
 const REGION: &str = "us-east-1";
 const BUCKET: &str = "eciton-emulated";
-/// Access key of the stand-in's clients. The matching secret is random in each run.
+/// Access key with which clients and functions access the emulated services. The secret key is
+/// random in each run.
 const ACCESS_KEY: &str = "emulated";
 
-/// Returns a secret of 256 random bits, in hexadecimal.
+/// Returns a random secret of 256 bits, in hexadecimal.
 ///
-/// The stand-in listens on the loopback interface, which other users of the machine can also reach.
-/// Functions get the secret in their environment, which only their own user can read.
+/// The emulated services listen on the loopback interface, which other users of the machine can
+/// also reach. Functions get the secret in their environment, which only their own user can read.
 fn draw_secret() -> Result<String, Error> {
     let mut bytes = [0; 32];
     let read = File::open(RANDOM).and_then(|mut file| file.read_exact(&mut bytes));
@@ -41,38 +42,41 @@ fn draw_secret() -> Result<String, Error> {
 /// The operating system's source of random bytes.
 const RANDOM: &str = "/dev/urandom";
 
-/// Maximum time from the start of a process to its request for work. The first value is Lambda's
-/// own limit. The second is for a loaded machine whose emulator uses virtual time.
+/// Maximum time from the start of a function process to its first request for work. The limit of
+/// AWS Lambda is the same.
 const INIT_LIMIT: Duration = Duration::from_secs(10);
+/// Value of [`INIT_LIMIT`] for an emulator that uses virtual time, because the machine may be loaded.
 const LOADED_INIT_LIMIT: Duration = Duration::from_secs(300);
-/// Maximum real time in which an answer arrives if the emulator uses virtual time.
+/// Maximum real time to wait for an answer if the emulator uses virtual time.
 const HELD_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// A stand-in for AWS that has functions of one kind, and the clients of its services.
+/// An emulated AWS account with one function, and the clients of its services.
 #[derive(Debug)]
 pub struct EmulatedAccount {
-    /// The emulated services: Lambda and S3.
+    /// The emulated Lambda and S3 services.
     pub cloud: emulator::Emulator,
-    /// Threads of the stand-in and of its clients.
+    /// Threads of the emulated services and of their clients.
     pub runtime: tokio::runtime::Runtime,
-    /// Client of the object store.
+    /// Client of the emulated object store.
     pub store: S3Store,
-    /// Keys of the kernels that functions trust.
+    /// Keys that sign and verify the kernels of the functions.
     pub keys: KernelKeys,
-    /// Processor features for which kernels are compiled.
+    /// Processor features that compiled kernels may use.
     pub baseline: Baseline,
-    /// Client of the functions.
+    /// Client that invokes the function.
     pub invoker: LambdaInvoker,
-    /// Folder of the functions' temporary files, which a killed function does not remove.
+    /// Folder with temporary files of the functions. It is deleted with this value, because a
+    /// killed function leaves its files.
     pub folder: Scratch,
 }
 
 impl EmulatedAccount {
-    /// Starts an account with functions of this program, whose names are `eciton-KIND-SIZE`.
+    /// Starts an emulated account with one function that runs `program`. `kind` is `worker` or
+    /// `trainer` and is part of the function's name, for instance `eciton-worker-1769`.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the operating system refuses a port or folder. Also returns one if
-    /// the cloud file lacks the preset, or if no kernel can be compiled for the processor.
+    /// Returns an [`Error`] if the operating system refuses a port or a folder, or if the cloud
+    /// file lacks the preset. Also returns one if kernels cannot be compiled for the processor.
     pub fn start(
         (kind, program): (&str, PathBuf),
         executor: &eciton_recipe::Executor,
@@ -171,15 +175,15 @@ impl EmulatedAccount {
     }
 }
 
-/// Returns the preset that `emulator.cloud` names.
+/// Returns the preset of the cloud file that the setting `emulator.cloud` names.
 fn preset(settings: &eciton_recipe::Emulator) -> Result<Preset, Error> {
     let cloud = cloud_file::cloud()?;
     let found = cloud.preset(&settings.cloud).cloned();
     found.map_err(|error| Error::Choice(format!("emulator.cloud: {error}")))
 }
 
-/// Returns the modelled times of functions of one size. The keys `emulator.mbit_s` and
-/// `emulator.cold_start_ms` replace those of the preset.
+/// Returns the modelled times of functions according to `preset`. The settings `emulator.mbit_s`
+/// and `emulator.cold_start_ms` replace the values of the preset.
 fn times(
     preset: &Preset,
     executor: &eciton_recipe::Executor,
@@ -204,7 +208,7 @@ fn times(
     }
 }
 
-/// Returns the role of functions of a kind, with the permissions of `infra/template.yaml`.
+/// Returns the role of a kind of functions, with the same permissions as in `infra/template.yaml`.
 fn role(kind: &str) -> emulator::Role {
     let (read, write): (&[&str], &str) = match kind {
         "worker" => (&["runs/", "kernels/"], "runs/"),
@@ -213,7 +217,8 @@ fn role(kind: &str) -> emulator::Role {
     emulator::Role { read: read.iter().copied().map(str::to_owned).collect(), write: vec![write.to_owned()] }
 }
 
-/// Returns the counts of the service, with the client's count of bytes between host and store.
+/// Converts a bill of the emulated services. The counts of bytes between host and object store come
+/// from `client`.
 #[must_use]
 pub fn bill(service: &emulator::Bill, client: &Bill) -> Bill {
     Bill {

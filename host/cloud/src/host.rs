@@ -1,7 +1,7 @@
-//! Location of a run's host relative to the functions, which sets the price of its data transfer.
+//! Location of a run's host relative to the functions, which determines the price of data transfer.
 //!
-//! The location is a setting (`executor.host`), or comes from the metadata of EC2 or ECS, or is
-//! assumed. Output with dollars also shows the location and its source.
+//! The setting `executor.host` sets the location. Otherwise it is read from the metadata of EC2 or
+//! ECS, or is assumed. Outputs with costs also show the location and its origin.
 
 #[cfg(feature = "aws")]
 mod metadata;
@@ -9,16 +9,16 @@ mod metadata;
 use eciton_recipe::HostPlace;
 use serde::{Deserialize, Serialize};
 
-/// Location of the host relative to the functions, and how it was determined.
+/// Location of the host relative to the functions, and the origin of this information.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// The location: in the functions' zone or region, or elsewhere.
+    /// The location: in the functions' zone, in their region, or elsewhere.
     pub place: HostPlace,
-    /// Source of the location, as text for the user.
+    /// Origin of the location, as a text for the user.
     pub because: String,
 }
 
-/// The location in bills of older versions, which assumed a host outside the cloud.
+/// Location in bills of older versions, which assumed that the host was outside the cloud.
 impl Default for Host {
     fn default() -> Self {
         Self::assumed("nothing was asked")
@@ -36,38 +36,38 @@ impl std::fmt::Display for Host {
     }
 }
 
-/// Region and zone of a machine, as its metadata service reports them.
+/// Region and zone of this machine according to a metadata service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// The metadata service: `EC2` or `ECS`.
+    /// Name of the metadata service, `EC2` or `ECS`.
     pub(crate) service: &'static str,
     pub(crate) region: String,
     pub(crate) zone: Option<String>,
 }
 
 impl Host {
-    /// Creates the location that `executor.host` or a flag sets.
+    /// Returns a location that a setting or an option of the user sets.
     #[must_use]
     pub fn set(place: HostPlace) -> Self {
         Self { place, because: "as set".to_owned() }
     }
 
-    /// Creates the location outside the cloud, which is assumed if no other is known. `why` is the
-    /// reason.
+    /// Returns the location outside the cloud, which is assumed if the location is not known. `why`
+    /// is the reason, as a text for the user.
     #[must_use]
     pub fn assumed(why: &str) -> Self {
         Self { place: HostPlace::Home, because: format!("assumed, {why}") }
     }
 
-    /// Creates the location for emulated functions. It is the one that is set, or else assumed to
-    /// be outside the cloud.
+    /// Returns the location for emulated functions. It is `set`, or else assumed to be outside the
+    /// cloud.
     #[must_use]
     pub fn of_emulated(set: Option<HostPlace>) -> Self {
         set.map_or_else(|| Self::assumed("as functions are emulated (executor.host sets it)"), Self::set)
     }
 
-    /// Returns the location relative to functions in a region, and in an availability zone if they
-    /// are in a single one.
+    /// Returns the location of a machine with the metadata `found` relative to functions in
+    /// `region`. `zone` is the availability zone of the functions, if they are all in one.
     #[cfg_attr(not(feature = "aws"), allow(dead_code))]
     pub(crate) fn seen(found: &Found, region: &str, zone: Option<&str>) -> Self {
         let Found { service, region: own, zone: own_zone } = found;
@@ -88,10 +88,11 @@ impl Host {
         Self { place, because }
     }
 
-    /// Returns the location that is set, or else the one in this machine's metadata. The request
-    /// for metadata takes at most two seconds.
+    /// Returns the location `set`, or else the location according to this machine's metadata.
+    /// Reading the metadata takes at most two seconds.
     ///
-    /// `region` and `zone` are those of the functions, where known.
+    /// `region` and `zone` are those of the functions. `zone` is `None` unless all functions are in
+    /// one zone.
     #[must_use]
     pub fn find(set: Option<HostPlace>, region: Option<&str>, zone: Option<&str>) -> Self {
         match (set, region) {

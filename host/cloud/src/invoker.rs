@@ -1,30 +1,30 @@
-//! Invokers, which send a request to a function and wait for its reply.
+//! Invokers, which send requests to a cloud function and wait for its replies.
 
 use std::future::Future;
 
 use bytes::Bytes;
 
-/// Reply of a function, and the requests that it took.
+/// Reply of a function, and the number of requests that were necessary.
 #[derive(Debug, Clone)]
 pub struct Invoked {
     /// JSON document that the function returned.
     pub payload: Bytes,
-    /// Charge of the invocation, if the service reports one.
+    /// Charge for the invocation, if the service reported one.
     pub charge: Option<Charge>,
-    /// Number of requests, including retries after throttling and broken connections; at least 1.
+    /// Number of requests, at least 1. More were sent after throttling or broken connections.
     pub requests: u64,
     /// Number of these requests that were throttled.
     pub throttled: u64,
 }
 
-/// Charge of one invocation, from the REPORT line of its log.
+/// Charge for one invocation, from the `REPORT` line of the function's log.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Charge {
     /// Time charged, in whole milliseconds.
     pub billed_ms: u64,
-    /// Time that the handler took, in milliseconds.
+    /// Time that the handler of the function took, in milliseconds.
     pub duration_ms: f64,
-    /// Time that the cold start took, in milliseconds. `None` if a running process took the
+    /// Duration of the cold start, in milliseconds. `None` if a running process handled the
     /// request.
     pub init_ms: Option<f64>,
     /// Memory of the function, in MiB.
@@ -72,7 +72,7 @@ pub enum InvokeError {
 }
 
 impl InvokeError {
-    /// Returns whether another attempt may succeed.
+    /// Returns true if another attempt may succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
@@ -80,7 +80,7 @@ impl InvokeError {
         }
     }
 
-    /// Returns the number of requests, and the number of them that were throttled.
+    /// Returns the number of requests, and how many of them were throttled.
     #[must_use]
     pub fn requests(&self) -> (u64, u64) {
         match self {
@@ -90,7 +90,7 @@ impl InvokeError {
         }
     }
 
-    /// Returns the charge of the failed invocation, if the service reported one.
+    /// Returns the charge for the failed invocation, if the service reported one.
     #[must_use]
     pub fn charge(&self) -> Option<Charge> {
         match self {
@@ -100,9 +100,9 @@ impl InvokeError {
     }
 }
 
-/// Client that sends requests to one function. If the caller drops the future, the request is
-/// abandoned. The function may still run to its end, and is charged.
+/// Client that sends requests to one function. If the caller drops a future, it no longer gets the
+/// reply, but the function may run to its end and is charged.
 pub trait Invoker: Send + Sync + 'static {
-    /// Sends one request, whose payload is JSON, and waits for the reply.
+    /// Sends a request with the JSON document `payload`, and waits for the reply.
     fn invoke(&self, payload: Bytes) -> impl Future<Output = Result<Invoked, InvokeError>> + Send;
 }

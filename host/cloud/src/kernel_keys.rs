@@ -1,9 +1,9 @@
-//! Storage and signing of the kernels that functions load.
+//! Keys that sign kernels for functions, and storage of the signed kernels.
 //!
-//! No key is needed for a kernel that functions already have. It is in their package, or in the
-//! bucket with a signature of the deployment's key. A new kernel must be signed with the key that
-//! the functions trust. A kernel with another signature would be rejected, and would replace a
-//! valid one for all users.
+//! A kernel that functions already have needs no key. It is in their package, or it is in the
+//! bucket with a valid signature. Only a new kernel must be signed, with the key that the functions
+//! trust. The functions would reject a kernel with another signature, which would replace a valid
+//! kernel of all users.
 
 use std::path::Path;
 
@@ -14,34 +14,35 @@ use eciton_transport::{Condition, Key, Store};
 use crate::deployment::Deployment;
 use crate::error::{Error, at_store};
 
-/// The public key that functions trust, and the private key that signs new kernels, if this machine
-/// has it.
+/// Public key that functions trust, with the private key that signs new kernels if this machine has
+/// it.
 #[derive(Debug)]
 pub struct KernelKeys {
     stack: String,
     trusted: Verifier,
-    /// The signing key, or the reason why there is none.
+    /// The private key, or the reason why this machine cannot sign kernels.
     signer: Result<Signer, String>,
-    /// Object keys of the kernels in the functions' package, in the form of
-    /// [`artefact::store_key`].
+    /// Object keys of the kernels in the functions' package, in the form that
+    /// [`artefact::store_key`] returns.
     packaged: Vec<String>,
-    /// Cache of code that was compiled for functions.
+    /// Cache of the kernels that were compiled for functions, if any.
     pub cache: Option<Cache>,
 }
 
 impl KernelKeys {
-    /// Creates the keys of functions that trust this signer.
+    /// Creates the keys of emulated functions, which trust `signer`.
     #[must_use]
     pub fn from_signer(signer: Signer) -> Self {
         let trusted = signer.verifier();
         Self { stack: "emulated".to_owned(), trusted, signer: Ok(signer), packaged: Vec::new(), cache: None }
     }
 
-    /// Creates the keys of a deployment. The signing key may be on another machine, so no key is
-    /// generated.
+    /// Reads the keys of a deployment. The private key may be missing, because it exists only on
+    /// the machine that deployed the stack.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the verifying key or the file of the signing key cannot be read.
+    /// Returns an [`Error`] if the deployment's public key is not valid, or if the file of the
+    /// private key cannot be read.
     pub fn from_deployment(deployment: &Deployment) -> Result<Self, Error> {
         let trusted = Verifier::parse(&deployment.verifying_key)?;
         let path = &deployment.signing_key;
@@ -53,8 +54,8 @@ impl KernelKeys {
         Ok(Self { stack: deployment.stack.clone(), trusted, signer, packaged, cache: None })
     }
 
-    /// Returns the reason why functions would reject a stored kernel. Returns `None` if they accept
-    /// it.
+    /// Returns the reason why functions would reject the stored kernel `sealed`, or `None` if they
+    /// accept it.
     fn objection(&self, sealed: &[u8], baseline: Baseline) -> Option<String> {
         match artefact::open(sealed, &self.trusted) {
             Err(refusal) => Some(format!("of what the bucket has, {refusal}")),
@@ -65,12 +66,12 @@ impl KernelKeys {
         }
     }
 
-    /// Compiles and signs a kernel, and writes it into the folder `kernels` of a functions'
-    /// package.
+    /// Compiles and signs a kernel, and writes it to the functions' package in the folder `root`.
+    /// The kernel is given by its name and its WebAssembly component.
     ///
     /// # Errors
-    /// Returns an [`Error`] if there is no signing key, the kernel cannot be compiled, or the file
-    /// cannot be written.
+    /// Returns an [`Error`] if this machine has no valid private key, if the kernel cannot be
+    /// compiled, or if the file cannot be written.
     pub fn package(
         &self,
         root: &Path,
@@ -83,11 +84,12 @@ impl KernelKeys {
         std::fs::write(&place, sealed).map_err(Error::file(&place, "written"))
     }
 
-    /// Compiles, signs and stores a kernel, unless the functions already have it.
+    /// Compiles and signs a kernel, and writes it to the object store. Does nothing if the
+    /// functions already have the kernel.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the store fails, there is no signing key, or the kernel cannot be
-    /// compiled.
+    /// Returns an [`Error`] if the object store fails, if this machine has no valid private key, or
+    /// if the kernel cannot be compiled.
     pub async fn store(
         &self,
         store: &dyn Store,
@@ -122,7 +124,8 @@ impl KernelKeys {
     }
 }
 
-/// Returns the reason why kernels of a deployment cannot be signed on this machine.
+/// Returns the reason why this machine cannot sign kernels for a deployment. `found` is the key in
+/// the file at `path`, if there is one.
 fn refusal(path: &Path, found: Option<&Signer>, trusted: &Verifier) -> String {
     let path = path.display();
     match found {

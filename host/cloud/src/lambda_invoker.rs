@@ -1,4 +1,4 @@
-//! Client of AWS Lambda that invokes functions through the AWS SDK, one request per task.
+//! Invoker that calls AWS Lambda functions through the AWS SDK.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,28 +24,28 @@ use crate::invoker::{Charge, InvokeError, Invoked, Invoker};
 
 mod report;
 
-/// Maximum number of requests for one invocation, including those that were throttled or broken
-/// off. The waits between them are exponential with full jitter. The SDK's adaptive mode is not
-/// used. There, one throttled request among the first limits the rate to one request in two
-/// seconds. The pool of functions adapts the number of invocations in flight.
+/// Maximum number of requests for one invocation, including throttled and broken ones. The waits
+/// between requests are exponential with full jitter. The SDK's adaptive mode would limit the rate
+/// to one request in two seconds after an early throttled request. The pool of functions adapts the
+/// number of invocations in flight instead.
 const REQUESTS: u32 = 10;
 
-/// Settings of an invoker of one function.
+/// Settings of an invoker, which calls one function.
 #[derive(Debug, Clone)]
 pub struct LambdaSettings {
-    /// Name or ARN of the function.
+    /// Name or Amazon Resource Name (ARN) of the function.
     pub function: String,
     /// AWS region, for instance `us-east-1`.
     pub region: String,
-    /// URL of the service, if it is not AWS's own.
+    /// URL of the Lambda API. If `None`, the URL of AWS is used.
     pub endpoint: Option<String>,
-    /// Time limit of the function.
+    /// Time limit of the function. The invoker waits slightly longer for a reply.
     pub timeout: Duration,
     /// Memory of the function, in MiB.
     pub memory_mb: u32,
 }
 
-/// Invoker of one function at AWS Lambda or at a stand-in.
+/// Invoker of one function of AWS Lambda or of an emulation of it.
 #[derive(Debug, Clone)]
 pub struct LambdaInvoker {
     client: aws_sdk_lambda::Client,
@@ -53,14 +53,14 @@ pub struct LambdaInvoker {
 }
 
 impl LambdaInvoker {
-    /// Creates an invoker with an existing configuration, including its credentials.
+    /// Creates an invoker from an AWS configuration, which includes the credentials.
     #[must_use]
     pub fn new(config: &aws_config::SdkConfig, settings: LambdaSettings) -> Self {
         let builder = aws_sdk_lambda::config::Builder::from(config);
         Self::build(builder, settings)
     }
 
-    /// Creates an invoker with fixed credentials, for a stand-in.
+    /// Creates an invoker with fixed credentials, for emulated functions.
     ///
     /// # Errors
     /// Returns an [`Error`](crate::Error) if the HTTP client cannot be created.
@@ -101,7 +101,7 @@ impl LambdaInvoker {
     }
 }
 
-/// Counter of the requests of one invocation.
+/// Interceptor that counts the requests of one invocation.
 #[derive(Debug, Default, Clone)]
 struct Requests(Arc<Counted>);
 

@@ -1,18 +1,19 @@
-//! Accounts at a cloud provider: deployments, prices, bills, and clients of cloud services.
+//! Access to a cloud provider: deployments, prices, bills, and clients of cloud services.
 //!
-//! A [`Deployment`] is the file that `eciton deploy` writes and a run reads. It names the
-//! functions, their bucket, and the key that signs kernels. An [`Architecture`] is the processor
-//! architecture of functions.
+//! A [`Deployment`] is a file that `eciton deploy` writes and a run reads. It names the functions,
+//! their bucket, and the key that signs kernels. An [`Architecture`] is the processor architecture
+//! of functions.
 //!
-//! A [`Bill`] counts the usage that the services charge for. [`Bill::cost`] multiplies it by the
-//! [`Prices`] of a region, for a [`Host`] at a location. [`cloud_file`] reads prices and presets.
+//! A [`Bill`] counts the billable usage of services. [`Bill::cost`] multiplies it by the [`Prices`]
+//! of a region, and adds the data transfer to a [`Host`]. [`cloud_file`] reads prices and presets.
 //!
-//! An [`Invoker`] sends requests to a function. With the feature `aws`, a
-//! `lambda_invoker::LambdaInvoker` sends them to AWS Lambda, and `aws` finds credentials. An
-//! `emulated_account::EmulatedAccount` is a stand-in for AWS on this machine. Without the feature,
-//! all of these fail with [`NoAws`]. [`trainers`] runs each training run as a single function call.
+//! An [`Invoker`] sends requests to a function. With the feature `aws`,
+//! `lambda_invoker::LambdaInvoker` sends them to AWS Lambda, and `aws` loads credentials.
+//! `emulated_account::EmulatedAccount` emulates AWS on this machine. Without the feature, the
+//! corresponding operations fail with [`NoAws`]. [`trainers`] computes whole training runs on
+//! functions.
 //!
-//! This crate contains no executors and no tasks. `eciton-exec` builds its remote executors on it.
+//! This crate contains no executors. `eciton-exec` builds its remote executors on this crate.
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! Error of builds without AWS's clients.
+//! Error of builds without the feature `aws`.
 
 /// Error of a feature that needs AWS's clients, which this build lacks. The field is the feature as
 /// the user asked for it, such as `--executor lambda`.

@@ -1,4 +1,4 @@
-//! Search for the binaries of workers and trainers, which functions run.
+//! Search for the worker and trainer binaries, which functions run.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -8,57 +8,62 @@ use crate::error::{Error, Result};
 
 static CARRIED: OnceLock<PathBuf> = OnceLock::new();
 
-/// Registers a folder that contains `bootstrap` and `trainer`, for a process whose program is not
-/// Eciton's. The Python package passes its own folder. Only the first call has an effect.
+/// Registers a folder that contains the binaries `bootstrap` (worker) and `trainer`. The Python
+/// package calls this with its own folder, because its process does not run the `eciton` program.
+/// Only the first call has an effect.
 pub fn carried_in(folder: PathBuf) {
     let _ = CARRIED.set(folder);
 }
 
-/// Finds the worker binary. The path given takes precedence, and then the file that `ECITON_WORKER`
-/// names. Otherwise it is `bootstrap` in the folder of [`carried_in`] or next to this program. The
-/// last candidate is `target/worker/bootstrap` in this folder or above.
+/// Returns the path of the worker binary: `given`, or else the file that the environment variable
+/// `ECITON_WORKER` names. Otherwise it searches for `bootstrap` in the folder of [`carried_in`] and
+/// next to this program. Last, it searches for `target/worker/bootstrap` in the current folder and
+/// its parents.
 ///
-/// # Errors
-/// Returns an [`Error`] if no binary is found, or if the file that was named does not exist.
+/// Returns an [`Error`] if no binary is found, or if `given` or `ECITON_WORKER` names a file that
+/// does not exist.
 pub fn find(given: Option<&Path>) -> Result<PathBuf> {
     first(WORKER, given, beside("bootstrap").chain(built_here()?))
 }
 
-/// Finds the worker binary for a deployment package. The search is that of [`find`] in another
-/// order. A binary built with `--profile worker`, which has a quarter of the size, precedes one
-/// next to this program. A binary built for the functions' architecture alone precedes both.
+/// Returns the path of the worker binary for a deployment package. It searches the folders of
+/// [`find`] in another order. It prefers a binary that was cross-compiled for `architecture`. The
+/// second choice is a binary of the build profile `worker`, which is four times smaller than
+/// others.
 ///
-/// # Errors
-/// Returns an [`Error`] if no binary is found, or if the file that was named does not exist.
+/// Returns an [`Error`] if no binary is found, or if `given` or `ECITON_WORKER` names a file that
+/// does not exist.
 pub fn find_for_package(given: Option<&Path>, architecture: Architecture) -> Result<PathBuf> {
     let places = crossed(architecture)?.into_iter().chain(worker_profile()).chain(built_here()?);
     first(WORKER, given, places.chain(beside("bootstrap")))
 }
 
-/// Finds the trainer binary. The path given takes precedence, and then the file that
-/// `ECITON_TRAINER` names. Otherwise it is `trainer` in the folders where [`find`] looks for the
-/// worker binary.
+/// Returns the path of the trainer binary: `given`, or else the file that the environment variable
+/// `ECITON_TRAINER` names. Otherwise it searches for `trainer` in the folders where [`find`]
+/// searches for the worker.
 ///
 /// # Errors
-/// Returns an [`Error`] if no binary is found, or if the file that was named does not exist.
+/// Returns an [`Error`] if no binary is found, or if `given` or `ECITON_TRAINER` names a file that
+/// does not exist.
 pub fn find_trainer(given: Option<&Path>) -> Result<PathBuf> {
     let built = built_here()?.into_iter().map(|path| path.with_file_name("trainer"));
     first(TRAINER, given, beside("trainer").chain(built))
 }
 
-/// Finds the trainer binary for a deployment package, in the folders and the order of
-/// [`find_for_package`].
+/// Returns the path of the trainer binary for a deployment package. It searches the folders of
+/// [`find_for_package`] in the same order.
 ///
 /// # Errors
-/// Returns an [`Error`] if no binary is found, or if the file that was named does not exist.
+/// Returns an [`Error`] if no binary is found, or if `given` or `ECITON_TRAINER` names a file that
+/// does not exist.
 pub fn find_trainer_for_package(given: Option<&Path>, architecture: Architecture) -> Result<PathBuf> {
     let places = crossed(architecture)?.into_iter().chain(worker_profile()).chain(built_here()?);
     let named = places.map(|path| path.with_file_name("trainer"));
     first(TRAINER, given, named.chain(beside("trainer")))
 }
 
-/// A program: its name, the environment variable with its path, and the names of all settings with
-/// its path.
+/// A binary to search for: its name, the environment variable that can hold its path, and all such
+/// settings for an error message.
 type What = (&'static str, &'static str, &'static str);
 const WORKER: What = ("worker", "ECITON_WORKER", "--worker or ECITON_WORKER");
 const TRAINER: What = ("trainer", "ECITON_TRAINER", "ECITON_TRAINER");
@@ -67,13 +72,13 @@ fn program_folder() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.parent()?.to_owned())
 }
 
-/// Returns the paths of a file in the folder of [`carried_in`] and in the folder of this program.
+/// Returns the possible paths of `file` in the folder of [`carried_in`] and next to this program.
 fn beside(file: &str) -> impl Iterator<Item = PathBuf> {
     let folders = CARRIED.get().cloned().into_iter().chain(program_folder());
     folders.map(move |folder| folder.join(file))
 }
 
-/// Returns the path of the worker binary in the folder of `--profile worker`, which is next to the
+/// Returns the path where Cargo writes the worker binary with `--profile worker`, next to the
 /// folder of this program.
 fn worker_profile() -> Option<PathBuf> {
     Some(program_folder()?.parent()?.join("worker/bootstrap"))
@@ -83,7 +88,8 @@ fn built_here() -> Result<Vec<PathBuf>> {
     above("target/worker/bootstrap")
 }
 
-/// Returns the paths where `make -C infra arm64` writes the worker binary for an architecture.
+/// Returns the possible paths of a worker binary that `make -C infra arm64` cross-compiled for
+/// `architecture`.
 fn crossed(architecture: Architecture) -> Result<Vec<PathBuf>> {
     match architecture {
         Architecture::X86_64 => Ok(Vec::new()),
@@ -91,13 +97,14 @@ fn crossed(architecture: Architecture) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Returns the paths of a file in the current folder and in all folders above.
+/// Returns the paths of `file` in the current folder and in all its parents.
 fn above(file: &str) -> Result<Vec<PathBuf>> {
     let here = std::env::current_dir().map_err(Error::file(".", "found"))?;
     Ok(here.ancestors().map(|folder| folder.join(file)).collect())
 }
 
-/// Returns the first binary that exists: the one that was named, or one of the candidates.
+/// Returns the path of a binary: `given`, the value of its environment variable, or the first of
+/// `places` that exists.
 fn first(what: What, given: Option<&Path>, places: impl Iterator<Item = PathBuf>) -> Result<PathBuf> {
     let variable = std::env::var_os(what.1).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(path) = given.map(Path::to_owned).or(variable) {
@@ -110,7 +117,7 @@ fn first(what: What, given: Option<&Path>, places: impl Iterator<Item = PathBuf>
     }
 }
 
-/// Returns the error of a binary that was not found, with the first paths that were tried.
+/// Returns the error that a binary was not found. It lists at most three of the paths in `tried`.
 fn none((program, _, names): What, tried: &[PathBuf]) -> Result<PathBuf> {
     let shown: Vec<String> = tried.iter().take(3).map(|path| path.display().to_string()).collect();
     Err(Error::NoWorker { program, names, tried: format!("there is no {}", shown.join(", no ")) })

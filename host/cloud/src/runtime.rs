@@ -1,9 +1,9 @@
-//! Runtime whose threads wait for requests to cloud services.
+//! The Tokio runtime for requests to cloud services.
 
 use crate::error::{Error, system};
 
-/// Starts a runtime with this number of threads, which wait for requests to services. They do no
-/// computation except encoding.
+/// Starts a Tokio runtime with `threads` threads, on which requests to services run. The threads do
+/// no computation except encoding.
 ///
 /// # Errors
 /// Returns an [`Error`] if the operating system cannot start a thread.

@@ -1,7 +1,7 @@
-//! Temporary folders of this process.
+//! Temporary folders that are deleted even if their process was killed.
 //!
-//! A process that is killed leaves its folders behind. Each folder has a file that its process
-//! locks. The next process thereby finds the folders that no process uses, and removes them.
+//! A killed process cannot delete its folders. Each folder therefore contains a file that its
+//! process locks. A later process deletes all folders whose file is not locked.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,14 +12,14 @@ use std::time::Duration;
 
 /// Prefix of the folder names.
 const PREFIX: &str = "eciton-scratch-";
-/// Name of the file that is locked while the folder is in use.
+/// Name of the file in a folder that its process locks.
 const LOCK: &str = "lock";
-/// Minimum age of a folder without a lock that counts as unused. A new folder has no lock for a
+/// Minimum age of a folder without a lock before it is deleted. A new folder has no lock for a
 /// moment.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Temporary folder that is removed when this value is dropped. If the process is killed, the next
-/// process removes the folder.
+/// Temporary folder that is deleted when this value is dropped. If the process is killed, a later
+/// process deletes the folder.
 #[derive(Debug)]
 pub struct Scratch {
     folder: tempfile::TempDir,
@@ -27,10 +27,11 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Creates an empty folder. Removes the folders of this user that killed processes left behind.
+    /// Creates an empty temporary folder. Also deletes the folders of this user that killed
+    /// processes left behind.
     ///
     /// # Errors
-    /// Returns an [`io::Error`] if the folder for temporary files cannot be written.
+    /// Returns an [`io::Error`] if the system's folder for temporary files is not writable.
     pub fn new() -> io::Result<Self> {
         Self::new_in(&std::env::temp_dir())
     }
@@ -49,7 +50,7 @@ impl Scratch {
         Ok(Self { folder, _lock: lock })
     }
 
-    /// Returns the path of a subfolder, which is created if necessary.
+    /// Returns the path of the subfolder `name`, and creates the subfolder if necessary.
     ///
     /// # Errors
     /// Returns an [`io::Error`] if the subfolder cannot be created.
@@ -60,7 +61,7 @@ impl Scratch {
     }
 }
 
-/// Returns whether a path is a temporary folder of this user and its process has ended.
+/// Returns true if `path` is a temporary folder of the user `owner` whose process has ended.
 fn is_left_behind(path: &Path, owner: u32) -> bool {
     let named = path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with(PREFIX));
     // Links are not followed.

@@ -1,4 +1,4 @@
-//! A bucket that is accessed with AWS's client for S3.
+//! Buckets that are accessed with the S3 client of AWS.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::aws;
 use crate::error::{Result, at_store};
 use crate::runtime::runtime;
 
-/// Maximum number of requests in flight.
+/// Maximum number of requests in flight at the same time.
 const AT_ONCE: usize = 16;
 
-/// Objects below a key prefix of an S3-compatible bucket.
+/// Objects under a key prefix of an S3-compatible bucket, with a blocking interface.
 #[derive(Debug)]
 pub struct Bucket {
     store: Arc<S3Store>,
@@ -23,12 +23,10 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// Prepares requests to a bucket, with the credentials of AWS's default chain. No request is
-    /// made.
+    /// Creates a client with credentials from the default AWS provider chain. Makes no request.
     ///
-    /// # Errors
-    /// Returns an [`Error`](crate::Error) if the address has another form, no region is known, or
-    /// S3 does not accept a setting.
+    /// Returns an [`Error`](crate::Error) if the URL is not valid, if no region is known, or if the
+    /// S3 client rejects a setting.
     pub fn open(address: &Address) -> Result<Self> {
         let (bucket, prefix) = address.parts()?;
         let runtime = runtime(2)?;
@@ -45,26 +43,29 @@ impl Bucket {
         Ok(Self { store: Arc::new(store), prefix, runtime })
     }
 
-    /// Reads an object of at most `limit` bytes.
+    /// Reads the object `key`, whose size may be at most `limit` bytes.
     ///
     /// # Errors
-    /// Returns a [`Fault`] if the object is absent or larger, or if the store fails.
+    /// Returns a [`Fault`] if the object does not exist, if it is larger than `limit`, or if the
+    /// store fails.
     pub fn get(&self, key: &str, limit: u64) -> Result<Vec<u8>, Fault> {
         let absent = || Fault { text: format!("`{key}`: there is no such object"), is_retryable: false };
         self.find(key, limit)?.ok_or_else(absent)
     }
 
-    /// Reads an object of at most `limit` bytes. Returns `None` if it is absent.
+    /// Reads the object `key`, whose size may be at most `limit` bytes. Returns `None` if it does
+    /// not exist.
     ///
     /// # Errors
-    /// Returns a [`Fault`] if the object is larger, or if the store fails.
+    /// Returns a [`Fault`] if the object is larger than `limit`, or if the store fails.
     pub fn find(&self, key: &str, limit: u64) -> Result<Option<Vec<u8>>, Fault> {
         let key = self.key(key)?;
         self.runtime.block_on(find(self.store.clone(), key, limit))
     }
 
-    /// Reads objects of at most `limit` bytes each, [`AT_ONCE`] at a time. Calls `report` with the
-    /// index of each key and its object.
+    /// Reads several objects of at most `limit` bytes each, up to [`AT_ONCE`] at the same time.
+    /// Calls `report` for each with the index of its key. The result is `None` for an object that
+    /// does not exist.
     pub fn find_each(
         &self,
         keys: &[String],
@@ -95,7 +96,7 @@ impl Bucket {
         });
     }
 
-    /// Returns whether an object exists.
+    /// Returns true if the object `key` exists.
     ///
     /// # Errors
     /// Returns a [`Fault`] if the store fails.
@@ -104,8 +105,8 @@ impl Bucket {
         self.runtime.block_on(has(&self.store, &key))
     }
 
-    /// Writes an object. If `only_absent`, an existing object is not replaced. Returns whether the
-    /// object was written.
+    /// Writes the object `key`. If `only_absent` is true, an existing object is not replaced.
+    /// Returns true if the object was written.
     ///
     /// # Errors
     /// Returns a [`Fault`] if the store fails.
@@ -117,8 +118,8 @@ impl Bucket {
         Ok(stored == Stored::Written)
     }
 
-    /// Writes the objects that are absent, [`AT_ONCE`] at a time. A HEAD request before each PUT
-    /// avoids sending a large object that exists.
+    /// Writes those objects that do not exist yet, up to [`AT_ONCE`] at the same time. A HEAD
+    /// request before each PUT avoids the upload of an object that exists.
     ///
     /// # Errors
     /// Returns a [`Fault`] if the store fails.
@@ -148,20 +149,21 @@ impl Bucket {
         })
     }
 
-    /// Returns the counts of requests and bytes so far.
+    /// Returns the numbers of requests and bytes so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.store.counts()
     }
 
-    /// Returns the key below the prefix of this bucket.
+    /// Adds the prefix of this bucket to `key`.
     fn key(&self, key: &str) -> Result<Key, Fault> {
         let name = format!("{}{key}", self.prefix);
         Key::new(name).map_err(|error| Fault { text: error.to_string(), is_retryable: false })
     }
 }
 
-/// Returns a function that converts errors of the store, with the operation and the key.
+/// Returns a function that converts a store error to a [`Fault`]. `doing` and `key` describe the
+/// operation that failed.
 fn fault<'a>(doing: &'a str, key: &'a Key) -> impl Fn(eciton_transport::Error) -> Fault + 'a {
     move |error| Fault { text: format!("{doing} `{key}`: {error}"), is_retryable: error.is_retryable() }
 }

@@ -1,15 +1,16 @@
-//! Replacement for buckets in builds without AWS's clients.
+//! Placeholder for buckets in builds without the feature `aws`.
 
 use super::{Address, Fault};
 use crate::error::{Error, Result};
 use crate::no_aws::NoAws;
 
-/// Objects below a key prefix of a bucket. This build cannot open one, so no value exists.
+/// Objects under a key prefix of a bucket. Builds without the feature `aws` cannot open a bucket,
+/// so this type has no values.
 #[derive(Debug)]
 pub enum Bucket {}
 
 impl Bucket {
-    /// Fails with the command that builds Eciton with AWS's clients.
+    /// Returns an error that names the command that builds Eciton with the feature `aws`.
     ///
     /// # Errors
     /// Always returns [`Error::NoAws`].
@@ -17,53 +18,57 @@ impl Bucket {
         Err(Error::NoAws(NoAws("--store s3://...")))
     }
 
-    /// Reads an object of at most this number of bytes. No value exists in this build, so it is
-    /// never called.
+    /// Reads an object. This is never called, because the type has no values in this build.
     ///
     /// # Errors
-    /// Returns no error in this build.
+    /// Never returns an error in this build.
     pub fn get(&self, _: &str, _: u64) -> Result<Vec<u8>, Fault> {
         match *self {}
     }
 
-    /// Reads an object that may be absent. No value exists in this build, so it is never called.
+    /// Reads an object that may not exist. This is never called, because the type has no values in
+    /// this build.
     ///
     /// # Errors
-    /// Returns no error in this build.
+    /// Never returns an error in this build.
     pub fn find(&self, _: &str, _: u64) -> Result<Option<Vec<u8>>, Fault> {
         match *self {}
     }
 
-    /// Reads objects that may be absent. No value exists in this build, so it is never called.
+    /// Reads objects that may not exist. This is never called, because the type has no values in
+    /// this build.
     pub fn find_each(&self, _: &[String], _: u64, _: &mut dyn FnMut(usize, Result<Option<Vec<u8>>, Fault>)) {
         match *self {}
     }
 
-    /// Returns whether an object exists. No value exists in this build, so it is never called.
+    /// Returns true if an object exists. This is never called, because the type has no values in
+    /// this build.
     ///
     /// # Errors
-    /// Returns no error in this build.
+    /// Never returns an error in this build.
     pub fn has(&self, _: &str) -> Result<bool, Fault> {
         match *self {}
     }
 
-    /// Writes an object. No value exists in this build, so it is never called.
+    /// Writes an object. This is never called, because the type has no values in this build.
     ///
     /// # Errors
-    /// Returns no error in this build.
+    /// Never returns an error in this build.
     pub fn put(&self, _: &str, _: Vec<u8>, _: bool) -> Result<bool, Fault> {
         match *self {}
     }
 
-    /// Writes the objects that are absent. No value exists in this build, so it is never called.
+    /// Writes the objects that do not exist. This is never called, because the type has no values
+    /// in this build.
     ///
     /// # Errors
-    /// Returns no error in this build.
+    /// Never returns an error in this build.
     pub fn put_absent(&self, _: Vec<(String, Vec<u8>)>) -> Result<(), Fault> {
         match *self {}
     }
 
-    /// Returns the request counts. No value exists in this build, so it is never called.
+    /// Returns the numbers of requests and bytes. This is never called, because the type has no
+    /// values in this build.
     #[must_use]
     pub fn counts(&self) -> eciton_transport::Counts {
         match *self {}

@@ -1,7 +1,7 @@
-//! Metadata of this machine: EC2's by IMDSv2, and ECS's by the task metadata endpoint, version 4.
+//! Metadata of this machine from EC2 (IMDSv2) or ECS (task metadata endpoint version 4).
 //!
-//! Both services answer on the machine itself within milliseconds, or do not exist. The time limits
-//! are therefore short.
+//! Both services are local to the machine and respond within milliseconds if they exist. The time
+//! limits are therefore short.
 
 use std::time::Duration;
 
@@ -13,28 +13,28 @@ use tokio::net::TcpStream;
 
 use super::{Found, Host};
 
-/// Time after which a service counts as absent, for all requests to it together.
+/// Maximum time for all requests to one service. A slower service is treated as absent.
 const WITHIN: Duration = Duration::from_secs(1);
-/// Time limit of a connection, and of the answer to one request.
+/// Maximum time to connect to a service, and maximum time for one request.
 const EACH: Duration = Duration::from_millis(400);
-/// Maximum size of task metadata that is read, in bytes.
+/// Maximum size of an ECS response, in bytes. The rest of a longer response is ignored.
 const MAX_BYTES: u64 = 256 << 10;
 
-/// Addresses of the metadata services.
+/// Addresses of the two metadata services.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sources {
-    /// Address of EC2's service. If `None`, the SDK chooses it (the environment, the profile,
-    /// `169.254.169.254`).
+    /// Address of the EC2 service. If `None`, the AWS SDK chooses it from the environment, the
+    /// profile, or `169.254.169.254`.
     pub(crate) instance: Option<String>,
-    /// True if EC2's service must not be asked.
+    /// True if the user has disabled the EC2 service.
     pub(crate) instance_off: bool,
-    /// Address of ECS's service, which only an ECS task has.
+    /// Address of the ECS service, which is set only in an ECS task.
     pub(crate) task: Option<String>,
 }
 
 impl Sources {
-    /// Reads the addresses from the environment variables that AWS's tools use:
-    /// `AWS_EC2_METADATA_DISABLED` and `ECS_CONTAINER_METADATA_URI_V4`.
+    /// Reads the addresses from the environment variables of AWS tools, `AWS_EC2_METADATA_DISABLED`
+    /// and `ECS_CONTAINER_METADATA_URI_V4`.
     pub(crate) fn of_environment() -> Self {
         let value = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
         let off = value("AWS_EC2_METADATA_DISABLED").is_some_and(|v| v.eq_ignore_ascii_case("true"));
@@ -42,8 +42,8 @@ impl Sources {
     }
 }
 
-/// Returns the location of this host relative to functions in this region. `zone` is their
-/// availability zone, if they are in a single one.
+/// Returns the location of this host relative to functions in `region`. `zone` is the availability
+/// zone of the functions, if they are all in one.
 pub(crate) async fn ask(sources: &Sources, region: &str, zone: Option<&str>) -> Host {
     let mut found = None;
     if let Some(task) = &sources.task {
@@ -63,7 +63,7 @@ pub(crate) async fn ask(sources: &Sources, region: &str, zone: Option<&str>) -> 
     }
 }
 
-/// Reads region and zone from EC2's service. Returns `None` if it does not answer.
+/// Reads the region and the zone from the EC2 service. Returns `None` if it does not respond.
 async fn of_instance(endpoint: Option<&str>) -> Option<Found> {
     let provider = ProviderConfig::without_region().with_http_client(s3::http::client(true).ok()?);
     let mut builder = imds::Client::builder()
@@ -82,7 +82,7 @@ async fn of_instance(endpoint: Option<&str>) -> Option<Found> {
     Some(Found { service: "EC2", region, zone: zone.and_then(|zone| named(zone.as_ref())) })
 }
 
-/// Reads region and zone from ECS's service. Returns `None` if it does not answer.
+/// Reads the region and the zone from the ECS service. Returns `None` if it does not respond.
 async fn of_task(endpoint: &str) -> Option<Found> {
     #[derive(serde::Deserialize)]
     struct Task {
@@ -98,16 +98,16 @@ async fn of_task(endpoint: &str) -> Option<Found> {
     Some(Found { service: "ECS", region, zone: task.zone.as_deref().and_then(named) })
 }
 
-/// Returns the name of a region or zone if it is valid. The name is printed, so other characters
-/// are rejected.
+/// Returns the name of a region or zone, or `None` if it contains unexpected characters. The check
+/// protects the terminal on which the name is printed.
 fn named(text: &str) -> Option<String> {
     let text = text.trim();
     let plain = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
     (plain && (1..=64).contains(&text.len())).then(|| text.to_owned())
 }
 
-/// Returns the body of an answer with status `200`. The request is HTTP/1.0, so that the answer
-/// comes in one piece and ends with the connection.
+/// Sends a GET request to `url`, and returns the body of a response with status 200. The request is
+/// HTTP/1.0, so the response ends when the connection closes.
 async fn get(url: &str) -> Option<Vec<u8>> {
     let rest = url.strip_prefix("http://")?;
     let (authority, path) = rest.split_once('/')?;

@@ -1,18 +1,19 @@
-//! The REPORT line at the end of an invocation's log, which has the charge.
+//! The `REPORT` line at the end of a function's log, which contains the charge.
 
 use base64::Engine as _;
 
 use crate::invoker::Charge;
 
-/// Returns the charge in the tail of a log, which the service sends in Base64.
+/// Returns the charge in `tail`, the end of a log in Base64. Returns `None` if it contains no valid
+/// `REPORT` line.
 pub(super) fn from_base64(tail: &str) -> Option<Charge> {
     let bytes = base64::engine::general_purpose::STANDARD.decode(tail).ok()?;
     parse(&String::from_utf8_lossy(&bytes))
 }
 
-/// Returns the charge in the last REPORT line of a log. The line has the form `REPORT RequestId:
-/// ...\tDuration: 1.23 ms\tBilled Duration: 2 ms\tMemory Size: 128 MB\tMax Memory Used: 30 MB\tInit
-/// Duration: 20.1 ms`.
+/// Returns the charge in the last `REPORT` line of a log. The fields of the line are separated by
+/// tabs, for instance `REPORT RequestId: ID\tDuration: 1.23 ms\tBilled Duration: 2 ms\tMemory Size:
+/// 128 MB`.
 fn parse(log: &str) -> Option<Charge> {
     let line = log.lines().rev().find(|line| line.starts_with("REPORT "))?;
     let value = |name: &str, unit: &str| {

@@ -1,4 +1,4 @@
-//! One attempt at a call: its request, its answer, and the reason of a failure.
+//! An attempt at a call: the request, the answer, and the reason if it fails.
 
 use std::time::{Duration, Instant};
 
@@ -11,15 +11,15 @@ use super::Call;
 use crate::invoker::{Charge, InvokeError, Invoker as _};
 use crate::lambda_invoker::LambdaInvoker;
 
-/// Memory sizes that an error message may recommend, in MB. `eciton deploy` offers them for whole
-/// training runs.
+/// Memory sizes in MB that an error message may recommend. `eciton deploy` offers them for
+/// functions that compute whole training runs.
 const SIZES: [u32; 7] = [512, 1024, 1769, 3008, 3538, 7076, 10_240];
-/// Answer to a call, with its charge and the number of throttled requests.
+/// Answer to a call, with its charge and its number of throttled requests.
 pub(super) struct Answer {
     pub(super) reply: Bytes,
-    /// Size of the reply before the answer is removed from it, in bytes.
+    /// Size of the original reply in bytes, including the answer that was removed from it.
     pub(super) reply_bytes: u64,
-    /// Real seconds from the request to the reply.
+    /// Real time from the request to the reply, in seconds.
     pub(super) reply_s: f64,
     pub(super) object: Bytes,
     pub(super) second: Option<Bytes>,
@@ -27,7 +27,7 @@ pub(super) struct Answer {
     pub(super) throttled: u64,
 }
 
-/// Failure of an attempt at a call, and whether another attempt may succeed.
+/// Failure of an attempt at a call.
 pub(super) struct Fault {
     pub(super) text: String,
     pub(super) retryable: bool,
@@ -36,8 +36,8 @@ pub(super) struct Fault {
     pub(super) charge: Option<Charge>,
 }
 
-/// Returns the reason why another attempt would also fail, for a call that reached the time or
-/// memory limit of its function. Returns `None` for other failures.
+/// Returns the error message for a call that reached the time, memory or disk limit of its
+/// function. Returns `None` for other failures. Another attempt at such a call would fail as well.
 pub(super) fn exhausted(error: &InvokeError, (memory_mb, timeout): (u32, Duration)) -> Option<String> {
     let InvokeError::Function { kind, message, charge, .. } = error else { return None };
     let larger = match SIZES.iter().find(|size| **size > memory_mb) {
@@ -64,8 +64,8 @@ pub(super) fn exhausted(error: &InvokeError, (memory_mb, timeout): (u32, Duratio
     None
 }
 
-/// Stores an object unless the store has it. The size is requested first, because a conditional PUT
-/// would send all bytes.
+/// Writes an object to the store unless it exists. Checks the existence first, because a
+/// conditional PUT request would upload all bytes.
 pub(super) async fn store_once(store: &S3Store, key: &Key, bytes: Bytes) -> eciton_transport::Result<()> {
     match store.size(key).await {
         Ok(_) => Ok(()),
@@ -74,7 +74,8 @@ pub(super) async fn store_once(store: &S3Store, key: &Key, bytes: Bytes) -> ecit
     }
 }
 
-/// Makes one attempt at a call, and reads its answer.
+/// Makes one attempt at a call, and reads its answer. `advice` is the memory in MB and the time
+/// limit of the function, for error messages.
 pub(super) async fn make(
     invoker: &LambdaInvoker,
     store: &S3Store,
@@ -118,7 +119,8 @@ pub(super) async fn make(
     Ok(Answer { reply, reply_bytes, reply_s, object, second, charge, throttled: throttles })
 }
 
-/// Describes a call that failed. A call that reached a limit of its function is not retried.
+/// Converts the error of an invocation to a [`Fault`]. A call that reached a limit of its function
+/// is not retryable.
 pub(super) fn refused(error: &InvokeError, advice: (u32, Duration)) -> Fault {
     let (_, throttles) = error.requests();
     let throttled = matches!(error, InvokeError::Service { .. }) && throttles > 0;
@@ -131,11 +133,11 @@ pub(super) fn refused(error: &InvokeError, advice: (u32, Duration)) -> Fault {
     }
 }
 
-/// Error type of a function that reached its time limit.
+/// Error type that Lambda reports for a function that reached its time limit.
 pub(super) const TIMED_OUT: &str = "Sandbox.Timedout";
 
-/// Splits a reply into the reply without its answer, and the answer. A damaged answer counts as
-/// absent, because the store also has it.
+/// Splits a reply into the reply without its answer, and the answer. If the answer is damaged,
+/// returns `None` for it, because the object store also contains it.
 pub(super) fn without_answer(reply: Bytes) -> (Bytes, Option<Bytes>) {
     let Ok(mut fields) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&reply) else {
         return (reply, None);
@@ -147,7 +149,7 @@ pub(super) fn without_answer(reply: Bytes) -> (Bytes, Option<Bytes>) {
     }
 }
 
-/// Field of a reply that contains the answer in Base64.
+/// Name of the field of a reply that contains the answer in Base64.
 pub(super) const ANSWER: &str = "answer";
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! Stragglers, which are calls that take much longer than the others.
+//! Detection of stragglers, which are calls that take much longer than others.
 
 use std::time::Duration;
 
 use eciton_recipe::Executor;
 
-/// Maximum number of attempts at a call. Throttled attempts do not count.
+/// Maximum number of attempts at a call, not counting throttled attempts.
 pub(super) const ATTEMPTS: u32 = 10;
-/// Progress of a call.
+/// Progress of one call.
 #[derive(Debug, Clone, Default)]
 pub(super) struct State {
-    /// Number of earlier calls that this one continues.
+    /// Number of earlier calls in the chain of calls that this one continues.
     pub(super) link: u32,
-    /// Start time of the first attempt. `None` before it.
+    /// Time at which the first attempt started, or `None` if none has started.
     pub(super) begun: Option<Duration>,
     pub(super) attempts: u32,
     pub(super) throttled: u32,
@@ -19,23 +19,24 @@ pub(super) struct State {
     pub(super) ended: bool,
 }
 
-/// Limits above which a call is a straggler: `executor.deadline_ms` and `executor.deadline_ratio`.
+/// Time limits after which a call is a straggler, from `executor.deadline_ms` and
+/// `executor.deadline_ratio`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline {
-    /// Minimum time after which a call may be a straggler.
+    /// Minimum duration of a straggler.
     pub(super) floor: Duration,
-    /// Multiple of the median time of answered calls that a straggler has exceeded as well.
+    /// Minimum duration of a straggler as a multiple of the median duration of answered calls.
     pub(super) ratio: f64,
 }
 
 impl Deadline {
-    /// Returns the limits that the settings of an executor define.
+    /// Returns the time limits in the settings of an executor.
     pub(super) fn of(executor: &Executor) -> Self {
         Self { floor: Duration::from_millis(executor.deadline_ms), ratio: executor.deadline_ratio }
     }
 }
 
-/// Returns the median of the times that calls took. Returns `None` without any.
+/// Returns the median of the durations `took`, or `None` if there are none.
 pub(super) fn median(took: &mut [Duration]) -> Option<Duration> {
     let middle = took.len() / 2;
     if took.is_empty() {
@@ -44,17 +45,17 @@ pub(super) fn median(took: &mut [Duration]) -> Option<Duration> {
     Some(*took.select_nth_unstable(middle).1)
 }
 
-/// Returns the time from the first attempt after which a call counts as a straggler.
+/// Returns the duration after which a call is a straggler, or `None` if no call was answered yet.
 pub(super) fn late_after(took: &mut [Duration], deadline: Deadline) -> Option<Duration> {
     Some(deadline.floor.max(median(took)?.mul_f64(deadline.ratio)))
 }
 
-/// Returns whether a second attempt at a call may be made in addition to the one in flight.
+/// Returns true if a call has exactly one attempt in flight and may have another one.
 pub(super) fn is_single(state: &State) -> bool {
     !state.ended && state.under == 1 && state.attempts < ATTEMPTS
 }
 
-/// Returns the index of a straggler that has exactly one attempt in flight.
+/// Returns the index of a straggler that may have a second attempt.
 pub(super) fn straggler(
     states: &[State],
     took: &mut [Duration],
@@ -65,7 +66,7 @@ pub(super) fn straggler(
     states.iter().position(|state| is_single(state) && is_late(state))
 }
 
-/// Returns the next time at which a call becomes a straggler.
+/// Returns the time at which the next call becomes a straggler, if any will.
 pub(super) fn next_late(
     states: &[State],
     took: &mut [Duration],

@@ -1,5 +1,5 @@
-//! Pool of the calls that compute whole training runs. It makes the calls, repeats them after
-//! failures, and accounts for their costs.
+//! Pool of functions that compute whole training runs. It makes the calls, repeats failed calls,
+//! and accounts for costs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,15 +35,15 @@ use crate::programs;
 use crate::runtime::runtime;
 use crate::scratch::Scratch;
 
-/// Safety factor for the cost of a call in flight. Its time is taken to cost up to this factor
-/// times that of the dearest call so far. Its store requests and bytes are taken as this factor
-/// times the mean.
+/// Safety factor for the estimated cost of a call in flight. The pool assumes this factor times the
+/// cost of the most expensive call so far. It assumes this factor times the mean cost of store
+/// requests and bytes.
 const DEARER: f64 = 1.5;
-/// Number of read and write requests to the store that is assumed for a call which does not report
-/// any. They are lookups, reads of files, and the answer in parts.
+/// Assumed numbers of read and write requests to the store for a call that does not report them.
+/// They cover lookups, reads of files, and the parts of an answer.
 const UNTOLD: (u64, u64) = (16, 4);
 
-/// Functions that compute whole training runs, with the budget and the bill of their calls.
+/// Cloud functions that compute whole training runs, with the bill and the budget of their calls.
 #[derive(Debug)]
 pub struct Trainers {
     invoker: Arc<LambdaInvoker>,
@@ -58,31 +58,31 @@ pub struct Trainers {
     prices: Prices,
     bill: Bill,
     time: Time,
-    /// Name of the function, for the record.
+    /// Name of the function, which the record contains.
     function: String,
     record: Option<Record>,
-    /// Sum of the usage of earlier processes, from the record.
+    /// Total usage of earlier processes, according to the record.
     before: Before,
-    /// Number of calls that were abandoned in flight.
+    /// Number of calls that were abandoned while in flight.
     abandoned: u64,
-    /// Requests of functions to the store, as their answers report them.
+    /// Requests of the functions to the object store, as their replies report them.
     told: Counts,
     budget: Budget,
-    /// The stand-in for AWS, which counts what functions use. `None` for AWS itself.
+    /// The emulated AWS services, which count the usage themselves. `None` for AWS.
     cloud: Option<eciton_emulator::Emulator>,
     runtime: Option<Runtime>,
-    /// Folder of emulated functions, removed after they have ended.
+    /// Folder of emulated functions, which is deleted after they have ended.
     _folder: Option<Scratch>,
 }
 
 impl Trainers {
-    /// Starts the functions of a deployment, or emulated ones. Makes the kernels available to them,
-    /// each given as name and component.
+    /// Starts the trainer functions of a deployment or emulated ones. Makes `kernels`, pairs of a
+    /// name and a WebAssembly component, available to the functions.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the executor has no functions that train, or if a program, a
-    /// deployment or credentials are missing. Also returns one if a kernel cannot be compiled or
-    /// signed on this machine.
+    /// Returns an [`Error`] if the executor has no functions, or if a program, a deployment or
+    /// credentials are missing. Also returns one if a kernel cannot be compiled or signed on this
+    /// machine.
     pub fn start(
         executor: &Executor,
         emulator: &Emulator,
@@ -135,7 +135,7 @@ impl Trainers {
         Ok(trainers)
     }
 
-    /// Creates the pool for the functions of a deployment at AWS Lambda.
+    /// Creates the pool for the AWS Lambda functions of a deployment.
     fn of_deployment(executor: &Executor, kernels: &[(&str, &[u8])], cache: Option<Cache>) -> Result<Self> {
         let deployment = Deployment::load(executor.deployment.as_deref().unwrap_or(DEFAULT_STACK))?;
         let function = deployment.trainer(executor.memory_mb)?;
@@ -183,24 +183,24 @@ impl Trainers {
         self.runtime.as_ref().ok_or_else(|| Error::Choice("the functions were stopped".to_owned()))
     }
 
-    /// Stores an object that calls read, unless the store has it.
+    /// Writes an object that calls read to the object store, unless the object exists.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the store fails.
+    /// Returns an [`Error`] if `key` is not valid or the object store fails.
     pub fn put(&mut self, key: &str, bytes: Vec<u8>) -> Result<()> {
         let key = Key::new(key).map_err(at_store(format!("storing `{key}`")))?;
         let stored = store_once(&self.store, &key, bytes.into());
         self.runtime()?.block_on(stored).map_err(at_store(format!("storing `{key}`")))
     }
 
-    /// Returns the time limit of a call.
+    /// Returns the time limit of each call.
     #[must_use]
     pub fn time_limit(&self) -> Duration {
         self.timeout
     }
 
-    /// Returns the time that a call of modelled functions waits for the object store, besides its
-    /// files and its answer. It is zero if time is real.
+    /// Returns the modelled time for which a call waits for the object store, not counting its
+    /// files and its answer. It is zero if times are real.
     #[must_use]
     pub fn waits(&self) -> Duration {
         match &self.time {
@@ -209,8 +209,8 @@ impl Trainers {
         }
     }
 
-    /// Returns the share of this machine's processor that a function is modelled with. Returns
-    /// `None` if time is real.
+    /// Returns the computing speed of a modelled function, as a multiple of one processor of this
+    /// machine. Returns `None` if times are real.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         match &self.time {
@@ -219,21 +219,20 @@ impl Trainers {
         }
     }
 
-    /// Returns the limit that lowers the number of functions for this number of calls. Returns
-    /// `None` if no limit does.
+    /// Returns the limit that reduces the number of functions for `calls` calls, if any.
     #[must_use]
     pub fn cut(&self, calls: usize) -> Option<Cut> {
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
         Cut::find(self.asked, calls, &self.most)
     }
 
-    /// Returns the charged usage so far, including that of earlier processes in the record.
+    /// Returns the usage so far, including that of earlier processes in the record.
     #[must_use]
     pub fn bill(&self) -> Bill {
         self.before.bill.and(&self.own_bill())
     }
 
-    /// Returns the charged usage of this process so far.
+    /// Returns the usage of this process so far.
     fn own_bill(&self) -> Bill {
         let (counts, told) = (self.store.counts(), self.told);
         let mut own = self.bill;
@@ -255,7 +254,7 @@ impl Trainers {
         }
     }
 
-    /// Returns the cost of [`Self::bill`].
+    /// Returns the cost of the usage that [`Self::bill`] returns.
     #[must_use]
     pub fn cost(&self) -> Cost {
         self.in_money(&self.bill())
@@ -270,8 +269,8 @@ impl Trainers {
         Cost { times, ..bill.cost(&self.prices, self.architecture, &self.host) }
     }
 
-    /// Returns the seconds of all calls so far, including those of earlier processes in the record.
-    /// The seconds are virtual if the emulator models times.
+    /// Returns the total duration of calls so far in seconds, including that of earlier processes
+    /// in the record. The time is virtual if the emulator models times.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.before.seconds + self.time.now().as_secs_f64()
@@ -282,14 +281,15 @@ impl Trainers {
         self.prices.lambda_usd(self.architecture, gb_seconds, 1)
     }
 
-    /// Returns the estimated cost of the store requests of a call that has not reported them.
+    /// Returns the estimated cost of store requests for a call that does not report them, in US
+    /// dollars.
     fn untold_usd(&self) -> f64 {
         let (reads, writes) = UNTOLD;
         self.prices.s3_usd(writes, reads)
     }
 
-    /// Returns whether the bill stays within a limit, as far as known, if one more call is made.
-    /// `under` is the number of calls in flight, and `longest` the maximum cost of a call.
+    /// Returns true if the estimated total cost stays within `limit` dollars after one more call.
+    /// `under` is the number of calls in flight, and `longest` is the maximum cost of a call.
     fn fits(&self, limit: f64, under: usize, longest: f64) -> bool {
         let Cost { usd, functions_usd, .. } = self.in_money(&self.own_bill());
         let Budget { lost_usd, answered, .. } = self.budget;
@@ -303,13 +303,15 @@ impl Trainers {
         self.before.usd + usd + lost_usd + each * (under + 1) as f64 <= limit
     }
 
-    /// Returns the cost of the dearest call so far, for its time and its request, in dollars.
+    /// Returns the cost of the most expensive call so far in US dollars, without its store
+    /// requests. Returns `None` if no cost was reported.
     fn dearest(&self) -> Option<f64> {
         let (own, before) = (self.budget.dearest_usd, self.before.dearest_usd);
         own.zip(before).map_or(own.or(before), |(own, before)| Some(own.max(before)))
     }
 
-    /// Counts a call that has ended, and estimates the costs that are not reported.
+    /// Adds an ended call to the bill, the budget and the record. Estimates the costs that are not
+    /// reported.
     fn settle(&mut self, at: usize, result: &Result<Answer, Fault>, longest: f64) -> Result<()> {
         let charge = match result {
             Ok(answer) => answer.charge,
@@ -339,7 +341,7 @@ impl Trainers {
         self.note(at, outcome, (charge, reply_s), known)
     }
 
-    /// Writes the end of a call into the record.
+    /// Appends the end of a call to the record, if there is one.
     fn note(
         &mut self,
         call: usize,
@@ -354,12 +356,12 @@ impl Trainers {
         record.end(record::Ended { call, outcome, charge, reply_s, usd, at, bill: &bill, total_usd })
     }
 
-    /// Makes the calls, and the calls that continue them. The executor's setting and the account
-    /// limit the number of concurrent calls. Calls `told` at each end.
+    /// Makes all calls, including those with which `told` continues them. The setting
+    /// `executor.functions` and the account limit the number of concurrent calls. Calls `told` at
+    /// the end of each call.
     ///
-    /// # Errors
-    /// Returns an [`Error`] if the budget does not suffice for a single call, or if the record
-    /// cannot be written.
+    /// Returns an [`Error`] if the budget is less than the maximum cost of one call, or if the
+    /// record cannot be written.
     pub fn run(&mut self, calls: &[Call], rules: &Rules<'_>, told: &mut OnEnd<'_>) -> Result<()> {
         let longest = Charge { billed_ms: self.timeout.as_millis() as u64, ..Charge::default() };
         let longest = self.usd(&longest);
@@ -502,8 +504,8 @@ impl Trainers {
         Ok(())
     }
 
-    /// Counts calls that are abandoned in flight. They are charged to their end, but no report of
-    /// it arrives.
+    /// Adds calls that are abandoned in flight to the bill and the record. They are charged, but
+    /// their charge is never reported.
     fn abandon(&mut self, calls: &[usize], longest: f64) -> Result<()> {
         let count = calls.len() as u64;
         self.bill.invocations += count;
@@ -514,7 +516,7 @@ impl Trainers {
         calls.iter().try_for_each(|call| self.note(*call, "left", (None, None), None))
     }
 
-    /// Adds the end of a call to the bill.
+    /// Adds the result of an attempt at a call to the bill.
     fn count(&mut self, result: &Result<Answer, Fault>, charge: Option<Charge>) {
         let bill = &mut self.bill;
         bill.invocations += 1;
@@ -551,7 +553,7 @@ impl Drop for Trainers {
     }
 }
 
-/// Stores kernels where functions load them from.
+/// Compiles and stores the kernels that the functions do not have yet.
 async fn at_hand(
     store: &S3Store,
     baseline: eciton_kernel::artefact::Baseline,
@@ -564,17 +566,18 @@ async fn at_hand(
     Ok(())
 }
 
-/// Costs of calls that are not in the bill.
+/// Costs of calls that are not part of the bill, and the basis for estimates.
 #[derive(Debug, Clone, Copy, Default)]
 struct Budget {
-    /// Estimated dollars of calls without a report.
+    /// Estimated cost of calls whose charge was not reported, in US dollars.
     lost_usd: f64,
-    /// Dollars of the dearest call, without its store requests. `None` before the first report.
+    /// Cost of the most expensive call in US dollars, without its store requests. `None` before the
+    /// first report.
     dearest_usd: Option<f64>,
     answered: u64,
 }
 
-/// Store requests of a function, as its reply contains them.
+/// Part of a function's reply that reports its requests to the object store.
 #[derive(Deserialize)]
 struct Told {
     store: Option<Counts>,

@@ -1,9 +1,9 @@
-//! Append-only record of the costs of calls, which is read after a restart.
+//! Append-only record of the costs of calls, which a process reads after a restart.
 //!
-//! Each line is a JSON object. A process that makes calls writes `start`, then `call` before each
-//! call and `end` after it. Each `end` has the bill of that process so far. The bill of all
-//! processes is therefore the sum over their last `end` lines. A `call` without an `end` was in
-//! flight when its process was killed, and is charged to its end.
+//! Each line is a JSON object. A process writes a line `start`, a line `call` before each call, and
+//! a line `end` after it. Each `end` contains the bill of that process so far. The bill of all
+//! processes is the sum over their last `end` lines. A `call` without an `end` was in flight when
+//! its process was killed, and is charged.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -15,16 +15,16 @@ use crate::bill::Bill;
 use crate::error::{Error, Result};
 use crate::invoker::Charge;
 
-/// Maximum size of a record that is read, in bytes.
+/// Maximum size of a record, in bytes. Larger files are rejected.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// A line of the record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Line {
-    /// A process begins to make calls.
+    /// A process starts to make calls.
     Start {
-        /// Name of the function. It and the prices are for human readers.
+        /// Name of the function. The name and the prices are only for human readers.
         function: String,
         prices: String,
     },
@@ -33,48 +33,48 @@ enum Line {
     /// A call has ended.
     End {
         call: usize,
-        /// `answered`, or the reason of the failure.
+        /// `answered`, or the reason why the call failed.
         outcome: String,
-        /// Time charged, in milliseconds. `None` if it was not reported.
+        /// Time charged in milliseconds, or `None` if it was not reported.
         billed_ms: Option<u64>,
-        /// Time of the cold start, in milliseconds. `None` if there was none.
+        /// Duration of the cold start in milliseconds, or `None` if there was no cold start.
         init_ms: Option<f64>,
-        /// Time that the handler took, in milliseconds.
+        /// Time that the handler of the function took, in milliseconds.
         #[serde(default)]
         duration_ms: Option<f64>,
         /// Maximum memory that the function used, in MiB.
         #[serde(default)]
         used_mb: Option<u32>,
-        /// Real seconds from the request to the reply, if both are of AWS. The time to store
-        /// objects before the call, and to read objects after it, is not included.
+        /// Real time from the request to the reply in seconds, without the transfer of other
+        /// objects. `None` for emulated functions and failed calls.
         #[serde(default)]
         reply_s: Option<f64>,
-        /// Dollars of the call's time and request.
+        /// Cost of the call's time and request, in US dollars.
         usd: Option<f64>,
-        /// Virtual or real seconds since the process began to make calls.
+        /// Time since the process started to make calls, in virtual or real seconds.
         at: f64,
         /// Usage of the process so far.
         bill: Box<Bill>,
-        /// Dollars of the process so far, with estimates of unreported costs.
+        /// Total cost of the process so far in US dollars, including estimates of unreported costs.
         total_usd: f64,
     },
 }
 
-/// Sum of the usage of earlier processes.
+/// Total usage of earlier processes according to the record.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Before {
-    /// Bills of earlier processes together. Calls in flight when a process was killed count as
-    /// unreported.
+    /// Sum of the bills of earlier processes. Calls that were in flight when a process was killed
+    /// count as unreported.
     pub bill: Bill,
-    /// Dollars of earlier processes, with estimates of unreported costs.
+    /// Cost of earlier processes in US dollars, including estimates of unreported costs.
     pub usd: f64,
-    /// Seconds of calls of earlier processes.
+    /// Total duration for which earlier processes made calls, in seconds.
     pub seconds: f64,
-    /// Dollars of the dearest call. `None` if no cost was reported.
+    /// Cost of the most expensive call in US dollars, or `None` if no cost was reported.
     pub dearest_usd: Option<f64>,
 }
 
-/// A record that is open for appending.
+/// A record file that is open for appending.
 #[derive(Debug)]
 pub(super) struct Record {
     path: PathBuf,
@@ -82,12 +82,11 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Opens or creates the record, and sums up its content. `longest_usd` is the maximum cost of a
-    /// call.
+    /// Opens or creates the record at `path`, and returns the usage that it contains. `longest_usd`
+    /// is the maximum cost of a call, assumed for calls without a report.
     ///
-    /// # Errors
-    /// Returns an [`Error`] if the file cannot be read or written. Returns one with the file and
-    /// the line if a line is not valid.
+    /// Returns an [`Error`] if the file cannot be read or written. If a line is not valid, the
+    /// error names its number.
     pub(super) fn open(path: &Path, longest_usd: f64) -> Result<(Self, Before)> {
         let (before, whole) = match path.exists() {
             true => {
@@ -107,17 +106,17 @@ impl Record {
         Ok((Self { path: path.to_owned(), file }, before))
     }
 
-    /// Records that this process begins to make calls.
+    /// Appends a line that this process starts to make calls.
     pub(super) fn start(&mut self, function: &str, prices: &str) -> Result<()> {
         self.write(&Line::Start { function: function.to_owned(), prices: prices.to_owned() })
     }
 
-    /// Records that a call is about to be sent.
+    /// Appends a line that the call with index `call` is about to be sent.
     pub(super) fn call(&mut self, call: usize) -> Result<()> {
         self.write(&Line::Call { call })
     }
 
-    /// Records the end of a call. The text of the outcome is cut to 200 characters.
+    /// Appends a line with the end of a call. The outcome is truncated to 200 characters.
     pub(super) fn end(&mut self, ended: Ended<'_>) -> Result<()> {
         let Ended { call, outcome, charge, reply_s, usd, at, bill, total_usd } = ended;
         let outcome = outcome.chars().take(200).collect();
@@ -136,7 +135,8 @@ impl Record {
         })
     }
 
-    /// Appends a line in one write. After a kill, only the last line may be incomplete.
+    /// Appends a line in a single write, so that a killed process leaves at most one incomplete
+    /// line.
     fn write(&mut self, line: &Line) -> Result<()> {
         let mut text = serde_json::to_string(line).map_err(|e| Error::Choice(e.to_string()))?;
         text.push('\n');
@@ -144,12 +144,12 @@ impl Record {
     }
 }
 
-/// End of a call, for the record.
+/// The end of a call, as [`Record::end`] records it.
 #[derive(Debug)]
 pub(super) struct Ended<'a> {
     pub call: usize,
     pub outcome: &'a str,
-    /// Charge that the service reported. `None` if there was no report.
+    /// Charge that the service reported, or `None` if there was no report.
     pub charge: Option<Charge>,
     pub reply_s: Option<f64>,
     pub usd: Option<f64>,
@@ -158,7 +158,8 @@ pub(super) struct Ended<'a> {
     pub total_usd: f64,
 }
 
-/// Sums up the lines of a record.
+/// Returns the total usage in the text of a record. Calls without an end cost as much as the most
+/// expensive call, or `longest_usd` if none was reported.
 fn sum(path: &Path, text: &str, longest_usd: f64) -> Result<Before> {
     let mut before = Before::default();
     // Last bill, dollars and seconds of the process whose lines are read, and its calls in flight.

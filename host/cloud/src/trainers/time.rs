@@ -1,4 +1,4 @@
-//! Time by which calls are ordered: real time, or the virtual time of the emulator.
+//! Time of a pool's calls, which is real time or the virtual time of the emulator.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,22 +6,23 @@ use std::time::{Duration, Instant};
 use eciton_emulator::{Advanced, Clock};
 use tokio::task::JoinSet;
 
-/// Real time after which the pool checks for a request to stop while calls are in flight.
+/// Real time between two checks for a request to stop while calls are in flight.
 const LOOK: Duration = Duration::from_millis(50);
-/// Maximum real time until an answer that the emulator releases reaches its call.
+/// Maximum real time from the release of an answer by the emulator to the end of its call.
 const DELIVERY: Duration = Duration::from_secs(10);
 
-/// Time by which calls are ordered.
+/// Clock of a pool's calls.
 #[derive(Debug)]
 pub(super) enum Time {
-    /// Real time since this moment.
+    /// Real time since this instant.
     Real(Instant),
-    /// Virtual time of an emulator. The emulator releases one answer at each request for the next.
+    /// Virtual time of an emulator. The emulator holds back each answer until the pool asks for the
+    /// next one.
     Virtual(Arc<Clock>),
 }
 
 impl Time {
-    /// Returns the time since the start.
+    /// Returns the time since the start of the clock.
     pub(super) fn now(&self) -> Duration {
         match self {
             Self::Real(start) => start.elapsed(),
@@ -36,8 +37,8 @@ impl Time {
         }
     }
 
-    /// Waits for the next end of a call, or until `timer`. Also returns `None` at intervals, so
-    /// that the caller can check for a request to stop.
+    /// Waits for the end of a call, or until the time `timer`. Returns `None` if no call ended.
+    /// Also returns `None` from time to time, so that the caller can check for a request to stop.
     pub(super) async fn next<T: 'static>(
         &self,
         under: &mut JoinSet<T>,

@@ -1,4 +1,4 @@
-//! Replacement for trainer functions in builds without AWS's clients.
+//! Placeholder for trainer functions in builds without the feature `aws`.
 
 use eciton_kernel::cache::Cache;
 use eciton_recipe::{Emulator, Executor};
@@ -9,12 +9,13 @@ use crate::concurrency::Cut;
 use crate::error::{Error, Result};
 use crate::no_aws::NoAws;
 
-/// Functions that compute whole training runs. This build has none, so no value exists.
+/// Functions that compute whole training runs. Builds without the feature `aws` cannot start any,
+/// so this type has no values.
 #[derive(Debug)]
 pub enum Trainers {}
 
 impl Trainers {
-    /// Fails with the command that builds Eciton with AWS's clients.
+    /// Returns an error that names the command that builds Eciton with the feature `aws`.
     ///
     /// # Errors
     /// Always returns [`Error::NoAws`].
@@ -22,64 +23,67 @@ impl Trainers {
         Err(Error::NoAws(NoAws("a run as a function's task")))
     }
 
-    /// Stores an object that calls read. No value exists in this build, so it is never called.
+    /// Writes an object that calls read. This is never called, because the type has no values in
+    /// this build.
     ///
     /// # Errors
-    /// Returns no error in this build.
+    /// Never returns an error in this build.
     pub fn put(&mut self, _: &str, _: Vec<u8>) -> Result<()> {
         match *self {}
     }
 
-    /// Returns the time limit of a call. No value exists in this build, so it is never called.
+    /// Returns the time limit of a call. This is never called, because the type has no values in
+    /// this build.
     #[must_use]
     pub fn time_limit(&self) -> std::time::Duration {
         match *self {}
     }
 
-    /// Returns the limit that lowers the number of functions. No value exists in this build, so it
-    /// is never called.
+    /// Returns the limit on the number of functions. This is never called, because the type has no
+    /// values in this build.
     #[must_use]
     pub fn cut(&self, _: usize) -> Option<Cut> {
         match *self {}
     }
 
-    /// Returns the charged usage so far. No value exists in this build, so it is never called.
+    /// Returns the usage so far. This is never called, because the type has no values in this
+    /// build.
     #[must_use]
     pub fn bill(&self) -> Bill {
         match *self {}
     }
 
-    /// Returns the cost so far. No value exists in this build, so it is never called.
+    /// Returns the cost so far. This is never called, because the type has no values in this build.
     #[must_use]
     pub fn cost(&self) -> Cost {
         match *self {}
     }
 
-    /// Returns the time that a modelled call waits for the object store. No value exists in this
-    /// build, so it is never called.
+    /// Returns the modelled waits for the object store. This is never called, because the type has
+    /// no values in this build.
     #[must_use]
     pub fn waits(&self) -> std::time::Duration {
         match *self {}
     }
 
-    /// Returns the share of the processor of a modelled function. No value exists in this build, so
-    /// it is never called.
+    /// Returns the computing speed of a modelled function. This is never called, because the type
+    /// has no values in this build.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         match *self {}
     }
 
-    /// Returns the seconds of all calls so far. No value exists in this build, so it is never
-    /// called.
+    /// Returns the duration of all calls so far. This is never called, because the type has no
+    /// values in this build.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         match *self {}
     }
 
-    /// Makes calls. No value exists in this build, so it is never called.
+    /// Makes calls. This is never called, because the type has no values in this build.
     ///
     /// # Errors
-    /// Returns no error in this build.
+    /// Never returns an error in this build.
     pub fn run(&mut self, _: &[Call], _: &Rules<'_>, _: &mut OnEnd<'_>) -> Result<()> {
         match *self {}
     }
