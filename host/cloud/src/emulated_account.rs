@@ -45,7 +45,7 @@ const RANDOM: &str = "/dev/urandom";
 /// Maximum time from the start of a function process to its first request for work. The limit of
 /// AWS Lambda is the same.
 const INIT_LIMIT: Duration = Duration::from_secs(10);
-/// Value of [`INIT_LIMIT`] for an emulator that uses virtual time, because the machine may be loaded.
+/// Value of [`INIT_LIMIT`] for an emulator that uses virtual time. The machine may be loaded then.
 const LOADED_INIT_LIMIT: Duration = Duration::from_secs(300);
 /// Maximum real time to wait for an answer if the emulator uses virtual time.
 const HELD_LIMIT: Duration = Duration::from_secs(24 * 3600);

@@ -1,4 +1,5 @@
-//! Event of a function and its answer: JSON with a frame, or with the key of one.
+//! Envelopes: the JSON event and the JSON answer of a function call. Each contains a frame (a
+//! binary message) or the key of an object with the frame.
 //!
 //! ```text
 //! event   {"version":1,"frame":CARRIER,"answer_key":KEY|null,"max_inline_bytes":N,"stream":BOOL}
@@ -6,14 +7,13 @@
 //! CARRIER {"inline":"BASE64"}   or   {"object":{"key":KEY,"bytes_len":N}}
 //! ```
 //!
-//! Events of the cloud service are JSON, so bytes are sent as base64 (standard alphabet, padded).
-//! An event of 6 MiB can hold 4.5 MiB of frame. The base64 text is most of a message. The encoder
-//! writes it directly to its position, and the decoder reads it as a slice of the message. It needs
-//! no escapes, and a text with escapes is refused.
+//! Events and answers of the cloud service are JSON, so frames are encoded as base64 (standard
+//! alphabet, padded). An event of 6 MiB can hold 4.5 MiB of frame. The base64 text is most of a
+//! message. The encoder writes it directly to its position, and the decoder reads it as a slice of
+//! the message. Base64 needs no escapes, and a text with escapes is refused.
 //!
-//! Decoding is strict. Every field must be present, unknown fields are refused, there is one
-//! spelling, and sizes have limits. No memory is allocated for a size that the bytes do not
-//! confirm.
+//! Decoding is strict. Every field must be present, unknown fields are refused, and sizes have
+//! limits. The decoder allocates no memory for a size that the message does not confirm.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,28 +24,28 @@ use crate::error::{Error, Result, shortened};
 use crate::key::Key;
 use crate::store::MAX_OBJECT_BYTES;
 
-/// Maximum size of an event or an answer of a synchronous call, in bytes.
+/// Maximum size of the event or the answer of a synchronous function call, in bytes.
 pub const SYNC_PAYLOAD_BYTES: usize = 6 * 1024 * 1024;
 
-/// Maximum size of the JSON around a frame, in bytes: two keys, numbers and field names.
+/// Space for the JSON around a frame, in bytes, which holds two keys, numbers and field names.
 const AROUND_BYTES: usize = 2048;
 
-/// Maximum size of a frame that is sent inline in a message, in bytes.
+/// Maximum size of a frame that a message can contain, in bytes.
 pub const INLINE_FRAME_BYTES: u64 = ((SYNC_PAYLOAD_BYTES - AROUND_BYTES) / 4 * 3) as u64;
 
-/// Version of the format of both messages.
+/// Version of the format of events and answers.
 pub const VERSION: u32 = 1;
 
-/// Way in which a frame is sent.
+/// Way in which a frame is transferred.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// The frame is in the message.
+    /// The message contains the frame.
     Inline(Bytes),
-    /// The frame is an object of the store.
+    /// The frame is an object in the store.
     Object {
         /// Key of the object.
         key: Key,
-        /// Size of the frame, which is the whole object, in bytes.
+        /// Size of the object in bytes. The frame is the whole object.
         bytes_len: u64,
     },
 }
@@ -64,26 +64,27 @@ impl Carrier {
 /// Event with which a function is invoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// Frame of the request, inline or as an object.
+    /// Frame of the request, in the event or in an object.
     pub frame: Carrier,
-    /// Key of an object for the answer, if it is too large for the message. The function writes the
-    /// object only if it does not exist.
+    /// Key for an object with the answer, for use if the answer is too large for the message. The
+    /// function writes the object only if it does not exist.
     pub answer_key: Option<Key>,
-    /// Maximum size of an answer's frame that is sent inline, in bytes. It is at most
+    /// Maximum size of an answer's frame that the message may contain, in bytes. It may not exceed
     /// [`INLINE_FRAME_BYTES`].
     pub max_inline_bytes: u64,
-    /// True if the kernel may start before all of its input has arrived.
+    /// True if the kernel may start before all its input has arrived.
     pub stream: bool,
 }
 
-/// Answer of a function to an event, a frame with statistics.
+/// Answer of a function to an event: a frame with statistics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Frame of the answer, inline or as an object.
+    /// Frame of the answer, in the message or in an object.
     pub frame: Carrier,
-    /// Time to write the object, in microseconds. It is 0 for an inline frame.
+    /// Time that the function took to write the object, in microseconds. It is 0 for a frame in the
+    /// message.
     pub send_us: u64,
-    /// True if the object existed already. Then another attempt was faster, and its answer counts.
+    /// True if the object existed already. Another attempt was then faster, and its answer is used.
     pub existed: bool,
 }
 
@@ -125,7 +126,7 @@ const EVENT: &str = "the function's event";
 const ANSWER: &str = "the function's answer";
 
 impl Invocation {
-    /// Encodes the event as JSON with at most [`SYNC_PAYLOAD_BYTES`] bytes.
+    /// Encodes the event as JSON. Fails if the result exceeds [`SYNC_PAYLOAD_BYTES`].
     pub fn to_json(&self) -> Result<Vec<u8>> {
         let Self { frame, answer_key, max_inline_bytes, stream } = self;
         check_inline(EVENT, *max_inline_bytes)?;
@@ -136,7 +137,7 @@ impl Invocation {
         write(EVENT, frame, &rest)
     }
 
-    /// Decodes an event from JSON, and checks all its fields.
+    /// Decodes an event from JSON and checks all its fields.
     pub fn from_json(json: &[u8]) -> Result<Self> {
         check_len(EVENT, json.len())?;
         let text: InvocationText<'_> = serde_json::from_slice(json).map_err(|error| wrong(EVENT, &error))?;
@@ -148,13 +149,13 @@ impl Invocation {
 }
 
 impl Reply {
-    /// Encodes the answer as JSON with at most [`SYNC_PAYLOAD_BYTES`] bytes.
+    /// Encodes the answer as JSON. Fails if the result exceeds [`SYNC_PAYLOAD_BYTES`].
     pub fn to_json(&self) -> Result<Vec<u8>> {
         let Self { frame, send_us, existed } = self;
         write(ANSWER, frame, &format!(",\"send_us\":{send_us},\"existed\":{existed}}}"))
     }
 
-    /// Decodes an answer from JSON, and checks all its fields.
+    /// Decodes an answer from JSON and checks all its fields.
     pub fn from_json(json: &[u8]) -> Result<Self> {
         check_len(ANSWER, json.len())?;
         let text: ReplyText<'_> = serde_json::from_slice(json).map_err(|error| wrong(ANSWER, &error))?;
@@ -164,8 +165,8 @@ impl Reply {
     }
 }
 
-/// Writes a message from its carrier on. `rest` is the text after the carrier, including the
-/// closing brace.
+/// Writes a JSON message with the frame in `frame`. `rest` is the text after the frame, including
+/// the closing brace.
 fn write(what: &'static str, frame: &Carrier, rest: &str) -> Result<Vec<u8>> {
     let start = format!("{{\"version\":{VERSION},\"frame\":");
     let json = match frame {

@@ -128,8 +128,8 @@ impl Error {
         }
     }
 
-    /// Returns true if the object may be absent. S3 answers `AccessDenied` for an absent object if
-    /// the role may not list the bucket.
+    /// Returns true if the object may not exist. S3 returns `AccessDenied` for an object that does
+    /// not exist if the role may not list the bucket.
     #[must_use]
     pub fn may_be_absent(&self) -> bool {
         match self {
@@ -138,14 +138,14 @@ impl Error {
         }
     }
 
-    /// Returns true if the service reports that the object does not exist.
+    /// Returns true if the object does not exist, according to the service.
     #[must_use]
     pub const fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 }
 
-/// Returns at most 80 characters of an external text, for an error message.
+/// Returns `text`, truncated to 80 characters. Error messages use it for texts from outside.
 pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(80) {
         None => text.to_owned(),

@@ -1,9 +1,10 @@
-//! Reads a long byte range in order while it arrives. The range is divided into blocks, with one
-//! request per block.
+//! Pipelined reads of a long byte range. The range is divided into blocks with one request each,
+//! and its bytes are delivered in order as they arrive.
 //!
 //! The next request is sent when fewer than [`Pipeline::ahead_bytes`] of the requested bytes are
-//! outstanding. This is enough to hide the latency. More requests at once would not make a shared
-//! link faster. They would divide it, so that the first rows arrived as late as the last.
+//! outstanding. This hides the latency of requests. More concurrent requests would not make a
+//! shared link faster. They would divide its bandwidth, so that the first rows arrived as late as
+//! the last.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,20 +20,20 @@ use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::store::{Sink, Store, check_range, range_error};
 
-/// Division of a byte range into requests.
+/// Division of a byte range into requests for [`read_ranges`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pipeline {
-    /// Size of a request in bytes, from 64 KiB to 64 MiB. Each request has a price.
+    /// Size of a request in bytes, from 64 KiB to 64 MiB. Each request costs money.
     pub block_bytes: u64,
-    /// Threshold for the next request, in bytes, up to 64 MiB. The request is sent when fewer bytes
-    /// are outstanding. At 0, each request waits for the one before it. From `block_bytes` on, at
-    /// least two are always in flight.
+    /// Number of outstanding bytes below which the next request is sent, up to 64 MiB. At 0, each
+    /// request waits for the previous one. From `block_bytes` on, at least two requests are always
+    /// in flight.
     pub ahead_bytes: u64,
 }
 
 impl Default for Pipeline {
-    /// Returns 8 MiB per request. The next request is sent half a MiB before the end, which hides
-    /// 20 ms of latency at 200 Mbit/s.
+    /// Returns a pipeline with 8 MiB per request. It sends the next request 0.5 MiB before the end,
+    /// which hides 20 ms of latency at 200 Mbit/s.
     fn default() -> Self {
         Self { block_bytes: 8 << 20, ahead_bytes: 512 << 10 }
     }
@@ -42,7 +43,7 @@ impl Pipeline {
     /// Minimum size of a block, in bytes.
     pub const MIN_BLOCK_BYTES: u64 = 64 << 10;
 
-    /// Maximum size of a block, and maximum of `ahead_bytes`. Memory use is at most the sum of
+    /// Maximum value of `block_bytes` and of `ahead_bytes`. A fetch buffers at most the sum of
     /// both.
     pub const MAX_BYTES: u64 = 64 << 20;
 
@@ -61,20 +62,20 @@ impl Pipeline {
     }
 }
 
-/// Statistics of a fetch: bytes, requests and times.
+/// Statistics of a fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Number of bytes that the sink received.
     pub bytes_len: u64,
     /// Number of blocks that were requested.
     pub blocks: u64,
-    /// Time to the first byte, in microseconds.
+    /// Time from the start to the first byte, in microseconds.
     pub first_us: u64,
-    /// Time to the last byte, including the time of the sink, in microseconds.
+    /// Time from the start to the last byte, in microseconds. It includes the time of the sink.
     pub total_us: u64,
 }
 
-/// Block that is in flight. If it is dropped, its request is cancelled.
+/// A block whose request is in flight. The request is cancelled when this value is dropped.
 struct Block {
     pieces: UnboundedReceiver<Bytes>,
     len: u64,
@@ -104,9 +105,9 @@ impl Block {
     }
 }
 
-/// Reads `range` of an object into `sink`, in order and in pieces of any size, while later blocks
-/// arrive. The object must contain the whole range. If the future is dropped, requests in flight
-/// are cancelled.
+/// Reads `range` of an object, and passes the bytes to `sink` in order while later blocks arrive.
+/// The pieces may have any size. The object must contain the whole range. If the future is dropped,
+/// requests in flight are cancelled.
 pub async fn read_ranges(
     store: &Arc<dyn Store>,
     key: &Key,
@@ -158,8 +159,8 @@ pub async fn read_ranges(
     Ok(traffic)
 }
 
-/// Streams one part of the frame in the object `key` to rows that a kernel already reads. In case
-/// of an error, the readers of the rows also get it.
+/// Reads one part of the frame in the object `key`, and appends its rows to `rows`, from which a
+/// kernel already reads. If the read fails, the readers of the rows get an error as well.
 pub async fn read_streamed(
     store: &Arc<dyn Store>,
     key: &Key,

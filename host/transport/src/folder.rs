@@ -1,10 +1,10 @@
 //! Object store in a folder, for tests with several processes.
 //!
-//! A key is a path below the folder. Its last part is followed by `~`, which no key contains, so
-//! that `a` and `a/b` can both be objects. A write fills a file in `~tmp`, and then moves it to its
-//! path. The move either replaces an existing file or, with [`Condition::IfAbsent`], fails if there
-//! is one. So the file system decides which writer is first. Writes are not forced to disk: a power
-//! failure may lose objects, but a crash of the process does not.
+//! The path of an object is its key, followed by `~`, within the folder. No key contains `~`, so
+//! `a` and `a/b` can both be objects. A write fills a file in the subfolder `~tmp`, and then
+//! renames it. The rename either replaces an existing file or, with [`Condition::IfAbsent`], fails
+//! if there is one. The file system therefore decides which writer is first. Writes are not forced
+//! to disk. A power failure may lose objects, but a crash of the process does not.
 
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::ops::Range;
@@ -21,14 +21,15 @@ use crate::store::{
     check_size, cut_range,
 };
 
-/// Size of the pieces that a reader's sink gets, in bytes.
+/// Size of the pieces that [`Store::read`] passes to a sink, in bytes.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Maximum number of attempts to create a folder during a write, if a removal deletes the folder
-/// concurrently.
+/// Maximum number of times that a write creates the folder of its object. A concurrent deletion may
+/// remove the folder again.
 const MAX_FOLDER_TRIES: usize = 16;
 
-/// Object store whose objects are files in a folder. Several processes may use it at once.
+/// Object store whose objects are files in a folder. Several processes may use the folder at the
+/// same time.
 #[derive(Debug)]
 pub struct FolderStore {
     shared: Arc<Folder>,
@@ -47,7 +48,7 @@ impl FolderStore {
         Self::with_limit(root, MAX_OBJECT_BYTES)
     }
 
-    /// Opens a store that refuses objects of more than `max_object_bytes` bytes.
+    /// Opens a store that refuses objects larger than `max_object_bytes` bytes.
     pub fn with_limit(root: impl Into<PathBuf>, max_object_bytes: u64) -> Result<Self> {
         let root = root.into();
         let temporary = root.join("~tmp");
@@ -59,7 +60,7 @@ impl FolderStore {
         Ok(Self { shared: Arc::new(Folder { root, counter: Counter::default(), max_object_bytes }) })
     }
 
-    /// Runs blocking work on a thread for blocking work.
+    /// Runs `work` on a Tokio thread for blocking operations.
     fn run<'a, T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -81,8 +82,8 @@ impl Folder {
         self.root.join(format!("{key}~"))
     }
 
-    /// Opens the file of an object, and returns it with its size. If a folder has the path of the
-    /// object, the object does not exist.
+    /// Opens the file of an object, and returns the file and its size. A folder at the path of the
+    /// object counts as a missing object.
     fn open(&self, operation: &'static str, key: &Key) -> Result<(std::fs::File, u64)> {
         let path = self.path(key);
         let opened = eciton_input::file::open(&path).and_then(|file| {

@@ -1,14 +1,14 @@
-//! Key of an object: a path that is valid in a bucket and as a path in a folder.
+//! Keys of objects, which are valid in a bucket and as paths in a folder.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, shortened};
 
-/// A validated object key.
+/// A valid object key, for instance `runs/a/e000001/s000/i00000/answer`.
 ///
 /// A key consists of lower-case letters, digits, `.`, `_` and `-`, in parts that are separated by
-/// `/`. No part is empty, `.` or `..`, so a key cannot refer to a file outside of a folder. No key
-/// needs escaping in a URL or in XML.
+/// `/`. No part is empty, `.` or `..`, so a key cannot refer to a file outside a folder. Keys need
+/// no escaping in a URL or in XML.
 ///
 /// ```
 /// use eciton_transport::Key;
@@ -22,14 +22,14 @@ use crate::error::{Error, Result, shortened};
 pub struct Key(String);
 
 impl Key {
-    /// Maximum length of a key, in bytes. S3 allows 1,024.
+    /// Maximum length of a key, in bytes. The limit of S3 is 1,024.
     pub const MAX_BYTES: usize = 512;
 
-    /// Maximum length of a part between slashes, in bytes. File systems allow 255, and a folder
-    /// store appends one character.
+    /// Maximum length of a part between slashes, in bytes. The limit of file systems is 255, and a
+    /// folder store appends one character.
     pub const MAX_PART_BYTES: usize = 250;
 
-    /// Creates a key after checking the text.
+    /// Creates a key from `text`. Returns an error if the text is not a valid key.
     pub fn new(text: impl Into<String>) -> Result<Self> {
         let text = text.into();
         match fault(&text) {
@@ -45,8 +45,8 @@ impl Key {
     }
 }
 
-/// Checks that a text can be the beginning of a key. It is empty, or consists of valid characters
-/// and has no empty, `.` or `..` part before its last slash.
+/// Checks that `prefix` can be the beginning of a key. A prefix is empty, or has valid characters
+/// and no empty, `.` or `..` part before its last slash.
 pub(crate) fn check_prefix(prefix: &str) -> Result<()> {
     let fault = if prefix.is_empty() {
         None

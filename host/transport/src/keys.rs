@@ -1,5 +1,5 @@
-//! Keys of a run's objects in the store. The writer and the reader of an object derive the same
-//! key.
+//! Keys of the objects that a run writes to a store. The writer and the reader of an object derive
+//! the same key from its identity.
 //!
 //! ```text
 //! runs/{run}/p{pass}/r{round}/s{stage}/i{interval}/a{attempt}.task    request frame of one attempt
@@ -9,85 +9,86 @@
 //! kernels/{digest}.{baseline}.cwasm                                   compiled kernels of all runs
 //! ```
 //!
-//! The key of an answer does not contain the attempt, so the first writer wins. A *pass* is one
-//! start of an engine. Each seed and each evaluation of a run is a pass, and counts rounds and
-//! stages from the beginning. Answers of different passes must not be confused.
+//! The key of an answer does not contain the attempt, because the first attempt that answers wins.
+//! A *pass* is one start of an engine. Each seed and each evaluation of a run is a pass, and counts
+//! rounds and stages from the beginning. The pass in the key distinguishes their answers.
 //!
-//! Numbers are padded to the lengths shown, so that listings are in chronological order. The keys
-//! of each run have a common prefix, [`RunKeys::prefix`], by which `eciton clean` deletes them.
+//! Numbers are padded with zeros, so that listings are in chronological order. All keys of a run
+//! start with [`RunKeys::prefix`], with which `eciton clean` deletes the objects.
 
 use eciton_types::{Attempt, IntervalId, OperationId, Round, StageId, Step, TaskKey, Version};
 
 use crate::error::{Error, Result, shortened};
 use crate::key::Key;
 
-/// Prefix of the keys of all runs.
+/// Prefix of the object keys of all runs.
 pub const RUNS: &str = "runs/";
 
-/// Prefix of the keys of compiled kernels.
+/// Prefix of the object keys of compiled kernels.
 pub const KERNELS: &str = "kernels/";
 
 /// Maximum length of a run name, in bytes.
 pub const MAX_RUN_BYTES: usize = 100;
 
-/// Generator of the keys of one run's objects.
+/// Generator of the object keys of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunKeys {
     prefix: String,
 }
 
-/// Key that was parsed into its components.
+/// Components of an object key, as [`parse`] returns them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Name {
-    /// Frame of a request, for one attempt.
+    /// Frame of the request for one attempt at a task.
     Task {
         /// Name of the run.
         run: String,
-        /// Number of the pass, which is one start of an engine.
+        /// Number of the pass. Each start of an engine is a pass.
         pass: u32,
-        /// Task and attempt.
+        /// The task and its attempt number.
         key: TaskKey,
     },
-    /// Answer to a step.
+    /// Frame of the answer to a step.
     Answer {
         /// Name of the run.
         run: String,
-        /// Number of the pass, which is one start of an engine.
+        /// Number of the pass. Each start of an engine is a pass.
         pass: u32,
-        /// Step of the engine.
+        /// The step: a stage on an interval in a round.
         step: Step,
     },
-    /// Parameters of an operation.
+    /// Parameters of one operation.
     Weights {
         /// Name of the run.
         run: String,
-        /// Version of the weights.
+        /// Version of the parameters, which counts the updates.
         version: Version,
-        /// Operation that the parameters belong to.
+        /// The operation to which the parameters belong.
         operation: OperationId,
     },
-    /// Input that does not change during a run.
+    /// An input that does not change during a run.
     Features {
         /// Name of the run.
         run: String,
-        /// Rest of the key.
+        /// Rest of the key after `features/`.
         name: String,
     },
-    /// Compiled kernel.
+    /// A compiled kernel, which all runs share.
     Kernel {
-        /// SHA-256 digest of the component, as 64 hexadecimal digits.
+        /// SHA-256 digest of the kernel's WebAssembly component, as 64 hexadecimal digits.
         digest: String,
-        /// Name of the processor level that the code was compiled for.
+        /// Name of the processor level for which the kernel was compiled.
         baseline: String,
     },
 }
 
 impl RunKeys {
-    /// Creates the generator for a run. The name is one part of a key, of at most [`MAX_RUN_BYTES`]
-    /// bytes.
+    /// Creates the generator for the run named `run`. The name must be a valid part of a key, with
+    /// at most [`MAX_RUN_BYTES`] bytes.
     ///
-    /// Answers are written once and never replaced, so two runs must not have the same name.
+    /// Two runs must not have the same name, because an answer is written only once and is never
+    /// replaced.
     pub fn new(run: &str) -> Result<Self> {
         let refused = |reason: String| Err(Error::Key { key: shortened(run), reason });
         if run.contains('/') {
@@ -101,18 +102,18 @@ impl RunKeys {
         Ok(Self { prefix: format!("{RUNS}{run}/") })
     }
 
-    /// Returns the prefix of all keys of the run, with the final `/`.
+    /// Returns the prefix of all object keys of the run, including the final `/`.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// Returns the key of a request's frame, for one attempt.
+    /// Returns the key of the request frame for one attempt at a task.
     pub fn task(&self, pass: u32, key: &TaskKey) -> Result<Key> {
         Key::new(format!("{}a{:02}.task", self.step(pass, &key.step()), key.attempt.0))
     }
 
-    /// Returns the key of the answer to a step, which all attempts share.
+    /// Returns the key of the answer to a step, which is the same for all attempts.
     pub fn answer(&self, pass: u32, step: &Step) -> Result<Key> {
         Key::new(format!("{}answer", self.step(pass, step)))
     }
@@ -122,8 +123,8 @@ impl RunKeys {
         Key::new(format!("{}weights/v{:08}/o{:03}", self.prefix, version.0, operation.0))
     }
 
-    /// Returns the key of an input that does not change during a run. The caller chooses the name:
-    /// `s000/i00001`, or a digest.
+    /// Returns the key of an input that does not change during a run. The caller chooses `name`,
+    /// for instance `s000/i00001` or a digest.
     pub fn features(&self, name: &str) -> Result<Key> {
         Key::new(format!("{}features/{name}", self.prefix))
     }
@@ -134,8 +135,8 @@ impl RunKeys {
     }
 }
 
-/// Returns the key of a compiled kernel, for the SHA-256 digest of its component and the name of a
-/// processor level.
+/// Returns the key of a compiled kernel. `digest` is the SHA-256 digest of its WebAssembly
+/// component, and `baseline` is the name of its processor level.
 pub fn kernel(digest: &[u8; 32], baseline: &str) -> Result<Key> {
     use std::fmt::Write as _;
     if baseline.is_empty() || baseline.contains(['/', '.']) {
@@ -150,8 +151,8 @@ pub fn kernel(digest: &[u8; 32], baseline: &str) -> Result<Key> {
     Key::new(format!("{KERNELS}{hex}.{baseline}.cwasm"))
 }
 
-/// Parses a key. Returns `None` if this module does not generate the key. Each object has exactly
-/// one key: `r1` is not accepted for `r000001`.
+/// Parses a key into its components. Returns `None` if the key does not have exactly the form that
+/// this module generates. For instance, `r1` is not accepted instead of `r000001`.
 #[must_use]
 pub fn parse(key: &Key) -> Option<Name> {
     let text = key.as_str();

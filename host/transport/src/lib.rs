@@ -1,21 +1,23 @@
-//! Transport of frames through function payloads and object stores, for both ends.
+//! Transport of frames (binary messages) between a host and functions, through function calls and
+//! object stores.
 //!
-//! A frame (`eciton_tensor::frame`) is sent in one of two ways. A small frame is included in the
-//! event or answer of the function as base64, in an [`envelope`]. A large frame is an object of a
-//! [`Store`], and the envelope contains only its [`Key`]. The module [`keys`] defines the key of
-//! each object of a run, so that both ends derive the same key.
+//! A frame (`eciton_tensor::frame`) is transferred in one of two ways. The event or the answer of a
+//! function contains a small frame as base64, in an [`envelope`]. A large frame is an object of a
+//! [`Store`], and the envelope contains only its [`Key`]. The module [`keys`] defines the keys of
+//! all objects of a run, so that the host and the functions derive the same keys.
 //!
 //! There are three stores with the same behaviour, which one test suite checks
-//! (`tests/conformance.rs`). [`MemoryStore`] is for tests within a process, [`FolderStore`] for
-//! tests with several processes, and [`S3Store`] for S3 and compatible services. Writes can be
-//! conditional ([`Condition::IfAbsent`]): exactly one of several writers of a key succeeds. So each
-//! step has only one answer. Every HTTP request is [counted](Counts), because each has a price.
+//! (`tests/suite/conformance.rs`). [`MemoryStore`] is for tests in one process, [`FolderStore`] is
+//! for tests with several processes, and [`S3Store`] is for S3 and compatible services. Writes can
+//! be conditional ([`Condition::IfAbsent`]), so that exactly one of several concurrent writers of a
+//! key succeeds. Each step thus has only one answer. Every HTTP request is [counted](Counts),
+//! because requests cost money.
 //!
-//! The module [`fetch`] reads a range in order while it arrives. So a kernel can process the first
-//! rows while later ones are in transit.
+//! The module [`fetch`] reads a byte range in order while it arrives. A kernel can thus process the
+//! first rows while later ones are in transit.
 //!
-//! Only this crate, `exec` and `deploy` depend on AWS. This crate prints nothing and does not trust
-//! responses: lengths, ranges and texts are checked against the request, within limits.
+//! This crate prints nothing and does not trust responses. It checks lengths, ranges and texts
+//! against the request and against limits.
 
 pub mod envelope;
 pub mod error;

@@ -14,7 +14,7 @@ use crate::store::{
     check_size, cut_range,
 };
 
-/// Object store in memory, with a limit on its total size.
+/// Object store in memory, for tests in one process. Its total size is limited.
 #[derive(Debug)]
 pub struct MemoryStore {
     objects: Mutex<Objects>,
@@ -36,14 +36,14 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// Creates a store with a total size of at most [`MAX_OBJECT_BYTES`].
+    /// Creates a store whose total size is limited to [`MAX_OBJECT_BYTES`].
     #[must_use]
     pub fn new() -> Self {
         Self::with_limits(MAX_OBJECT_BYTES, MAX_OBJECT_BYTES)
     }
 
-    /// Creates a store that refuses objects of more than `max_object_bytes` bytes, and more than
-    /// `max_bytes` bytes in total.
+    /// Creates a store that refuses objects larger than `max_object_bytes` bytes. The store refuses
+    /// writes that would increase its total size to more than `max_bytes` bytes.
     #[must_use]
     pub fn with_limits(max_object_bytes: u64, max_bytes: u64) -> Self {
         Self { objects: Mutex::default(), counter: Counter::default(), max_object_bytes, max_bytes }
@@ -111,7 +111,7 @@ impl MemoryStore {
     }
 }
 
-/// Returns a future that is ready with `result`, because the interface requires a future.
+/// Returns a future that is already complete with `result`.
 fn done<'a, T: Send + 'a>(result: Result<T>) -> Pending<'a, T> {
     let ready: Ready<Result<T>> = ready(result);
     Box::pin(ready)

@@ -51,16 +51,16 @@ use crate::store::{Condition, Counter, Counts, Pending, Sink, Store, Stored, che
 
 pub use settings::{Credentials, S3Settings, Secret};
 
-/// Maximum number of keys in one page of a listing, and in one request to delete, as allowed by S3.
+/// Maximum number of keys in one page of a listing and in one deletion request. S3 allows no more.
 const PAGE: usize = 1000;
 
-/// Maximum number of pages in a listing, which is a million keys.
+/// Maximum number of pages that a listing reads, which corresponds to a million keys.
 const MAX_PAGES: usize = 1000;
 
-/// Maximum pause before another attempt.
+/// Upper bound on the random pause before another attempt.
 const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
-/// Maximum pause before the second attempt. It doubles with each further one.
+/// Upper bound on the random pause before the second attempt. It doubles with each further attempt.
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 
 /// Object store in a bucket of S3 or of a compatible service.
@@ -69,7 +69,7 @@ pub struct S3Store {
     inner: Arc<Inner>,
 }
 
-/// State that the tasks of a store share.
+/// State that an [`S3Store`] shares with its background tasks.
 #[derive(Debug)]
 struct Inner {
     client: Client,
@@ -78,9 +78,9 @@ struct Inner {
 }
 
 impl S3Store {
-    /// Creates the client, without any request. The root certificates are read unless the endpoint
-    /// is plain HTTP. A process should create one store and reuse it, because the store holds the
-    /// connections.
+    /// Creates the client of a bucket, and makes no request. Reads the root certificates of the
+    /// system unless the endpoint is plain HTTP. A process should create one store and reuse it,
+    /// because the store holds the connections.
     pub fn new(settings: S3Settings) -> Result<Self> {
         settings.check()?;
         let counter = Arc::new(Counter::default());
@@ -117,7 +117,7 @@ impl S3Store {
     }
 }
 
-/// Returns the time limits for a request with a body of `bytes` bytes.
+/// Returns the time limits of a request that transfers `bytes` bytes.
 fn timeouts(settings: &S3Settings, bytes: u64) -> TimeoutConfig {
     let body = settings.time_for(bytes);
     TimeoutConfig::builder()
@@ -241,8 +241,8 @@ impl Store for S3Store {
     }
 }
 
-/// Waits before attempt number `tries` + 1. The pause is random, up to a bound that doubles, so
-/// that clients that failed together do not retry together.
+/// Waits before attempt number `tries` + 1. The pause is random, up to a bound that doubles with
+/// each attempt. Clients that failed together therefore do not retry together.
 async fn pause(tries: u32) {
     use std::hash::{BuildHasher as _, Hasher as _};
     let bound = FIRST_BACKOFF.saturating_mul(1 << tries.min(8)).min(MAX_BACKOFF);

@@ -1,4 +1,4 @@
-//! Interface of object stores, and counts of their requests.
+//! The interface of object stores, and the counts of their requests.
 
 use std::future::Future;
 use std::ops::Range;
@@ -10,18 +10,19 @@ use bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::key::Key;
 
-/// Default maximum size of an object that is read or written, in bytes.
+/// Default maximum size of an object that may be read or written, in bytes.
 pub const MAX_OBJECT_BYTES: u64 = 5 << 30;
 
-/// Maximum number of parts of one object in S3.
+/// Maximum number of parts of one object. S3 allows no more.
 pub(crate) const MAX_PARTS: u64 = 10_000;
 
-/// Default size of parts, in bytes. Smaller objects are written in a single request.
+/// Default size of the parts of an upload, in bytes. Smaller objects are written in a single
+/// request.
 pub(crate) const MULTIPART_BYTES: u64 = 8 << 20;
 
-/// Returns the number of requests that S3 charges as writes for an object of `bytes_len` bytes,
-/// with the default settings. An object below 8 MiB takes one request. A larger one takes one per
-/// part, one to start and one to complete.
+/// Returns the number of write requests that S3 charges for an object of `bytes_len` bytes with
+/// default settings. An object smaller than 8 MiB takes one request. A larger one takes one request
+/// per part and two more, to start and to complete the upload.
 #[must_use]
 pub fn put_requests(bytes_len: u64) -> u64 {
     if bytes_len < MULTIPART_BYTES {
@@ -30,34 +31,35 @@ pub fn put_requests(bytes_len: u64) -> u64 {
     bytes_len.div_ceil(MULTIPART_BYTES.max(bytes_len.div_ceil(MAX_PARTS))) + 2
 }
 
-/// Operation in progress. Dropping the future cancels the operation. A cancelled write may have
-/// been completed or not.
+/// Future of a store operation. Dropping it cancels the operation. A cancelled write may have been
+/// completed.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// Callback that receives bytes in order, in pieces of any size. An error stops the transfer.
+/// Callback that receives the bytes of an object in order, in pieces of any size. An error from it
+/// stops the transfer.
 pub type Sink<'a> = dyn FnMut(Bytes) -> Result<()> + Send + 'a;
 
-/// Condition under which a write succeeds.
+/// Condition under which an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// An existing object is replaced.
+    /// The object is written, and replaces an existing object.
     Always,
-    /// The write succeeds only if there is no such object. Of several concurrent writes exactly one
-    /// succeeds.
+    /// The object is written only if no object with its key exists. Exactly one of several
+    /// concurrent writes succeeds.
     IfAbsent,
 }
 
-/// Result of a write: the object was written, or it existed before.
+/// Result of a write without errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// The object was written.
     Written,
-    /// The condition is [`Condition::IfAbsent`], and the object exists. It may be the caller's own:
-    /// if the answer to a write is lost, the retry finds the object.
+    /// An object with the key exists, and the condition was [`Condition::IfAbsent`]. If the answer
+    /// to a write is lost, a retry may find the caller's own object.
     Exists,
 }
 
-/// Object store: immutable bytes under [keys](Key), read completely or by range.
+/// Object store: immutable objects under [keys](Key). Objects can be read completely or by range.
 ///
 /// A read sees every write that was completed before the read started. Ranges are half-open byte
 /// offsets:
@@ -67,9 +69,9 @@ pub enum Stored {
 ///   range.
 /// * An empty range gives no bytes, without a request.
 pub trait Store: Send + Sync + std::fmt::Debug {
-    /// Reads an object, or a range of it, piece by piece as it arrives. Returns the number of
-    /// bytes. If an error is returned, the sink may have received bytes, but never the same bytes
-    /// twice.
+    /// Reads an object or a range of it, and passes the bytes to `sink` as they arrive. Returns the
+    /// number of bytes. After an error, the sink may have received some bytes, but never the same
+    /// bytes twice.
     fn read<'a>(
         &'a self,
         key: &'a Key,
@@ -77,42 +79,42 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         sink: &'a mut Sink<'_>,
     ) -> Pending<'a, u64>;
 
-    /// Reads an object, or a range of it, into memory.
+    /// Reads an object or a range of it into memory.
     fn get<'a>(&'a self, key: &'a Key, range: Option<Range<u64>>) -> Pending<'a, Bytes>;
 
     /// Writes an object atomically, so that no reader sees part of it.
     fn put<'a>(&'a self, key: &'a Key, bytes: Bytes, condition: Condition) -> Pending<'a, Stored>;
 
-    /// Deletes objects. It is not an error if an object does not exist.
+    /// Deletes the objects `keys`. It is not an error if an object does not exist.
     fn delete<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, ()>;
 
     /// Returns the first `limit` keys that start with `prefix`, in byte order, with the sizes of
-    /// their objects. Names in a bucket that are not valid [`Key`]s are omitted, because this crate
-    /// has not written them.
+    /// their objects. Objects whose names are not valid [`Key`]s are omitted.
     fn list<'a>(&'a self, prefix: &'a str, limit: usize) -> Pending<'a, Vec<(Key, u64)>>;
 
-    /// Returns the size of an object, in bytes.
+    /// Returns the size of the object `key`, in bytes.
     fn size<'a>(&'a self, key: &'a Key) -> Pending<'a, u64>;
 
-    /// Returns the counts of this store's requests so far.
+    /// Returns the numbers of requests and bytes of this store so far.
     fn counts(&self) -> Counts;
 }
 
-/// Counts of HTTP requests, as the service charges them, and of bytes in bodies. Each page of a
-/// listing, each part of a large write and each retry is one request.
+/// Numbers of HTTP requests, as a service charges them, and of transferred bytes. Each page of a
+/// listing, each part of an upload and each retry is one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Counts {
-    /// Number of reads of objects and ranges.
+    /// Number of requests that read objects or ranges.
     pub gets: u64,
-    /// Number of writes. A large write counts its start, each part and the completion.
+    /// Number of requests that write objects. An upload in parts counts its start, each part and
+    /// its completion.
     pub puts: u64,
-    /// Number of requested pages of listings.
+    /// Number of listing requests, one per page.
     pub lists: u64,
-    /// Number of deletions, including aborted uploads.
+    /// Number of deletion requests, including aborted uploads.
     pub deletes: u64,
-    /// Number of requests for a size.
+    /// Number of requests for the size of an object.
     pub heads: u64,
-    /// Number of retries among all these requests.
+    /// Number of retries, which the other counts include.
     pub retries: u64,
     /// Number of bytes of objects that were received.
     pub bytes_in: u64,
@@ -121,7 +123,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns the difference from earlier counts.
+    /// Returns the difference between these counts and `earlier` counts of the same store.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -136,14 +138,14 @@ impl Counts {
         }
     }
 
-    /// Returns the number of all requests.
+    /// Returns the total number of requests.
     #[must_use]
     pub const fn requests(&self) -> u64 {
         self.gets + self.puts + self.lists + self.deletes + self.heads
     }
 }
 
-/// Kinds of requests that are counted separately.
+/// Kinds of requests, which are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Get,
@@ -153,7 +155,7 @@ pub(crate) enum Kind {
     Head,
 }
 
-/// [`Counts`] that several threads can increase.
+/// Thread-safe counter, from which [`Counter::counts`] returns [`Counts`].
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
     requests: [AtomicU64; 5],
@@ -195,7 +197,8 @@ impl Counter {
     }
 }
 
-/// Refuses an inverted range. Returns `None` if the range is empty and needs no request.
+/// Checks a byte range. Returns an error if it is inverted, and `None` if it is empty, so that no
+/// request is necessary.
 pub(crate) fn check_range(key: &Key, range: &Range<u64>) -> Result<Option<()>> {
     if range.start > range.end {
         return Err(range_error(key, range, "the end is before the start".into()));
@@ -203,7 +206,8 @@ pub(crate) fn check_range(key: &Key, range: &Range<u64>) -> Result<Option<()>> {
     Ok((range.start < range.end).then_some(()))
 }
 
-/// Returns the part of `range` that lies within an object of `len` bytes.
+/// Returns the part of `range` that is within an object of `len` bytes. Returns an error if the
+/// range starts at or after the end.
 pub(crate) fn cut_range(key: &Key, range: &Range<u64>, len: u64) -> Result<Range<u64>> {
     if range.start >= len {
         return Err(range_error(key, range, format!("the object has {len} bytes")));

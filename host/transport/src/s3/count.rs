@@ -1,4 +1,5 @@
-//! Counting of HTTP requests where they are sent, so that retries and parts are included.
+//! Counting of HTTP requests. Requests are counted where they are sent, so retries and parts are
+//! included.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use aws_sdk_s3::error::BoxError;
 
 use crate::store::{Counter, Kind};
 
-/// Counts each HTTP request just before it is sent.
+/// Interceptor of the SDK that counts each HTTP request just before it is sent.
 #[derive(Debug)]
 pub(super) struct Counting(pub(super) Arc<Counter>);
 
@@ -37,7 +38,8 @@ impl Intercept for Counting {
     }
 }
 
-/// Returns the kind of a request in the price list of S3.
+/// Returns the kind under which S3 charges a request. `uri` is the request's address with its
+/// query.
 fn kind(method: &str, uri: &str) -> Kind {
     let asks = |name: &str| {
         let query = uri.split_once('?').map_or("", |(_, query)| query);

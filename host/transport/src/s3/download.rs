@@ -1,4 +1,5 @@
-//! Download of an object piece by piece, which is continued if a body breaks off.
+//! Download of an object piece by piece. If a body ends too early, the download continues with
+//! another request.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -12,24 +13,24 @@ use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::store::{Sink, check_range, check_size, range_error};
 
-/// Maximum number of bytes that are allocated at once for an object, whatever length the service
-/// reports.
+/// Maximum size of the first memory allocation for an object, in bytes. It limits the effect of a
+/// wrong length in a response.
 const MAX_RESERVE_BYTES: u64 = 64 << 20;
 
-/// Range of an object that the head of an answer announces.
+/// Part of an object that a response contains, according to its headers.
 struct Coming {
-    /// Offset of the first byte in the object.
+    /// Offset of the body's first byte in the object.
     start: u64,
     /// Length of the body, in bytes.
     len: u64,
     etag: Option<String>,
 }
 
-/// Destination of the bytes of an object.
+/// Destination for the bytes of an object.
 pub(super) enum Taker<'a, 'b> {
-    /// Callback that receives pieces as they arrive.
+    /// Callback that receives the pieces as they arrive.
     Sink(&'a mut Sink<'b>),
-    /// Buffer that collects all bytes.
+    /// Buffer to which all bytes are appended.
     Memory(&'a mut Vec<u8>),
 }
 
@@ -51,11 +52,11 @@ impl Taker<'_, '_> {
     }
 }
 
-/// Result of a body that ended too early.
+/// Reason why a body ended too early.
 enum Broken {
     /// Another request for the remaining bytes may succeed.
     Again(Error),
-    /// Another request would not help.
+    /// Another request would fail as well.
     End(Error),
 }
 
@@ -66,7 +67,8 @@ impl Inner {
         Ok(bytes.into())
     }
 
-    /// Reads the object or a range of it, and returns the number of bytes.
+    /// Reads an object or a range of it into `taker`, and returns the number of bytes. Sends
+    /// further requests if a body ends too early.
     pub(super) async fn download(
         &self,
         key: &Key,
@@ -142,7 +144,8 @@ impl Inner {
         })
     }
 
-    /// Receives one body, which should be the range `rest` of the object.
+    /// Receives the body of one response, which must be the range `rest` of the object. Adds its
+    /// bytes to `taker` and their number to `received`.
     async fn body(
         &self,
         key: &Key,
@@ -195,7 +198,7 @@ fn idle(came: u64, wanted: u64, limit: Duration) -> String {
     format!("the body stopped after {came} of {wanted} bytes, or came too slowly; the limit is {limit:?}")
 }
 
-/// Reads the announced range from the head of an answer, and compares it with the requested one.
+/// Returns the part of the object that a response contains. Fails if it is not the requested range.
 fn coming(key: &Key, range: Option<&Range<u64>>, answer: &GetObjectOutput) -> Result<Coming> {
     let wrong = |what: String| failure::ours("get", key.as_str(), "OtherRange", &what);
     let claimed = answer.content_length().and_then(|len| u64::try_from(len).ok());

@@ -1,11 +1,11 @@
-//! Conversion of SDK errors to errors of this crate.
+//! Conversion of AWS SDK errors to errors of this crate.
 
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 
 use crate::error::{Error, shortened};
 
-/// Error codes after which a later attempt may succeed, whatever the HTTP status.
+/// Error codes of S3 after which another attempt may succeed, whatever the HTTP status.
 const RETRYABLE: [&str; 9] = [
     "SlowDown",
     "ServiceUnavailable",
@@ -18,7 +18,8 @@ const RETRYABLE: [&str; 9] = [
     "OperationAborted",
 ];
 
-/// Converts the error of an SDK operation.
+/// Converts the error of an SDK call. `operation` and `key` name the operation of the store that
+/// failed.
 pub(super) fn from_sdk<E>(operation: &'static str, key: &str, error: SdkError<E, HttpResponse>) -> Error
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
@@ -50,7 +51,7 @@ where
     }
 }
 
-/// Creates the error for an error code of the service.
+/// Creates an error from an error code and an HTTP status of the service.
 pub(super) fn coded(
     operation: &'static str,
     key: &str,
@@ -73,13 +74,14 @@ pub(super) fn coded(
     }
 }
 
-/// Creates the error for an answer that this crate does not accept.
+/// Creates the permanent error for a response that this crate does not accept.
 pub(super) fn ours(operation: &'static str, key: &str, code: &str, message: &dyn std::fmt::Display) -> Error {
     let message = message.to_string();
     Error::Service { operation, key: shortened(key), code: code.into(), message, retryable: false }
 }
 
-/// Returns the chain of causes as text of bounded length, starting with the outermost.
+/// Returns the messages of an error and its causes, starting with the error itself. The text has at
+/// most 400 characters.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     eciton_input::text::cut(&eciton_input::text::causes(error), 400)
 }

@@ -1,4 +1,4 @@
-//! HTTP client of all AWS services: hyper, and rustls with ring.
+//! The HTTP client for all AWS services, which uses hyper, and rustls with ring.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore, rustls_provi
 
 use crate::error::{Error, Result};
 
-/// Time without a byte after which the system probes a connection. NAT gateways and load balancers
-/// drop a connection after 350 s of silence, and a call of a function is silent until its answer.
+/// Idle time after which the operating system probes a connection. NAT gateways and load balancers
+/// drop connections after 350 s of silence, and a function call is silent until its answer.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
-/// Returns true if the endpoint's address uses HTTP without TLS.
+/// Returns true if the URL `endpoint` uses HTTP without TLS.
 #[must_use]
 pub fn is_plain(endpoint: &str) -> bool {
     endpoint.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http://"))
 }
 
-/// Creates a client with its own connection pool, which clones share. Each connection sends
-/// keep-alive probes.
+/// Creates an HTTP client with its own connection pool, which clones of the client share. The
+/// operating system sends keep-alive probes on each connection.
 ///
-/// `plain` is for an endpoint without TLS. Such a client trusts no certificate, so it cannot use
-/// TLS. It does not read and parse the system's root certificates, which saves several milliseconds
-/// of a cold start. The client ignores proxies in the environment.
+/// `plain` must be true only for an endpoint without TLS. The client then trusts no certificates,
+/// so it cannot use TLS. It also does not read the system's root certificates, which saves several
+/// milliseconds of a cold start. The client ignores proxies in the environment.
 ///
 /// # Errors
 /// Returns an error if the HTTP library cannot create the pool.

@@ -1,4 +1,4 @@
-//! Settings of an S3 store: address, credentials and time limits.
+//! Settings of an S3 store: bucket, credentials and limits.
 
 use std::time::Duration;
 
@@ -10,75 +10,76 @@ use crate::store::{MAX_OBJECT_BYTES, MULTIPART_BYTES};
 
 const MIB: u64 = 1 << 20;
 
-/// Minimum size of a part that S3 accepts, except for the last part, in bytes.
+/// Minimum size of a part in bytes, except for the last part. S3 refuses smaller parts.
 const MIN_PART_BYTES: u64 = 5 * MIB;
 
-/// Maximum size of a part that S3 accepts, in bytes.
+/// Maximum size of a part in bytes. S3 refuses larger parts.
 const MAX_PART_BYTES: u64 = 5 << 30;
 
-/// Settings of an S3 store: bucket, credentials, sizes of parts and time limits.
+/// Settings of an S3 store: the bucket, credentials, part sizes and time limits.
 #[derive(Clone, Debug)]
 pub struct S3Settings {
     /// Name of the bucket.
     pub bucket: String,
-    /// AWS region of the bucket, which signatures contain.
+    /// AWS region of the bucket, which is part of request signatures.
     pub region: String,
-    /// Address of a compatible service or a private endpoint, starting with `http://` or
-    /// `https://`. `None` for AWS itself.
+    /// URL of a compatible service or a private endpoint, which starts with `http://` or
+    /// `https://`. If `None`, the URL of AWS is used.
     pub endpoint: Option<String>,
-    /// Credentials that sign the requests.
+    /// Credentials with which requests are signed.
     pub credentials: Credentials,
-    /// Size of the parts of an upload, in bytes, from 5 MiB to 5 GiB. Smaller objects are written
-    /// in a single request.
+    /// Size of the parts of an upload in bytes, from 5 MiB to 5 GiB. Smaller objects are written in
+    /// a single request.
     pub multipart_bytes: u64,
-    /// Maximum number of parts that are sent at the same time, from 1 to 16.
+    /// Maximum number of parts of one upload that are in flight at the same time, from 1 to 16.
     pub parts_at_once: usize,
-    /// Maximum size of an object that is read or written, in bytes, up to 5 GiB.
+    /// Maximum size of an object that may be read or written, in bytes. It may not exceed 5 GiB.
     pub max_object_bytes: u64,
-    /// Maximum number of attempts per request, from 1 to 10, including the first. It also limits
-    /// how often a broken body is continued.
+    /// Maximum number of attempts at a request, from 1 to 10. It also limits how often the download
+    /// of an object continues after an early end.
     pub max_attempts: u32,
     /// Maximum time to establish a connection.
     pub connect_timeout: Duration,
-    /// Maximum time from one request to the head of its answer, in addition to the time for its
-    /// body.
+    /// Maximum time from a request to the headers of its response. The time for the body is added.
     pub attempt_timeout: Duration,
-    /// Maximum time of an operation with all its attempts and pauses, in addition to the time for
-    /// its bytes.
+    /// Maximum time for an operation with all its attempts and pauses. The time for the bytes is
+    /// added.
     pub operation_timeout: Duration,
-    /// Maximum time without a single byte of a body that is being received.
+    /// Maximum time without a byte while a body is received.
     pub idle_timeout: Duration,
-    /// Minimum bandwidth that is tolerated, in bytes per second. Time limits grow with the size at
-    /// this rate. At least 1.
+    /// Minimum tolerated bandwidth in bytes per second, at least 1. The time limits increase by the
+    /// time that the bytes take at this rate.
     pub slowest_bytes_per_s: u64,
 }
 
-/// Source of the credentials.
+/// Source of the credentials with which requests are signed.
 #[derive(Clone, Debug, Default)]
 pub enum Credentials {
-    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if set, `AWS_SESSION_TOKEN`, read when the
-    /// store is created. In a function they are valid as long as its process lives.
+    /// The environment variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if set,
+    /// `AWS_SESSION_TOKEN`. They are read when the store is created. In a function, they are valid
+    /// for the lifetime of the process.
     #[default]
     Environment,
     /// Fixed credentials.
     Keys {
-        /// Id of the access key.
+        /// Access key ID.
         access_key_id: String,
         /// Secret access key.
         secret_access_key: Secret,
-        /// Session token of temporary credentials.
+        /// Session token, which temporary credentials need.
         session_token: Option<Secret>,
     },
-    /// Provider that is asked again whenever its credentials expire: profiles, single sign-on.
+    /// Provider that renews its credentials when they expire, for instance for profiles and single
+    /// sign-on.
     Provider(SharedCredentialsProvider),
 }
 
-/// Text that is not printed, not even by `Debug`.
+/// Text that `Debug` does not print, for instance a secret key.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a text so that it is never printed.
+    /// Wraps `text` so that `Debug` does not print it.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -128,8 +129,8 @@ fn required(name: &'static str, lookup: &dyn Fn(&str) -> Option<String>) -> Resu
 }
 
 impl S3Settings {
-    /// Creates settings for AWS itself, with credentials from the environment and limits that suit
-    /// a function.
+    /// Creates settings for a bucket at AWS. Credentials come from the environment, and the limits
+    /// are suitable for a function.
     #[must_use]
     pub fn new(bucket: impl Into<String>, region: impl Into<String>) -> Self {
         Self {
@@ -149,8 +150,8 @@ impl S3Settings {
         }
     }
 
-    /// Reads region and endpoint from the environment: `AWS_REGION` or `AWS_DEFAULT_REGION`, and
-    /// `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`.
+    /// Creates settings with the region in `AWS_REGION` or `AWS_DEFAULT_REGION`, and the endpoint
+    /// in `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`.
     pub fn from_environment(bucket: impl Into<String>) -> Result<Self> {
         Self::from_lookup(bucket, &environment)
     }
@@ -162,7 +163,7 @@ impl S3Settings {
         Ok(Self { endpoint, ..Self::new(bucket, region) })
     }
 
-    /// Returns the time that the bytes take at the minimum bandwidth.
+    /// Returns the time to transfer `bytes` bytes at the minimum tolerated bandwidth.
     pub(super) fn time_for(&self, bytes: u64) -> Duration {
         Duration::from_secs(bytes / self.slowest_bytes_per_s.max(1))
     }

@@ -1,4 +1,4 @@
-//! Upload of an object, in one request or in parts.
+//! Upload of an object in a single request or in parts.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::key::Key;
 use crate::store::MAX_PARTS;
 use crate::store::{Condition, Stored};
 
-/// Maximum number of times that a write starts again because another write has the same key, or its
-/// parts are lost.
+/// Maximum number of times that a write is started. It restarts if it conflicts with another write
+/// of the same key, or if its parts are lost.
 const MAX_STARTS: u32 = 5;
 
-/// Result of one start of a write.
+/// Outcome of one start of a write.
 enum Start {
     Done(Stored),
-    /// The write has to start again.
+    /// The write has to be started again, because of this error.
     Again(Error),
 }
 
@@ -88,8 +88,8 @@ impl Inner {
     }
 }
 
-/// Multipart upload in progress. If it is dropped, it is aborted if possible. The bucket's
-/// life-cycle rule for unfinished uploads deletes the remaining ones.
+/// Multipart upload in progress. It is aborted when dropped, if possible. Otherwise, the life-cycle
+/// rule of the bucket deletes the parts.
 struct Upload {
     inner: Arc<Inner>,
     key: Key,
@@ -98,7 +98,7 @@ struct Upload {
 }
 
 impl Upload {
-    /// Sends all parts, several at a time. Returns them in the order of their numbers.
+    /// Sends all parts of `bytes`, several at a time. Returns the completed parts in order.
     async fn send(&self, bytes: &Bytes) -> Result<Vec<CompletedPart>> {
         let settings = &self.inner.settings;
         let len = bytes.len() as u64;
@@ -141,8 +141,8 @@ impl Upload {
         }
     }
 
-    /// Tells the service to delete the parts. Errors are ignored, because there may be nothing to
-    /// delete.
+    /// Aborts the upload, so that the service deletes its parts. Errors are ignored, because there
+    /// may be nothing to delete.
     async fn abandon(mut self) {
         self.open = false;
         abandon(&self.inner, &self.key, &self.id).await;
@@ -184,7 +184,8 @@ fn header(condition: Condition) -> Option<String> {
     (condition == Condition::IfAbsent).then(|| "*".to_owned())
 }
 
-/// Decides whether a refused write has to start again, or what its result is.
+/// Returns the outcome of a write that failed with `error`. The write may have to be started again,
+/// or the object may exist already.
 fn judge(error: Error, condition: Condition) -> Result<Start> {
     match &error {
         Error::Service { code, .. } => match code.as_str() {
