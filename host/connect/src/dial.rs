@@ -1,4 +1,4 @@
-//! Worker's end of a connection: it dials the host of a run.
+//! Worker's end of a connection, which dials the host of a run.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use crate::secret::{NAME, Token, session, tls};
 use crate::watched::Watched;
 use crate::wire::{Receiver, Sender};
 
-/// Pause between two attempts to reach a host.
+/// Time to wait between two attempts to reach a host.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A connection that the host has admitted.
+/// A connection to a host that has admitted this worker.
 #[derive(Debug)]
 pub struct Dialled {
-    /// Host's answer to the hello, with the settings of the run.
+    /// The host's answer to the first message, with the settings of the run.
     pub welcome: Welcome,
     /// Receiving half, for messages from the host.
     pub receiver: Receiver,
@@ -30,17 +30,16 @@ pub struct Dialled {
     pub local: SocketAddr,
 }
 
-/// Connects a worker to a host at `HOST:PORT`. The function fills in the index, the version and the
-/// proof of `hello`.
+/// Connects a worker to the host at `address`, which has the form `HOST:PORT`. Fills in the
+/// version, the worker index and the proof of `hello`.
 ///
-/// An attempt that may succeed later is repeated for up to `patience`. This is the case if nobody
-/// listens yet, if the connection ends, or if no welcome arrives within [`HANDSHAKE`]. It is also
-/// the case if another worker still uses this index.
+/// If an attempt fails for a temporary reason, it is repeated for up to `patience`. Temporary
+/// reasons are that nobody listens yet, that the connection ends, and that no welcome arrives
+/// within [`HANDSHAKE`]. Another one is that a different worker still uses this index.
 ///
-/// # Errors
-/// Returns [`Error::System`] if nobody listens, and [`Error::NoWelcome`] if the host does not
-/// answer. Returns [`Error::Tls`] if another program answers, and [`Error::Refused`] if the host
-/// does not admit the worker.
+/// Returns [`Error::System`] if nobody listens at the address, and [`Error::NoWelcome`] if the host
+/// does not answer. Returns [`Error::Tls`] if another program answers, and [`Error::Refused`] if
+/// the host does not admit the worker.
 pub async fn dial(address: &str, token: &Token, hello: Hello, patience: Duration) -> Result<Dialled> {
     let begun = Instant::now();
     loop {
@@ -62,7 +61,7 @@ pub async fn dial(address: &str, token: &Token, hello: Hello, patience: Duration
     }
 }
 
-/// Makes one attempt: connects, proves the token and waits for the welcome.
+/// Makes one attempt: connects, proves that this worker has the token, and waits for the welcome.
 async fn attempt(address: &str, token: &Token, mut hello: Hello) -> Result<Dialled> {
     let stream = TcpStream::connect(address).await;
     let stream = stream.map_err(Error::system(format!("connecting to {address}")))?;

@@ -88,7 +88,7 @@ fn seconds(time: &Duration) -> String {
     format!("{} s", time.as_secs_f64())
 }
 
-/// Returns true if an error of a stream means that the other end closed the connection.
+/// Returns true if a stream error means that the other end closed the connection.
 pub(crate) fn is_end(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)

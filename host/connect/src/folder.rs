@@ -1,7 +1,7 @@
-//! Folder of tokens: the certificate of a run, and a token for each worker.
+//! Folder of tokens, which contains the certificate of a run and a token for each worker.
 //!
-//! The folder outlives a run. A run that is resumed or started again with the same folder has the
-//! same certificate and tokens. So copies of the tokens on other machines stay valid.
+//! The folder outlives a run. A run that is resumed or restarted with the same folder uses the same
+//! certificate and tokens. Copies of the tokens on other machines therefore stay valid.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,28 +9,28 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::secret::{Certificate, Token};
 
-/// Name of the file with the certificate and its key.
+/// Name of the file that contains the certificate and its private key.
 const CERTIFICATE: &str = "host.key";
 
-/// Secrets that a folder of tokens contains.
+/// The certificate and the tokens in a folder of tokens.
 #[derive(Debug)]
 pub struct Tokens {
-    /// Certificate that runs with this folder use.
+    /// Certificate of all runs that use the folder.
     pub certificate: Certificate,
-    /// Token of each worker, by the worker's index.
+    /// Token of each worker, by worker index.
     pub tokens: Vec<Token>,
-    /// Number of tokens that were created now, which must be copied to the workers.
+    /// Number of tokens that [`Tokens::open`] created. The user must copy these to the workers.
     pub written: u32,
 }
 
 impl Tokens {
-    /// Reads the secrets in a folder, and creates those that are missing.
+    /// Reads the certificate and the tokens of `count` workers from a folder. Creates the missing
+    /// ones.
     ///
-    /// A token for another certificate is replaced, because the run with that certificate has ended
-    /// or uses no folder.
+    /// A token that belongs to another certificate is replaced. A run with that certificate has
+    /// ended or does not use the folder.
     ///
-    /// # Errors
-    /// Returns [`Error::TokenFile`] if a file cannot be read or written, or if other users may read
+    /// Returns [`Error::TokenFile`] if a file cannot be read or written, or if other users can read
     /// it.
     pub fn open(folder: &Path, count: u32) -> Result<Self> {
         let refuse = |reason: String| Error::TokenFile { path: folder.to_owned(), reason };
@@ -66,7 +66,8 @@ impl Tokens {
     }
 }
 
-/// Returns the path of the token of worker `place`.
+/// Returns the path of the token file of the worker with index `place`, for instance
+/// `worker-0.token`.
 #[must_use]
 pub fn token_path(folder: &Path, place: u32) -> PathBuf {
     folder.join(format!("worker-{place}.token"))

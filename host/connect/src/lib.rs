@@ -1,11 +1,11 @@
-//! Connections between a run and its workers: one TLS connection per worker, which the worker
-//! opens, and its messages.
+//! Connections between a run and its workers. Each worker opens one TLS connection, over which both
+//! ends exchange messages.
 //!
-//! A run listens for workers ([`Listener`]). It has a certificate, and a token for each worker,
-//! from a folder ([`Tokens`]). A worker has the file of its token ([`Token`]), which contains the
-//! certificate's digest. The worker trusts that certificate and no other. The worker connects
-//! ([`dial`]), proves that it has the token, and is admitted ([`Joined`]). From then on the host
-//! sends objects and tasks, and the worker answers.
+//! A run listens for workers ([`Listener`]). A folder ([`Tokens`]) contains its certificate and a
+//! token for each worker. A worker has a copy of its token file ([`Token`]), which contains the
+//! digest of the certificate. The worker trusts only this certificate. It connects ([`dial`]),
+//! proves that it has the token, and is admitted ([`Joined`]). The host then sends objects and
+//! tasks, and the worker answers.
 //!
 //! ```text
 //! worker                          host
@@ -24,10 +24,11 @@
 //! ```
 //!
 //! The proof is an HMAC of bytes that both ends derive from their TLS session (RFC 8446, section
-//! 7.5), keyed with the token. It is valid for this connection only, and the token itself is never
-//! sent.
+//! 7.5). Its key is the token. The proof is valid only for this connection, and the token itself is
+//! never sent.
 //!
-//! Everything from the other end is bounded ([`limits`]). Anything else gives a typed [`Error`].
+//! All data from the other end has size limits ([`limits`]). Unexpected data leads to a typed
+//! [`Error`].
 
 mod dial;
 mod error;

@@ -1,4 +1,4 @@
-//! Host's end of connections: it admits workers that prove a token.
+//! Host's end of connections, which admits workers that prove a token.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,14 +19,15 @@ use crate::strangers::Strangers;
 use crate::watched::{Arrivals, Watched};
 use crate::wire::{Receiver, Sender};
 
-/// Worker that was admitted, with its connection.
+/// A worker that the host has admitted, with its connection.
 #[derive(Debug)]
 pub struct Joined {
-    /// Reservation of the worker's index, which no other worker gets until this is dropped.
+    /// Reservation of the worker's index. No other worker gets the index until the reservation is
+    /// dropped.
     pub seat: Seat,
     /// First message of the worker, with its version and numeric classes.
     pub hello: Hello,
-    /// Remote address of the worker's connection.
+    /// Remote address and port of the worker's connection.
     pub peer: SocketAddr,
     /// Receiving half, for messages from the worker.
     pub receiver: Receiver,
@@ -34,7 +35,7 @@ pub struct Joined {
     pub sender: Sender,
 }
 
-/// State of a worker index.
+/// Availability of a worker index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Free,
@@ -42,17 +43,17 @@ enum Use {
     Closed,
 }
 
-/// Reservation of an index by a worker. The index is free again after this is dropped.
+/// Reservation of a worker index, which becomes free when the reservation is dropped.
 #[derive(Debug)]
 pub struct Seat {
-    /// Index of the worker, which is also that of its token.
+    /// The worker index, which is also the index of the worker's token.
     pub place: u32,
     uses: Arc<Mutex<Vec<Use>>>,
     after: Use,
 }
 
 impl Seat {
-    /// Closes the index, so that no further worker is admitted with it.
+    /// Closes the index, so that no more workers are admitted with it.
     pub fn close(mut self) {
         self.after = Use::Closed;
     }
@@ -67,12 +68,13 @@ impl Drop for Seat {
     }
 }
 
-/// Counts of connections that were not admitted.
+/// Numbers of connections that were not admitted, by reason.
 #[derive(Debug, Default)]
 pub struct Refusals {
-    /// Number of connections without a TLS session, or without a complete hello in time.
+    /// Number of connections that did not complete the TLS handshake and send a first message in
+    /// time.
     pub strangers: AtomicU64,
-    /// Number of hellos with a wrong version, index or token, or with an index that is in use.
+    /// Number of first messages with a wrong version, index or token, or with an index in use.
     pub refused: AtomicU64,
 }
 
@@ -85,12 +87,12 @@ struct Door {
     joined: mpsc::Sender<Joined>,
 }
 
-/// Listening socket of a run, which admits workers that prove a token.
+/// Listening socket of a run. It admits workers that prove a token.
 #[derive(Debug)]
 pub struct Listener {
     /// Local address and port of the socket.
     pub address: SocketAddr,
-    /// Counts of connections that were not admitted.
+    /// Numbers of connections that were not admitted.
     pub refusals: Arc<Refusals>,
     joined: mpsc::Receiver<Joined>,
     accepting: tokio::task::JoinHandle<()>,
@@ -103,8 +105,9 @@ impl Drop for Listener {
 }
 
 impl Listener {
-    /// Listens at an address (`HOST:PORT`, where port 0 selects a free port). The worker with index
-    /// i must prove the i-th of `tokens`.
+    /// Listens at `address`, which has the form `HOST:PORT`. Port 0 selects a free port. The worker
+    /// with index `i` must prove that it has the token `tokens[i]`. Each admitted worker gets
+    /// `welcome`.
     ///
     /// # Errors
     /// Returns [`Error::System`] if the address is in use or does not belong to this machine, and
@@ -132,13 +135,13 @@ impl Listener {
         Ok(Self { address, refusals, joined, accepting })
     }
 
-    /// Waits for the next worker that is admitted. `None` if the listener has ended.
+    /// Waits for the next worker to be admitted. Returns `None` if the listener has ended.
     pub async fn next(&mut self) -> Option<Joined> {
         self.joined.recv().await
     }
 }
 
-/// Accepts connections as long as the listener exists.
+/// Accepts connections for as long as the listener exists, and starts a handshake for each one.
 async fn accept(listener: TcpListener, door: Arc<Door>) {
     let mut strangers = Strangers::default();
     loop {
@@ -156,11 +159,13 @@ async fn accept(listener: TcpListener, door: Arc<Door>) {
     }
 }
 
-/// Connection in its handshake: stream, arrival times, and bytes derived from the session.
+/// A connection during its handshake: the stream, its arrival times, and bytes derived from the TLS
+/// session.
 type Stranger = (TlsStream<Watched<TcpStream>>, Arrivals, [u8; 32]);
 
 impl Door {
-    /// Admits the worker at the other end if it proves its token in time.
+    /// Admits the worker at the other end of `stream` if it proves its token in time. Sets `spoke`
+    /// when its first byte arrives.
     async fn let_in(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, spoke: Arc<AtomicBool>) {
         match timeout(HANDSHAKE, self.known(stream, peer, &spoke)).await {
             Ok(Ok(Some(joined))) => {
@@ -173,8 +178,8 @@ impl Door {
         }
     }
 
-    /// Waits for the first byte, then performs the TLS handshake. Also returns the bytes that are
-    /// derived from the session.
+    /// Waits for the first byte and performs the TLS handshake. Also returns bytes that are derived
+    /// from the TLS session.
     async fn agree(&self, stream: TcpStream, spoke: &AtomicBool) -> Result<Stranger> {
         stream.set_nodelay(true).map_err(Error::system("setting a connection up"))?;
         let first = timeout(FIRST_BYTE, stream.peek(&mut [0])).await;
@@ -190,8 +195,8 @@ impl Door {
         Ok((stream, arrivals, session))
     }
 
-    /// Performs the rest of the handshake. Returns the worker, or `None` if the worker was refused
-    /// and got the reason.
+    /// Performs the whole handshake. Returns the worker if it may be admitted. Otherwise sends the
+    /// reason to the worker and returns `None`.
     async fn known(&self, stream: TcpStream, peer: SocketAddr, spoke: &AtomicBool) -> Result<Option<Joined>> {
         let (stream, arrivals, session) = self.agree(stream, spoke).await?;
         let (from, to) = tokio::io::split(stream);
@@ -211,7 +216,7 @@ impl Door {
         }
     }
 
-    /// Sends the welcome, and passes the worker to the owner of the listener.
+    /// Sends the welcome to a worker, and passes the worker to the owner of the listener.
     async fn welcome(&self, mut joined: Joined) {
         let welcome = Message::Welcome(self.welcome.clone());
         if let Ok(Ok(_)) = timeout(HANDSHAKE, joined.sender.send(&welcome)).await {
@@ -220,8 +225,8 @@ impl Door {
         }
     }
 
-    /// Reserves the worker's index. Otherwise returns the reason for the refusal, and true if the
-    /// worker may try again.
+    /// Checks a worker's first message and reserves the worker's index. If the worker is refused,
+    /// returns the reason, and true if the worker may try again.
     fn check(&self, hello: &Hello, session: &[u8]) -> std::result::Result<Seat, (String, bool)> {
         if hello.version != VERSION {
             let reason = format!(

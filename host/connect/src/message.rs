@@ -1,7 +1,7 @@
-//! Messages of a connection: a kind, a head in JSON, and a body of bytes.
+//! Messages of a connection. Each has a kind, a head (JSON) and a body (bytes).
 //!
-//! A message on the wire is `length u32 | kind u8 | head length u32 | head | body`, with
-//! little-endian numbers. The length counts everything after itself.
+//! The wire format is `length u32 | kind u8 | head length u32 | head | body`, with little-endian
+//! numbers. The length counts all bytes after itself.
 
 use bytes::Bytes;
 use eciton_types::{Location, TensorKey};
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::limits::HEAD_BYTES;
 use crate::secret::Token;
 
-/// Version of the protocol. Both ends must have the same.
+/// Version of the protocol, which must be the same at both ends.
 pub(crate) const VERSION: u32 = 8;
 
 /// First message of a worker, with which it proves its token.
@@ -23,30 +23,31 @@ pub struct Hello {
     pub version: u32,
     /// Index of the worker, for which its token was created.
     pub place: u32,
-    /// HMAC-SHA-256, keyed with the token, of 32 bytes that are derived from the TLS session, in
-    /// hexadecimal.
+    /// Proof that the worker has its token, in hexadecimal. It is the HMAC-SHA-256 of 32 bytes that
+    /// are derived from the TLS session, and its key is the token.
     pub proof: String,
-    /// Numeric classes that the worker supports. Results are bit-equal within a class.
+    /// Numeric classes that the worker supports. Machines of one numeric class compute results with
+    /// the same bits.
     pub numeric_classes: Vec<String>,
     /// Process id of the worker.
     pub pid: u32,
-    /// Memory that the worker may use for cached objects and rows, in bytes.
+    /// Maximum size of the objects and rows that the worker caches, in bytes.
     pub keeps_bytes: u64,
 }
 
-/// Host's answer to the first message of a worker.
+/// Message with which the host admits a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Welcome {
-    /// Name of the run, for object keys and messages.
+    /// Name of the run, which object keys and messages contain.
     pub run: String,
-    /// Silence after which an end counts as failed, in milliseconds.
+    /// Maximum silence in milliseconds. If an end sends no byte for longer, it counts as failed.
     pub silence_ms: u64,
-    /// Numeric class that the worker must use. `None` if the worker does not compute.
+    /// Numeric class in which the worker must compute. `None` if the worker does not compute.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
-    /// Number of workers that send each other rows. It is 0 if workers do not exchange rows
-    /// directly.
+    /// Number of workers that send rows directly to each other. It is 0 if workers send rows only
+    /// to the host.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub peers: u32,
 }
@@ -55,89 +56,91 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// Message of a connection between a run and a worker.
+/// A message between a run and a worker, or between two workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// The worker introduces itself.
+    /// First message of a worker, which identifies it.
     Hello(Hello),
     /// The host admits the worker.
     Welcome(Welcome),
-    /// The worker is not admitted.
+    /// The host refuses the worker.
     Refused {
-        /// Reason of the host.
+        /// Reason of the refusal, as a text for the user.
         reason: String,
         /// True if a later attempt may be admitted.
         again: bool,
     },
-    /// The host sends a frame of tensors that tasks read.
+    /// The sender sends a frame of tensors that tasks read. The host sends objects, and workers
+    /// send rows to each other.
     Object {
-        /// Key under which tasks refer to the tensors.
+        /// Key with which tasks refer to the tensors.
         key: TensorKey,
-        /// Frame of the tensors.
+        /// Frame (binary message) that contains the tensors.
         bytes: Bytes,
     },
-    /// The host sends the component of a kernel.
+    /// The host sends the WebAssembly component of a kernel.
     Kernel {
         /// SHA-256 digest of the component, as 64 hexadecimal digits.
         digest: String,
         /// Bytes of the component.
         bytes: Bytes,
     },
-    /// The host sends keys of objects that no task will read again.
+    /// The host lists the objects that no task will read again, so that the worker deletes them.
     Forget(Vec<TensorKey>),
-    /// The host sends a task to execute.
+    /// The host sends a task for the worker to run.
     Task {
-        /// Number of the task, unique per connection. The answer has the same number.
+        /// Number of the task, unique within the connection. The answer contains the same number.
         number: u64,
-        /// Frame of the request.
+        /// Frame (binary message) of the request.
         frame: Bytes,
     },
     /// The worker answers a task or an instruction.
     Answer {
-        /// Number of the task or the instruction.
+        /// Number of the task or the instruction that this message answers.
         number: u64,
-        /// Frame of the answer.
+        /// Frame (binary message) of the answer.
         frame: Bytes,
-        /// Bytes of values that this worker sent to other workers since its last answer.
+        /// Bytes of values that the worker has sent to other workers since its previous answer.
         passed: u64,
     },
-    /// The worker did not execute a task, because it lacks objects that the task reads.
+    /// The worker cannot run a task, because it lacks objects that the task reads.
     Missing {
         /// Number of the task.
         number: u64,
         /// Keys of the missing objects.
         keys: Vec<TensorKey>,
     },
-    /// Keep-alive, sent by both ends when no other message is sent.
+    /// Keep-alive message, which both ends send when they have no other message to send.
     Alive,
-    /// The worker is about to leave, and accepts no further tasks.
+    /// The worker is about to leave and accepts no more tasks.
     Drain,
-    /// The connection ends. The text is the reason.
+    /// The sender ends the connection. The text is the reason.
     Bye(String),
-    /// The worker listens at this address for other workers, which send it rows.
+    /// The worker reports its address, at which it listens for rows from other workers.
     Door {
-        /// Address of the worker, `HOST:PORT`.
+        /// Address of the worker, in the form `HOST:PORT`.
         address: String,
-        /// Token for each of the other workers, by index.
+        /// Tokens with which the workers may connect to this address, by worker index.
         tokens: Vec<Token>,
     },
-    /// The host announces another worker, and the token that this worker needs to connect to it.
+    /// The host reports the address of another worker, and the token that is necessary to connect
+    /// to it.
     Peer {
         /// Location of the other worker.
         at: Location,
-        /// Address of the other worker, `HOST:PORT`.
+        /// Address of the other worker, in the form `HOST:PORT`.
         address: String,
-        /// Token that the other worker accepts.
+        /// Token with which this worker may connect to the other worker.
         token: Token,
     },
-    /// The results of the tasks so far are no longer needed.
+    /// The host no longer needs the results of the tasks sent so far.
     Abandon,
-    /// The host sends an operation on the worker's parameter shard.
+    /// The host sends an instruction, which reads or changes the parameters that the worker owns.
     Instruction {
-        /// Number of the instruction, unique per connection. Tasks and instructions share one
-        /// sequence.
+        /// Number of the instruction, unique within the connection. Tasks and instructions share
+        /// one sequence of numbers.
         number: u64,
-        /// Frame of the request.
+        /// Frame (binary message) of the instruction.
         frame: Bytes,
     },
 }
@@ -208,7 +211,7 @@ struct Told {
     reason: String,
 }
 
-/// Names of the kinds of messages, by number.
+/// Names of the kinds of messages, by the number of the kind.
 const KINDS: [&str; 16] = [
     "hello",
     "welcome",
@@ -228,7 +231,7 @@ const KINDS: [&str; 16] = [
     "kernel",
 ];
 
-/// Returns the name of a kind of message.
+/// Returns the name of the kind with the number `kind`, for error messages.
 pub(crate) fn kind_name(kind: u8) -> String {
     KINDS
         .get(usize::from(kind))
@@ -271,7 +274,8 @@ impl Message {
         kind_name(self.kind())
     }
 
-    /// Encodes the message. Returns the start (with the length) and the bytes that follow it.
+    /// Encodes the message. The first part contains the length, the kind and the head. The second
+    /// part is the body.
     ///
     /// # Errors
     /// Returns [`Error::TooLarge`] if the head or the message exceeds its limit.
@@ -322,10 +326,10 @@ impl Message {
         Ok((start, body))
     }
 
-    /// Decodes a message from the bytes after its length.
+    /// Decodes a message from the bytes that follow its length.
     ///
     /// # Errors
-    /// Returns an error if the bytes are not a message, or if the head exceeds its limit.
+    /// Returns an error if the bytes are not a valid message, or if the head exceeds its limit.
     pub fn decode(mut bytes: Bytes) -> Result<Self> {
         let short = || Error::message("a message", "it ends within its head");
         let kind = *bytes.first().ok_or_else(short)?;

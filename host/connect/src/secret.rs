@@ -1,4 +1,4 @@
-//! Secrets of a run: its certificate, and a token per worker.
+//! Secrets of a run: its certificate, and one token per worker.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -18,13 +18,14 @@ use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme}
 use crate::error::{Error, Result};
 use crate::limits::{CERTIFICATE_FILE_BYTES, TOKEN_FILE_BYTES};
 
-/// Name in the certificate of every run. Certificates are distinguished by their digests only.
+/// Host name in the certificates of all runs. Workers distinguish certificates only by their
+/// digests.
 pub(crate) const NAME: &str = "eciton";
-/// Label with which both ends derive bytes from their TLS session.
+/// Label for the keying material that both ends export from their TLS session.
 const LABEL: &[u8] = b"EXPORTER-eciton-worker";
 const TOKEN_BYTES: usize = 32;
 
-/// Certificate of a run, with its private key.
+/// Certificate of a run with its private key.
 pub struct Certificate {
     certificate: CertificateDer<'static>,
     key: PrivatePkcs8KeyDer<'static>,
@@ -37,10 +38,10 @@ impl std::fmt::Debug for Certificate {
 }
 
 impl Certificate {
-    /// Creates a certificate with a new key.
+    /// Creates a self-signed certificate with a new private key.
     ///
     /// # Errors
-    /// Returns [`Error::Tls`] if no key can be created.
+    /// Returns [`Error::Tls`] if the key or the certificate cannot be created.
     pub fn new() -> Result<Self> {
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()]);
         let made = made.map_err(|e| tls("making the run's certificate", e))?;
@@ -54,10 +55,10 @@ impl Certificate {
         hexadecimal(&Sha256::digest(&self.certificate))
     }
 
-    /// Reads a certificate and its key from a file that [`Certificate::write`] created.
+    /// Reads a certificate and its private key from a file that [`Certificate::write`] wrote.
     ///
     /// # Errors
-    /// Returns [`Error::TokenFile`] if the file cannot be used.
+    /// Returns [`Error::TokenFile`] if the file cannot be read or is not valid.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let refuse = |reason: String| Error::TokenFile { path: path.to_owned(), reason };
         let text = eciton_input::file::read_private(path, CERTIFICATE_FILE_BYTES);
@@ -71,7 +72,7 @@ impl Certificate {
         }
     }
 
-    /// Writes the certificate and its key to a file that no other user can read.
+    /// Writes the certificate and its private key to a file that other users cannot read.
     ///
     /// # Errors
     /// Returns [`Error::TokenFile`] if the file cannot be written.
@@ -80,15 +81,15 @@ impl Certificate {
         write_private(path, &CertificateFile { version: 1, certificate, key })
     }
 
-    /// Returns true if a token was created for this certificate and this worker index.
+    /// Returns true if `token` was created for this certificate and the worker index `place`.
     pub(crate) fn has_made(&self, token: &Token, place: u32) -> bool {
         token.place == place && token.certificate_sha256.eq_ignore_ascii_case(&self.digest())
     }
 
-    /// Creates the token of the worker with index `place`.
+    /// Creates a random token for the worker with index `place`.
     ///
     /// # Errors
-    /// Returns [`Error::Tls`] if the system provides no random bytes.
+    /// Returns [`Error::Tls`] if the system does not provide random bytes.
     pub fn token(&self, place: u32) -> Result<Token> {
         let mut token = [0; TOKEN_BYTES];
         let filled = ring::default_provider().secure_random.fill(&mut token);
@@ -110,7 +111,7 @@ impl Certificate {
     }
 }
 
-/// File format of a certificate. Both values are hexadecimal.
+/// File format of a certificate with its private key, which are both hexadecimal.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CertificateFile {
@@ -119,10 +120,10 @@ struct CertificateFile {
     key: String,
 }
 
-/// Instruction for the user if a file of the folder is damaged.
+/// Remedy for the user if a file in the folder of tokens is damaged.
 const REMEDY: &str = "remove the folder of tokens, start the run, and copy the new tokens to the workers";
 
-/// Writes a new file that no other user can read, then moves it to its path.
+/// Writes a file atomically, so that other users cannot read it.
 fn write_private(path: &Path, contents: &impl Serialize) -> Result<()> {
     let refuse = |reason: String| Error::TokenFile { path: path.to_owned(), reason };
     let text = serde_json::to_vec(contents).map_err(|e| refuse(e.to_string()))?;
@@ -142,7 +143,7 @@ fn write_private(path: &Path, contents: &impl Serialize) -> Result<()> {
     })
 }
 
-/// Secret of one worker, for one run or for several runs with the same folder of tokens.
+/// Secret of one worker, with which it authenticates to runs that use the same folder of tokens.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
@@ -160,10 +161,11 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// Reads a token file.
+    /// Reads a token from a file.
     ///
     /// # Errors
-    /// Returns [`Error::TokenFile`] if the file cannot be used, or if other users may read it.
+    /// Returns [`Error::TokenFile`] if the file cannot be read or is not valid, or if other users
+    /// can read it.
     pub fn read(path: &Path) -> Result<Self> {
         let refuse = |reason: String| Error::TokenFile { path: path.to_owned(), reason };
         let text = eciton_input::file::read_private(path, TOKEN_FILE_BYTES);
@@ -178,7 +180,7 @@ impl Token {
         Ok(token)
     }
 
-    /// Writes the token to a file that no other user can read. Replaces an existing file.
+    /// Writes the token to a file that other users cannot read. Replaces an existing file.
     ///
     /// # Errors
     /// Returns [`Error::TokenFile`] if the file cannot be written.
@@ -186,13 +188,15 @@ impl Token {
         write_private(path, self)
     }
 
-    /// Computes the proof that this end of a session has the token.
+    /// Returns the proof that this end has the token. `session` contains the bytes that are derived
+    /// from the TLS session.
     pub(crate) fn proof(&self, session: &[u8]) -> String {
         let mac = self.mac(session);
         hexadecimal(&mac.finalize().into_bytes())
     }
 
-    /// Verifies the proof of the other end, in constant time.
+    /// Returns true if `proof` proves that the other end has the token. The comparison takes
+    /// constant time.
     pub(crate) fn is_proved(&self, session: &[u8], proof: &str) -> bool {
         bytes(proof).is_some_and(|proof| self.mac(session).verify_slice(&proof).is_ok())
     }
@@ -203,8 +207,7 @@ impl Token {
         mac
     }
 
-    /// Returns the TLS 1.3 configuration of a worker, which trusts the run's certificate and no
-    /// other.
+    /// Returns the TLS 1.3 configuration of a worker, which trusts only the certificate of the run.
     pub(crate) fn client(&self) -> Result<Arc<ClientConfig>> {
         let provider = Arc::new(ring::default_provider());
         let pinned = Pinned { digest: self.certificate_sha256.to_lowercase(), provider: provider.clone() };
@@ -218,20 +221,20 @@ impl Token {
     }
 }
 
-/// Pads the token to an HMAC key of one block. A token of 64 hexadecimal digits fills it.
+/// Pads a token to an HMAC key of one block. A token of 64 hexadecimal digits fills the block.
 fn key(token: &[u8]) -> hmac::digest::Key<Hmac<Sha256>> {
     let mut key = hmac::digest::Key::<Hmac<Sha256>>::default();
     key.iter_mut().zip(token).for_each(|(to, from)| *to = *from);
     key
 }
 
-/// Derives the bytes that both ends of a session have in common.
+/// Returns bytes that both ends derive from their TLS session.
 pub(crate) fn session<Data>(connection: &rustls::ConnectionCommon<Data>) -> Result<[u8; 32]> {
     let drawn = connection.export_keying_material([0; 32], LABEL, None);
     drawn.map_err(|e| tls("drawing bytes from the session", e))
 }
 
-/// Certificate verifier that trusts a single certificate.
+/// Certificate verifier that trusts only the certificate with one digest.
 #[derive(Debug)]
 struct Pinned {
     digest: String,

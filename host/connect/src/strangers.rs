@@ -1,4 +1,4 @@
-//! Table of connections whose token is not proved yet. Its size is bounded.
+//! Table of connections that have not proved a token yet. Its size is limited.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,8 +9,8 @@ use tokio::task::AbortHandle;
 
 use crate::limits::{STRANGERS, STRANGERS_OF_ADDRESS};
 
-/// Connections whose token is not proved yet, in order of arrival. A worker that proves its token
-/// is removed.
+/// Connections that have not proved a token yet, in order of arrival. Finished handshakes are
+/// removed from the table.
 #[derive(Debug, Default)]
 pub(crate) struct Strangers {
     slots: VecDeque<Slot>,
@@ -19,18 +19,18 @@ pub(crate) struct Strangers {
 #[derive(Debug)]
 struct Slot {
     address: IpAddr,
-    /// True once the first byte has arrived.
+    /// True once the first byte of the connection has arrived.
     spoke: Arc<AtomicBool>,
     task: AbortHandle,
 }
 
 impl Strangers {
-    /// Adds a connection, whose handshake is `task`. Returns true if another connection was dropped
-    /// to make space.
+    /// Adds a connection whose handshake is the Tokio task `task`. Returns true if another
+    /// connection was dropped to make space.
     ///
-    /// If the address, or the whole table, is at its limit, one connection is dropped. It is the
-    /// oldest one that has sent no byte, or otherwise the oldest. So idle connections never
-    /// displace a worker in its handshake.
+    /// If the table or the share of the address is full, one connection is dropped. It is the
+    /// oldest connection that has sent no byte, or the oldest one if all have. Idle connections
+    /// therefore never displace a worker during its handshake.
     pub(crate) fn add(&mut self, address: IpAddr, spoke: Arc<AtomicBool>, task: AbortHandle) -> bool {
         let address = origin(address);
         self.slots.retain(|slot| !slot.task.is_finished());
@@ -52,8 +52,8 @@ impl Strangers {
     }
 }
 
-/// Returns the unit to which the limit per address applies: an IPv4 address, or the 64-bit prefix
-/// of an IPv6 address.
+/// Returns the address to which the limit per address applies, which is an IPv4 address or a 64-bit
+/// IPv6 prefix.
 fn origin(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

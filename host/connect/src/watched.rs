@@ -1,8 +1,8 @@
-//! Stream that records the time of the last arrival of bytes.
+//! A stream that records when bytes last arrived.
 //!
-//! TLS delivers a record of up to 16 KiB at once. On a slow network a record may take seconds,
-//! during which the reader of messages sees no progress. For this reason silence is measured below
-//! TLS, where each byte counts.
+//! TLS delivers records of up to 16 KiB. On a slow network, a record may take seconds to arrive,
+//! and the reader of messages sees no progress in the meantime. Silence is therefore measured below
+//! TLS, where every byte counts.
 
 use std::io;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// Time of the latest arrival on one connection.
+/// Time at which the latest bytes of a connection arrived.
 #[derive(Debug, Clone)]
 pub(crate) struct Arrivals {
     begun: Instant,
@@ -32,14 +32,14 @@ impl Arrivals {
         self.latest_us.store(elapsed_us, Ordering::Relaxed);
     }
 
-    /// Returns the time of the latest arrival, or the start of the connection if no byte has
-    /// arrived.
+    /// Returns the time at which the latest bytes arrived, or the start of the connection if none
+    /// have.
     pub(crate) fn latest(&self) -> Instant {
         self.begun + Duration::from_micros(self.latest_us.load(Ordering::Relaxed))
     }
 }
 
-/// Stream that records the times of arrivals.
+/// A stream that records when bytes arrive.
 pub(crate) struct Watched<S> {
     stream: S,
     arrivals: Arrivals,

@@ -10,15 +10,16 @@ use crate::error::{Error, Result, is_end};
 use crate::message::Message;
 use crate::watched::Arrivals;
 
-/// Maximum memory that is reserved for bytes that were announced but have not arrived, in bytes.
+/// Maximum size of a memory allocation for bytes that have not arrived yet, in bytes.
 const AHEAD: usize = 1 << 20;
-/// Maximum silence, which ensures that sums of times can be represented.
+/// Upper limit on the maximum silence. With it, sums of times cannot overflow.
 const LONGEST_SILENCE: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Receiving half of a connection.
+/// Receiving half of a connection. It reads messages from the other end.
 ///
-/// Silence is time without any byte from the other end. It is measured between messages and within
-/// them. A slow message may take any time as long as its bytes keep arriving.
+/// It fails if the other end is silent, which means that no byte arrives for the maximum silence.
+/// Silence counts between messages and within them. A message may take any time as long as its
+/// bytes keep arriving.
 pub struct Receiver {
     from: Box<dyn AsyncRead + Send + Unpin>,
     arrivals: Arrivals,
@@ -33,8 +34,8 @@ impl std::fmt::Debug for Receiver {
 }
 
 impl Receiver {
-    /// Creates the receiving half of a stream whose `arrivals` are recorded. `most` is the maximum
-    /// size of a message in bytes, `silence` the maximum time without a byte.
+    /// Creates the receiving half from a stream and its arrival times. `most` is the maximum size
+    /// of a message in bytes, and `silence` is the maximum time without a byte.
     pub(crate) fn new(
         from: impl AsyncRead + Send + Unpin + 'static,
         arrivals: Arrivals,
@@ -43,14 +44,13 @@ impl Receiver {
         Self { from: Box::new(from), arrivals, most, silence: silence.min(LONGEST_SILENCE) }
     }
 
-    /// Replaces the message size limit and the silence of [`Receiver::new`].
+    /// Replaces the maximum message size and the maximum silence.
     pub(crate) fn allow(&mut self, most: u64, silence: Duration) {
         (self.most, self.silence) = (most, silence.min(LONGEST_SILENCE));
     }
 
-    /// Receives the next message, and returns it with its size on the wire in bytes.
+    /// Waits for the next message. Returns the message and its size on the wire in bytes.
     ///
-    /// # Errors
     /// Returns [`Error::Closed`] if the connection ends between messages, and [`Error::Silent`] if
     /// no byte arrives for the maximum silence. Returns [`Error::TooLarge`] or [`Error::Message`]
     /// if the bytes are not a valid message.
@@ -70,7 +70,7 @@ impl Receiver {
         }
     }
 
-    /// Reads `length` bytes.
+    /// Reads exactly `length` bytes unless the connection ends before.
     async fn read(&mut self, length: usize) -> Result<Read> {
         let begun = Instant::now();
         let mut bytes = BytesMut::with_capacity(length.min(AHEAD));
@@ -93,7 +93,7 @@ impl Receiver {
     }
 }
 
-/// Result of a read.
+/// Result of reading a number of bytes.
 enum Read {
     Whole(Bytes),
     /// The connection ended after this number of bytes.
@@ -106,11 +106,11 @@ fn cut_off() -> Error {
     Error::message("a message", "the connection ended in the middle of it")
 }
 
-/// Sending half of a connection.
+/// Sending half of a connection. It writes messages to the other end.
 ///
-/// A send has no deadline of its own, because an end that computes may leave bytes unread for a
-/// long time. The task that sends also receives. It closes the connection if the other end is
-/// silent or owes an answer.
+/// Sending has no time limit, because the other end may compute for a long time without reading.
+/// The caller also receives messages. It closes the connection if the other end is silent or an
+/// answer is overdue.
 pub struct Sender {
     to: Box<dyn AsyncWrite + Send + Unpin>,
 }
@@ -126,11 +126,11 @@ impl Sender {
         Self { to: Box::new(to) }
     }
 
-    /// Sends a message, and returns its size on the wire in bytes.
+    /// Sends a message. Returns its size on the wire in bytes.
     ///
     /// # Errors
     /// Returns [`Error::Closed`] if the connection has ended, and [`Error::TooLarge`] if the
-    /// message exceeds its limits.
+    /// message exceeds a limit.
     pub async fn send(&mut self, message: &Message) -> Result<u64> {
         let (start, body) = message.encode()?;
         let write = async {
@@ -145,7 +145,7 @@ impl Sender {
         }
     }
 
-    /// Closes the sending half, so that the other end sees an orderly end.
+    /// Closes the sending half, so that the other end sees a regular end of the stream.
     pub async fn close(&mut self) {
         // The other end may have closed the connection already.
         drop(timeout(Duration::from_secs(1), self.to.shutdown()).await);
