@@ -1,9 +1,9 @@
-//! Counters of the emulated services, which correspond to the lines of a bill.
+//! Counters of the emulated services, from which costs can be computed.
 
 use serde::{Deserialize, Serialize};
 
-/// Counters since the start of the emulator, as the services counted them. Counters never decrease,
-/// so the bill of a period is a difference: [`Bill::minus`].
+/// Counters of the emulated services since the start of the emulator. They never decrease, so the
+/// difference of two bills ([`Bill::minus`]) is the usage between them.
 ///
 /// ```
 /// let earlier = eciton_emulator::Bill { invocations: 2, billed_ms: 30, ..Default::default() };
@@ -13,74 +13,78 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bill {
-    /// Number of invocations that an instance received, including failed ones. A throttled call
-    /// counts as none, a doubled one as two.
+    /// Number of invocations that ran, including failed ones. A throttled call does not count, and
+    /// a call that a fault doubled counts twice.
     pub invocations: u64,
-    /// Number of calls that were refused with status 429.
+    /// Number of calls that were refused with the HTTP status 429.
     pub throttled: u64,
-    /// Number of invocations that were answered with a function error: errors of the worker,
-    /// crashes, timeouts and answers that are too large.
+    /// Number of invocations that were answered with a function error. Such errors are errors of
+    /// the worker, crashes, timeouts and answers that are too large.
     pub function_errors: u64,
-    /// Number of invocations whose process ended before it answered.
+    /// Number of invocations whose process ended before it had answered.
     pub crashes: u64,
-    /// Number of invocations that exceeded the function's timeout.
+    /// Number of invocations that exceeded the time limit of their function.
     pub timeouts: u64,
-    /// Number of answers that were computed but not sent, because a fault closed the connection.
+    /// Number of computed answers that were not sent, because a fault closed the connection.
     pub lost_answers: u64,
-    /// Number of additional runs of an event, because a fault doubled it.
+    /// Number of additional runs of an event that a fault caused.
     pub doubled: u64,
     /// Number of processes that were started.
     pub cold_starts: u64,
-    /// Total time of cold starts, from the start of a process to its first request for work, in
-    /// microseconds.
+    /// Total time of cold starts in microseconds. A cold start is the time from the start of a
+    /// process to its first request for work.
     pub init_us: u64,
-    /// Total time of invocations, from the delivery of an event to its answer, in microseconds.
+    /// Total time from the delivery of an event to its answer, over all invocations, in
+    /// microseconds.
     pub duration_us: u64,
-    /// Billed milliseconds: `ceil(init + duration)` of each invocation.
+    /// Total billed time in milliseconds. Each invocation is billed for its cold start and its
+    /// duration, rounded up to a millisecond.
     pub billed_ms: u64,
-    /// Billed milliseconds times the memory of the function in MB.
+    /// Sum over all invocations of billed milliseconds times the memory of the function in MB.
     pub billed_mb_ms: u64,
-    /// Number of bytes in the events that were run.
+    /// Total size of the events that were run, in bytes.
     pub payload_bytes_in: u64,
-    /// Number of bytes in the answers that were sent.
+    /// Total size of the answers that were sent, in bytes.
     pub payload_bytes_out: u64,
-    /// Numbers and bytes of S3 requests, by kind.
+    /// Counters of S3 requests and bytes.
     pub s3: S3Bill,
 }
 
-/// Counters of S3 in a [`Bill`]. Every request with a valid signature counts, including refused
-/// ones, as AWS bills them.
+/// Counters of S3 requests and bytes in a [`Bill`]. Every request with a valid signature counts,
+/// even if it is refused, because AWS bills these requests as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct S3Bill {
-    /// Number of PutObject, UploadPart, and of the requests that start and complete a multipart
-    /// upload.
+    /// Number of PutObject and UploadPart requests, and of requests that start and complete
+    /// multipart uploads.
     pub puts: u64,
     /// Number of GetObject requests.
     pub gets: u64,
-    /// Number of HeadObject and HeadBucket requests (priced as gets).
+    /// Number of HeadObject and HeadBucket requests, which cost as much as GetObject requests.
     pub heads: u64,
-    /// Number of ListObjectsV2, ListBuckets and ListParts requests (priced as puts).
+    /// Number of ListObjectsV2, ListBuckets and ListParts requests, which cost as much as PutObject
+    /// requests.
     pub lists: u64,
-    /// Number of DeleteObject, DeleteObjects and AbortMultipartUpload requests (free on AWS).
+    /// Number of DeleteObject, DeleteObjects and AbortMultipartUpload requests, which are free on
+    /// AWS.
     pub deletes: u64,
-    /// Number of all these requests that were answered with an error, including failed conditions.
+    /// Number of requests that were answered with an error, including failed conditions.
     pub refused: u64,
-    /// Number of bytes of objects and parts that were received.
+    /// Total size of the objects and parts that were received, in bytes.
     pub bytes_in: u64,
-    /// Number of bytes of objects that were sent.
+    /// Total size of the objects and parts of objects that were sent, in bytes.
     pub bytes_out: u64,
 }
 
 impl Bill {
-    /// Returns the gigabyte-seconds that Lambda charges: memory in GB (1,024 MB) times billed
+    /// Returns the GB-seconds that Lambda charges: the memory in GB (1,024 MB) times the billed
     /// seconds.
     pub fn gb_seconds(&self) -> f64 {
         self.billed_mb_ms as f64 / (1024.0 * 1000.0)
     }
 
-    /// Returns the difference from `earlier`, a bill of the same emulator. Counters stop at zero if
-    /// the two bills are swapped.
+    /// Returns the difference between this bill and `earlier`, a bill of the same emulator. A
+    /// negative difference becomes zero.
     pub fn minus(&self, earlier: &Bill) -> Bill {
         let sub = |a: u64, b: u64| a.saturating_sub(b);
         Bill {
@@ -111,8 +115,8 @@ impl Bill {
         }
     }
 
-    /// Adds the time of one invocation: `init_us` (0 for a warm instance) and `duration_us`, with
-    /// `memory_mb`. Returns its billed milliseconds.
+    /// Adds the time of one invocation of a function with `memory_mb`. `init_us` is the time of its
+    /// cold start, or 0. Returns the billed milliseconds.
     pub(crate) fn charge(&mut self, init_us: u64, duration_us: u64, memory_mb: u32) -> u64 {
         let billed_ms = (init_us + duration_us).div_ceil(1000);
         self.init_us += init_us;

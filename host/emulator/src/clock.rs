@@ -1,17 +1,17 @@
-//! Virtual time for whole runs: the time that an invocation takes in a cloud with given properties,
-//! whatever else this machine does.
+//! Virtual time: the time that invocations would take in a cloud with given properties, independent
+//! of the load of this machine.
 //!
-//! A process of a function runs one invocation at a time. Its virtual time is its processor time,
-//! divided by the function's share of a processor, plus modelled waits for the object store.
-//! Nothing sleeps.
+//! A function process runs one invocation at a time. Its virtual time is its processor time divided
+//! by the function's share of a processor, plus modelled waits for the object store. Nothing
+//! sleeps.
 //!
 //! Events are ordered by virtual time. An answer is held back until no invocation in flight can end
 //! earlier. The client controls this. It announces each call before it sends the call, and
-//! [`Clock::advance`] releases one answer, the earliest. So a client whose decisions depend on the
-//! order of answers decides as it would in that cloud.
+//! [`Clock::advance`] releases the earliest answer. A client whose decisions depend on the order of
+//! answers therefore decides as it would in the modelled cloud.
 //!
-//! A reference product, which is timed on the processor of an instance, corrects processor time for
-//! load by other programs (see [`crate::reference`]).
+//! Load by other programs affects processor time. The emulator corrects this with a reference
+//! product, which it times on the processors of the instances (see [`crate::reference`]).
 
 use crate::instance::Instance;
 use std::collections::BTreeMap;
@@ -19,54 +19,53 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// Times and rates of the modelled cloud, for functions of one size.
+/// Times and rates of the modelled cloud, for functions of one memory size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
-    /// Network time between client and function, the sum of both directions. It is not billed.
+    /// Network time of an invocation, the sum for both directions. It is not billed.
     pub invoke: Duration,
-    /// Time of a cold start before the program starts. It is not billed.
+    /// Time of a cold start until the program starts. It is not billed.
     pub cold_start: Duration,
-    /// Time from a request to the object store to its first byte.
+    /// Time from a request to the object store to the first byte of its response.
     pub first_byte: Duration,
     /// Network bandwidth of a function, in bytes per second.
     pub bytes_per_second: f64,
-    /// Number of this machine's processors that a function computes with.
+    /// Computing speed of a function, as a multiple of one processor of this machine.
     pub cores: f64,
 }
 
 impl Times {
-    /// Returns the waiting time for a request to the object store that transfers this number of
-    /// bytes.
+    /// Returns the modelled time of a request to the object store that transfers `bytes` bytes.
     pub(crate) fn request(&self, bytes: u64) -> Duration {
         self.first_byte + Duration::from_secs_f64(bytes as f64 / self.bytes_per_second)
     }
 
-    /// Converts processor time to time on a function.
+    /// Converts processor time on this machine to computing time on a function.
     pub(crate) fn computing(&self, processor: Duration) -> Duration {
         Duration::from_secs_f64(processor.as_secs_f64() / self.cores)
     }
 }
 
-/// Outcome of [`Clock::advance`]: the event that virtual time has reached.
+/// Event that [`Clock::advance`] has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advanced {
     /// An answer was released to the client.
     Answer,
-    /// The time that the client passed has been reached.
+    /// The clock has reached the time that the client passed.
     Timer,
-    /// An invocation ended whose answer the client does not get, because it was lost or belongs to
-    /// the second run of an event.
+    /// An invocation ended whose answer the client does not get. The answer was lost, or no client
+    /// waits for it.
     Other,
     /// No invocation is in flight.
     Idle,
 }
 
-/// Interval at which invocations in flight are checked, in real time.
+/// Real time between two checks of the invocations in flight.
 const LOOK: Duration = Duration::from_millis(2);
-/// Real time after which an announced call is considered not sent.
+/// Real time after which an announced call is considered failed before it was sent.
 const ANNOUNCED: Duration = Duration::from_secs(5);
 
-/// Virtual clock of an emulator, which the client advances.
+/// Virtual clock of an emulator. The client that drives the emulator advances it.
 #[derive(Debug)]
 pub struct Clock {
     pub(crate) times: Times,
@@ -76,8 +75,8 @@ pub struct Clock {
 #[derive(Debug, Default)]
 struct State {
     now: Duration,
-    /// Number of calls that the client has announced and that have not arrived, and time of the
-    /// last announcement.
+    /// Number of calls that the client has announced and that have not arrived. `announced_at` is
+    /// the time of the last announcement.
     announced: u32,
     announced_at: Option<Instant>,
     flights: BTreeMap<u64, Flight>,
@@ -87,16 +86,16 @@ struct State {
 #[derive(Debug)]
 struct Flight {
     start: Duration,
-    /// Instance that runs the invocation, once there is one. The time is that before its work: half
-    /// of the network time, and a cold start.
+    /// Instance that runs the invocation, once it is chosen. The time precedes its work: half of
+    /// the network time, plus a cold start if necessary.
     instance: Option<(Arc<Instance>, Duration)>,
-    /// End of the invocation once its work is done, true if the client gets the answer, and the
-    /// waiting task.
+    /// The end of the invocation once its work is done. The flag is true if the client gets the
+    /// answer. The sender releases the task that waits.
     held: Option<(Duration, bool, oneshot::Sender<()>)>,
 }
 
 impl Flight {
-    /// Returns a lower bound of the invocation's end.
+    /// Returns a lower bound of the virtual time at which the invocation ends.
     fn earliest(&self, times: &Times) -> Duration {
         match (&self.held, &self.instance) {
             (Some((end, ..)), _) => *end,
@@ -115,12 +114,12 @@ impl Clock {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of this machine's processors that a function computes with.
+    /// Returns the computing speed of a function, as a multiple of one processor of this machine.
     pub fn cores(&self) -> f64 {
         self.times.cores
     }
 
-    /// Returns the time to the first byte of a request to the object store.
+    /// Returns the time from a request to the object store to the first byte of its response.
     pub fn first_byte(&self) -> Duration {
         self.times.first_byte
     }
@@ -130,16 +129,16 @@ impl Clock {
         self.state().now
     }
 
-    /// Announces a call that the client is about to send. No answer is released before the call has
-    /// arrived.
+    /// Announces a call that the client is about to send. The clock releases no answer before the
+    /// call has arrived.
     pub fn announce(&self) {
         let mut state = self.state();
         state.announced += 1;
         state.announced_at = Some(Instant::now());
     }
 
-    /// Releases the earliest answer, or advances the clock to `until` if that is earlier. The
-    /// future can be dropped safely.
+    /// Releases the answer with the earliest virtual time. If `until` is earlier, advances the
+    /// clock to `until` instead. The future is cancellation safe.
     pub async fn advance(&self, until: Option<Duration>) -> Advanced {
         loop {
             if let Some(advanced) = self.step(until) {
@@ -149,7 +148,8 @@ impl Clock {
         }
     }
 
-    /// Releases the earliest answer if no invocation in flight can end earlier.
+    /// Makes one attempt to advance the clock. Returns `None` if an announced call or an invocation
+    /// in flight may still end earlier.
     fn step(&self, until: Option<Duration>) -> Option<Advanced> {
         let mut state = self.state();
         let late = state.announced_at.is_none_or(|at| at.elapsed() > ANNOUNCED);
@@ -181,7 +181,7 @@ impl Clock {
         }
     }
 
-    /// Registers a call that has arrived. `announced` is true if the client announced it.
+    /// Registers a call that has arrived. `announced` is true if the client announced this call.
     pub(crate) fn arrive(self: &Arc<Self>, announced: bool) -> Ticket {
         let mut state = self.state();
         if announced {
@@ -195,7 +195,8 @@ impl Clock {
     }
 }
 
-/// Invocation in flight. After it is dropped, the clock no longer waits for it.
+/// Registration of an invocation in flight. The clock waits for the invocation until this value is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     pub(crate) clock: Arc<Clock>,
@@ -204,7 +205,8 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Sets the instance that runs the invocation, and whether it was started for this invocation.
+    /// Sets the instance that runs the invocation. `cold` is true if the instance was started for
+    /// it.
     pub(crate) fn works(&self, instance: &Arc<Instance>, cold: bool) {
         let times = &self.clock.times;
         let before = times.invoke / 2 + if cold { times.cold_start } else { Duration::ZERO };
@@ -213,8 +215,8 @@ impl Ticket {
         }
     }
 
-    /// Waits until virtual time has reached the end of this invocation. `took` is the sum of
-    /// initialisation and duration.
+    /// Waits until the virtual time reaches the end of this invocation. `took` is the time of its
+    /// cold start and its work. `heard` is true if the client gets the answer.
     pub(crate) async fn end(self, cold: bool, took: Duration, heard: bool) {
         let times = &self.clock.times;
         let before = times.invoke + if cold { times.cold_start } else { Duration::ZERO };

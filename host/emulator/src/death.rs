@@ -1,5 +1,4 @@
-//! Ties a child process to the thread that starts it. When that thread ends for any reason, the
-//! kernel kills the child.
+//! Child processes that the kernel kills when the thread that started them ends.
 //!
 //! This module contains `unsafe` code, because there is no safe way to call
 //! `prctl(PR_SET_PDEATHSIG)` between fork and exec. Only the kernel can clean up after an emulator
@@ -9,9 +8,9 @@
 
 use std::process::Command;
 
-/// Configures a command so that its child is killed when the calling thread ends. Call this
-/// function and spawn the child on a thread that lives as long as the child may. On systems other
-/// than Linux it does nothing.
+/// Configures `command` so that its child is killed when the calling thread ends. The child must be
+/// started on a thread that lives as long as the child may. This does nothing on systems other than
+/// Linux.
 pub(crate) fn with_this_thread(command: &mut Command) {
     #[cfg(target_os = "linux")]
     {

@@ -1,4 +1,4 @@
-//! Running emulator: its threads, its two public endpoints, and its shutdown.
+//! The running emulator with its threads, its two public endpoints, and its shutdown.
 
 use crate::bill::Bill;
 use crate::clock::Clock;
@@ -16,28 +16,29 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Maximum time that a shutdown waits for killed processes.
+/// Maximum time for which a shutdown waits for killed processes to end.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
-/// Description of a worker process that is running.
+/// Description of a running worker process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceInfo {
     /// Process id of the worker.
     pub pid: u32,
-    /// Name of the function that the process belongs to.
+    /// Name of the function to which the process belongs.
     pub function: String,
-    /// Number of events that it has received.
+    /// Number of events that the process has received.
     pub invocations: u64,
-    /// True if it is working on an event.
+    /// True if the process is working on an event.
     pub busy: bool,
-    /// Time from the start of the process to its first request for work. `None` while it starts.
+    /// Duration of the cold start, from the start of the process to its first request for work.
+    /// `None` if the process has not requested work yet.
     pub cold_start: Option<Duration>,
-    /// Peak resident memory, in bytes. `None` if the system does not report it.
+    /// Peak resident memory of the process in bytes, or `None` if the system does not report it.
     pub peak_memory_bytes: Option<u64>,
 }
 
-/// Emulated cloud on a loopback address, with threads of its own. Its processes are killed when it
-/// is stopped or dropped, and when the program that owns it is killed.
+/// Emulated cloud on loopback addresses, with its own threads. Its processes are killed when it is
+/// stopped or dropped, and when the program that owns it is killed.
 pub struct Emulator {
     lambda_address: SocketAddr,
     s3_address: SocketAddr,
@@ -71,11 +72,11 @@ impl std::fmt::Debug for Emulator {
 }
 
 impl Emulator {
-    /// Checks the settings and opens the listeners. Returns when both accept requests.
+    /// Checks the settings and opens both endpoints. Returns when they accept requests.
     ///
     /// # Errors
-    /// Returns [`Error::Setting`] or [`Error::Program`] if a setting is invalid, and
-    /// [`Error::System`] if a thread or socket cannot be created.
+    /// Returns [`Error::Setting`] or [`Error::Program`] if a setting is not valid, and
+    /// [`Error::System`] if a thread or a socket cannot be created.
     pub async fn start(settings: Settings) -> Result<Emulator> {
         settings.check()?;
         let (stop, stopped) = oneshot::channel();
@@ -120,29 +121,29 @@ impl Emulator {
         })
     }
 
-    /// Returns the URL of the Lambda API, without a final slash.
+    /// Returns the URL of the Lambda API, without a trailing slash.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.lambda_address)
     }
 
-    /// Returns the URL of S3 (path style), without a final slash. Its bandwidth is not limited,
-    /// because it is the endpoint for the client that drives the functions.
+    /// Returns the path-style URL of S3, without a trailing slash. Its bandwidth is not limited,
+    /// because the client that drives the functions uses it.
     pub fn s3_endpoint(&self) -> String {
         format!("http://{}", self.s3_address)
     }
 
-    /// Returns the counters of the services so far.
+    /// Returns the counters of the emulated services so far.
     pub fn bill(&self) -> Bill {
         *self.bill.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the virtual clock. Returns `None` if invocations take real time, because there are
-    /// no [`Settings::times`] or the system cannot read the processor time of a process.
+    /// Returns the virtual clock. Returns `None` if invocations take real time. This is the case
+    /// without [`Settings::times`], or if the system cannot read the processor time of a process.
     pub fn clock(&self) -> Option<Arc<Clock>> {
         self.clock.clone()
     }
 
-    /// Returns the processes that are running, the oldest first.
+    /// Returns the running processes in the order of their starts.
     pub fn instances(&self) -> Vec<InstanceInfo> {
         let info = |instance: &Arc<crate::instance::Instance>| InstanceInfo {
             pid: instance.pid,
@@ -155,17 +156,17 @@ impl Emulator {
         self.pool.instances().iter().map(info).collect()
     }
 
-    /// Kills one process, like a machine failure. The call that it works on gets
-    /// `Runtime.ExitError`, and it gets no further calls. Returns false if no process has this id.
+    /// Kills the process `pid`, which simulates a machine failure. The current call of the process
+    /// fails with `Runtime.ExitError`. Returns false if there is no such process.
     pub fn kill(&self, pid: u32) -> bool {
         self.pool.kill(pid)
     }
 
-    /// Closes all connections, kills all processes, and returns when they have ended.
+    /// Closes all connections, kills all processes, and waits until they have ended.
     /// [`Emulator::bill`] can still be called afterwards.
     ///
     /// # Errors
-    /// Returns [`Error::Stopped`] if the emulator was stopped before.
+    /// Returns [`Error::Stopped`] if the emulator was already stopped.
     pub async fn stop(&self) -> Result<()> {
         let running =
             self.thread.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or(Error::Stopped)?;

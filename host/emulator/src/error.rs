@@ -1,5 +1,5 @@
-//! Errors of starting and controlling the emulator. Clients receive errors of the emulated services
-//! in AWS's format.
+//! Errors when the emulator is started or controlled. The emulated services report their own errors
+//! to clients in the format of AWS.
 
 use std::path::PathBuf;
 

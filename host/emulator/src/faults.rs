@@ -1,53 +1,52 @@
-//! Random faults of the emulated cloud: invocations that crash, lose their answer, run twice or are
+//! Random faults of the emulated cloud. Invocations may crash, lose their answer, run twice or be
 //! slow.
 //!
-//! A fault depends on the seed, on the bytes of the event, and on the number of times that these
-//! bytes have occurred. It does not depend on time or on the order of arrival. So two runs that
-//! send the same events have the same faults, however their threads interleave.
+//! A fault depends on the seed, the bytes of the event, and the number of earlier events with the
+//! same bytes. It does not depend on time or on the order of arrival. Two runs that send the same
+//! events therefore have the same faults, whatever the order of their threads.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Probabilities of faults, each in `0.0..=1.0`, which are drawn for each invocation.
+/// Probabilities of the faults of one invocation, each from 0.0 to 1.0.
 ///
-/// At most one of the crashes and the lost answer happens: the first that is drawn, in the order of
-/// the fields. Delays and second runs may happen in addition.
+/// An invocation has at most one crash or lost answer, which is the first one drawn in the order of
+/// the fields. The other faults may happen in addition.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Faults {
-    /// Random seed of the faults.
+    /// Seed of the random numbers.
     pub seed: u64,
     /// Probability that the process is killed before it receives the event. The client gets
     /// `Runtime.ExitError`.
     pub crash_before: f64,
     /// Probability that the process is killed while it works on the event. The client gets
-    /// `Runtime.ExitError`. Objects that the process wrote before (to S3) remain.
+    /// `Runtime.ExitError`. Objects that the process has already written to S3 remain.
     pub crash_during: f64,
     /// Probability that the process is killed after the client has got the answer. The next event
-    /// finds no warm instance.
+    /// needs another process.
     pub crash_after: f64,
-    /// Probability that the connection is closed without a response, after the work is done and
-    /// billed.
+    /// Probability that the connection is closed without a response, after the event was processed
+    /// and billed.
     pub lose_answer: f64,
-    /// Probability that one byte of the answer is changed before the client gets it.
+    /// Probability that one byte of the answer is changed on its way to the client.
     pub corrupt_answer: f64,
-    /// Probability that the event is run a second time, as by queues with at-least-once delivery.
-    /// The client gets the answer of the first run.
+    /// Probability that the event is run a second time, as with at-least-once delivery. The client
+    /// gets the answer of the first run.
     pub double: f64,
-    /// Probability that the instance delays its answer by [`Faults::straggle_delay`], which is
-    /// billed.
+    /// Probability that the answer is delayed by [`Faults::straggle_delay`]. The delay is billed.
     pub straggle: f64,
-    /// Additional time of an invocation that is delayed.
+    /// Delay of the answers that [`Faults::straggle`] selects. It is serialised in milliseconds.
     #[serde(with = "millis")]
     pub straggle_delay: Duration,
-    /// Probability that the call is refused with status 429 before anything runs.
+    /// Probability that the call is refused with the HTTP status 429 before the event is run.
     pub throttle: f64,
 }
 
 impl Default for Faults {
-    /// Returns probabilities of zero.
+    /// Returns faults that never happen.
     fn default() -> Self {
         Faults {
             seed: 0,
@@ -65,7 +64,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Returns the probabilities with their names.
+    /// Returns the names and the values of all probabilities.
     pub(crate) fn probabilities(&self) -> [(&'static str, f64); 8] {
         [
             ("faults.crash_before", self.crash_before),
@@ -80,7 +79,7 @@ impl Faults {
     }
 }
 
-/// Durations as whole milliseconds in serialised settings.
+/// Serialisation of durations as whole milliseconds.
 mod millis {
     use serde::{Deserialize, Deserializer, Serializer};
     use std::time::Duration;
@@ -94,32 +93,34 @@ mod millis {
     }
 }
 
-/// Point at which a process is killed.
+/// Time of an invocation at which its process is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crash {
     Before,
-    /// Killed this long after the event was delivered, or at its answer if that is earlier.
+    /// The process is killed after this time of work on the event, or at its answer if that is
+    /// earlier.
     During(Duration),
     After,
 }
 
-/// Faults that are injected into one invocation.
+/// Faults of one invocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Fate {
     pub(crate) throttle: bool,
     pub(crate) crash: Option<Crash>,
     pub(crate) lose_answer: bool,
-    /// Position of the changed byte, as a fraction of the answer's length.
+    /// Position of the changed byte, as a fraction of the answer's length. `None` if no byte is
+    /// changed.
     pub(crate) corrupt_answer: Option<f64>,
     pub(crate) double: bool,
     pub(crate) straggle: Option<Duration>,
 }
 
-/// Maximum number of different events whose occurrences are counted. When it is reached, the table
-/// is emptied.
+/// Maximum number of different events whose occurrences are counted. Beyond it, all counts restart
+/// at zero.
 pub(crate) const SEEN_EVENTS: usize = 1 << 20;
 
-/// Generator of faults, which counts the occurrences of each event.
+/// Random generator of faults. It counts how often each event has occurred.
 #[derive(Debug)]
 pub(crate) struct Draw {
     faults: Faults,
@@ -133,8 +134,8 @@ impl Draw {
         Draw { faults, active, seen: HashMap::new() }
     }
 
-    /// Returns the identity of an event. It hashes the whole payload, so no lock may be held.
-    /// Returns `None` if all faults are disabled.
+    /// Returns the identity of an event, or `None` if no fault is `active`. The caller should hold
+    /// no lock, because the whole payload is hashed.
     pub(crate) fn identity(active: bool, function: &str, payload: &[u8]) -> Option<[u8; 16]> {
         active.then(|| {
             let mut hash = Sha256::new();
@@ -149,7 +150,7 @@ impl Draw {
         self.active
     }
 
-    /// Returns the faults of the event's next occurrence.
+    /// Returns the faults of the next occurrence of the event `identity`.
     pub(crate) fn next(&mut self, identity: Option<[u8; 16]>) -> Fate {
         let Some(identity) = identity else { return Fate::default() };
         if self.seen.len() >= SEEN_EVENTS && !self.seen.contains_key(&identity) {
@@ -185,7 +186,7 @@ impl Draw {
     }
 }
 
-/// Returns a number in `0.0..1.0` from 53 bits of a hash.
+/// Returns a pseudorandom number from 0.0 to below 1.0, which is a hash of all arguments.
 fn uniform(seed: u64, name: &str, identity: &[u8; 16], sighting: u32) -> f64 {
     let mut hash = Sha256::new();
     hash.update(seed.to_le_bytes());

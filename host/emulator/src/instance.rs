@@ -1,8 +1,9 @@
-//! Instance of a function: a process, the events that it receives one at a time, and their results.
+//! Instance of a function: a process that receives one event at a time, and the results of its
+//! events.
 //!
-//! An instance is a small state machine behind a lock. Three tasks act on it: the Runtime API (for
-//! the worker), an invocation (for the client), and the task that waits for the process. An event
-//! is settled exactly once, by whichever task is first.
+//! An instance is a state machine behind a lock. The Runtime API uses it on behalf of the worker,
+//! an invocation on behalf of the client, and a third task waits for the process. Each event gets
+//! exactly one result, from the task that is first.
 
 use crate::clock::Times;
 use crate::log::LogTail;
@@ -15,18 +16,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot, watch};
 
-/// Result of an event on a worker process.
+/// Result of an event that a worker process received.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// Answer of the worker.
+    /// The worker answered with these bytes.
     Answered(Bytes),
-    /// Error report of the worker, as JSON.
+    /// The worker reported an error, which is a JSON document.
     Failed(Bytes),
-    /// The answer exceeds the allowed size.
+    /// The answer of the worker exceeds the maximum size.
     TooLarge,
-    /// The process ended. The text describes the end in Lambda's words.
+    /// The process ended. The text describes its end in the words of Lambda.
     Exited(String),
-    /// The function's time limit has passed.
+    /// The process exceeded the time limit of its function.
     TimedOut,
     /// The process used more resident memory than its function has.
     OutOfMemory,
@@ -34,12 +35,12 @@ pub(crate) enum Outcome {
     OutOfDisk,
 }
 
-/// Event that a worker process receives, with its id and deadline.
+/// Event for a worker process, with its request id and its deadline.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) id: String,
     pub(crate) payload: Bytes,
-    /// Deadline, in milliseconds since 1970.
+    /// Deadline of the event, in milliseconds since 1970.
     pub(crate) deadline_ms: u128,
 }
 
@@ -50,69 +51,71 @@ struct Assigned {
     done: oneshot::Sender<Outcome>,
 }
 
-/// State of a worker process, from its start to its end.
+/// Phase of a worker process between its start and its end.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Phase {
-    /// The process was started, and has not requested work yet.
+    /// The process was started and has not requested work yet.
     Starting,
     /// The process has requested work. The value is the duration of its initialisation.
     Ready(Duration),
-    /// The process has reported that it cannot start, with this JSON.
+    /// The process has reported with this JSON document that it cannot start.
     InitFailed(Bytes),
-    /// The process has ended. The text describes how.
+    /// The process has ended. The text describes its end.
     Exited(String),
 }
 
-/// Processor time of a process since its start, and modelled waits.
+/// Processor time of a process since its start, and its modelled waits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     processor: Duration,
     waits: Duration,
 }
 
-/// Measurements of the instance's current event.
+/// Measurements of an instance's current event.
 #[derive(Clone, Copy, Debug, Default)]
 struct Measured {
-    /// Usage at the start of the event. Until the process has requested work, that is the start of
-    /// the process.
+    /// Usage at the start of the event. It is zero until the process has requested work.
     from: Used,
-    /// Usage at the end of the event. `None` while it runs.
+    /// Usage at the end of the event, or `None` while the event is running.
     to: Option<Used>,
-    /// Sum and number of the factors from the reference product.
+    /// Sum and number of the correction factors from the reference product.
     factors: (f64, u32),
-    /// Additional time of a delayed invocation.
+    /// Additional time of the event because of a fault.
     delay: Duration,
 }
 
 #[derive(Debug)]
 struct State {
     measured: Measured,
-    /// Latest usage that was read. The clock of a process cannot be read after its end.
+    /// Latest usage that was read, because the processor time of a process cannot be read after its
+    /// end.
     used: Used,
     assigned: Option<Assigned>,
-    /// Id of the event that was settled last, by which a second answer to it is recognised.
+    /// Id of the event that got its result last. A second answer to this event is recognised by the
+    /// id.
     settled: Option<String>,
     last_delivered: Option<String>,
-    /// Number of requests for work. Only the latest is served, because the connection of an earlier
-    /// one may be dead.
+    /// Number of requests for work so far. Only the latest one is served, because the connection of
+    /// an earlier one may be dead.
     asked: u64,
     invocations: u64,
     idle_since: Option<Instant>,
     reaped: bool,
-    /// Report of a failed start. The end of the process, which follows at once, must not hide it.
+    /// Report of a failed initialisation. It takes precedence over the end of the process, which
+    /// follows immediately.
     init_failed: Option<Bytes>,
 }
 
-/// Reply of the Runtime API to an answer of the worker.
+/// Reply of the Runtime API to a worker that answers an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Settle {
     Accepted,
-    /// The event was answered before, or its time is over.
+    /// The event already has a result, or its time limit has passed.
     Late,
     Unknown,
 }
 
-/// Worker process of a function, with its current event.
+/// Worker process of a function, with the state of its current event.
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) number: u64,
@@ -121,9 +124,9 @@ pub(crate) struct Instance {
     started: Instant,
     pub(crate) log: Mutex<LogTail>,
     state: Mutex<State>,
-    /// Sum of modelled waits for the object store, in microseconds.
+    /// Total of the modelled waits for the object store, in microseconds.
     waits_us: AtomicU64,
-    /// Peak resident memory that was observed, in bytes.
+    /// Highest resident memory that was observed, in bytes.
     memory: AtomicU64,
     phase: watch::Sender<Phase>,
     work_came: Notify,
@@ -188,7 +191,7 @@ impl Instance {
         self.state().idle_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Reads the usage of the process since its start.
+    /// Reads the usage of the process since its start, and stores it in `state`.
     fn use_now(&self, state: &mut State) -> Used {
         if let Some(processor) = processor::time_of(self.pid) {
             state.used.processor = processor;
@@ -197,32 +200,32 @@ impl Instance {
         state.used
     }
 
-    /// Adds a modelled wait for the object store to the virtual time.
+    /// Adds a modelled wait for the object store to the virtual time of the process.
     pub(crate) fn wait(&self, wait: Duration) {
         let us = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
         self.waits_us.fetch_add(us, Ordering::Relaxed);
     }
 
-    /// Adds a delay to the current event.
+    /// Adds a delay to the virtual time of the current event.
     pub(crate) fn delay(&self, delay: Duration) {
         self.state().measured.delay += delay;
     }
 
-    /// Records a factor of the reference product.
+    /// Adds a correction factor from the reference product to the current event.
     pub(crate) fn compare(&self, factor: f64) {
         let (sum, count) = &mut self.state().measured.factors;
         (*sum, *count) = (*sum + factor, *count + 1);
     }
 
-    /// Returns the virtual time of the current event so far, or since the start if the process has
-    /// not requested work.
+    /// Returns the virtual time of the current event so far. Before the process has requested work,
+    /// this is the time since its start.
     pub(crate) fn elapsed(&self, times: &Times) -> Duration {
         let (sum, count) = self.state().measured.factors;
         self.elapsed_by(times, if count == 0 { 1.0 } else { sum / f64::from(count) })
     }
 
-    /// Returns a lower bound of the current event's virtual time, with the factor of the reference
-    /// product so far.
+    /// Returns a lower bound of the current event's final virtual time. It allows for a lower
+    /// correction factor at the end.
     pub(crate) fn least_elapsed(&self, times: &Times) -> Duration {
         let (sum, count) = self.state().measured.factors;
         self.elapsed_by(times, 0.95 * if count == 0 { 1.0 } else { sum / f64::from(count) })
@@ -237,13 +240,14 @@ impl Instance {
         times.computing(processor) + to.waits.saturating_sub(from.waits) + delay
     }
 
-    /// Ends the measurement of the current event.
+    /// Stores the usage at the end of the current event, unless it is already stored.
     fn measure_end(&self, state: &mut State) {
         let now = self.use_now(state);
         state.measured.to.get_or_insert(now);
     }
 
-    /// Waits until the process has requested work, failed to start or ended.
+    /// Waits until the process has requested work, has failed to start, or has ended. Returns its
+    /// phase.
     pub(crate) async fn started(&self) -> Phase {
         let mut phase = self.phase.subscribe();
         let found = match phase.wait_for(|phase| *phase != Phase::Starting).await {
@@ -257,7 +261,7 @@ impl Instance {
         }
     }
 
-    /// Waits until the process has ended.
+    /// Waits until the process has ended. Returns a description of its end.
     pub(crate) async fn exited(&self) -> String {
         let mut phase = self.phase.subscribe();
         match phase.wait_for(|phase| matches!(phase, Phase::Exited(_))).await.as_deref() {
@@ -266,8 +270,8 @@ impl Instance {
         }
     }
 
-    /// Gives the instance an event. It must have none. The receiver gets the outcome once, or
-    /// nothing if the process has already ended.
+    /// Assigns an event to the instance, which must have none. The returned receiver gets the
+    /// result of the event.
     pub(crate) fn assign(&self, work: Work) -> oneshot::Receiver<Outcome> {
         let (done, outcome) = oneshot::channel();
         let mut state = self.state();
@@ -285,18 +289,19 @@ impl Instance {
         outcome
     }
 
-    /// Withdraws the event when its time is over. A later answer is late.
+    /// Takes the event back when its time limit has passed. A later answer to it is refused as
+    /// late.
     pub(crate) fn revoke(&self) {
         let mut state = self.state();
         state.settled = state.assigned.take().map(|assigned| assigned.work.id).or(state.settled.take());
     }
 
-    /// Returns true if this event has been delivered to the worker.
+    /// Returns true if the event `id` is the last one that the worker received.
     pub(crate) fn was_delivered_to(&self, id: &str) -> bool {
         self.state().last_delivered.as_deref() == Some(id)
     }
 
-    /// Waits until this event has been delivered to the worker.
+    /// Waits until the worker has received the event `id`.
     pub(crate) async fn delivery(&self, id: &str) {
         loop {
             let delivered = self.delivered.notified();
@@ -307,8 +312,8 @@ impl Instance {
         }
     }
 
-    /// Waits for an event and delivers it to the worker, which requests work. Returns `None` if the
-    /// worker has not answered its current event, or has sent a newer request since.
+    /// Waits for an event, and delivers it to the worker that requests work. Returns `None` if the
+    /// worker has not answered its current event, or has sent a newer request meanwhile.
     pub(crate) async fn next(&self) -> Option<(String, Bytes, u128)> {
         let starting = self.phase() == Phase::Starting;
         if starting {
@@ -340,8 +345,8 @@ impl Instance {
         }
     }
 
-    /// Delivers the current event. Returns `Some(None)` if it was delivered before, and `None` if
-    /// there is no event.
+    /// Delivers the current event. Returns `None` if there is no event, and `Some(None)` if it was
+    /// already delivered.
     fn deliver(&self) -> Option<Option<(String, Bytes, u128)>> {
         let mut state = self.state();
         let assigned = state.assigned.as_mut()?;
@@ -355,7 +360,7 @@ impl Instance {
         Some(Some(work))
     }
 
-    /// Returns the reply to an answer to this invocation.
+    /// Returns the reply to a worker that is about to answer the event `id`.
     pub(crate) fn expects(&self, id: &str) -> Settle {
         let state = self.state();
         if state.assigned.as_ref().is_some_and(|assigned| assigned.delivered && assigned.work.id == id) {
@@ -367,7 +372,8 @@ impl Instance {
         }
     }
 
-    /// Settles the current event with the outcome that the worker sent.
+    /// Ends the current event with the result that the worker sent. Returns the reply to the
+    /// worker.
     pub(crate) fn settle(&self, id: &str, outcome: Outcome) -> Settle {
         let expected = self.expects(id);
         if expected == Settle::Accepted {
@@ -395,7 +401,8 @@ impl Instance {
         })
     }
 
-    /// Kills the process and all its children. [`Instance::exited`] waits for the end.
+    /// Kills the process and all its children. [`Instance::exited`] waits until the process has
+    /// ended.
     pub(crate) fn kill(&self) {
         let state = self.state();
         // After the process is reaped, its number may belong to another process.
@@ -407,14 +414,14 @@ impl Instance {
     }
 
     /// Kills the remaining children of the process, and disables later kills. It must be called
-    /// right after the process was reaped. Process numbers are assigned in sequence, so no other
-    /// process has this number yet.
+    /// right after the process was reaped. Process ids are assigned in sequence, so no other
+    /// process has this id yet.
     pub(crate) fn kill_for_good(&self) {
         self.kill();
         self.state().reaped = true;
     }
 
-    /// Records that the process has ended.
+    /// Records that the process has ended, and ends its current event. `how` describes the end.
     pub(crate) fn exit(&self, how: String) {
         let mut state = self.state();
         self.measure_end(&mut state);
@@ -426,7 +433,7 @@ impl Instance {
         }
     }
 
-    /// Returns the folder of the process for temporary files.
+    /// Returns the folder for temporary files of the process, if its function has one.
     pub(crate) fn tmp(&self) -> Option<PathBuf> {
         tmp(&self.function, self.number)
     }
@@ -442,15 +449,15 @@ impl Instance {
         self.most_memory_bytes() > u64::from(self.function.memory_mb) << 20
     }
 
-    /// Returns the peak resident memory that was observed, in bytes. It is also known after the end
-    /// of the process.
+    /// Returns the highest resident memory that was observed, in bytes. It is available after the
+    /// end of the process as well.
     pub(crate) fn most_memory_bytes(&self) -> u64 {
         let now = self.peak_memory_bytes().unwrap_or_default();
         self.memory.fetch_max(now, Ordering::Relaxed).max(now)
     }
 
-    /// Returns the current peak resident memory, in bytes. Returns `None` if the system does not
-    /// report it, or if the process has ended.
+    /// Returns the peak resident memory of the running process, in bytes. Returns `None` if the
+    /// system does not report it, or if the process has ended.
     pub(crate) fn peak_memory_bytes(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -458,12 +465,12 @@ impl Instance {
     }
 }
 
-/// Returns the folder for temporary files of a function's process.
+/// Returns the folder for temporary files of the function's process with this number, if any.
 pub(crate) fn tmp(function: &Function, number: u64) -> Option<PathBuf> {
     function.tmp.as_ref().map(|tmp| tmp.folder.join(number.to_string()))
 }
 
-/// Returns the total size of all files in a folder, in bytes.
+/// Returns the total size of all files in a folder and its subfolders, in bytes.
 fn size(folder: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     let of = |entry: std::fs::DirEntry| match entry.metadata() {

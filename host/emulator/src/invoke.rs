@@ -1,5 +1,5 @@
-//! Processing of an invocation: throttling, choice of an instance, the work, injected faults, the
-//! bill and the report.
+//! Execution of invocations: throttling, choice of an instance, faults, limits, the bill and the
+//! log report.
 
 use crate::bill::Bill;
 use crate::clock::{Clock, Ticket, Times};
@@ -16,27 +16,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Maximum number of asynchronous events and second runs that wait or run. Beyond it, events are
-/// refused with status 429, and second runs are omitted.
+/// Maximum number of asynchronous events and second runs that wait or run. More events are refused
+/// with the HTTP status 429, and more second runs are omitted.
 pub(crate) const QUEUED_EVENTS: usize = 1000;
-/// Maximum number of idle instances that an invocation tries, if they turn out to be dead.
+/// Maximum number of idle instances that one invocation tries if their processes have ended.
 const DEAD_INSTANCES: usize = 16;
-/// Interval at which an instance's virtual time is compared with its limit, in real time.
+/// Real time between two comparisons of an instance's virtual time with its limit.
 const LOOK: Duration = Duration::from_millis(5);
-/// Interval at which an instance's memory is compared with its limit.
+/// Real time between two comparisons of an instance's memory with its limit.
 const MEMORY_LOOK: Duration = Duration::from_millis(25);
-/// Interval at which the size of an instance's temporary files is compared with its limit.
+/// Real time between two comparisons of an instance's temporary files with their limit.
 const TMP_LOOK: Duration = Duration::from_millis(200);
-/// Maximum real time, in addition to the limit, for which a process may use no processor time.
+/// Maximum real time, in addition to the time limit, for which a process may use no processor time.
 const STUCK: Duration = Duration::from_secs(60);
-/// Maximum real time, in addition to the limit, of a process whose time is virtual.
+/// Real time that is added to the deadline of a process if times are virtual.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
-/// Description of the end of a process that exceeded its function's memory, in Lambda's words.
+/// Description of the end of a process that exceeded its function's memory, in the words of Lambda.
 const OUT_OF_MEMORY: &str = "Runtime exited with error: signal: killed";
-/// Time that log lines may take to arrive after the answer.
+/// Time for which log lines may arrive after the answer.
 const LOG_LAG: Duration = Duration::from_millis(3);
 
-/// Emulated Lambda service: functions, instances, faults and counters.
+/// The emulated Lambda service, with its functions, instances, faults and counters.
 pub(crate) struct Lambda {
     pub(crate) settings: Arc<Settings>,
     pub(crate) functions: BTreeMap<String, Arc<Function>>,
@@ -44,12 +44,12 @@ pub(crate) struct Lambda {
     bill: Arc<Mutex<Bill>>,
     draw: Mutex<Draw>,
     /// Virtual clock, if [`Settings::times`] is set. It releases answers in the order of their
-    /// ends.
+    /// virtual times.
     clock: Option<Arc<Clock>>,
     concurrency: Arc<Semaphore>,
-    /// Limit on invocations that compute at the same time in virtual time: the number of this
-    /// machine's processors. Processes that share a processor evict each other's caches, which does
-    /// not happen on a function's own processor.
+    /// Limit on the invocations that compute at the same time if times are virtual. It depends on
+    /// the number of this machine's processors. Processes on a common processor would evict each
+    /// other's caches, which does not happen in a cloud.
     computing: Semaphore,
     queue: Arc<Semaphore>,
     requests: AtomicU64,
@@ -60,23 +60,24 @@ pub(crate) struct Lambda {
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) payload: Bytes,
-    /// True for a function error, which is reported as `X-Amz-Function-Error: Unhandled`.
+    /// True if the payload is a function error, which the client gets with the header
+    /// `X-Amz-Function-Error: Unhandled`.
     pub(crate) error: bool,
     /// True if the answer must not reach the client.
     pub(crate) lost: bool,
-    /// Last lines of the log with Lambda's own lines, if the client requested them.
+    /// End of the log with the `START`, `END` and `REPORT` lines, if the client requested it.
     pub(crate) log: Option<String>,
 }
 
-/// Reason why an invocation was not run.
+/// Reason why an invocation did not run.
 #[derive(Debug)]
 pub(crate) enum Refused {
     Throttled,
-    /// The service could not run it, because it is stopping or no process could be started.
+    /// The service cannot run the invocation, because it is stopping or no process can be started.
     Service(Error),
 }
 
-/// Kinds of function errors that the bill distinguishes.
+/// Kinds of function errors, which the bill counts separately.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,
@@ -87,7 +88,7 @@ enum Fault {
 
 struct Ran {
     instance: Arc<Instance>,
-    /// Duration of the initialisation. `None` for a warm instance.
+    /// Duration of the initialisation, or `None` for an instance that was already running.
     init: Option<Duration>,
     duration: Duration,
     outcome: Result<Bytes, (Fault, Bytes)>,
@@ -124,7 +125,7 @@ impl Lambda {
         self.bill.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the id of a new request, in the form of a UUID.
+    /// Returns a new request id in the form of a UUID.
     pub(crate) fn request_id(&self) -> String {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let mut hash = Sha256::new();
@@ -136,14 +137,14 @@ impl Lambda {
         format!("{}-{}-4{}-8{}-{}", part(0, 8), part(8, 12), part(13, 16), part(17, 20), part(20, 32))
     }
 
-    /// Returns the faults of this event's next run.
+    /// Returns the faults of the next run of this event.
     pub(crate) fn fate(&self, function: &Function, payload: &[u8]) -> Fate {
         let active = self.draw.lock().unwrap_or_else(PoisonError::into_inner).active();
         let identity = Draw::identity(active, &function.name, payload);
         self.draw.lock().unwrap_or_else(PoisonError::into_inner).next(identity)
     }
 
-    /// Runs an event and waits for its end. The run continues if the caller stops waiting.
+    /// Runs an event, and waits for the result. The run continues if the caller stops waiting.
     pub(crate) async fn call(
         self: &Arc<Self>,
         function: &Arc<Function>,
@@ -171,8 +172,8 @@ impl Lambda {
         run.await.unwrap_or(Err(Refused::Service(Error::Stopped)))
     }
 
-    /// Queues an event that will be run when an instance is available. Returns false if the queue
-    /// is full.
+    /// Queues an asynchronous event, which runs when an instance is available. Returns false if the
+    /// queue is full or the call is throttled.
     pub(crate) fn enqueue(self: &Arc<Self>, function: &Arc<Function>, payload: Bytes, id: String) -> bool {
         let fate = self.fate(function, &payload);
         match self.queue.clone().try_acquire_owned() {
@@ -262,7 +263,7 @@ impl Lambda {
         Ok(Finished { payload, error: fault != Fault::None, lost, log })
     }
 
-    /// Finds an instance and runs the event on it.
+    /// Takes an instance from the pool, and runs the event on it until the event has a result.
     async fn work(
         &self,
         function: &Arc<Function>,
@@ -375,7 +376,8 @@ impl Lambda {
         }
     }
 
-    /// Waits until a new process requests work. Returns the duration of its initialisation.
+    /// Waits until a new process requests work. Returns the duration of its initialisation, or the
+    /// error with which the invocation fails.
     async fn init(
         &self,
         instance: &Instance,
@@ -399,16 +401,16 @@ impl Lambda {
     }
 }
 
-/// Returns the number of invocations that compute at the same time on this machine.
+/// Returns the maximum number of invocations that compute at the same time if times are virtual.
 fn computing(times: Option<&Times>) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let of_one = times.map_or(1.0, |times| times.cores.ceil().max(1.0));
     ((processors as f64 / of_one) as usize).max(1)
 }
 
-/// Waits until the event of an instance exceeds the time limit of its function. The time is virtual
-/// if `times` is given, otherwise real. A process that uses no processor time for long is treated
-/// as if it exceeded the limit.
+/// Waits until the current event of `instance` exceeds the time limit of its function. The time is
+/// virtual if `times` is given. The wait also ends if the process uses no processor time for too
+/// long.
 async fn past_limit(instance: &Instance, start: Instant, times: Option<&Times>) {
     let limit = instance.function.timeout;
     let Some(times) = times else {
@@ -441,8 +443,8 @@ async fn past_memory(instance: &Instance) {
     }
 }
 
-/// Returns the answer with one byte changed. `position` is the location of the byte, as a fraction
-/// of the length.
+/// Returns `answer` with one changed byte. `position` is the position of this byte, as a fraction
+/// of the length. If `None`, no byte is changed.
 fn corrupted(answer: Bytes, position: Option<f64>) -> Bytes {
     let Some(position) = position else { return answer };
     let mut bytes = answer.to_vec();
@@ -452,7 +454,8 @@ fn corrupted(answer: Bytes, position: Option<f64>) -> Bytes {
     bytes.into()
 }
 
-/// Waits for the outcome of a delivered event, and injects the faults that happen while it runs.
+/// Waits for the result of a delivered event, and injects the faults that happen while the event
+/// runs.
 async fn with_faults(
     instance: &Instance,
     id: &str,
@@ -511,7 +514,7 @@ fn function_error(kind: &str, message: &str) -> Bytes {
     serde_json::json!({ "errorType": kind, "errorMessage": message }).to_string().into()
 }
 
-/// Returns the last log lines with Lambda's START, END and REPORT lines.
+/// Returns the end of the instance's log with the `START`, `END` and `REPORT` lines of Lambda.
 fn report(
     settings: &Settings,
     instance: &Instance,

@@ -1,5 +1,5 @@
-//! Invoke API of Lambda (2015-03-31), as in AWS: invocations, configuration of functions, account
-//! settings, and refusals.
+//! The Lambda API (version 2015-03-31): invocations, configurations of functions, account settings,
+//! and error responses as in AWS.
 
 use crate::invoke::{Lambda, Refused};
 use crate::serve::{BodyError, Lost, collect, json, set_header};
@@ -15,17 +15,17 @@ use std::sync::Arc;
 
 type Answer = Result<Response<Full<Bytes>>, Lost>;
 
-/// Id of the account that all functions belong to.
+/// Id of the AWS account to which all functions belong.
 const ACCOUNT: &str = "000000000000";
-/// Maximum size of the body of a call other than an invocation, in bytes.
+/// Maximum size of a request body, in bytes, for requests other than invocations.
 const SMALL_BODY_BYTES: usize = 64 * 1024;
 
-/// Returns the Amazon resource name of a function.
+/// Returns the Amazon Resource Name (ARN) of a function.
 pub(crate) fn arn(region: &str, function: &str) -> String {
     format!("arn:aws:lambda:{region}:{ACCOUNT}:function:{function}")
 }
 
-/// Answers one request to the Lambda API.
+/// Handles one request to the Lambda API.
 pub(crate) async fn handle(lambda: Arc<Lambda>, request: Request<Incoming>) -> Answer {
     let id = lambda.request_id();
     let mut answer = route(&lambda, request, &id).await?;
@@ -33,7 +33,7 @@ pub(crate) async fn handle(lambda: Arc<Lambda>, request: Request<Incoming>) -> A
     Ok(answer)
 }
 
-/// Type of an invocation.
+/// Type of an invocation, from the header `X-Amz-Invocation-Type`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     RequestResponse,
@@ -95,8 +95,8 @@ async fn route(lambda: &Arc<Lambda>, request: Request<Incoming>, id: &str) -> An
     }
 }
 
-/// Finds the function that a path names: by name, by name and version, or by either form of its
-/// resource name.
+/// Finds the function that the path of a request names. The path may contain the name, the name
+/// with a version, or a full or partial ARN.
 fn find(
     lambda: &Lambda,
     path: &str,
@@ -267,7 +267,7 @@ fn empty(status: StatusCode) -> Response<Full<Bytes>> {
     answer
 }
 
-/// Decodes the `%xx` escapes in a segment of a path. Returns `None` if they are invalid.
+/// Decodes the `%xx` escapes in a path segment. Returns `None` if an escape is not valid.
 pub(crate) fn percent_decoded(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

@@ -1,8 +1,7 @@
-//! Emulator of AWS on a loopback address: S3, and Lambda, whose functions are real worker
-//! processes.
+//! Emulator of AWS Lambda and S3 on loopback addresses. Its functions are real worker processes.
 //!
-//! Clients use their normal code, with other endpoints. The emulator is for tests, and for
-//! measuring the behaviour and the bill of a run without an account. It must not serve other
+//! Clients use the same code as with AWS, but with other endpoints. The emulator is for tests, and
+//! for measurements of a run's behaviour and cost without an AWS account. It must not serve other
 //! machines.
 //!
 //! ```no_run
@@ -25,28 +24,30 @@
 //!
 //! # Same as AWS
 //!
-//! The Invoke API: RequestResponse, Event, DryRun, log tail, function errors, and refusals with
-//! their status, header and JSON. GetFunction, GetFunctionConfiguration and GetAccountSettings. The
-//! Runtime API. One event at a time per instance, the most recently used instance first, cold
-//! starts, billed initialisation, timeouts, payload limits and the concurrency limit. Signature
-//! Version 4 everywhere. S3's objects, ranges, conditional writes, multipart uploads, listings,
-//! checksums and signed chunks.
+//! The emulator has the Invoke API with RequestResponse, Event and DryRun, log tails, function
+//! errors, and error responses with their status, header and JSON. It has GetFunction,
+//! GetFunctionConfiguration, GetAccountSettings, and the Runtime API. An instance processes one
+//! event at a time, and the most recently used instance is chosen first. Cold starts, billed
+//! initialisation, timeouts, payload limits and the concurrency limit are emulated. Requests must
+//! have a Signature Version 4. S3 has objects, ranges, conditional writes, multipart uploads,
+//! listings, checksums and signed chunks.
 //!
 //! # Different from AWS
 //!
 //! A function's share of a processor is not limited. With [`Settings::times`], its processor time
-//! is divided by the share. Scaling up is not slowed down. An asynchronous event is run once,
-//! without AWS's two retries. Payloads of an invocation use the instance's network, while AWS has a
-//! separate one for them. Entity tags are not MD5. Buckets have no versions, locks, access control
-//! lists or lifecycles. A function's role consists of key prefixes ([`Role`]), not of IAM policies.
+//! is divided by the share. New instances are started without a rate limit. An asynchronous event
+//! is run only once, without the two retries of AWS. Payloads of invocations use the network of the
+//! instance, while AWS has a separate one for them. Entity tags are not MD5 digests. Buckets have
+//! no versions, locks, access control lists or lifecycles. The role of a function consists of key
+//! prefixes ([`Role`]), not of IAM policies.
 //!
 //! # Limits
 //!
-//! The head of a request has at most 64 KiB and 100 headers. A slow sender is disconnected after
-//! [`Settings::header_timeout`] or [`Settings::body_timeout`], and a slow reader after the latter.
-//! There are at most [`Settings::connections`] connections per listener, [`Settings::concurrency`]
-//! processes, 1,000 waiting asynchronous events, [`Settings::store_bytes`] bytes of objects, and
-//! 10,000 open uploads.
+//! The head of a request may have at most 64 KiB and 100 headers. A client that sends too slowly is
+//! disconnected after [`Settings::header_timeout`] or [`Settings::body_timeout`], and one that
+//! reads too slowly after the latter. There are at most [`Settings::connections`] connections per
+//! listener, [`Settings::concurrency`] processes, 1,000 waiting asynchronous events,
+//! [`Settings::store_bytes`] bytes of objects, and 10,000 open uploads.
 
 mod bill;
 mod clock;

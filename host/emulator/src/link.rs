@@ -1,10 +1,11 @@
-//! Network of one instance: a token bucket for each direction, which all its connections share.
+//! Bandwidth limit of an instance's network. Each direction has a token bucket, which all
+//! connections of the instance share.
 //!
-//! A bucket is stored as a single time, `ready_at`, at which all bytes that were granted so far
-//! will have been transferred. From then on, `n` bytes take `n / rate`, in order of arrival. So
+//! A bucket is stored as a single time, `ready_at`, at which all bytes granted so far will have
+//! been transferred. Further `n` bytes take `n / rate` from then on, in order of arrival, so that
 //! connections share the bandwidth fairly. No connection is faster than the rate over a period
 //! longer than a quantum (the bytes of 1 ms). Timers fire up to a millisecond or two late. A
-//! connection that keeps the link busy gets this time back, an idle one does not.
+//! connection that is busy without a pause gets this time back, and an idle connection does not.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,22 +15,24 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep_until};
 
-/// Duration of the pieces in which bytes are passed on.
+/// Transfer time of the pieces in which bytes are passed on.
 const QUANTUM: Duration = Duration::from_millis(1);
-/// Minimum size of a piece in bytes, which is a packet.
+/// Minimum size of a piece in bytes, which is the size of a network packet.
 const SMALLEST_PIECE: usize = 1500;
-/// A piece that is due within this time is passed on at once, because timers are not more precise.
+/// A piece that is due within this time is passed on immediately, because timers are not more
+/// precise.
 const EARLY: Duration = Duration::from_micros(500);
-/// A connection that asks again within this time has only waited for the emulator's timer.
+/// Maximum time between two transfers of a busy connection, which waits only for the emulator's
+/// timer.
 const BUSY: Duration = Duration::from_micros(200);
-/// Maximum delay of a timer that such a connection gets back.
+/// Maximum timer delay that a busy connection gets back.
 const CATCH_UP: Duration = Duration::from_millis(20);
-/// Maximum pause of the peer that is attributed to the operating system, so that the connection
-/// gets it back. (TCP over loopback sends 64 KB at a time, and this link takes them by the
-/// millisecond.)
+/// Maximum pause of the peer that the operating system may have caused. The connection gets this
+/// pause back. TCP over loopback sends 64 KB at a time, and this link takes the bytes millisecond
+/// by millisecond.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// One direction of the network.
+/// One direction of an instance's network.
 #[derive(Debug)]
 struct Lane {
     bytes_per_second: f64,
@@ -44,8 +47,8 @@ impl Lane {
         Lane { bytes_per_second, piece, ready_at: Mutex::new(Instant::now()) }
     }
 
-    /// Reserves the transfer of `bytes`, and returns the time when the last of them arrives.
-    /// `credit` is the maximum past time that may be used for the transfer.
+    /// Reserves the transfer of `bytes` bytes, and returns the time at which the last one arrives.
+    /// `credit` is the maximum time before `now` that the transfer may use.
     fn reserve(&self, bytes: usize, now: Instant, credit: Duration) -> Instant {
         let floor = now.checked_sub(credit).unwrap_or(now);
         let mut ready_at = self.ready_at.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +57,7 @@ impl Lane {
     }
 }
 
-/// Both directions of an instance's network. Clones share them.
+/// Both directions of an instance's network. Clones share the bandwidth.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     from_worker: Arc<Lane>,
@@ -70,15 +73,15 @@ impl Link {
     }
 }
 
-/// State of one connection in one direction.
+/// State of one connection in one direction of the network.
 #[derive(Debug)]
 struct Turn {
     lane: Arc<Lane>,
-    /// Number of bytes that may pass, and the time at which they may.
+    /// Number of bytes that may be passed on, and the time at which they are due.
     granted: Option<(usize, Instant)>,
-    /// Time at which bytes passed last.
+    /// Time at which bytes were last passed on.
     last: Option<Instant>,
-    /// True if the connection has waited for its peer since then.
+    /// True if the connection has waited for its peer since `last`.
     paused: bool,
     sleep: Pin<Box<Sleep>>,
 }
@@ -94,7 +97,7 @@ impl Turn {
         }
     }
 
-    /// Waits until `due`, unless it is close enough.
+    /// Waits until `due`. Returns immediately if `due` is close enough.
     fn poll_due(&mut self, cx: &mut Context<'_>, due: Instant) -> Poll<()> {
         if due.saturating_duration_since(Instant::now()) <= EARLY {
             return Poll::Ready(());
@@ -118,14 +121,13 @@ impl Turn {
     }
 }
 
-/// Connection with the bandwidth of its instance. It is closed if the peer stops reading.
+/// A connection with the bandwidth limit of its instance. It is closed if the peer stops reading.
 #[derive(Debug)]
 pub(crate) struct Socket {
     inner: TcpStream,
     read: Option<Turn>,
     write: Option<Turn>,
-    /// Bytes that were read but have not arrived yet by the bandwidth limit, and the number of them
-    /// that have been passed on.
+    /// Bytes that were read from the peer but are not due yet. `given` of them have been passed on.
     held: Vec<u8>,
     given: usize,
     stall_limit: Duration,
@@ -134,8 +136,8 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Wraps a connection. `stall_limit` is the maximum time for which the peer may leave bytes
-    /// unread.
+    /// Wraps a connection. `link` limits its bandwidth, and `stall_limit` is the maximum time for
+    /// which the peer may leave bytes unread.
     pub(crate) fn new(inner: TcpStream, link: Option<&Link>, stall_limit: Duration) -> Self {
         Socket {
             inner,
@@ -149,8 +151,8 @@ impl Socket {
         }
     }
 
-    /// Passes on the result of a write. A write that waits for the peer longer than the limit
-    /// fails.
+    /// Returns the result of a write. Returns an error if the write has waited for the peer for
+    /// longer than the limit.
     fn watch_stall<T>(
         &mut self,
         cx: &mut Context<'_>,

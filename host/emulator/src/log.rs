@@ -1,8 +1,8 @@
-//! Last lines of a worker's log, with bounded length, for `X-Amz-Log-Result`.
+//! The end of a worker's log, for the header `X-Amz-Log-Result`.
 
 use std::collections::VecDeque;
 
-/// Last bytes that were written since the log was cleared.
+/// End of a log. It contains at most `limit` bytes, written since the log was last cleared.
 #[derive(Debug)]
 pub(crate) struct LogTail {
     limit: usize,
@@ -35,12 +35,12 @@ impl LogTail {
     }
 }
 
-/// Splitter of a byte stream into lines of limited length.
+/// Splitter that divides a byte stream into lines of limited length.
 #[derive(Debug)]
 pub(crate) struct Lines {
     limit: usize,
     line: Vec<u8>,
-    /// True while the rest of a line that was cut is discarded.
+    /// True while the rest of a truncated line is discarded.
     cut: bool,
 }
 
@@ -49,7 +49,7 @@ impl Lines {
         Lines { limit, line: Vec::new(), cut: false }
     }
 
-    /// Adds bytes, and calls `line` with each complete line.
+    /// Adds bytes to the stream, and calls `line` with each line that is now complete.
     pub(crate) fn push(&mut self, bytes: &[u8], mut line: impl FnMut(&str)) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let (content, ended) = match piece.strip_suffix(b"\n") {
@@ -73,7 +73,7 @@ impl Lines {
         }
     }
 
-    /// Calls `line` with the last line if it has no line end.
+    /// Calls `line` with the last line if it has no line terminator.
     pub(crate) fn finish(&mut self, mut line: impl FnMut(&str)) {
         if !self.line.is_empty() {
             self.give(&mut line);

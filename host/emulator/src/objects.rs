@@ -1,4 +1,5 @@
-//! Buckets in memory: objects and unfinished uploads. Conditions are evaluated under one lock.
+//! Buckets in memory, with their objects and unfinished uploads. Conditions of writes are evaluated
+//! under one lock.
 
 use bytes::Bytes;
 use s3s::dto::{Checksum, Metadata};
@@ -7,23 +8,24 @@ use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-/// Maximum size of an object or part in one request, in bytes: 5 GiB, as in S3.
+/// Maximum size of an object or part in one request, in bytes. The limit of S3 is the same, 5 GiB.
 pub(crate) const PUT_BYTES: u64 = 5 << 30;
-/// Minimum size of every part but the last, in bytes, as in S3.
+/// Minimum size of every part but the last, in bytes. The limit of S3 is the same.
 pub(crate) const PART_BYTES: usize = 5 << 20;
-/// Maximum part number, as in S3. Part numbers start at 1.
+/// Maximum part number. Part numbers start at 1. The limit of S3 is the same.
 pub(crate) const PARTS: i32 = 10_000;
-/// Maximum number of keys in one listing, and in one DeleteObjects request, as in S3.
+/// Maximum number of keys in one listing and in one DeleteObjects request. The limit of S3 is the
+/// same.
 pub(crate) const LISTED_KEYS: usize = 1000;
-/// Maximum number of uploads that are open at the same time.
+/// Maximum number of multipart uploads that are open at the same time.
 pub(crate) const UPLOADS: usize = 10_000;
 
-/// Stored object. Clones share its bytes.
+/// A stored object. Clones share its bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
     pub(crate) bytes: Bytes,
-    /// Entity tag, which changes with every write. It is not an MD5 digest, like that of an
-    /// encrypted object in S3.
+    /// Entity tag, which changes with every write. It is not an MD5 digest, like the entity tags of
+    /// encrypted objects in S3.
     pub(crate) tag: String,
     pub(crate) modified: SystemTime,
     pub(crate) content_type: Option<String>,
@@ -45,13 +47,13 @@ pub(crate) enum Refusal {
     NoSuchBucket,
     NoSuchKey,
     NoSuchUpload,
-    /// A condition does not hold.
+    /// The condition of the operation is not met.
     Precondition,
-    /// A part does not exist, or has a different tag.
+    /// A part does not exist or has another entity tag.
     InvalidPart,
     PartOrder,
     PartTooSmall,
-    /// The total size of all buckets has reached its limit.
+    /// The total size of all buckets would exceed its limit.
     Full,
     TooManyUploads,
 }
@@ -91,7 +93,7 @@ pub(crate) struct Objects {
 pub(crate) struct Page {
     pub(crate) objects: Vec<(String, Object)>,
     pub(crate) prefixes: Vec<String>,
-    /// Last name on this page, if there are further pages.
+    /// Last name on this page, or `None` if this is the last page.
     pub(crate) next: Option<String>,
 }
 
@@ -156,12 +158,12 @@ impl Objects {
         self.state().bucket(bucket).map(drop)
     }
 
-    /// Checks that this number of additional bytes can be stored.
+    /// Checks that `bytes` more bytes fit into the total size limit.
     pub(crate) fn room(&self, bytes: u64) -> Result<(), Refusal> {
         if self.state().held.saturating_add(bytes) <= self.limit { Ok(()) } else { Err(Refusal::Full) }
     }
 
-    /// Stores an object if the condition holds at this moment. Returns the tag of the object.
+    /// Stores an object if `condition` is met at this moment. Returns the entity tag of the object.
     pub(crate) fn put(
         &self,
         bucket: &str,
@@ -184,7 +186,7 @@ impl Objects {
         self.state().bucket(bucket)?.get(key).cloned().ok_or(Refusal::NoSuchKey)
     }
 
-    /// Deletes a key. It need not exist.
+    /// Deletes an object. Succeeds if the object does not exist.
     pub(crate) fn delete(&self, bucket: &str, key: &str) -> Result<(), Refusal> {
         let mut state = self.state();
         let removed = state.bucket(bucket)?.remove(key);
@@ -192,8 +194,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Lists the names after `after` that start with `prefix`, in order. Names that contain
-    /// `delimiter` after the prefix are grouped.
+    /// Returns one page of at most `most` keys that follow `after` and start with `prefix`, in
+    /// order. Keys that contain `delimiter` after the prefix are grouped.
     pub(crate) fn list(
         &self,
         bucket: &str,
@@ -246,7 +248,7 @@ impl Objects {
         Ok(page)
     }
 
-    /// Starts a multipart upload, and returns its id.
+    /// Starts a multipart upload, and returns its upload id.
     pub(crate) fn open(
         &self,
         bucket: &str,
@@ -277,8 +279,8 @@ impl Objects {
         self.state().upload(bucket, key, id).map(drop)
     }
 
-    /// Stores a part, and replaces an earlier one with the same number. Returns the tag of the
-    /// part.
+    /// Stores a part, and replaces an earlier part with the same number. Returns the entity tag of
+    /// the part.
     pub(crate) fn part(
         &self,
         bucket: &str,
@@ -299,7 +301,7 @@ impl Objects {
         Ok(tag)
     }
 
-    /// Returns the numbers of an upload's parts, with their sizes and tags.
+    /// Returns the number, the size in bytes and the entity tag of each part of an upload.
     pub(crate) fn parts(
         &self,
         bucket: &str,
@@ -315,8 +317,8 @@ impl Objects {
             .collect())
     }
 
-    /// Combines the given parts to an object if the condition holds at this moment. Otherwise the
-    /// upload stays open.
+    /// Combines the parts `named` (numbers and entity tags) to an object if `condition` is met at
+    /// this moment. Otherwise the upload stays open. Returns the entity tag of the object.
     pub(crate) fn complete(
         &self,
         bucket: &str,
@@ -362,7 +364,8 @@ impl Objects {
     }
 }
 
-/// Returns the bytes of the given parts, after the same checks as in S3.
+/// Returns the bytes of the parts `named` (numbers and entity tags), after the same checks as in
+/// S3.
 fn choose(upload: &Upload, named: &[(i32, String)]) -> Result<Vec<Bytes>, Refusal> {
     if named.is_empty() {
         return Err(Refusal::InvalidPart);

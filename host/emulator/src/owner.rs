@@ -1,7 +1,7 @@
-//! Identification of the user at the other end of a local connection.
+//! Identification of the user at the other end of a loopback connection.
 //!
-//! The Runtime API has no credentials, because on AWS it is reachable only from inside the
-//! function. The emulator offers it on a loopback port, to which every user of the machine can
+//! The Runtime API has no credentials, because on AWS it can be reached only from inside the
+//! function. The emulator provides it on a loopback port, to which every user of the machine can
 //! connect.
 
 use std::net::{SocketAddr, SocketAddrV4};
@@ -13,7 +13,7 @@ const READS: usize = 3;
 
 /// Returns true if the socket that connected from `peer` to `local` belongs to another user.
 ///
-/// Returns false on a system without such a table.
+/// Always returns false on systems without a table of connections.
 pub(crate) fn is_foreign(peer: SocketAddr, local: SocketAddr) -> bool {
     let (SocketAddr::V4(peer), SocketAddr::V4(local)) = (peer, local) else { return false };
     // A table that changes while it is read may lack an entry.
@@ -27,7 +27,7 @@ pub(crate) fn is_foreign(peer: SocketAddr, local: SocketAddr) -> bool {
     true
 }
 
-/// Returns the user id of the socket with these two addresses in the table.
+/// Returns the id of the user that owns the socket from `own` to `remote`, according to `table`.
 fn owner(table: &str, own: SocketAddrV4, remote: SocketAddrV4) -> Option<u32> {
     let wanted = [own, remote]
         .map(|address| format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port()));

@@ -1,5 +1,5 @@
-//! Pool of running instances. It selects the idle instance that is used next, and limits the number
-//! of instances.
+//! Pool of running instances. It chooses the instance for each invocation, and limits the number of
+//! instances.
 
 use crate::error::Error;
 use crate::instance::Instance;
@@ -12,12 +12,12 @@ use tokio::sync::Notify;
 
 #[derive(Default)]
 struct State {
-    /// Processes by number, in the order in which they were started.
+    /// Running processes by number, in the order of their starts.
     live: BTreeMap<u64, Arc<Instance>>,
-    /// Idle processes by function, the most recently used last.
+    /// Idle processes by function. The most recently used one is last.
     idle: HashMap<String, VecDeque<Arc<Instance>>>,
     started: u64,
-    /// Number of processes that are being started and are not in `live` yet.
+    /// Number of processes that are being started and are not yet in `live`.
     starting: usize,
     stopping: bool,
 }
@@ -31,10 +31,10 @@ pub(crate) struct Pool {
     changed: Notify,
 }
 
-/// Instance that was selected for one invocation.
+/// Instance that was chosen for one invocation.
 pub(crate) struct Taken {
     pub(crate) instance: Arc<Instance>,
-    /// True if it was started for this invocation.
+    /// True if the instance was started for this invocation.
     pub(crate) cold: bool,
 }
 
@@ -48,7 +48,8 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the most recently used idle instance of the function, or starts a new one.
+    /// Returns the most recently used idle instance of the function. If there is none, starts a new
+    /// one.
     pub(crate) async fn take(self: &Arc<Self>, function: &Arc<Function>) -> Result<Taken, Error> {
         let (number, evicted) = {
             let mut state = self.state();
@@ -91,7 +92,7 @@ impl Pool {
         Ok(Taken { instance, cold: true })
     }
 
-    /// Returns an instance to the pool for the next invocation.
+    /// Returns an instance to the pool, so that later invocations can use it.
     pub(crate) fn release(&self, instance: Arc<Instance>) {
         instance.set_idle();
         let mut state = self.state();
@@ -115,7 +116,8 @@ impl Pool {
         self.state().live.values().cloned().collect()
     }
 
-    /// Kills one process. It gets no further invocations.
+    /// Kills the process `pid`, which gets no more invocations. Returns false if there is no such
+    /// process.
     pub(crate) fn kill(&self, pid: u32) -> bool {
         let found = {
             let mut state = self.state();
@@ -133,7 +135,7 @@ impl Pool {
         found.is_some()
     }
 
-    /// Ends instances that have been idle for longer than `limit`.
+    /// Kills the instances that have been idle for longer than `limit`.
     pub(crate) fn sweep(&self, limit: Duration) {
         let mut ended = Vec::new();
         for idle in self.state().idle.values_mut() {
@@ -146,7 +148,7 @@ impl Pool {
         }
     }
 
-    /// Kills all processes, and prevents further starts.
+    /// Kills all processes, and prevents the start of new ones.
     pub(crate) fn kill_all(&self) {
         let instances = {
             let mut state = self.state();
@@ -172,7 +174,7 @@ impl Pool {
 }
 
 impl State {
-    /// Removes and returns the instance that has been idle longest, of any function.
+    /// Removes and returns the instance of any function that has been idle for the longest time.
     fn longest_idle(&mut self) -> Option<Arc<Instance>> {
         let longest = self
             .idle

@@ -1,5 +1,5 @@
-//! Start of worker processes. Each has a clean environment and a process group of its own. Its log
-//! is read line by line, and it ends together with the emulator.
+//! Start of worker processes. Each has a clean environment and its own process group, and ends at
+//! the latest with the emulator. Its log is read line by line.
 
 use crate::death;
 use crate::instance::Instance;
@@ -20,20 +20,20 @@ use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// Maximum time for which the pipes of an ended process are read. One of its children may keep them
-/// open.
+/// Maximum time for which the pipes of an ended process are still read. A child of the process may
+/// hold them open.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 type Started = io::Result<Child>;
 
-/// Thread that starts all processes. They are killed when the thread ends (see [`death`]), so it
+/// Thread that starts all processes. They are killed when this thread ends (see [`death`]), so it
 /// lives as long as the emulator.
 #[derive(Clone, Debug)]
 pub(crate) struct Starter(mpsc::UnboundedSender<(Command, oneshot::Sender<Started>)>);
 
 impl Starter {
-    /// Starts the thread. It needs a tokio runtime, which watches the pipes and exits of the
-    /// children. The thread ends when the last clone is dropped.
+    /// Starts the thread. It must be called in a Tokio runtime, which watches the pipes and exits
+    /// of the processes. The thread ends when the last clone is dropped.
     pub(crate) fn new() -> io::Result<Starter> {
         // The number of instances bounds the channel, because each has at most one start in it.
         let (sender, mut receiver) = mpsc::unbounded_channel::<(Command, oneshot::Sender<Started>)>();
@@ -56,7 +56,7 @@ impl Starter {
     }
 }
 
-/// Running process with its Runtime API and S3 listeners.
+/// A running process with the servers of its Runtime API and its S3 endpoint.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) instance: Arc<Instance>,
@@ -65,7 +65,7 @@ pub(crate) struct Process {
     logs: Vec<JoinHandle<()>>,
 }
 
-/// State that all processes of an emulator share.
+/// Factory of worker processes, with the state that all processes of an emulator share.
 #[derive(Clone)]
 pub(crate) struct Nursery {
     pub(crate) settings: Arc<Settings>,
@@ -75,8 +75,8 @@ pub(crate) struct Nursery {
 }
 
 impl Nursery {
-    /// Starts a process. It gets a Runtime API and an S3 listener, both on the network of the
-    /// instance.
+    /// Starts the process with this number. The process gets its own Runtime API and S3 endpoint,
+    /// whose bandwidth is limited.
     pub(crate) async fn start(&self, number: u64, function: &Arc<Function>) -> io::Result<Process> {
         let settings = &self.settings;
         let link = settings.bits_per_second.map(Link::new);
@@ -116,8 +116,8 @@ impl Nursery {
 }
 
 impl Process {
-    /// Waits for the end of the process. Then it ends the process group, the logs and the
-    /// listeners, and notifies the instance.
+    /// Waits until the process has ended. Then ends its process group, its logs and its servers,
+    /// and notifies its instance.
     pub(crate) async fn keep(mut self) {
         let status = self.child.wait().await;
         // The process group continues to exist while a grandchild is in it.
@@ -135,7 +135,7 @@ impl Process {
     }
 }
 
-/// Describes the end of a process in Lambda's words.
+/// Returns a description of a process's end in the words of Lambda.
 fn how(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(0), _) => "Runtime exited without providing a reason".into(),

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-/// Returns the processor time that all threads of a process have used, including threads that have
-/// ended. Returns `None` if the process has ended, or on a system without such a clock.
+/// Returns the processor time of all threads of the process `pid`, including threads that have
+/// ended. Returns `None` if the process has ended, or on systems other than Linux.
 #[cfg(target_os = "linux")]
 pub fn time_of(pid: u32) -> Option<Duration> {
     let mut clock: libc::clockid_t = 0;
@@ -21,13 +21,13 @@ pub fn time_of(pid: u32) -> Option<Duration> {
     Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
 }
 
-/// Returns `None`: the system has no clock for the processor time of another process.
+/// Returns `None`, because the processor time of another process is read only on Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn time_of(_pid: u32) -> Option<Duration> {
     None
 }
 
-/// Returns the processor time of the calling thread, or `None` on a system without such a clock.
+/// Returns the processor time of the calling thread, or `None` if the system does not report it.
 #[cfg(target_os = "linux")]
 pub(crate) fn time_of_thread() -> Option<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -39,13 +39,13 @@ pub(crate) fn time_of_thread() -> Option<Duration> {
     Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
 }
 
-/// Returns `None`, because the processor time of a thread is read on Linux only.
+/// Returns `None`, because the processor time of a thread is read only on Linux.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn time_of_thread() -> Option<Duration> {
     None
 }
 
-/// Moves the calling thread to a processor. Returns true if the system did so.
+/// Moves the calling thread to the processor with this number. Returns true on success.
 #[cfg(target_os = "linux")]
 pub(crate) fn move_to(processor: usize) -> bool {
     if processor >= libc::CPU_SETSIZE as usize {
@@ -60,13 +60,13 @@ pub(crate) fn move_to(processor: usize) -> bool {
     }
 }
 
-/// Returns `false`, because threads are moved on Linux only.
+/// Returns `false`, because threads are moved only on Linux.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn move_to(_processor: usize) -> bool {
     false
 }
 
-/// Returns the number of the processor that a process ran on last.
+/// Returns the number of the processor on which the process `pid` last ran, if known.
 pub(crate) fn processor_of(pid: u32) -> Option<usize> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The program's name is in parentheses and may contain blanks. Field 39 is counted from before

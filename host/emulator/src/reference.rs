@@ -1,11 +1,11 @@
-//! Reference product that is timed next to the work of the functions, to correct processor time for
-//! load.
+//! Reference product: a fixed computation that is timed next to the work of functions. It corrects
+//! their processor time for load.
 //!
-//! Processor time measures the time on a processor, but not the work done in it. The same work
+//! Processor time is the time on a processor, not the amount of work done in it. The same work
 //! takes more processor time if another program runs on the other thread of the core, or if load
-//! lowers the clock frequency. For this reason a thread regularly times a fixed product on the
-//! processor that an instance runs on. The shortest time so far, divided by this time, is the
-//! factor for the instance's processor time around that moment.
+//! lowers the clock frequency. A thread therefore times a fixed product on the processor of an
+//! instance at regular intervals. The shortest time so far, divided by the current one, is the
+//! correction factor for the instance's processor time.
 
 use crate::instance::Instance;
 use crate::pool::Pool;
@@ -13,19 +13,19 @@ use crate::processor;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Interval between two measurements.
+/// Time between two measurements.
 const INTERVAL: Duration = Duration::from_millis(15);
-/// Side length of the square matrices.
+/// Number of rows and of columns of the matrices.
 const SIDE: usize = 48;
-/// Number of products at the start, whose shortest time is the first reference.
+/// Number of measurements at the start. Their shortest time is the first reference.
 const FIRST: usize = 200;
-/// Minimum factor. Smaller values are treated as measurement errors.
+/// Minimum correction factor. Smaller values are considered measurement errors.
 const LEAST: f64 = 0.5;
 
-/// Number of additional values that are summed. They exceed the first-level cache of a core.
+/// Number of values that each measurement sums up. They exceed the first-level cache of a core.
 const SUMMED: usize = 64 << 10;
 
-/// Two matrices and their product, and values to sum.
+/// Data of the reference product: two matrices, their product, and values to sum up.
 struct Product {
     many: Vec<f32>,
     a: Vec<f32>,
@@ -52,7 +52,8 @@ impl Product {
         std::hint::black_box(self.many.iter().sum::<f32>());
     }
 
-    /// Returns the processor time of a product whose data are in the cache.
+    /// Returns the processor time of one product whose data are in the cache, or `None` if the
+    /// system does not report it.
     fn time(&mut self) -> Option<Duration> {
         self.compute();
         let begun = processor::time_of_thread()?;
@@ -61,8 +62,8 @@ impl Product {
     }
 }
 
-/// Starts the thread, which ends with the pool. On a system without the necessary clocks, the
-/// thread ends at once, and all factors are 1.
+/// Starts the thread that measures, which ends with the pool. If the system lacks the necessary
+/// clocks, the thread ends immediately, and all factors are 1.
 pub(crate) fn start(pool: &Arc<Pool>) -> std::io::Result<()> {
     let pool = Arc::downgrade(pool);
     std::thread::Builder::new().name("emulator-reference".into()).spawn(move || compare(&pool)).map(drop)

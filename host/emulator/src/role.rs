@@ -1,22 +1,24 @@
-//! Role of a function: the objects that it may read and write, like an IAM role on AWS.
+//! Role of a function, which determines the objects that it may read and write, like an IAM role on
+//! AWS.
 //!
 //! A role never permits listing or deletion. As in S3, a caller that may not list gets
-//! `AccessDenied` for an absent object, the same answer as for a forbidden one.
+//! `AccessDenied` for an object that does not exist, just as for a forbidden object.
 
 use crate::settings::{Function, Settings};
 use std::collections::BTreeMap;
 
-/// Patterns of keys that a function may use, in every bucket.
+/// Key prefixes of the objects that a function may read and write, in every bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Role {
-    /// Patterns of objects that the role may read (`s3:GetObject`).
+    /// Key prefixes of the objects that the function may read (`s3:GetObject`).
     pub read: Vec<String>,
-    /// Patterns of objects that the role may write (`s3:PutObject`, `s3:AbortMultipartUpload`).
+    /// Key prefixes of the objects that the function may write (`s3:PutObject`,
+    /// `s3:AbortMultipartUpload`).
     pub write: Vec<String>,
 }
 
 impl Role {
-    /// Returns true if the role allows an operation on a key.
+    /// Returns true if the role allows an S3 operation such as `GetObject` on the object `key`.
     fn allows(&self, operation: &str, key: Option<&str>) -> bool {
         let within = |prefixes: &[String]| key.is_some_and(|key| prefixes.iter().any(|p| key.starts_with(p)));
         match operation {
@@ -31,8 +33,8 @@ impl Role {
     }
 }
 
-/// Returns the access key with which a function signs requests: a separate one if it has a role,
-/// otherwise the account's.
+/// Returns the access key with which a function signs requests. A function with a role has its own
+/// access key, and other functions use that of the account.
 pub(crate) fn access_key(settings: &Settings, function: &Function) -> String {
     match function.role {
         Some(_) => format!("{}.{}", settings.access_key, function.name),
@@ -40,7 +42,7 @@ pub(crate) fn access_key(settings: &Settings, function: &Function) -> String {
     }
 }
 
-/// Roles of all functions, by the access key with which they sign.
+/// Roles of all functions, by the access key with which a function signs.
 pub(crate) struct Roles(BTreeMap<String, Role>);
 
 impl Roles {
@@ -53,8 +55,8 @@ impl Roles {
         self.0.keys()
     }
 
-    /// Returns true if a request that is signed with this key is refused. `is_there` looks for the
-    /// object that is read.
+    /// Returns true if the request of a function with `access_key` must be refused. Calls
+    /// `is_there` to find out whether the object of a read exists.
     pub(crate) fn refuse(
         &self,
         access_key: &str,

@@ -1,5 +1,5 @@
-//! Runtime API of Lambda (2018-06-01), as one worker process sees it: next, response, error,
-//! init/error.
+//! The Runtime API of Lambda (version 2018-06-01), with which one worker process receives and
+//! answers events.
 
 use crate::instance::{Instance, Outcome, Settle};
 use crate::serve::{BodyError, Lost, collect, json, set_header};
@@ -10,13 +10,13 @@ use hyper::{Method, Request, Response, StatusCode};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Maximum size of an error report, in bytes.
+/// Maximum size of a worker's error report, in bytes.
 const REPORT_BYTES: usize = 256 * 1024;
 
-/// Runtime API that one instance uses to receive and answer events.
+/// Runtime API of one instance, with which its worker receives and answers events.
 #[derive(Clone, Debug)]
 pub(crate) struct RuntimeApi {
-    /// Instance, which is set once the process exists. The listener is opened before.
+    /// The instance, which is set once its process exists. The listener is opened before.
     pub(crate) instance: Arc<OnceLock<Arc<Instance>>>,
     pub(crate) arn: Arc<str>,
     pub(crate) answer_bytes: usize,
@@ -113,7 +113,8 @@ impl RuntimeApi {
     }
 }
 
-/// Returns the trace id of a request in the format of X-Ray.
+/// Returns the trace id of a request in the X-Ray format, for instance
+/// `Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=0`.
 pub(crate) fn trace_id(request_id: &str) -> String {
     let hex: String = request_id.chars().filter(char::is_ascii_hexdigit).collect();
     let (time, rest) = hex.split_at_checked(8).unwrap_or(("00000000", ""));

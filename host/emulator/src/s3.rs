@@ -1,4 +1,4 @@
-//! Implementation of S3 over [`Objects`], with the protocol library `s3s`. Every request is
+//! Implementation of S3 on [`Objects`], with the protocol library `s3s`. Every request is
 //! authenticated, counted and limited.
 
 use crate::bill::{Bill, S3Bill};
@@ -25,10 +25,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::net::TcpListener;
 
-/// Maximum size of an XML body (DeleteObjects, CompleteMultipartUpload), in bytes.
+/// Maximum size of the XML body of a DeleteObjects or CompleteMultipartUpload request, in bytes.
 const XML_BYTES: usize = 2 << 20;
 
-/// Counters of the S3 service, shared by all listeners.
+/// Counters of the S3 service, which all its listeners share.
 #[derive(Clone, Debug)]
 pub(crate) struct Account(pub(crate) Arc<Mutex<Bill>>);
 
@@ -38,7 +38,7 @@ impl Account {
     }
 }
 
-/// Creates the service, which all listeners share.
+/// Creates the S3 service, which all listeners share.
 pub(crate) fn service(settings: &Settings, account: &Account) -> S3Service {
     let objects = Arc::new(Objects::new(&settings.buckets, settings.store_bytes));
     let (region, account) = (settings.region.clone(), account.clone());
@@ -62,8 +62,8 @@ pub(crate) fn service(settings: &Settings, account: &Account) -> S3Service {
     builder.build()
 }
 
-/// Serves S3 on a listener. If `waiting` is given, each request adds its modelled wait to that
-/// instance.
+/// Serves S3 on `listener`. If `waiting` is given, adds the modelled time of each request to the
+/// virtual time of that instance.
 pub(crate) fn serve_s3(
     listener: TcpListener,
     limits: Limits,
@@ -106,7 +106,8 @@ pub(crate) fn serve_s3(
     })
 }
 
-/// Access check, which admits signed requests that the signer's role allows, and counts them.
+/// Access check of the S3 service. It admits signed requests that the role of the signer allows,
+/// and counts them.
 struct Door {
     account: Account,
     roles: Roles,
@@ -172,7 +173,7 @@ fn timestamp(time: SystemTime) -> Timestamp {
     Timestamp::from(time)
 }
 
-/// Returns the condition of a write.
+/// Converts the headers `If-None-Match` and `If-Match` to the condition of a write.
 fn condition(none_match: Option<&ETagCondition>, matches: Option<&ETagCondition>) -> S3Result<Condition> {
     match (none_match, matches) {
         (None, None) => Ok(Condition::None),
@@ -182,7 +183,7 @@ fn condition(none_match: Option<&ETagCondition>, matches: Option<&ETagCondition>
     }
 }
 
-/// Expected length and checksums of a body.
+/// Length and checksums that a client announced for a body.
 #[derive(Default)]
 struct Expected {
     length: Option<i64>,
@@ -192,7 +193,7 @@ struct Expected {
     trailer: Option<TrailingHeaders>,
 }
 
-/// Collects the fields of the same name, which two types of requests have.
+/// Creates an [`Expected`] from fields that the inputs of two operations have in common.
 macro_rules! expected {
     ($input:ident, $request:ident) => {
         Expected {
@@ -213,7 +214,7 @@ macro_rules! expected {
 }
 
 impl Backend {
-    /// Reads and checks a body, and returns it with its checksums.
+    /// Reads a body, checks it, and returns it with its checksums.
     async fn read(&self, body: Option<StreamingBlob>, expected: Expected) -> S3Result<(Bytes, Checksum)> {
         if let Some(length) = expected.length {
             let length =
@@ -315,7 +316,7 @@ fn broken_body(failure: &BodyError) -> S3Error {
     }
 }
 
-/// Converts an error to a response.
+/// Converts an S3 error to an HTTP response with an XML body.
 fn refusal(error: &S3Error) -> hyper::Response<Body> {
     let code = error.code();
     let text = format!(
@@ -331,7 +332,7 @@ fn refusal(error: &S3Error) -> hyper::Response<Body> {
     response
 }
 
-/// Returns the S3 error for a body that could not be read.
+/// Converts the error of a body that cannot be read to an S3 error.
 fn unread(error: s3s::StdError) -> S3Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*error);
     while let Some(found) = cause {
@@ -352,8 +353,8 @@ fn unread(error: s3s::StdError) -> S3Error {
     s3_error!(IncompleteBody, "The request body terminated unexpectedly: {error}")
 }
 
-/// Compares each checksum that the client sent with the computed one. A checksum of an algorithm
-/// that was not computed counts as wrong.
+/// Compares each checksum that the client sent with the computed one. A checksum that was not
+/// computed counts as wrong.
 fn compare(found: &Checksum, given: &Checksum) -> S3Result<()> {
     let pairs = [
         (&given.checksum_crc32, &found.checksum_crc32, "CRC32"),

@@ -1,5 +1,5 @@
-//! HTTP listener on a loopback address with limits: connections, header size, and deadlines for
-//! headers, bodies and unread answers.
+//! HTTP server on a loopback address. It limits connections, header sizes, and the time for
+//! headers, bodies and unread responses.
 
 use crate::link::{Link, Socket};
 use crate::settings::Settings;
@@ -21,12 +21,12 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Maximum size of a request's line and headers, in bytes.
+/// Maximum size of the request line and the headers of a request, in bytes.
 pub(crate) const HEADER_BYTES: usize = 64 * 1024;
 /// Maximum number of headers of a request.
 pub(crate) const HEADERS: usize = 100;
-/// Maximum number of bytes of a too large body that are read and discarded, so that its sender can
-/// read the refusal.
+/// Maximum number of bytes that are read and discarded from a body that is too large. Its sender
+/// can thereby read the response.
 const DRAINED_BYTES: usize = 64 << 20;
 /// Maximum time for a whole body, as a multiple of the maximum time between two pieces.
 const BODY_PIECES: u32 = 10;
@@ -49,12 +49,12 @@ impl Limits {
     }
 }
 
-/// The handler requests that the connection is closed without a response.
+/// Error of a handler that wants the connection to be closed without a response.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection is closed without a response")]
 pub(crate) struct Lost;
 
-/// Task of a listener. Dropping it closes the listener and all its connections.
+/// Task of a server. When this value is dropped, the listener and all its connections are closed.
 #[derive(Debug)]
 pub(crate) struct Server(AbortHandle);
 
@@ -64,14 +64,14 @@ impl Drop for Server {
     }
 }
 
-/// Opens a port that the system chooses, on the loopback address only.
+/// Opens a listener on the loopback address, with a port that the system chooses.
 pub(crate) async fn bind() -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     Ok((listener, address))
 }
 
-/// Answers the listener's requests with `handle`. Closes connections of other users of this
+/// Answers the requests to `listener` with `handle`. Closes connections of other users of this
 /// machine.
 pub(crate) fn serve<H, F, B>(listener: TcpListener, limits: Limits, link: Option<Link>, handle: H) -> Server
 where
@@ -119,18 +119,19 @@ where
     Server(tokio::spawn(accept).abort_handle())
 }
 
-/// Reason why a body could not be read.
+/// Reason why a request body could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BodyError {
     /// The body exceeds its maximum size.
     TooLarge,
-    /// The sender stopped, or took too long.
+    /// The sender stopped sending or took too long.
     Slow,
-    /// The connection broke off, or the encoding is invalid.
+    /// The connection broke off, or the encoding of the body is not valid.
     Broken,
 }
 
-/// Reason why a [`Paced`] body failed, for callers that pass the body to a library which hides it.
+/// Shared record of the reason why a [`Paced`] body failed. It is for callers that pass the body to
+/// a library that hides this reason.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BodyFate(Arc<AtomicU8>);
 
@@ -147,7 +148,7 @@ impl BodyFate {
     }
 }
 
-/// Body of a request with a deadline for each piece.
+/// Request body with a time limit for each piece and for the whole body.
 #[derive(Debug)]
 pub(crate) struct Paced {
     inner: Incoming,
@@ -207,8 +208,8 @@ impl Body for Paced {
     }
 }
 
-/// Reads a whole body of at most `limit` bytes. Of a larger body, up to 64 MiB more are read and
-/// discarded.
+/// Reads a whole body of at most `limit` bytes. `pace` is the maximum time between two pieces. If
+/// the body is larger, up to 64 MiB more are read and discarded.
 pub(crate) async fn collect(body: Incoming, limit: usize, pace: Duration) -> Result<Bytes, BodyError> {
     let mut body = Paced::new(body, pace);
     let mut bytes = BytesMut::new();
@@ -241,7 +242,7 @@ pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<
     response
 }
 
-/// Sets a header if the value is valid for a header.
+/// Sets a header of a response. Does nothing if `value` is not valid in a header.
 pub(crate) fn set_header(response: &mut Response<Full<Bytes>>, name: &'static str, value: &str) {
     if let Ok(value) = hyper::header::HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);

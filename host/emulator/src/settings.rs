@@ -10,51 +10,54 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum size of the event and the answer of a synchronous invocation, in bytes: 6 MiB of JSON,
-/// Lambda's limit.
+/// Maximum size of the event and of the answer of a synchronous invocation, in bytes. The limit of
+/// Lambda is the same, 6 MiB.
 pub const SYNCHRONOUS_PAYLOAD_BYTES: usize = 6_291_456;
-/// Maximum size of the event of an asynchronous invocation, in bytes: 1 MiB, Lambda's limit.
+/// Maximum size of the event of an asynchronous invocation, in bytes. The limit of Lambda is the
+/// same, 1 MiB.
 pub const ASYNCHRONOUS_PAYLOAD_BYTES: usize = 1_048_576;
-/// Maximum number of functions of one emulator.
+/// Maximum number of functions of an emulator.
 pub const FUNCTIONS: usize = 64;
-/// Maximum number of buckets of one emulator.
+/// Maximum number of buckets of an emulator.
 pub const BUCKETS: usize = 64;
 
-/// Function: a program that implements the Lambda Runtime API.
+/// A function, which runs a program that implements the Lambda Runtime API.
 #[derive(Clone, Debug)]
 pub struct Function {
-    /// Name of the function, 1 to 64 of `[a-zA-Z0-9_-]`.
+    /// Name of the function, which consists of 1 to 64 characters of `[a-zA-Z0-9_-]`.
     pub name: String,
     /// Path of the program, which is started without arguments.
     pub bootstrap: PathBuf,
-    /// Value of `LAMBDA_TASK_ROOT`, and working directory of the program. If `None`, it is the
-    /// program's folder.
+    /// Working directory of the program, and value of `LAMBDA_TASK_ROOT`. If `None`, the folder of
+    /// the program is used.
     pub task_root: Option<PathBuf>,
-    /// Memory in MB, 128 to 10,240. It determines the bill and `AWS_LAMBDA_FUNCTION_MEMORY_SIZE`. A
-    /// process with more resident memory is killed.
+    /// Memory in MB, from 128 to 10,240. It affects the bill, and the program reads it from
+    /// `AWS_LAMBDA_FUNCTION_MEMORY_SIZE`. A process with more resident memory is killed.
     pub memory_mb: u32,
-    /// Time limit of an invocation, up to 900 s. A process that exceeds it is killed.
+    /// Time limit of an invocation, at most 900 s. A process that exceeds it is killed.
     pub timeout: Duration,
-    /// Environment variables in addition to those that Lambda sets. Variables of Lambda cannot be
-    /// overridden, except `AWS_ENDPOINT_URL_*`.
+    /// Environment variables of the program, in addition to those of Lambda. They cannot replace
+    /// variables of Lambda, except `AWS_ENDPOINT_URL_*`.
     pub environment: BTreeMap<String, String>,
-    /// Folder for temporary files. If `None`, `TMPDIR` is not set.
+    /// Folder for temporary files of the program. If `None`, `TMPDIR` is not set.
     pub tmp: Option<Tmp>,
-    /// Permissions for objects. If `None`, the function has the permissions of the account.
+    /// Objects that the function may read and write. If `None`, the function may access all
+    /// objects.
     pub role: Option<Role>,
 }
 
-/// Folder for temporary files of a function's processes.
+/// Folder for the temporary files of a function's processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tmp {
-    /// Folder that contains a subfolder for each process, which exists as long as the process.
+    /// Folder that contains a subfolder for each process. The subfolder is deleted when its process
+    /// has ended.
     pub folder: PathBuf,
-    /// Maximum size of a process's subfolder, in MB. A process that writes more is killed.
+    /// Maximum size of a process's temporary files, in MB. A process that writes more is killed.
     pub mb: u32,
 }
 
 impl Function {
-    /// Creates a function with 1,769 MB (one vCPU) and a time limit of 60 s.
+    /// Creates a function with 1,769 MB of memory (one vCPU) and a time limit of 60 s.
     pub fn new(name: impl Into<String>, bootstrap: impl Into<PathBuf>) -> Self {
         Function {
             name: name.into(),
@@ -69,22 +72,21 @@ impl Function {
     }
 }
 
-/// Line that a worker process wrote to its standard output or error.
+/// A line that a worker process wrote to its standard output or standard error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// Name of the function that the process belongs to.
+    /// Name of the function to which the process belongs.
     pub function: String,
     /// Process id of the worker.
     pub pid: u32,
-    /// Text of the line without its line end, cut after [`LOG_LINE_BYTES`].
+    /// Text of the line without its line terminator, truncated to [`LOG_LINE_BYTES`].
     pub text: String,
 }
 
-/// Maximum length of a log line, in bytes. Longer lines are cut.
+/// Maximum length of a log line, in bytes. Longer lines are truncated.
 pub const LOG_LINE_BYTES: usize = 8192;
 
-/// Callback for log lines, in addition to the log tail. It is called on threads of the emulator and
-/// must not block.
+/// Callback that receives log lines. It is called on threads of the emulator and must not block.
 #[derive(Clone)]
 pub struct LogSink(pub Arc<dyn Fn(&LogLine) + Send + Sync>);
 
@@ -101,53 +103,52 @@ pub struct Settings {
     pub functions: Vec<Function>,
     /// Names of the buckets that exist.
     pub buckets: Vec<String>,
-    /// Region, which workers get as an environment variable and signatures contain.
+    /// AWS region, which is part of signatures and of the environment of workers.
     pub region: String,
     /// Access key with which clients and workers sign requests.
     pub access_key: String,
     /// Secret key that belongs to [`Settings::access_key`].
     pub secret_key: String,
-    /// Maximum number of invocations that run at the same time, over all functions. Further calls
-    /// are refused with status 429. It is also the maximum number of processes.
+    /// Maximum number of invocations that run at the same time, over all functions. More calls are
+    /// refused with the HTTP status 429. It is also the maximum number of processes.
     pub concurrency: usize,
-    /// Time that is added before a process is started, which represents Lambda's search for a
-    /// machine and the code. It is not billed.
+    /// Delay before a process is started, which represents the time of Lambda to find a machine and
+    /// load the code. It is not billed.
     pub cold_start_delay: Duration,
-    /// Time limit for a process to request its first work.
+    /// Maximum time from the start of a process to its first request for work.
     pub init_timeout: Duration,
-    /// Bandwidth of one instance, in bits per second, for each direction separately, over all its
-    /// connections. If `None`, it is not limited.
+    /// Bandwidth of each instance in bits per second, over all its connections. Each direction has
+    /// this bandwidth. If `None`, the bandwidth is not limited.
     pub bits_per_second: Option<u64>,
-    /// Idle time after which an instance is ended.
+    /// Idle time after which an instance is stopped.
     pub idle_timeout: Duration,
-    /// Maximum size of a synchronous event, in bytes.
+    /// Maximum size of the event of a synchronous invocation, in bytes.
     pub event_bytes: usize,
     /// Maximum size of an answer, in bytes.
     pub answer_bytes: usize,
-    /// Times of the modelled cloud. If `None`, an invocation takes the time that it takes on this
-    /// machine.
+    /// Times of the modelled cloud. If `None`, invocations take the real time on this machine.
     pub times: Option<Times>,
-    /// Probabilities of faults that are injected.
+    /// Probabilities of the faults that the emulator injects.
     pub faults: Faults,
-    /// Maximum number of log bytes in `X-Amz-Log-Result`, before base64. AWS has 4,096.
+    /// Maximum size of the log in `X-Amz-Log-Result` before base64 encoding, in bytes. The limit of
+    /// AWS is 4,096.
     pub log_tail: usize,
     /// Callback that receives every log line of every worker.
     pub log_sink: Option<LogSink>,
     /// Maximum total size of all buckets, in bytes.
     pub store_bytes: u64,
-    /// Maximum time for a client to send the headers of a request. An idle connection is closed
-    /// after the same time.
+    /// Maximum time for a client to send the headers of a request. It is also the maximum idle time
+    /// of a connection.
     pub header_timeout: Duration,
-    /// Maximum time between two pieces of a request's body. The maximum time for the whole body is
+    /// Maximum time between two pieces of a request body. The maximum time for the whole body is
     /// ten times as long.
     pub body_timeout: Duration,
-    /// Maximum number of connections per listener. Further connections wait to be accepted.
+    /// Maximum number of connections per listener. More connections wait until they are accepted.
     pub connections: usize,
 }
 
 impl Default for Settings {
-    /// Returns settings with one bucket `eciton`, no functions, no faults, and a network without
-    /// limit.
+    /// Returns settings with the bucket `eciton`, no functions, no faults, and no bandwidth limit.
     fn default() -> Self {
         Settings {
             functions: Vec::new(),
@@ -175,10 +176,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Checks all settings, including the programs of functions.
+    /// Checks all settings, including the programs of the functions.
     ///
     /// # Errors
-    /// Returns [`Error::Setting`] or [`Error::Program`] for the first setting that is invalid.
+    /// Returns [`Error::Setting`] or [`Error::Program`] for the first setting that is not valid.
     pub fn check(&self) -> Result<()> {
         range("functions", self.functions.len() as u64, 0, FUNCTIONS as u64)?;
         range("buckets", self.buckets.len() as u64, 0, BUCKETS as u64)?;
@@ -276,7 +277,7 @@ impl Function {
     }
 }
 
-/// Returns true if Lambda allows the name for a function.
+/// Returns true if Lambda allows `name` as the name of a function.
 pub(crate) fn is_function_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))

@@ -1,15 +1,15 @@
-//! Verification of AWS Signature Version 4 for a whole request, as the Lambda API does it. (The
-//! library `s3s` verifies requests to S3.)
+//! Verification of AWS Signature Version 4 in requests to the Lambda API. The library `s3s`
+//! verifies requests to S3.
 
 use hmac::{Hmac, KeyInit, Mac};
 use hyper::http::request::Parts;
 use sha2::{Digest, Sha256};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Maximum difference between a request's date and this machine's.
+/// Maximum difference between the date of a request and the time of this machine.
 const SKEW: Duration = Duration::from_secs(15 * 60);
 
-/// Scope and key with which a request must be signed.
+/// Region, service and keys with which a request must be signed.
 pub(crate) struct Scope<'a> {
     pub(crate) region: &'a str,
     pub(crate) service: &'a str,
@@ -17,7 +17,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) secret_key: &'a str,
 }
 
-/// Reason why a request is not accepted.
+/// Reason why a signed request is not accepted.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum Wrong {
     #[error("Missing Authentication Token")]
@@ -49,7 +49,8 @@ impl Wrong {
     }
 }
 
-/// Verifies the `Authorization` header against the whole request.
+/// Verifies that the `Authorization` header of a request signs the whole request with the keys in
+/// `scope`.
 pub(crate) fn check(parts: &Parts, body: &[u8], scope: &Scope<'_>) -> Result<(), Wrong> {
     check_at(parts, body, scope, SystemTime::now())
 }
@@ -120,7 +121,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Percent-encodes the request line once more, as all services but S3 do.
+/// Percent-encodes a part of the request line again, as all services except S3 do. In a path,
+/// slashes are not encoded.
 fn encode(text: &str, is_path: bool) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -152,7 +154,7 @@ fn canonical_query(query: &str) -> String {
     pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
 }
 
-/// Parses a date such as `20261121T081234Z`.
+/// Parses a date such as `20261121T081234Z`. Returns `None` if it has another form.
 fn parse_date(text: &str) -> Option<SystemTime> {
     let shape: Vec<char> = text.chars().collect();
     if shape.len() != 16 || shape.get(8) != Some(&'T') || shape.get(15) != Some(&'Z') {

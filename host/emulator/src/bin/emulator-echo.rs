@@ -1,6 +1,6 @@
-//! Worker for tests and for measurements of the emulator itself. It answers with the bytes of the
-//! event, or performs the command in the event's field `do`. It implements the Runtime API
-//! directly, without Lambda's library, so that it takes almost no time.
+//! Worker program for tests and for measurements of the emulator itself. It answers with the bytes
+//! of the event, or runs the command in the field `do` of the event. It implements the Runtime API
+//! directly, so that it takes almost no time.
 //!
 //! The commands are:
 //! * `{"do": "sleep", "ms": 100}` sleeps for a time.
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the processor time of this process. Returns 0 on a system that does not count it.
+/// Returns the processor time of this process, or 0 if the system does not report it.
 fn own_time() -> Duration {
     eciton_emulator::processor_time(std::process::id()).unwrap_or_default()
 }
@@ -45,7 +45,7 @@ type Headers = Vec<(String, String)>;
 struct Connection(BufReader<TcpStream>);
 
 impl Connection {
-    /// Sends a request, and returns status, headers and body of the answer.
+    /// Sends a request, and returns the status, the headers and the body of the response.
     fn call(&mut self, method: &str, path: &str, body: &[u8]) -> io::Result<(u16, Headers, Vec<u8>)> {
         let mut request = format!(
             "{method} /2018-06-01/runtime/{path} HTTP/1.1\r\nhost: runtime\r\ncontent-length: {}\r\n\r\n",
