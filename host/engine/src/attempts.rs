@@ -1,21 +1,21 @@
 //! State of the attempts at one step. A step is one stage on one interval in one round.
 //!
-//! An attempt is *alive* from its launch to the first report of its success or failure, even if
-//! another attempt completes the step before. Each attempt is therefore counted once, however often
-//! it is reported.
+//! An attempt is *alive* from its launch until its success or failure is first reported, even if
+//! another attempt completes the step earlier. Repeated reports are recognised, so each attempt is
+//! counted once.
 
 use eciton_types::{Attempt, Round};
 
-/// Attempts at a step in the current round, and attempts of an earlier round that are still alive
-/// (launched and not reported).
+/// State of the attempts at a step in the current round. It also tracks attempts of one earlier
+/// round that are still alive (launched and not reported).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempts {
     /// Bit mask of the attempts that are alive, with one bit per attempt number.
     alive: u32,
     launched: u8,
     progress: Progress,
-    /// Number of the first attempt that failed permanently, plus 1. It is 0 if no attempt has
-    /// failed permanently.
+    /// Number of the first attempt that failed permanently, plus 1. It is 0 if no attempt failed
+    /// permanently.
     fatal: u8,
     /// True if the newest attempt has exceeded its deadline.
     overdue: bool,
@@ -30,10 +30,10 @@ pub(crate) enum Progress {
     Done,
 }
 
-/// Classification of a report about an attempt.
+/// Kind of a report about an attempt, which depends on earlier reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// The report names an attempt that was not launched.
+    /// The attempt was never launched.
     Unknown,
     /// The report is the first one about the attempt.
     First,
@@ -56,8 +56,8 @@ impl Attempts {
         self.progress
     }
 
-    /// Launches the next attempt. The caller must check that there are fewer than
-    /// [`crate::MAX_ATTEMPTS`].
+    /// Launches the next attempt, and returns its number. The caller must check that fewer than
+    /// [`crate::MAX_ATTEMPTS`] attempts were launched.
     pub(crate) const fn launch(&mut self) -> Attempt {
         let attempt = self.launched;
         self.alive |= bit(attempt as u32);
@@ -67,7 +67,8 @@ impl Attempts {
         Attempt(attempt as u32)
     }
 
-    /// Launches another attempt at a finished step, whose rows are needed again.
+    /// Launches another attempt at a finished step, because its rows are needed again. The step
+    /// remains finished. Returns the number of the attempt.
     pub(crate) const fn launch_again(&mut self) -> Attempt {
         let progress = self.progress;
         let attempt = self.launch();
@@ -79,12 +80,13 @@ impl Attempts {
         self.launched as u32
     }
 
-    /// Returns the newest attempt. If none was launched, returns the first.
+    /// Returns the number of the newest attempt. If no attempt was launched, returns the number of
+    /// the first.
     pub(crate) const fn newest(&self) -> Attempt {
         Attempt(self.launched.saturating_sub(1) as u32)
     }
 
-    /// Records a report about an attempt of the current round.
+    /// Records a report about an attempt of the current round. Returns the kind of the report.
     pub(crate) const fn report(&mut self, attempt: Attempt) -> Report {
         if attempt.0 >= self.launched as u32 {
             return Report::Unknown;
@@ -95,8 +97,8 @@ impl Attempts {
         if first { Report::First } else { Report::Again }
     }
 
-    /// Records a report about an attempt of an earlier round. Returns true if that attempt was
-    /// still alive.
+    /// Records a report about an attempt of the earlier round `round`. Returns true if the attempt
+    /// was still alive.
     pub(crate) fn report_left(&mut self, round: Round, attempt: Attempt) -> bool {
         let bit = bit(attempt.0);
         let first = round == self.left_round && self.left_alive & bit != 0;
@@ -133,7 +135,7 @@ impl Attempts {
         self.overdue = true;
     }
 
-    /// Records that an attempt failed permanently, so that no further attempt can succeed.
+    /// Records that `attempt` failed permanently. No other attempt at the step can then succeed.
     pub(crate) const fn set_fatal(&mut self, attempt: Attempt) {
         if self.fatal == 0 {
             // Below `MAX_ATTEMPTS`, because it was launched.
@@ -141,14 +143,14 @@ impl Attempts {
         }
     }
 
-    /// Returns the first attempt that failed permanently, if any did.
+    /// Returns the number of the first attempt that failed permanently, if any did.
     pub(crate) fn fatal(&self) -> Option<Attempt> {
         self.fatal.checked_sub(1).map(|attempt| Attempt(u32::from(attempt)))
     }
 
-    /// Begins the round after `over`, and returns the number of attempts that are no longer
-    /// tracked. Alive attempts of only one earlier round are tracked. They are dropped when a later
-    /// round leaves attempts alive.
+    /// Resets the state for the round after `over`. Returns the number of alive attempts that are
+    /// no longer tracked. Alive attempts of only one earlier round are tracked, until a later round
+    /// leaves attempts alive as well.
     pub(crate) const fn renew(&mut self, over: Round) -> u32 {
         let mut forgotten = 0;
         let (mut left_alive, mut left_round) = (self.left_alive, self.left_round);
@@ -161,7 +163,8 @@ impl Attempts {
     }
 }
 
-/// Returns the mask bit of an attempt, or 0 if the number is above the maximum.
+/// Returns the bit of an attempt in the mask of alive attempts. Returns 0 if the attempt number is
+/// above the maximum.
 const fn bit(attempt: u32) -> u32 {
     if attempt < u32::BITS { 1 << attempt } else { 0 }
 }

@@ -1,5 +1,5 @@
-//! Engine: the state machine that moves each interval (run of rows that is scheduled as one unit)
-//! through its rounds.
+//! The engine, a state machine that moves each interval (a contiguous range of rows) through its
+//! rounds.
 
 mod answers;
 mod lanes;
@@ -22,7 +22,8 @@ use readings::Readings;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Expands to true if a test of the simulation has planted this defect. Outside tests, it is false.
+/// Expands to true if a test of the simulation has planted the named defect. Expands to false in
+/// builds that are not tests.
 macro_rules! planted {
     ($engine:expr, $defect:ident) => {{
         #[cfg(test)]
@@ -37,50 +38,50 @@ macro_rules! planted {
 }
 pub(crate) use planted;
 
-/// Scheduler that runs a program's rounds (optimiser steps) over intervals (runs of rows). It
-/// processes one event at a time.
+/// Scheduler that runs the rounds (optimiser steps) of a program on intervals (contiguous ranges of
+/// rows). It processes one event at a time.
 #[derive(Clone, Debug)]
 pub struct Engine {
     settings: Settings,
     trains: bool,
     stages: Vec<StageInfo>,
-    /// Stages that wait for other stages, as one list. `StageInfo::followers` has the range of each
-    /// stage.
+    /// Stages that wait for other stages, as one list. [`StageInfo::followers`] is the range of
+    /// those that wait for one stage.
     followers: Vec<(u16, Scope)>,
-    /// State of the step of each stage and interval, in the interval's current round.
+    /// State of each step, by stage and interval, in the current round of the interval.
     /// [`Engine::place`] computes the index.
     steps: Vec<StepInfo>,
     intervals: Vec<IntervalInfo>,
     readings: Readings,
-    /// Ready steps that wait because the maximum number is in flight, in the order in which they
-    /// are submitted.
+    /// Ready steps that wait because the maximum number of steps is in flight. The steps are
+    /// submitted in the order of round, stage and interval.
     ready: BinaryHeap<Reverse<(Round, u16, u32)>>,
-    /// Number of steps in flight that count towards the maximum.
+    /// Number of steps in flight that count towards [`Settings::in_flight`].
     handed_out: u32,
-    /// State of lanes, if the program has lanes.
+    /// State of the lanes (workers' shares of the pipeline), if the program has lanes.
     lanes: Option<lanes::Lanes>,
-    /// Maximum number of rounds in flight, which is the staleness bound + 1.
+    /// Maximum number of rounds in flight, which is the staleness bound plus 1.
     spread: u32,
-    /// Number of intervals that have finished each stage, for each of `spread` rounds.
+    /// Number of intervals that have finished each stage, for each round in flight.
     done: Vec<u32>,
-    /// Number of intervals that have finished each of `spread` rounds.
+    /// Number of intervals that have finished each round in flight.
     completed: Vec<u32>,
     phase: Phase,
     track: Track,
-    /// Number of rounds whose update and evaluation have ended.
+    /// Number of rounds that are complete, including their update and evaluation.
     over: u32,
     finished: Round,
     /// Latest round that any interval has entered.
     furthest: Round,
     /// Last round that an interval may enter. A stop request lowers it.
     until: Round,
-    /// First round in which steps read rows of their own round only.
+    /// First of the last rounds whose steps read only rows of their own round.
     exact_from: Round,
-    /// First and last round before the last restart, whose late reports are ignored.
+    /// First and last round before the last restart. Late reports about these rounds are ignored.
     forgotten: Option<(Round, Round)>,
     weights: Version,
-    /// True if the first round continues an earlier run. The round then reads that run's last
-    /// version of the weights.
+    /// True if the first round continues an earlier run. The round then reads the last version of
+    /// the weights of that run.
     goes_on: bool,
     stopping: bool,
     counters: Counters,
@@ -92,32 +93,32 @@ pub struct Engine {
 #[derive(Clone, Debug)]
 struct StageInfo {
     place: Place,
-    /// Number of stages that a step of this stage waits for.
+    /// Number of stages for which a step of this stage waits.
     waits: u32,
     followers: std::ops::Range<u32>,
-    /// Stages of whose rows it reads those of all intervals, in ascending order.
+    /// Stages whose rows of all intervals this stage reads, in ascending order.
     reads: Vec<u16>,
     pace: Pace,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct StepInfo {
-    /// Number of stages that the step still waits for.
+    /// Number of stages for which the step still waits.
     waits: u32,
     attempts: Attempts,
 }
 
-/// Checks that a step takes the number of bytes that [`MAX_STEPS`] documents.
+/// Ensures that a step takes as many bytes as the documentation of [`MAX_STEPS`] states.
 const _: () = assert!(size_of::<StepInfo>() == 20);
 
 #[derive(Clone, Copy, Debug)]
 struct IntervalInfo {
-    /// Current round of the interval. If `left` is 0, the interval has finished this round. `None`
-    /// before its first round.
+    /// Current round of the interval, or `None` before its first round. If `left` is 0, the
+    /// interval has finished this round.
     round: Option<Round>,
-    /// Number of steps of the round that have not ended.
+    /// Number of steps of the current round that have not ended.
     left: u32,
-    /// Version of the weights that the interval's tasks in this round read.
+    /// Version of the weights that the tasks of the interval read in the current round.
     weights: Version,
 }
 
@@ -129,7 +130,7 @@ enum Phase {
     Finished,
 }
 
-/// Present activity of the oldest round in flight.
+/// Current activity for the oldest round in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Track {
     Steps,
@@ -137,37 +138,36 @@ enum Track {
     Evaluating,
 }
 
-/// Interval that has no step in flight, with the reason why it waits.
+/// An interval without a step in flight, and the reason why it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parked {
-    /// Interval that waits.
+    /// The interval that waits.
     pub interval: IntervalId,
     /// Reason why the interval waits.
     pub waits_for: WaitsFor,
 }
 
-/// Reason why an interval has no step in flight.
+/// Reason why an interval (a contiguous range of rows) has no step in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
-    /// The interval may enter its next round only after all intervals have finished this round and
-    /// its new weights are available.
+    /// The interval waits until all intervals have finished this round and its update is complete.
     Round(Round),
-    /// The step would overwrite rows that another step still reads.
+    /// The step would overwrite rows that another step is still reading.
     Readers(Step),
-    /// The step waits because the maximum number of steps is in flight.
+    /// The maximum number of steps is in flight, so this step waits.
     Turn(Step),
-    /// The step reads rows that another interval has not written yet.
+    /// The step reads rows that other steps have not written yet.
     Rows(Step),
 }
 
 impl Engine {
-    /// Creates an engine for a program.
+    /// Creates an engine that runs `program`.
     ///
     /// # Errors
-    /// Returns [`Error::Setting`] if a number of intervals, attempts or steps, or a deadline, is
-    /// out of range. Returns [`Error::Ratio`] if the deadline ratio is out of range,
-    /// [`Error::Pipeline`] for inconsistent settings of the pipeline, and [`Error::Order`] for a
-    /// stage that reads a later stage.
+    /// Returns [`Error::Setting`] if the number of intervals, attempts or steps, or a deadline, is
+    /// out of range. Returns [`Error::Ratio`] if the deadline ratio is out of range. Returns
+    /// [`Error::Pipeline`] if settings of the pipeline contradict each other, and [`Error::Order`]
+    /// if a stage reads a later stage.
     pub fn new(program: &Program, settings: Settings) -> Result<Self, Error> {
         check(program, &settings)?;
         let intervals = settings.intervals;
@@ -242,13 +242,14 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Prepares the engine for another [`Event::Started`], with other rounds. Only the counters and
-    /// the average times of stages remain. The engine of an evaluation is restarted for each
-    /// evaluation.
+    /// Prepares the engine for another [`Event::Started`] with the rounds from `first` to `last`.
+    /// Only the counters and the average times of the stages are kept. The engine of an evaluation
+    /// is restarted for each evaluation.
     ///
-    /// The first round is that of a new run. [`Engine::go_on`] makes it continue an earlier run.
+    /// The first round is treated as the first round of a new run. [`Engine::go_on`] makes it
+    /// continue an earlier run.
     ///
-    /// Keys do not contain the number of the restart. If rounds are repeated, the driver must not
+    /// Task keys do not contain the number of restarts. If rounds are repeated, the driver must not
     /// report attempts from before the restart.
     pub fn restart(&mut self, first: Round, last: Round, weights: Version) {
         if self.phase != Phase::Ready {
@@ -279,14 +280,14 @@ impl Engine {
     }
 
     /// Makes the first round continue an earlier run. The version before `weights` is then
-    /// available, and the round reads it if rounds read the version before the newest. Call this
-    /// function between [`Engine::restart`] and [`Event::Started`].
+    /// available, and the round reads it if the pipeline delays weights by a version (`2bw`). This
+    /// must be called between [`Engine::restart`] and [`Event::Started`].
     pub fn go_on(&mut self) {
         self.goes_on = true;
     }
 
-    /// Processes an event and returns the actions that follow from it. The caller must take and
-    /// carry out all of them. Actions that the caller leaves in the iterator are lost.
+    /// Processes an event, and returns the actions that follow from it. The caller must take and
+    /// carry out all actions, because actions that remain in the iterator are lost.
     pub fn step(&mut self, event: Event) -> impl Iterator<Item = Action> + '_ {
         self.actions.clear();
         match event {
@@ -308,33 +309,33 @@ impl Engine {
         self.actions.drain(..)
     }
 
-    /// Returns the time in microseconds after which the driver reports an attempt at this stage as
-    /// [`Event::Overdue`]. It is `max(floor, ratio * average)`, limited to the maximum. Before the
-    /// stage's first answer, it is the maximum ([`Deadlines`]).
+    /// Returns the time in microseconds after which the driver reports an attempt at `stage` as
+    /// [`Event::Overdue`]. It is `max(floor, ratio * average)`, limited to the maximum
+    /// ([`Deadlines`]). Before the first answer of the stage, it is the maximum.
     ///
-    /// Each answer changes the time, so a driver asks again when its timer expires, and regularly
-    /// before. The time is a pure function of the events so far. Returns `None` without deadlines,
-    /// for an unknown stage, and for a stage of the host.
+    /// Each answer changes this time. A driver therefore calls this function again when its timer
+    /// expires, and regularly before. The result depends only on the events so far. Returns `None`
+    /// without deadlines, for an unknown stage, and for a stage of the host.
     #[must_use]
     pub fn deadline_us(&self, stage: StageId) -> Option<u64> {
         let stage = self.stages.get(stage.index()).filter(|stage| stage.place.is_task())?;
         self.settings.deadlines.as_ref().map(|deadlines| stage.pace.deadline_us(deadlines))
     }
 
-    /// Returns the counters of steps, attempts and events.
+    /// Returns the numbers of steps, attempts and events so far.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Returns the settings, with the rounds and weights of the last restart.
+    /// Returns the settings. Their rounds and weights are those of the last restart.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Returns the oldest unfinished round. Before the start, it is the first round, and after the
-    /// end, the last round.
+    /// Returns the oldest unfinished round. This is the first round before the start, and the last
+    /// round after the end.
     #[must_use]
     pub fn round(&self) -> Round {
         let round = self.settings.first.0.saturating_add(self.over);
@@ -347,9 +348,9 @@ impl Engine {
         self.weights
     }
 
-    /// Returns the age of the rows that a step in flight reads from each interval. An age is the
-    /// number of rounds before the step's own round. Returns `None` if all ages are 0. All attempts
-    /// at a step read rows of the same ages.
+    /// Returns the ages of the rows that a step in flight reads, by interval. The age is the number
+    /// of rounds by which rows are older than the step's own round. Returns `None` if all ages are
+    /// 0. All attempts at a step read rows of the same ages.
     #[must_use]
     pub fn ages(&self, step: Step) -> Option<&[u8]> {
         let asked = self.intervals.get(step.interval.index())?.round == Some(step.round);
@@ -362,21 +363,21 @@ impl Engine {
         self.phase == Phase::Finished
     }
 
-    /// Returns the worker that runs each lane (share of the pipeline). The list is empty if the
-    /// program has no lanes.
+    /// Returns the location of the worker that runs each lane (a share of the pipeline). The list
+    /// is empty if the program has no lanes.
     #[must_use]
     pub fn homes(&self) -> Vec<Location> {
         self.lanes.as_ref().map_or_else(Vec::new, lanes::Lanes::homes)
     }
 
-    /// Returns the capacity of the list of actions, which must never grow.
+    /// Returns the capacity of the list of actions. Tests check that it never grows.
     #[cfg(test)]
     pub(crate) fn queue_capacity(&self) -> usize {
         self.actions.capacity()
     }
 
-    /// Returns the number of attempts at tasks in flight, counted one by one, to check the
-    /// counters.
+    /// Returns the number of attempts at tasks in flight, from a count of the attempts themselves.
+    /// Tests compare it with the counters.
     #[cfg(test)]
     pub(crate) fn alive(&self) -> u64 {
         let tasks = self.stages.iter().zip(self.steps.chunks(self.settings.intervals as usize));
@@ -384,7 +385,7 @@ impl Engine {
         tasks.map(|step| u64::from(step.attempts.alive())).sum()
     }
 
-    /// Returns the newest attempt at each submitted step that has not ended. These are the attempts
+    /// Returns the newest attempt at each submitted step that has not ended, which are the attempts
     /// that a stalled run waits for. The time is proportional to the number of steps.
     pub fn running(&self) -> impl Iterator<Item = TaskKey> + '_ {
         let active = self.phase == Phase::Running;
@@ -399,8 +400,8 @@ impl Engine {
         })
     }
 
-    /// Returns the intervals that wait, with the reasons. The time is proportional to the number of
-    /// steps.
+    /// Returns the intervals without a step in flight, each with the reason. The time is
+    /// proportional to the number of steps.
     pub fn parked(&self) -> impl Iterator<Item = Parked> + '_ {
         let active = self.phase == Phase::Running;
         let numbers = 0..self.settings.intervals;
@@ -434,12 +435,12 @@ impl Engine {
         })
     }
 
-    /// Returns true if the steps of this stage are tasks, whose attempts are counted.
+    /// Returns true if the steps of `stage` are tasks, which functions or workers may run.
     fn is_task(&self, stage: StageId) -> bool {
         self.stages.get(stage.index()).is_some_and(|stage| stage.place.is_task())
     }
 
-    /// Returns the index in `steps` of the step of a stage on an interval.
+    /// Returns the index in `steps` of the step of `stage` on `interval`.
     fn place(&self, stage: usize, interval: u32) -> usize {
         stage * self.settings.intervals as usize + interval as usize
     }

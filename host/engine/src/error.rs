@@ -1,4 +1,4 @@
-//! Errors of creating an engine.
+//! Errors when an engine is created.
 
 use eciton_types::StageId;
 

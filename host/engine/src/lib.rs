@@ -1,58 +1,58 @@
-//! Engine: the scheduler of training runs, as a state machine that receives [`Event`]s and returns
+//! The scheduler of training runs. It is a state machine that receives [`Event`]s and returns
 //! [`Action`]s.
 //!
-//! The engine is pure: it has no clock, thread, random number, file or network (`clippy.toml`
-//! refuses them). Real executors and a seeded simulation therefore drive the same code, and a
+//! The engine is pure: it uses no clock, threads, random numbers, files or network (`clippy.toml`
+//! forbids them). Real executors and a seeded simulation therefore drive the same code, and a
 //! recorded list of events replays a run.
 //!
 //! An [`Engine`] is created from a [`Program`](eciton_program::Program) and [`Settings`]. The
-//! driver sends [`Event::Started`], carries out the actions in any order, and reports the end of
-//! each as an event, until it receives [`Action::Finished`].
+//! driver sends [`Event::Started`] and carries out the returned actions in any order. It reports
+//! the end of each action as an event, until it receives [`Action::Finished`].
 //!
-//! A *stage* is one operation of the program, forward or backward. An *interval* is a run of rows
-//! that is scheduled as one unit, or a micro-batch. A *round* is one optimiser step, and a *step*
-//! is one stage on one interval in one round. A step starts after the rows that it reads are
-//! written: those of its own interval, and for a gather those of all intervals. The
-//! [`Pipeline`](eciton_recipe::Pipeline) sets how long a step waits for rows of other intervals,
-//! how many rounds intervals may be apart, and which versions of rows and weights a step reads.
-//! After all steps of a round have ended, the engine orders the update of the weights and, if one
-//! is due, an evaluation. Then the intervals that waited for them continue.
+//! A *stage* is one operation of the program, forward or backward. An *interval* is a contiguous
+//! range of rows that is scheduled as one unit, or a micro-batch. A *round* is one optimiser step,
+//! and a *step* is one stage on one interval in one round. A step starts when the rows that it
+//! reads are written. These are rows of its own interval or, for a gather, rows of all intervals.
+//! The [`Pipeline`](eciton_recipe::Pipeline) determines how far intervals may be apart, and which
+//! versions of rows and weights a step reads. When all steps of a round have ended, the engine
+//! orders the update of the weights and, if one is due, an evaluation. Then the intervals that
+//! waited for the round continue.
 //!
-//! In asynchronous rounds a step reads the newest rows of each interval that are not from a later
+//! In asynchronous rounds, a step reads the newest rows of each interval that are not from a later
 //! round ([`Engine::ages`]). These rows are not overwritten until the step has ended.
 //!
-//! A *lane* is a worker's share of the pipeline, and a *visit* is all steps of one interval in one
-//! run of stages of a lane. [`Settings::lanes`] assigns stages to lanes, and [`Residence`] is the
-//! location of the rows that a lane stashes from forward to backward steps.
+//! A *lane* is a worker's share of the pipeline. A *visit* consists of all steps of one interval in
+//! one chunk of a lane's stages. [`Settings::lanes`] assigns stages to lanes. [`Residence`] is the
+//! location of the rows that a lane stashes from forward steps for backward steps.
 //!
 //! # Attempts
 //!
 //! The first attempt at a step is an [`Action::Submit`]. A step of the host
-//! ([`eciton_program::Place::Host`]) has one attempt: it writes in place, and its failure ends the
-//! run. Other steps are tasks. A task is a pure function, so that all attempts at it have the same
-//! answer. The engine orders further attempts, up to [`Settings::attempts`]:
+//! ([`eciton_program::Place::Host`]) has only one attempt. It writes its results in place, and its
+//! failure ends the run. All other steps are tasks. A task is a pure function, so that all attempts
+//! at it have the same answer. The engine may launch more attempts, up to [`Settings::attempts`]:
 //!
 //! * [`Action::Retry`] if the newest attempt failed and another may succeed;
 //! * [`Action::Relaunch`] if the newest attempt is overdue. Earlier attempts continue. The driver
 //!   has the timer, and the engine the deadlines ([`Deadlines`], [`Engine::deadline_us`]).
 //!
-//! The first answer to a step counts, whichever attempt it is from, and [`Action::Commit`]
-//! publishes it. All other answers are counted ([`Counters`]) and discarded. Relaunching is
-//! therefore always safe, each gradient counts once, and the result does not depend on failures. A
-//! failure does not end the run while another attempt is in flight. After a permanent failure (an
-//! error of the kernel, a trap) the engine orders no further attempt. If no attempt in flight
-//! completes the step in time, the run ends and names the first permanent failure.
+//! The first answer to a step counts, from whichever attempt, and [`Action::Commit`] publishes it.
+//! All other answers are counted ([`Counters`]) and discarded. Relaunching is therefore always
+//! safe, each gradient counts once, and the result does not depend on failures. A failure does not
+//! end the run while another attempt is in flight. After a permanent failure (an error of the
+//! kernel, a trap), the engine launches no more attempts. If no attempt in flight completes the
+//! step in time, the run ends and reports the first permanent failure.
 //!
-//! A [`Tuner`] chooses the number of functions of a run from the driver's observations.
+//! A [`Tuner`] chooses the number of functions of a run from the observations of the driver.
 //!
 //! # Limits
 //!
 //! No event can panic the engine or make it commit a step twice. No event allocates memory, except
-//! for the lists of ages of asynchronous steps, which are reused. An event takes tens of
-//! nanoseconds for each action that follows from it: a round of two layers on one interval has 11
-//! events and takes less than a microsecond on a quiet machine (`cargo bench -p eciton-engine`). A
-//! step takes 20 bytes, with the state of its attempts. Attempts that are alive after their round
-//! are tracked for one round, and then counted as lost.
+//! for lists of row ages in asynchronous rounds, which are reused. An event takes tens of
+//! nanoseconds for each action that follows from it. A round of two layers on one interval has 11
+//! events and takes less than a microsecond (`cargo bench -p eciton-engine`). A step takes 20
+//! bytes, including the state of its attempts. Attempts that are alive after their round are
+//! tracked for one more round, and are then counted as lost.
 //!
 //! # Example
 //!

@@ -1,20 +1,20 @@
-//! Average time of the attempts at a stage, and the deadline that follows from it.
+//! Average duration of the attempts at a stage, and the deadline that is computed from it.
 
 use crate::settings::Deadlines;
 
-/// Moving average of the times of a stage's attempts. Each answer moves it by an eighth of the
-/// difference, like TCP's estimate of the round-trip time. It is an integer, so that equal answers
-/// give equal averages on all machines.
+/// Moving average of the durations of a stage's attempts. Each answer moves the average by an
+/// eighth of the difference, as in the round-trip estimate of TCP. Integers give the same averages
+/// on all machines.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
-    /// Average in microseconds, multiplied by eight. It is 0 before the first answer.
+    /// Average duration in microseconds, multiplied by eight. It is 0 before the first answer.
     eightfold_us: u64,
 }
 
 impl Pace {
-    /// Records the time of an answer. 0 means that the time was not measured. A time above the
-    /// maximum deadline counts as that deadline, so that one outlier does not distort the average
-    /// for long.
+    /// Adds the duration of an attempt to the average. 0 means that the duration was not measured.
+    /// A duration above the maximum deadline counts as that deadline, so that an outlier does not
+    /// distort the average for long.
     pub(crate) fn observe(&mut self, took_us: u64, deadlines: &Deadlines) {
         let took_us = took_us.min(deadlines.maximum_us);
         if took_us == 0 {
@@ -27,8 +27,8 @@ impl Pace {
         };
     }
 
-    /// Returns the deadline in microseconds: `max(floor, ratio * average)`, limited to the maximum.
-    /// Before the first answer, it is the maximum.
+    /// Returns the deadline in microseconds, which is `max(floor, ratio * average)`, limited to the
+    /// maximum. Before the first answer, it is the maximum.
     pub(crate) fn deadline_us(&self, deadlines: &Deadlines) -> u64 {
         let Deadlines { floor_us, ratio, maximum_us } = *deadlines;
         if self.eightfold_us == 0 {

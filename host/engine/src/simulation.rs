@@ -1,6 +1,6 @@
-//! Seeded world around the engine: virtual time, and answers that arrive in any order, twice, late,
-//! as failures, or never. `ECITON_SEEDS=100000 cargo test --release -p eciton-engine` tries more
-//! seeds.
+//! Simulation of a driver around the engine, with virtual time. Answers arrive in any order, twice,
+//! late, as failures, or never. The environment variable `ECITON_SEEDS` sets the number of seeds,
+//! for instance `ECITON_SEEDS=100000 cargo test --release -p eciton-engine`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -24,12 +24,12 @@ use eciton_types::{
     Value, Version,
 };
 
-/// Returns true if attempts at a stage are tasks, which functions may run.
+/// Returns true if the steps of `stage` are tasks, which functions may run.
 fn is_task(program: &Program, stage: StageId) -> bool {
     program.place(stage).is_task()
 }
 
-/// Random number generator SplitMix64.
+/// Random number generator of the simulation (SplitMix64).
 #[derive(Clone, Debug)]
 struct Random(u64);
 
@@ -88,8 +88,8 @@ fn gcn(layers: u32) -> Program {
     Program::build(&model, shape, eciton_program::Rewrites::default(), &signature).unwrap()
 }
 
-/// Returns a program with layers of an edge kernel. Its steps read weights and rows of all
-/// intervals, and some yield gradients.
+/// Returns a program whose layers have an edge kernel. Its steps read weights and rows of all
+/// intervals, and some compute gradients.
 fn gatv2(layers: u32, edges: Place) -> Program {
     let text = format!("kind = \"gatv2\"\nheads = 1\nlayers = {layers}");
     let model =
@@ -101,15 +101,15 @@ fn gatv2(layers: u32, edges: Place) -> Program {
     program
 }
 
-/// Returns the program of [`gatv2`] with a step that reads rows of all intervals from two stages.
-/// These stages do not wait for each other.
+/// Returns a variant of the program of [`gatv2`]. One step reads rows of all intervals from two
+/// stages, which do not wait for each other.
 fn two_reads(edges: Place) -> Program {
     let mut program = gatv2(1, edges);
     program.stages[2].reads.iter_mut().for_each(|read| read.scope = Scope::All);
     program
 }
 
-/// Returns programs with all kinds of steps and all placements.
+/// Returns programs that have all kinds of steps and all placements.
 fn programs() -> Vec<Program> {
     let edges = [Place::Host, Place::Anywhere].into_iter();
     let along = edges.flat_map(|place| [gatv2(1, place), gatv2(2, place), two_reads(place)]);
@@ -131,7 +131,7 @@ fn settings(random: &mut Random) -> Settings {
     Settings { first, last, weights, eval_every, attempts, deadlines, ..Settings::new(intervals, rounds) }
 }
 
-/// Returns the number of seeds to try: `usual`, or the number in the environment.
+/// Returns the number of seeds that a test tries. It is `usual`, or the value of `ECITON_SEEDS`.
 fn seeds(usual: u64) -> u64 {
     // The variable only changes the number of seeds.
     #[allow(clippy::disallowed_methods)]
@@ -139,7 +139,7 @@ fn seeds(usual: u64) -> u64 {
     wanted.and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// Text that is printed if a test fails while it exists.
+/// Description of a test case, which is printed if the test panics.
 #[derive(Debug)]
 struct Context(String);
 

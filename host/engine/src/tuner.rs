@@ -1,13 +1,13 @@
-//! Autotuner, which chooses the number of functions in use.
+//! Autotuner, which chooses the number of functions that a run uses.
 //!
 //! The tuner is a pure function of [`Observation`]s. The driver passes one observation at each
-//! completion, and limits the number of tasks in functions to [`Tuner::functions`]. If that is 0,
-//! the host runs all tasks. Each [`Decision`] has its reason.
+//! completion, and limits the number of tasks in functions to [`Tuner::functions`]. If the limit is
+//! 0, the host runs all tasks. Each [`Decision`] contains its reason.
 //!
 //! # Measurements
 //!
-//! Observations are grouped into *windows*. A window has as many completions as an epoch has tasks,
-//! so that all windows contain the same work. A window has these measurements:
+//! Observations are grouped into *windows*. A window ends after as many completions as an epoch has
+//! tasks, so that all windows contain the same work. A window has these measurements:
 //!
 //! * a *value*, `n^2 / (dt x dollars)`, which is proportional to V = 1 / (T x C) of a run at this
 //!   pace (Thorpe et al. 2021);
@@ -30,11 +30,11 @@
 //! 6. *Settled*: the number stays until the value has differed from the settled one by more than a
 //!    factor of 2 for several windows.
 //!
-//! Scale-in and hysteresis: a trial must gain [`MIN_GAIN`], or the tuner returns to the best
-//! number. A trial that is close gets a second window, because the first one contains the cold
-//! starts. A number is not tried again before the work has changed, and there are at most
-//! [`MAX_TRIALS`] trials between two changes. A trial that is clearly worse than the best at the
-//! same point of its window ends there.
+//! A trial must gain [`MIN_GAIN`], or the tuner returns to the best number. A trial that is close
+//! gets a second window, because its first one contains the cold starts. A number is not tried
+//! again before the work has changed, and there are at most [`MAX_TRIALS`] trials between two
+//! changes. A trial that is clearly worse than the best number at the same point of its window ends
+//! there.
 
 mod decision;
 #[cfg(test)]
@@ -47,112 +47,124 @@ use std::collections::BTreeMap;
 
 use window::{Level, MARKS, Mark, Window, share};
 
-/// Minimum gain of a trial, as a share of the best value.
+/// Minimum gain of a successful trial, as a fraction of the best value. The value is the
+/// performance per dollar.
 pub const MIN_GAIN: f64 = 0.02;
-/// Maximum number of trials before the tuner settles.
+/// Maximum number of trials (tested numbers of functions) before the tuner settles on a number.
 pub const MAX_TRIALS: u32 = 8;
-/// Maximum number of functions in the phase *start*.
+/// Maximum number of functions that the tuner tests first.
 pub const START: u32 = 100;
-/// Points of a window, each with a share of the best value at that point. A trial below that share
-/// ends.
+/// Points of a window at which a trial ends if its value is too low. Each point has the minimum
+/// value, as a fraction of the best value at the same point.
 const HOPELESS: [(usize, f64); 3] = [(2, 0.5), (8, 0.8), (32, 0.95)];
-/// Points like those of `HOPELESS`, for a trial with more functions than the best, whose functions
-/// start cold.
+/// Points of a window like [`HOPELESS`], for a trial with more functions than the best number. They
+/// are less strict, because the additional functions start cold.
 const HOPELESS_COLD: [(usize, f64); 2] = [(4, 0.25), (32, 0.5)];
-/// Share of the best value above which a failed trial gets a second window, which has no cold
+/// Fraction of the best value above which a failed trial gets a second window, which has no cold
 /// starts.
 const AGAIN: f64 = 0.8;
-/// Share of the look's value below which the tuner gives up the first functions. The look is the
-/// first measurement of the host alone.
+/// Minimum value of the first functions, as a fraction of the host's value. Below it, the tuner
+/// returns to the host without measuring a whole window. The value is the performance per dollar.
 const AT_ONCE: f64 = 0.25;
-/// Number of answers that each function must have given before the tuner may give up functions.
+/// Number of answers per function that the tuner waits for before it may return to the host.
 const ROUNDS: u64 = 2;
-/// Share of the look's value below which the tuner gives up functions permanently.
+/// Minimum value of the first functions, as a fraction of the host's value. Below it, the tuner
+/// never tries functions again. The value is the performance per dollar.
 const FOR_GOOD: f64 = 0.05;
-/// Share of the best value. If the look's value is above it, the tuner measures the host alone. The
-/// look saw other tasks of the epoch than the functions, so its value is inexact.
+/// Minimum estimated value of the host alone, as a fraction of the best value, for it to be
+/// measured in a whole window. The estimate is inexact, because it is from other tasks of the
+/// epoch.
 const HOST_CHANCE: f64 = 0.05;
-/// Length of the pause before a second start, as a multiple of the first start.
+/// Duration of the pause before functions are started a second time, as a multiple of the duration
+/// of the first start.
 const PAUSE: u64 = 4;
-/// Factor by which the phase *up* increases the number of functions.
+/// Factor by which the tuner increases the number of functions while tasks are waiting.
 const STEP: u32 = 3;
-/// Gain that must be possible with the maximum number of functions for a step upwards.
+/// Minimum possible gain for an increase of the number of functions. It is the ideal value with the
+/// maximum number of functions, divided by the best value.
 const HOPE: f64 = 1.1;
-/// Factor between two numbers of functions. If they are closer, nothing between them is tried.
+/// Minimum ratio between two numbers of functions for the tuner to try a number between them.
 const NEAR: f64 = 1.5;
-/// Relative difference of two values. If they are closer, nothing between their numbers is tried.
+/// Maximum relative difference between two values that are considered equal. Nothing is tried
+/// between numbers of functions with equal values.
 const FLAT: f64 = 0.05;
-/// Factor between two numbers of functions beyond which their values do not count as equal.
+/// Ratio between two numbers of functions above which a better one may lie between them, even if
+/// their values are equal.
 const FAR: u32 = 4;
-/// Number of windows after which the long-term value of the best number is compared with the single
-/// windows of other numbers.
+/// Number of windows after which the tuner compares the long-term value of the best number with the
+/// values of other numbers.
 const LONG: u32 = 8;
-/// Share of another number's value. If the best number's long-term value is below it, the other
-/// number becomes the best.
+/// Minimum long-term value of the best number, as a fraction of another number's value. Below it,
+/// the other number becomes the best.
 const LUCKY: f64 = 0.5;
-/// Maximum number of times that the long-term comparison replaces the best number.
+/// Maximum number of times that the long-term comparison may replace the best number.
 const MAX_LONG: u32 = 2;
-/// Number of functions below which the tuner tries nothing between this number and the host.
+/// Maximum number of functions for which the tuner tries no number between it and the host alone.
 const FEW: u32 = 16;
-/// Minimum and maximum length of the look (the first measurement of the host alone), in round
-/// trips.
+/// Minimum and maximum duration of the first measurement of the host alone, in round trips to a
+/// function.
 const LOOK: [u64; 2] = [4, 64];
-/// Share of the best value that another local maximum must have for numbers next to it to be tried.
+/// Minimum value of another local maximum, as a fraction of the best value, for the tuner to try
+/// numbers next to it.
 const PEAK: f64 = 0.75;
-/// Factor by which a value has to differ to count as a change of the work.
+/// Factor by which the value must differ from the settled value to count as a change of the work.
 const CHANGED: f64 = 2.0;
-/// Number of windows in which the value has to differ to count as a change of the work.
+/// Number of consecutive windows in which the value must differ to count as a change of the work.
 const CHANGED_WINDOWS: u32 = 4;
 
-/// Settings of an autotuner.
+/// Settings of an autotuner, which chooses the number of functions of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TunerSettings {
-    /// Minimum number of functions after the look. If 0, the host may run all tasks.
+    /// Minimum number of functions after the first measurement of the host. If it is 0, the host
+    /// alone is a candidate.
     pub least: u32,
-    /// Maximum number of functions.
+    /// Maximum number of functions that the tuner may choose.
     pub most: u32,
-    /// Number of intervals (runs of rows that are scheduled as one unit). More functions than
-    /// intervals would be idle.
+    /// Number of intervals (contiguous ranges of rows that are scheduled as one unit). More
+    /// functions than intervals would be idle.
     pub intervals: u32,
-    /// Number of tensor tasks per epoch.
+    /// Number of tasks per epoch, which is the length of a window.
     pub tasks: u64,
-    /// Minimum time from the submission of a task to a function's answer, in microseconds.
+    /// Minimum time from the submission of a task to the answer of a function, in microseconds.
     pub round_trip_us: u64,
 }
 
-/// Observation: the state of a run at a completion.
+/// State of a run at the completion of a task, as the driver observes it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
     /// Time of the observation, in microseconds.
     pub time_us: u64,
-    /// Number of gathers and tasks that wait for a core or a function.
+    /// Number of gathers and tasks that are waiting for a core or a function.
     pub waiting: u64,
-    /// Number of tasks in flight in functions.
+    /// Number of tasks that functions are computing.
     pub in_flight: u32,
     /// Number of tasks that were committed so far.
     pub completed: u64,
-    /// Cost so far, in USD: hosts, functions and all other costs.
+    /// Total cost so far in US dollars, including the host, the functions and everything else.
     pub usd: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// The host works alone at the start, to measure its value.
+    /// The host alone runs all tasks, and its value is measured.
     Look,
-    /// The first functions work since this observation.
+    /// The first functions are in use since this observation.
     Start(Observation),
-    /// The host works alone between two starts, from this observation to this time.
+    /// The host alone runs all tasks between two starts of functions. The fields are the
+    /// observation at the start of the pause and the time of its end in microseconds.
     Pause(Observation, u64),
-    /// The tuner tries a number of functions.
+    /// The tuner is testing a number of functions.
     Trial {
-        /// Number of windows in which the trial has failed.
+        /// Number of windows in which the trial has failed so far.
         lost: u32,
     },
-    /// The best number so far is in use. It has a value after its first window.
+    /// The best number is in use. `value` is known after its first window. `odd` is the number of
+    /// consecutive windows with a different value.
     Settled { value: Option<f64>, odd: u32 },
 }
 
-/// Autotuner, which chooses the number of functions as the [module](self) describes.
+/// Autotuner, which chooses the number of functions. The [module documentation](self) describes its
+/// phases.
 #[derive(Clone, Debug)]
 pub struct Tuner {
     settings: TunerSettings,
@@ -160,26 +172,27 @@ pub struct Tuner {
     phase: Phase,
     window: Window,
     levels: BTreeMap<u32, Level>,
-    /// True if the value of the host alone was measured or ruled out.
+    /// True once the tuner has chosen to measure the host alone in a whole window.
     host_tried: bool,
     trials: u32,
-    /// Value of the host alone in the look.
+    /// Value of the host alone in the first measurement.
     looked: f64,
-    /// Cost of the host alone, in USD per microsecond.
+    /// Cost rate of the host alone, in US dollars per microsecond.
     host_usd: f64,
-    /// Number of the first functions, and their value as a share of the look's value.
+    /// Number of the first functions, and their value as a fraction of the host's value.
     share: Option<(u32, f64)>,
-    /// True if the tuner has tried a second start.
+    /// True after the pause, which comes only once before a second start of functions.
     paused: bool,
-    /// Observation since which the best number is in use, number of windows since then, and number
-    /// of replacements so far.
+    /// State of the long-term comparison. It starts with the observation since which the best
+    /// number is in use, followed by the numbers of windows and of replacements.
     long: (Observation, u32, u32),
 }
 
 const NOTHING: Observation = Observation { time_us: 0, waiting: 0, in_flight: 0, completed: 0, usd: 0.0 };
 
 impl Tuner {
-    /// Creates a tuner. The settings are corrected to at most one function per interval.
+    /// Creates a tuner that starts with the host alone. Reduces the limits in `settings` to one
+    /// function per interval.
     #[must_use]
     pub fn new(settings: TunerSettings) -> Self {
         let most = settings.most.min(settings.intervals);
@@ -201,20 +214,21 @@ impl Tuner {
         }
     }
 
-    /// Returns the maximum number of tasks that may be in functions now.
+    /// Returns the maximum number of tasks that may be in functions now. If it is 0, the host runs
+    /// all tasks.
     #[must_use]
     pub fn functions(&self) -> u32 {
         self.functions
     }
 
-    /// Returns true if the tuner has settled on a number.
+    /// Returns true if the tuner uses the best number and tries no others.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         matches!(self.phase, Phase::Settled { .. })
     }
 
-    /// Processes an observation, and returns a decision if there is one. Times, counts and dollars
-    /// must not decrease.
+    /// Processes an observation. Returns the decision that follows from it, if any. Times, counts
+    /// and costs must not decrease from one observation to the next.
     pub fn observe(&mut self, seen: &Observation) -> Option<Decision> {
         let ended = self.window.take(seen, self.settings.tasks, self.functions);
         match self.phase {
@@ -249,7 +263,7 @@ impl Tuner {
         self.settings.intervals.min(START).min(self.settings.most).max(self.settings.least)
     }
 
-    /// Handles an observation in the phase *look*.
+    /// Handles an observation during the first measurement of the host alone.
     fn look(&mut self, seen: &Observation, ended: bool) -> Option<Decision> {
         let window_us = seen.time_us.saturating_sub(self.window.start.time_us);
         let round_trip_us = self.settings.round_trip_us;
@@ -275,7 +289,7 @@ impl Tuner {
         Some(self.decide(seen, self.first(), Why::Start))
     }
 
-    /// Handles an observation in the phase *start*.
+    /// Handles an observation while the first functions are in use.
     fn start(&mut self, seen: &Observation, since: Observation, ended: bool) -> Option<Decision> {
         let rounds = ROUNDS.saturating_mul(u64::from(self.functions));
         let enough = seen.completed.saturating_sub(since.completed) >= rounds;
@@ -315,7 +329,7 @@ impl Tuner {
         None
     }
 
-    /// Handles an observation in the pause before a second start.
+    /// Handles an observation during the pause before functions are started a second time.
     fn pause(
         &mut self,
         seen: &Observation,
@@ -335,7 +349,8 @@ impl Tuner {
         Some(self.decide(seen, self.first(), Why::Again))
     }
 
-    /// Handles the end of a trial's window.
+    /// Handles the end of a trial's window, whose measurements are `level`. `lost` is the number of
+    /// windows in which the trial has already failed.
     fn judge(&mut self, seen: &Observation, level: Level, lost: u32) -> Option<Decision> {
         let best = self.best().filter(|(functions, _)| *functions != self.functions);
         let share = best.map_or(f64::INFINITY, |(_, best)| level.value / best.value);
@@ -358,7 +373,7 @@ impl Tuner {
         self.go_on(seen)
     }
 
-    /// Ends a trial that is clearly worse than the best at the same point of its window.
+    /// Ends a trial that is clearly worse than the best number was at the same point of its window.
     fn give_up(&mut self, seen: &Observation) -> Option<Decision> {
         let marked = self.window.marked;
         let (best, level) = self.best().filter(|(best, level)| *best != self.functions && level.measured)?;
@@ -376,7 +391,7 @@ impl Tuner {
         self.go_on(seen)
     }
 
-    /// Chooses the next number after a trial.
+    /// Chooses the next number of functions after a trial, or settles on the best one.
     fn go_on(&mut self, seen: &Observation) -> Option<Decision> {
         let (best, level) = self.best().map(|(best, level)| (best, *level))?;
         let next = if self.trials < MAX_TRIALS { self.next(best, &level) } else { None };
@@ -393,7 +408,8 @@ impl Tuner {
         Some(self.decide(seen, to, why))
     }
 
-    /// Returns the next number to try, or `None` if no untested number remains.
+    /// Returns the next number of functions to try and the reason, or `None` if no number is left
+    /// to try.
     fn next(&self, best: u32, level: &Level) -> Option<(u32, Why)> {
         let TunerSettings { least, most, .. } = self.settings;
         if best == 0 && !level.measured && least == 0 {
@@ -418,7 +434,8 @@ impl Tuner {
         self.between(best, level)
     }
 
-    /// Returns a number next to the best, or next to another local maximum.
+    /// Returns an untested number of functions next to the best one, or next to another local
+    /// maximum.
     fn between(&self, best: u32, level: &Level) -> Option<(u32, Why)> {
         let mut peaks: Vec<(u32, Level)> = Vec::new();
         for (&peak, found) in &self.levels {
@@ -450,8 +467,8 @@ impl Tuner {
         None
     }
 
-    /// Returns an upper bound on the value. It is the value with the maximum number of functions if
-    /// throughput grew in proportion.
+    /// Returns an upper bound on the value with the maximum number of functions, if throughput grew
+    /// in proportion to the number. `level` is the measurement with `functions` functions.
     fn ideal(&self, functions: u32, level: &Level) -> f64 {
         let times = f64::from(self.settings.most) / f64::from(functions.max(1));
         let Mark { took_us, usd } = level.marks[MARKS - 1];
@@ -462,7 +479,8 @@ impl Tuner {
         level.value * times * times / (host + times * (1.0 - host))
     }
 
-    /// Handles an observation while the best number is in use, and detects a change of the work.
+    /// Handles the end of a window while the best number is in use. Starts new trials if the work
+    /// has changed.
     fn watch(&mut self, seen: &Observation, level: Level, value: Option<f64>, odd: u32) -> Option<Decision> {
         let Some(value) = value else {
             self.phase = Phase::Settled { value: Some(level.value), odd: 0 };
@@ -497,7 +515,7 @@ impl Tuner {
         Some(Decision { why, ..decision })
     }
 
-    /// Compares the best number over a longer time with the single windows of other numbers,
+    /// Compares the long-term value of the best number with the single windows of other numbers,
     /// because its own window may have been an outlier. If another number is better, it becomes the
     /// best.
     fn compare_long(&mut self, seen: &Observation) -> Option<Decision> {
@@ -530,7 +548,7 @@ impl Tuner {
     }
 }
 
-/// Returns the geometric mean of two numbers, or `None` if they are close.
+/// Returns the geometric mean of two numbers of functions, or `None` if the numbers are close.
 fn between(low: u32, high: u32) -> Option<u32> {
     let middle = match low {
         // Little can be gained between a few functions and none.

@@ -1,4 +1,4 @@
-//! Reports about attempts: success, failure, exceeded deadlines, and the end of the run.
+//! Handling of reports about attempts: success, failure, an exceeded deadline, and a cancelled run.
 
 use super::{Engine, Phase, planted};
 use crate::attempts::{Progress, Report};
@@ -6,14 +6,14 @@ use crate::event::{Action, Reason};
 use eciton_recipe::WeightVersions;
 use eciton_types::{Attempt, Step, Task, TaskKey};
 
-/// Index of the step that an event names, by the round in which it is.
+/// Index of the step that an event names. The variant says in which round the step is.
 #[derive(Clone, Copy)]
 enum Found {
-    /// The step is in the interval's current round.
+    /// The step is in the current round of its interval.
     Now(usize),
-    /// The step is in the interval's last round, and the run has ended.
+    /// The step is in the last round of its interval, and the run has ended.
     Over(usize),
-    /// The step is in an earlier round of the interval.
+    /// The step is in an earlier round of its interval.
     Earlier(usize),
 }
 
@@ -132,7 +132,7 @@ impl Engine {
         self.finish(Reason::Stopped);
     }
 
-    /// Handles a report that arrives after the end of its round or of the run.
+    /// Handles a report that arrives after its round or the run has ended.
     fn report_late(&mut self, found: Found, key: TaskKey) {
         let waited = self.is_task(key.stage)
             && self.counters.in_flight() > 0
@@ -153,8 +153,8 @@ impl Engine {
         }
     }
 
-    /// Returns the index of a step that may have been submitted. If there is no such step, counts
-    /// the event and returns `None`.
+    /// Returns the index of `step` if the step may have been submitted. Otherwise counts the event
+    /// as ignored or unexpected and returns `None`.
     fn find(&mut self, step: Step) -> Option<Found> {
         let stage = self.stages.get(step.stage.index());
         let interval = self.intervals.get(step.interval.index()).filter(|_| stage.is_some());

@@ -1,5 +1,5 @@
-//! Lanes: the choice of the next step of each worker. A lane is a worker's share of the pipeline.
-//! The rules are those of [`eciton_planner::policy`].
+//! Lanes (workers' shares of the pipeline), and the choice of each worker's next step. The rules
+//! are those of [`eciton_planner::policy`].
 
 mod held;
 
@@ -14,22 +14,23 @@ use crate::event::Action;
 use crate::settings::{MAX_ATTEMPTS, Settings};
 use held::Held;
 
-/// State of all lanes (workers' shares of the pipeline), numbered across replicas. A lane runs on
-/// the worker with its own index until workers fail. In this module and its children, the name
-/// `place` is used for a worker's index.
+/// State of all lanes (workers' shares of the pipeline), numbered across replicas. Each lane runs
+/// on the worker with its own index, until workers fail. In this module and its children, `place`
+/// is the index of a worker.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
     depth: usize,
     policy: Policy,
-    /// State of each lane.
+    /// State of each lane, by lane number.
     lanes: Vec<Lane>,
-    /// Attempts that each worker has received, in the order in which it runs them.
+    /// Attempts that each worker has received and not answered, in the order in which the worker
+    /// runs them.
     doing: Vec<Vec<TaskKey>>,
     /// Maximum number of attempts that a worker has at the same time.
     credit: usize,
     /// True for each worker that is available.
     alive: Vec<bool>,
-    /// Lanes that run on each worker.
+    /// Numbers of the lanes that run on each worker.
     homes: Vec<Vec<usize>>,
     held: Held,
 }
@@ -54,7 +55,7 @@ impl Lanes {
         })
     }
 
-    /// Removes all steps that wait. The next round will be `first`.
+    /// Removes all waiting steps, and prepares the lanes for the round `first`.
     pub(super) fn restart(&mut self, first: Round) {
         self.lanes = self.policy.start(first);
         self.doing.iter_mut().for_each(Vec::clear);
@@ -65,13 +66,14 @@ impl Lanes {
         self.policy.role(step.stage).back
     }
 
-    /// Adds a step that has to be run again to the ready steps of its lane.
+    /// Adds a step that must be run again to the ready steps of its lane.
     fn put(&mut self, step: Step) {
         let number = self.policy.lane(step);
         self.lanes[number].insert(self.policy.visit(step), self.policy.rank(step));
     }
 
-    /// Records the end of a step in the state of its lane.
+    /// Records the end of a step in the state of its lane, and frees the stash after the last step
+    /// of a visit.
     fn done(&mut self, step: Step) {
         let number = self.policy.lane(step);
         if self.policy.done(&mut self.lanes[number], step) {
@@ -79,7 +81,7 @@ impl Lanes {
         }
     }
 
-    /// Moves the lanes of a failed worker to the nearest available worker before it.
+    /// Moves the lanes of the failed worker `place` to the nearest available worker before it.
     fn reassign(&mut self, place: usize) {
         let count = self.alive.len();
         let before = (1..count).map(|by| (place + count - by) % count).find(|&at| self.alive[at]);
@@ -88,7 +90,7 @@ impl Lanes {
         self.homes[before].extend(moved);
     }
 
-    /// Returns the worker of each lane.
+    /// Returns the location of the worker that runs each lane.
     pub(super) fn homes(&self) -> Vec<Location> {
         let home = |number: usize| self.homes.iter().position(|lanes| lanes.contains(&number));
         // At most as many as there are lanes.
@@ -96,8 +98,8 @@ impl Lanes {
     }
 
     /// Moves each lane to the worker with its index, or to the nearest available worker before
-    /// that. A lane whose sums of gradients are on another worker stays there until the update. If
-    /// `split` is true, a test has planted the defect that such a lane moves as well.
+    /// that. A lane whose gradient sums are on an available worker stays there until the update.
+    /// `split` is a defect that a test plants: such a lane moves as well.
     fn rehome(&mut self, split: bool) {
         let (count, homes) = (self.alive.len(), std::mem::take(&mut self.homes));
         self.homes = vec![Vec::new(); count];
@@ -111,8 +113,8 @@ impl Lanes {
 }
 
 impl Engine {
-    /// Returns the worker of the newest attempt at a lane's step. Returns this host for a step that
-    /// is not in flight or not on a lane.
+    /// Returns the worker that has the newest attempt at a step of a lane. Returns this host for a
+    /// step that is not in flight or not on a lane.
     #[must_use]
     pub fn location_of(&self, step: Step) -> Location {
         let newest = |doing: &Vec<TaskKey>| {
@@ -131,7 +133,7 @@ impl Engine {
         }
     }
 
-    /// Adds a ready step to its lane.
+    /// Adds a ready step to the ready steps of its lane.
     pub(super) fn put_on_lane(&mut self, step: Step) {
         let (wrong, early) = (planted!(self, WrongReplica), planted!(self, ForwardBeforeBackward));
         let Some(lanes) = &mut self.lanes else { return };
@@ -143,8 +145,8 @@ impl Engine {
         }
     }
 
-    /// Removes a reported attempt from the list of its worker. Returns the worker, if any has the
-    /// attempt.
+    /// Removes a reported attempt from the list of the worker that received it. Returns the index
+    /// of that worker, or `None` if no worker has the attempt.
     pub(super) fn lane_reported(&mut self, key: TaskKey) -> Option<usize> {
         let doing = &mut self.lanes.as_mut()?.doing;
         let place = doing.iter().position(|doing| doing.contains(&key))?;
@@ -152,7 +154,8 @@ impl Engine {
         Some(place)
     }
 
-    /// Records that a step of a lane has ended.
+    /// Records the end of a step in the state of its lane. Does nothing for a step that is not on a
+    /// lane.
     pub(super) fn lane_done(&mut self, step: Step) {
         if let (Some(_), Some(lanes)) = (self.lane_of(step.stage.index()), &mut self.lanes) {
             lanes.done(step);
@@ -174,7 +177,7 @@ impl Engine {
         self.lanes = Some(lanes);
     }
 
-    /// Submits the next step to a worker. Returns `None` if the worker has to wait.
+    /// Submits the next step to the worker `place`. Returns `None` if the worker has to wait.
     fn hand_out_to(&mut self, lanes: &mut Lanes, place: usize) -> Option<TaskKey> {
         if let Some(owed) = lanes.owed(place) {
             let number = lanes.policy.lane(owed);
@@ -201,7 +204,8 @@ impl Engine {
         Some(TaskKey { round, stage, interval, attempt })
     }
 
-    /// Submits a finished step again, unless the worker already has an attempt at it.
+    /// Submits a finished step again to the worker `place`. Returns `None` if the worker already
+    /// has an attempt at it.
     fn again_at(&mut self, lanes: &Lanes, place: usize, step: Step) -> Option<TaskKey> {
         if lanes.doing[place].iter().any(|key| key.step() == step) {
             return None;
@@ -214,7 +218,7 @@ impl Engine {
         Some(TaskKey { round, stage, interval, attempt })
     }
 
-    /// Moves lanes back to their own workers after an update, which has read all sums of gradients.
+    /// Moves lanes back to their own workers after an update, which has read all gradient sums.
     pub(super) fn sums_read(&mut self) {
         if let Some(lanes) = &mut self.lanes {
             lanes.held.updated();
@@ -222,8 +226,8 @@ impl Engine {
         }
     }
 
-    /// Returns the number of a lane's visits whose last step a worker has received. A visit is all
-    /// steps of one interval in one chunk of the lane.
+    /// Returns the number of visits of the lane `number` whose last step the worker `place` has
+    /// received. A visit consists of all steps of one interval in one chunk of the lane.
     fn closing(&self, lanes: &Lanes, place: usize, number: usize) -> u32 {
         let is_last = |key: &&TaskKey| {
             let step = key.step();
@@ -239,8 +243,8 @@ impl Engine {
         lanes.doing[place].iter().filter(is_last).count() as u32
     }
 
-    /// Submits a step of a lane. If the worker of an earlier attempt failed, submits the step
-    /// again.
+    /// Submits a step of a lane. If the worker of an earlier attempt failed, this launches another
+    /// attempt.
     fn begin(&mut self, stage: usize, interval: u32) -> Option<()> {
         let place = self.place(stage, interval);
         if self.steps[place].attempts.progress() != Progress::Running {
@@ -260,8 +264,8 @@ impl Engine {
         Some(())
     }
 
-    /// Handles the failure of a worker. Its lanes move to other workers, and its steps are run
-    /// again.
+    /// Handles the failure of a worker. Its lanes move to other workers, which run its unfinished
+    /// steps again.
     pub(super) fn worker_lost(&mut self, at: Location) {
         let place = at.index();
         let Some(mut lanes) = self.lanes.take() else { return self.counters.unexpected += 1 };
@@ -279,7 +283,7 @@ impl Engine {
         self.lanes = Some(lanes);
     }
 
-    /// Handles a worker's report that it no longer has the rows of a step.
+    /// Handles a worker's report that it no longer has the rows that a step reads.
     pub(super) fn worker_forgot(&mut self, at: Location) {
         let place = at.index();
         let Some(mut lanes) = self.lanes.take() else { return self.counters.unexpected += 1 };
@@ -292,7 +296,7 @@ impl Engine {
         self.lanes = Some(lanes);
     }
 
-    /// Counts all attempts of a worker as lost.
+    /// Counts all attempts of the worker `place` as lost.
     fn all_lost(&mut self, lanes: &mut Lanes, place: usize) {
         let forgotten = planted!(self, PlaceForgotten);
         for key in std::mem::take(&mut lanes.doing[place]).into_iter().filter(|_| !forgotten) {
@@ -300,8 +304,8 @@ impl Engine {
         }
     }
 
-    /// Returns the step of a lost attempt to its lane, unless another attempt has finished the
-    /// step.
+    /// Counts a lost attempt, and adds its step to the ready steps of its lane again. Does nothing
+    /// if another attempt has finished the step.
     fn lost(&mut self, lanes: &mut Lanes, key: TaskKey) {
         let step = key.step();
         let at = self.place(step.stage.index(), step.interval.0);
@@ -325,7 +329,7 @@ impl Engine {
         self.steps[at].attempts.newest()
     }
 
-    /// Handles the return of a worker, which gets its own lanes again.
+    /// Handles the return of a failed worker, which gets its own lanes back.
     pub(super) fn worker_joined(&mut self, at: Location) {
         let place = at.index();
         let split = planted!(self, SumSplit);

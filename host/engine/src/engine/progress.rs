@@ -1,4 +1,4 @@
-//! Progress of intervals: entering rounds, starting and finishing steps, and updates.
+//! Progress of intervals: entry into rounds, start and end of steps, and updates.
 
 use super::{Engine, Phase, Track, planted};
 use crate::attempts::Progress;
@@ -25,20 +25,20 @@ impl Engine {
         }
     }
 
-    /// Returns true if the steps of a round read rows of their own round only.
+    /// Returns true if the steps of `round` read only rows of their own round.
     fn is_exact(&self, round: Round) -> bool {
         self.settings.pipeline.mode != Mode::Async || round == self.settings.first || round >= self.exact_from
     }
 
-    /// Returns the maximum number of rounds by which an interval may be ahead of the slowest one
-    /// when it enters this round.
+    /// Returns the maximum number of rounds by which an interval that enters `round` may be ahead
+    /// of the slowest one.
     pub(super) fn bound(&self, round: Round) -> u32 {
         let apart = self.settings.pipeline.mode != Mode::Async || !self.is_exact(round);
         let bound = if apart { self.settings.pipeline.bound() } else { 0 };
         bound + u32::from(planted!(self, BoundOffByOne) && apart && bound > 0)
     }
 
-    /// Returns the version of the weights that an interval reads if it enters a round now.
+    /// Returns the version of the weights that an interval reads if it enters `round` now.
     pub(super) fn version(&self, round: Round) -> Version {
         let before = u64::from(round.0.saturating_sub(self.settings.first.0));
         let first = self.settings.weights.0;
@@ -58,7 +58,8 @@ impl Engine {
         }
     }
 
-    /// Moves an interval that has finished its round to the next round, if it may enter that round.
+    /// Moves an interval that has finished its round to the next round, if it may enter that round
+    /// now.
     fn enter(&mut self, interval: u32) {
         let info = self.intervals[interval as usize];
         let round = match info.round {
@@ -90,7 +91,8 @@ impl Engine {
         }
     }
 
-    /// Returns true if steps of this stage count towards the maximum of steps in flight.
+    /// Returns true if the steps of `stage` count towards
+    /// [`Settings::in_flight`](crate::Settings::in_flight).
     fn is_limited(&self, stage: usize) -> bool {
         let counts = match self.stages[stage].place {
             Place::Host => true,
@@ -100,7 +102,7 @@ impl Engine {
         self.settings.in_flight.is_some() && counts
     }
 
-    /// Submits a ready step. If the maximum number of steps is in flight, queues it.
+    /// Submits a ready step, or queues it if the maximum number of steps is in flight.
     fn start(&mut self, stage: usize, interval: u32) {
         if self.lane_of(stage).is_some() {
             let round = self.intervals[interval as usize].round.unwrap_or_default();
@@ -116,7 +118,7 @@ impl Engine {
         }
     }
 
-    /// Submits queued steps, up to the maximum of steps in flight.
+    /// Submits queued steps until the maximum number of steps is in flight.
     pub(super) fn hand_out(&mut self) {
         let Some(most) = self.settings.in_flight else { return };
         while self.handed_out < most
@@ -135,7 +137,8 @@ impl Engine {
         }
     }
 
-    /// Submits a step. If another step still reads the rows that it overwrites, it waits.
+    /// Submits the first attempt at a step. If another step is still reading the rows that the step
+    /// would overwrite, the step waits.
     pub(super) fn launch(&mut self, stage: usize, interval: u32) {
         let round = self.intervals[interval as usize].round.unwrap_or_default();
         // A program has at most 2^16 stages.
@@ -159,8 +162,8 @@ impl Engine {
         self.actions.push_back(Action::Submit(self.task(step, attempt)));
     }
 
-    /// Chooses the rounds of the rows that a step reads from other intervals, if it reads such
-    /// rows. All rows of an interval are read from the same round.
+    /// Chooses the rounds of the rows that `step` reads from other intervals. Does nothing if the
+    /// step reads no such rows. All rows of an interval are read from the same round.
     fn open_reading(&mut self, step: Step) {
         let reads = &self.stages[step.stage.index()].reads;
         if reads.is_empty() {
@@ -179,7 +182,8 @@ impl Engine {
         });
     }
 
-    /// Ends the reading of a finished step, and submits steps that waited for it.
+    /// Records that a finished step no longer reads rows of other intervals. Starts the steps that
+    /// waited for this.
     pub(super) fn close_reading(&mut self, step: Step) {
         let reads = &self.stages[step.stage.index()].reads;
         let guarded = if planted!(self, FirstReadGuarded) { &reads[..reads.len().min(1)] } else { reads };
@@ -191,12 +195,12 @@ impl Engine {
         }
     }
 
-    /// Returns the index in `done` of a round's counts of finished stages.
+    /// Returns the index of `round` in the tables of finished stages and intervals.
     fn counted(&self, round: Round) -> usize {
         (round.0 - self.settings.first.0) as usize % self.spread as usize
     }
 
-    /// Marks a step as finished, and submits the steps that waited for it.
+    /// Marks a step as finished, and starts the steps that waited only for it.
     pub(super) fn done(&mut self, place: usize, step: Step) {
         self.steps[place].attempts.done();
         self.intervals[step.interval.index()].left -= 1;
@@ -227,15 +231,16 @@ impl Engine {
         }
     }
 
-    /// Adds an interval to the count of those that have finished a stage in a round, and returns
-    /// the count.
+    /// Increments the number of intervals that have finished the stage of `step` in its round.
+    /// Returns the new number.
     pub(super) fn count(&mut self, step: Step) -> u32 {
         let at = self.counted(step.round) * self.stages.len() + step.stage.index();
         self.done[at] += 1;
         self.done[at]
     }
 
-    /// Records that one of the stages that a step waits for has ended.
+    /// Records that one of the stages for which a step waits has ended. Starts the step if it waits
+    /// for no other stage.
     fn tell(&mut self, stage: usize, interval: u32) {
         let place = self.place(stage, interval);
         let step = &mut self.steps[place];
@@ -245,7 +250,7 @@ impl Engine {
         }
     }
 
-    /// Orders the update of the oldest round in flight after all intervals have finished that
+    /// Orders the update of the oldest round in flight, once all intervals have finished that
     /// round.
     pub(super) fn advance(&mut self) {
         while self.phase == Phase::Running
@@ -290,7 +295,7 @@ impl Engine {
         }
     }
 
-    /// Counts a report of an update or evaluation that was not ordered.
+    /// Counts a report about an update or evaluation that the engine was not waiting for.
     fn dropped(&mut self, round: Round) {
         let over = round < self.round() || self.phase == Phase::Finished;
         let again = self.track == Track::Evaluating;

@@ -1,31 +1,32 @@
-//! Rows of other intervals that steps read while intervals are in different rounds.
+//! Reads of other intervals' rows in asynchronous runs, in which intervals may be in different
+//! rounds.
 //!
-//! The engine chooses the round from which a step reads the rows of each interval. It does so when
-//! the first attempt at the step is submitted. It is the step's own round or an earlier one. Rows are
-//! stored in a ring of [`Pipeline::row_versions`] rounds. A step that would overwrite rows in use
-//! waits until their readers have ended. This happens with a staleness bound of 1 or more: while a
-//! fast interval reads old rows, a slow one may overtake it.
+//! When the first attempt at a step is submitted, the engine chooses from which round the step
+//! reads the rows of each interval. This is the step's own round or an earlier one. Rows are stored
+//! in a ring of [`Pipeline::row_versions`] rounds. A step that would overwrite rows in use waits
+//! until their readers have ended. This happens with a staleness bound of 1 or more, when a slow
+//! interval overtakes a fast interval that is reading its old rows.
 
 use eciton_recipe::{Mode, Pipeline};
 use eciton_types::{IntervalId, Round, StageId};
 use std::collections::BTreeMap;
 
-/// Steps in flight that read rows of all intervals, with the rounds of these rows.
+/// Steps in flight that read rows of all intervals, with the ages of these rows.
 #[derive(Clone, Debug)]
 pub(super) struct Readings {
     ring: u32,
     intervals: u32,
-    /// Index of each stage among the stages whose rows of all intervals are read. The list is empty
-    /// if all intervals are in the same round.
+    /// Index of each stage among the stages whose rows of all intervals are read. Empty unless the
+    /// run is asynchronous.
     sources: Vec<Option<u16>>,
-    /// Number of steps that read the rows of a source stage, of an interval, at an index in the
-    /// ring of rounds.
+    /// Number of steps that are reading the rows of a source stage, by source, interval and index
+    /// in the ring of rounds.
     readers: Vec<u32>,
-    /// Ages of the rows that each step reads, in rounds, by interval.
+    /// Ages in rounds of the rows that each step is reading, by interval.
     open: BTreeMap<(StageId, IntervalId), Vec<u8>>,
-    /// Unused lists of ages, which are reused to avoid allocations.
+    /// Unused lists of ages, which are kept to avoid allocations.
     spare: Vec<Vec<u8>>,
-    /// Steps that wait until readers have ended, in the order of arrival.
+    /// Steps (stage and interval) that wait until readers have ended, in the order of arrival.
     pub blocked: Vec<(u16, u32)>,
 }
 
@@ -70,9 +71,9 @@ impl Readings {
         Some((source * self.intervals as usize + interval as usize) * ring + round.index() % ring)
     }
 
-    /// Begins the reading of a step of `stage` on `interval` in `round`, which reads rows of
-    /// `sources`. `newest` returns the newest round that all sources of an interval have written.
-    /// The step reads the newest rows that are not from a round after its own.
+    /// Records that a step starts to read rows of the stages `sources` from all intervals. `newest`
+    /// returns the newest round in which an interval has written the rows of all sources. The step
+    /// reads these rows, but no rows from after its own round.
     pub(super) fn open(
         &mut self,
         (stage, interval, round): (StageId, IntervalId, Round),
@@ -94,7 +95,8 @@ impl Readings {
         self.open.insert((stage, interval), ages);
     }
 
-    /// Ends the reading of a step. Returns true if another step may have waited for it.
+    /// Records that a step no longer reads rows of other intervals. Returns true if another step
+    /// may have waited for this.
     pub(super) fn close(
         &mut self,
         stage: StageId,
@@ -116,8 +118,8 @@ impl Readings {
         !self.blocked.is_empty()
     }
 
-    /// Returns true if another step reads the rows that a step would overwrite. They are rows of an
-    /// earlier round at the same index of the ring.
+    /// Returns true if a step is reading the rows that a step of `stage` on `interval` in `round`
+    /// would overwrite. These rows are of an earlier round at the same index of the ring.
     pub(super) fn is_read(&self, stage: u16, interval: u32, round: Round) -> bool {
         self.reader(stage, interval, round).is_some_and(|place| self.readers[place] > 0)
     }

@@ -1,5 +1,5 @@
 //! Tests of whole runs whose intervals are in different rounds, in every mode and with every rule
-//! for weights.
+//! for weight versions.
 
 use super::run::Run;
 use super::world::Faults;
@@ -10,7 +10,7 @@ use eciton_recipe::{Mode, Pipeline, WeightVersions};
 use eciton_types::{Round, Version};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Returns all valid combinations of pipeline settings with a staleness of at most 3.
+/// Returns all valid pipeline settings with a staleness of at most 3.
 pub(super) fn pipelines() -> Vec<Pipeline> {
     let mut all = Vec::new();
     for mode in [Mode::Sync, Mode::Pipe, Mode::Async] {
@@ -28,7 +28,7 @@ pub(super) fn pipelines() -> Vec<Pipeline> {
     all
 }
 
-/// Runs an asynchronous run to its end, and returns it with its observations.
+/// Simulates a run, and checks that it completes all rounds. Returns the run with its observations.
 fn drift<'a>(program: &'a Program, settings: Settings, faults: Faults, seed: u64) -> Run<'a> {
     let context = Context(format!("seed {seed}, {settings:?}, {faults:?}"));
     let mut run = Run::new(program, settings, faults, seed);
@@ -47,7 +47,7 @@ fn intervals_that_run_apart_keep_every_bound_of_odd_seeds() {
     keep_every_bound(1);
 }
 
-/// Checks every second seed, starting at `first`.
+/// Checks the bounds of asynchronous runs for every second seed, starting at `first`.
 fn keep_every_bound(first: u64) {
     let programs = programs();
     let all = pipelines();
@@ -152,9 +152,9 @@ fn all_steps_of_a_round_read_the_same_weights() {
     assert_eq!(seen, [vec![(3, Version(7)); steps], vec![(4, Version(8)); steps]].concat());
 }
 
-/// Checks that a run can become synchronous at any moment, also before its start. Rounds that no
-/// interval has entered yet then read rows of their own round, one round at a time. The store
-/// checks this for every row and weight.
+/// Checks that a run can become synchronous at any moment, even before its start. Rounds that no
+/// interval has entered yet then run one at a time and read only rows of their own round. The store
+/// checks this for all rows and weights.
 #[test]
 fn a_run_is_synchronous_from_any_moment_on() {
     let program = gcn(3);

@@ -1,5 +1,5 @@
-//! Tests of single steps: the attempt that wins, further attempts, the counters, and settings that
-//! are refused.
+//! Tests of single steps: which attempt wins, when more attempts follow, the counters, and settings
+//! that are refused.
 
 use super::{gcn, is_task};
 use crate::{Action, Deadlines, Engine, Error, Event, MAX_ATTEMPTS, MAX_DEADLINE_US, Reason, Settings};
@@ -19,8 +19,8 @@ fn first_task(engine: &mut Engine) -> TaskKey {
     task.key()
 }
 
-/// Returns an engine with deadlines, the first attempt at its first task, which is overdue, and the
-/// second attempt, which was launched for it.
+/// Returns an engine with deadlines and two attempts at its first task. The first attempt is
+/// overdue, and the second was launched because of that.
 fn two_alive(attempts: u32) -> (Engine, TaskKey, TaskKey) {
     let deadlines = Some(Deadlines::default());
     let mut engine = Engine::new(&gcn(1), Settings { attempts, deadlines, ..Settings::new(2, 3) }).unwrap();
@@ -176,8 +176,8 @@ fn a_deadline_follows_the_answers_of_its_stage() {
     assert_eq!(without.deadline_us(key.stage), None);
 }
 
-/// Checks that a step of the host has one attempt for every kind of failure, has no deadline, and
-/// is counted separately.
+/// Checks that a step of the host has only one attempt whatever fails, has no deadline, and is
+/// counted separately.
 #[test]
 fn the_hosts_work_is_tried_once() {
     let deadlines = Some(Deadlines::default());

@@ -1,4 +1,4 @@
-//! Planted defects. The simulation must find each of them within ten thousand seeds.
+//! Planted defects of the engine. The simulation must find each of them within ten thousand seeds.
 
 use super::apart::pipelines;
 use super::run::Run;
@@ -9,48 +9,49 @@ use eciton_program::{Place, Program};
 use eciton_recipe::Mode;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Defect that a test plants in the engine.
+/// A defect that a test plants in the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Planted {
-    /// Gradients are added when answers arrive, and not when they are committed.
+    /// Gradients are added when answers arrive instead of when they are committed.
     GradientUnkeyed,
-    /// A second answer to a step is also committed.
+    /// A second answer to a step is committed as well.
     DuplicateCommitted,
     /// An interval may be one round further ahead than the bound allows.
     BoundOffByOne,
-    /// A version of the weights is freed while a slow interval still needs it.
+    /// A version of the weights is freed although a slow interval still needs it.
     StashFreedEarly,
-    /// Rows count as rows of their writer's round before they are written.
+    /// Rows are treated as written in their round before they are.
     TagIgnored,
-    /// A relaunched task that is answered twice counts as two at the barrier.
+    /// If a relaunched task is answered twice, both answers count at the barrier.
     RelaunchCounted,
     /// Gradients are added in the order of their arrival.
     ArrivalOrder,
-    /// A step that waited for readers is not started after they have ended.
+    /// A step that waited for readers is not started when they have ended.
     NeverWoken,
     /// Rows are overwritten while a step reads them.
     RowsOverwritten,
     /// A lane admits one interval more than its cap allows.
     CapOffByOne,
-    /// A worker gets no step of a further visit while it has the last step of another visit.
+    /// While a worker has the last step of a visit, it gets no step of another visit. A visit
+    /// consists of the steps of one interval on a lane.
     ClosingForgotten,
-    /// A lane's step reads the weights that are newest when it starts.
+    /// A step of a lane reads the weights that are newest when it starts.
     VersionAtUse,
-    /// A backward step runs on another replica's lane.
+    /// A backward step runs on a lane of another replica.
     WrongReplica,
-    /// A lane runs forward steps first although backward steps are due.
+    /// A lane runs forward steps first although it should run backward steps first.
     ForwardBeforeBackward,
     /// The step that a failed worker was running is not run again.
     PlaceForgotten,
-    /// Gradients in the sums of a failed worker are not recomputed.
+    /// Gradients in the sums of a failed worker are not computed again.
     SumForgotten,
-    /// A lane returns to its own worker while another worker has sums of the lane.
+    /// A lane returns to its own worker while another worker has gradient sums of the lane.
     SumSplit,
-    /// A redundant step is committed as if it were the first attempt.
+    /// The result of redundant computation is committed as if it were the first answer.
     ShadowCounted,
-    /// The stash of a redundant step is ignored and recomputed.
+    /// The stash from redundant computation is not used.
     ShadowNeverUsed,
-    /// Only the first of two values that a step reads from all intervals is protected from being
+    /// If a step reads two values from all intervals, only the first one is protected from being
     /// overwritten.
     FirstReadGuarded,
 }
@@ -68,8 +69,8 @@ const ALL: [Planted; 10] = [
     Planted::FirstReadGuarded,
 ];
 
-/// Returns true if the simulation finds a defect in a run. It does if a check fails, if the run
-/// stalls, or if the result of a run without staleness depends on its faults.
+/// Returns true if the simulation finds a defect in a run. It does if a check fails or the run
+/// stalls. It also does if the result depends on faults in a run without staleness.
 fn is_wrong(program: &Program, seed: u64, planted: Option<Planted>) -> bool {
     let random = &mut Random(seed);
     let deadlines = Deadlines { floor_us: 100, ratio: 2.0, maximum_us: 50_000 };

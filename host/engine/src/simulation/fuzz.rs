@@ -1,5 +1,5 @@
-//! Fuzz test with meaningless events: any numbers in any order. The engine must not panic, and all
-//! of its guarantees must hold.
+//! Fuzz test with random events in any order. The engine must not panic, and its guarantees must
+//! hold.
 
 use super::apart::pipelines;
 use super::{Context, Random, gcn, is_task, seeds};
@@ -8,7 +8,7 @@ use eciton_program::Program;
 use eciton_types::{Attempt, IntervalId, Round, StageId, Step, TaskKey, Version};
 use std::collections::BTreeMap;
 
-/// Returns a number near a valid one, or the largest possible number.
+/// Returns a random number up to `about`, or occasionally the largest possible number.
 fn number(random: &mut Random, about: u32) -> u32 {
     match random.below(20) {
         0 => u32::MAX,

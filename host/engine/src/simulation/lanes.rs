@@ -1,5 +1,5 @@
-//! Tests of pipelines: lanes that run one step at a time, and workers that fail and return. The
-//! checks use only the program and the events. The result must be that of one lane without faults.
+//! Tests of pipelines whose lanes run on workers that fail and return. The checks use only the
+//! program and the events. The result must equal that of one lane without failures.
 
 use super::store::Store;
 use super::{Context, Planted, Random, hash, seeds, signature};
@@ -11,7 +11,8 @@ use eciton_types::{IntervalId, Location, Round, StageId, Step, Task, TaskKey, Ve
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Returns the program of a chain, or of two branches that join, with `layers` products on lanes.
+/// Returns a program with `layers` linear layers on lanes. The layers form a chain or, with
+/// `branches`, two branches that join.
 fn program(layers: u32, branches: bool, lanes: Lanes) -> Program {
     let text = if branches {
         let one = "[[layers]]\nkernel = \"linear\"\n";
@@ -45,13 +46,13 @@ fn program(layers: u32, branches: bool, lanes: Lanes) -> Program {
     fused
 }
 
-/// Failures of workers that a test causes in a run.
+/// Failures of workers in a simulated run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
-    /// Number of the event before which workers fail, and a range of workers. `None` if there is no
-    /// such failure.
+    /// Number of the event before which workers fail, and the first and last worker that fails.
+    /// `None` for no such failure.
     at: Option<(u64, u32, u32)>,
-    /// Chance before each event that any worker fails or returns, in per cent.
+    /// Probability in percent, before each event, that a random worker fails or returns.
     chance: u64,
 }
 
@@ -65,26 +66,26 @@ struct World<'a> {
     coming: BTreeMap<(u64, u64), Event>,
     /// Result and worker of each attempt.
     attempts: BTreeMap<TaskKey, (u64, Location)>,
-    /// Attempts of each worker, in the order of their submission.
+    /// Unanswered attempts of each worker, in the order of their submission.
     doing: BTreeMap<Location, Vec<TaskKey>>,
-    /// Time at which each worker will have finished its attempts.
+    /// Time at which each worker will have finished all its attempts.
     through: BTreeMap<Location, u64>,
-    /// Time from the host to a worker and back.
+    /// Transfer time from the host to a worker, and from a worker to the host.
     way: u64,
     gone: BTreeSet<Location>,
-    /// True if any worker has failed.
+    /// True once any worker has failed.
     lost: bool,
-    /// Pairs of step and worker for which the worker has the stash of a forward step, or the
-    /// gradients of a backward step.
+    /// Pairs of a step and a worker that has the stash of this forward step, or the gradients of
+    /// this backward step.
     holds: BTreeSet<(Step, Location)>,
-    /// Number of finished steps that were run again.
+    /// Number of attempts that repeated finished steps.
     again: u64,
     done: BTreeSet<Step>,
     begun: BTreeSet<Step>,
     rounds: Vec<Round>,
     weights: BTreeMap<(Round, u32), Version>,
     caps: Vec<u32>,
-    /// True if each event is followed by a check for workers that wait without a reason.
+    /// True if the run checks after each event that no worker waits without a reason.
     watched: bool,
     end: Option<Reason>,
     ended: u64,
@@ -127,7 +128,8 @@ impl<'a> World<'a> {
         self.coming.insert(when, event);
     }
 
-    /// Runs to the end. Returns false if the engine waits for an event that never comes.
+    /// Simulates the run until its end. Returns false if the engine waits for an event that never
+    /// arrives.
     fn run(&mut self, losses: Losses) -> bool {
         self.put(0, Event::Started);
         let count = u64::from(self.settings.lanes.count);
@@ -176,8 +178,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A worker reports that it lacks rows. Its attempts are never answered, or were answered just
-    /// before.
+    /// Simulates a worker's report that it lacks rows. Its attempts are never answered, or their
+    /// answers arrive later.
     fn forget(&mut self, worker: Location) {
         let loss = self.program.loss().unwrap();
         let doing = self.doing.remove(&worker).unwrap_or_default();
@@ -260,12 +262,13 @@ impl<'a> World<'a> {
         stage >= self.program.loss().unwrap()
     }
 
-    /// Returns a stage's lane of a replica, and its chunk.
+    /// Returns the lane (within a replica) and the chunk of a stage.
     fn part(&self, stage: StageId) -> (u32, u16) {
         (self.lane(stage), self.program.stage(stage).unwrap().chunk)
     }
 
-    /// Returns the steps of a visit: those of an interval's round in one chunk of a lane.
+    /// Returns the steps of a visit, which are those of one interval and round in one chunk of a
+    /// lane.
     fn steps(&self, part: (u32, u16), round: Round, interval: u32) -> Vec<Step> {
         let stages =
             (0..self.program.computing().len() as u16).map(StageId).filter(|&s| self.part(s) == part);
@@ -281,16 +284,15 @@ impl<'a> World<'a> {
         self.settings.lanes.run(replica, self.settings.intervals)
     }
 
-    /// Returns the state of a visit: true if it has begun, and its steps that have not ended.
+    /// Returns whether a visit has begun, and its steps that have not ended.
     fn visit(&self, part: (u32, u16), round: Round, interval: u32) -> (bool, Vec<Step>) {
         let all = self.steps(part, round, interval);
         let begun = all.iter().any(|step| self.begun.contains(step));
         (begun, all.into_iter().filter(|step| !self.done.contains(step)).collect())
     }
 
-    /// Returns the number of a lane's visits between their first and last step, counted
-    /// independently. A visit whose last step a worker has received ends before another one begins
-    /// there.
+    /// Returns the number of a lane's visits that have begun and not ended, independent of the
+    /// engine. If a worker has received the last step of a visit, the visit counts as ended.
     fn open(&self, lane: u32, replica: u32, worker: Location, rounds: &[Round]) -> u32 {
         let ahead = self.doing.get(&worker).cloned().unwrap_or_default();
         let mut open = 0;
@@ -306,7 +308,7 @@ impl<'a> World<'a> {
         open
     }
 
-    /// Returns the position of a visit in the order of admission.
+    /// Returns the position of a visit in the order in which its lane admits visits.
     fn turn(&self, chunk: u16, round: Round, interval: u32) -> (Round, u32, u16, u32) {
         let lanes = self.settings.lanes;
         match lanes.order {
@@ -318,8 +320,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Checks that no worker waits although it may take a ready step of its lane. Only steps that
-    /// read other steps are checked, in runs without failures.
+    /// Checks that no worker waits although it may run a ready step of its lane. The check covers
+    /// only steps that read other steps, in runs without failures.
     fn check_busy(&self) {
         if self.lost || self.settings.residence != Residence::Host || self.end.is_some() {
             return;
@@ -349,7 +351,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns a visit that precedes another one on its lane and has not begun.
+    /// Returns the position of a visit that has not begun although its lane must admit it before
+    /// the given one, if any.
     fn earlier(&self, part: (u32, u16), round: Round, interval: u32) -> Option<(Round, u32, u16, u32)> {
         let own = self.turn(part.1, round, interval);
         let before = [round.0.saturating_sub(1), round.0].map(Round).into_iter().filter(|of| of.0 > 0);
@@ -363,14 +366,14 @@ impl<'a> World<'a> {
             .map(|(of, i, chunk)| self.turn(chunk, of, i))
     }
 
-    /// Returns true if all rows that a step reads are available.
+    /// Returns true if all rows that `step` reads are available.
     fn is_ready(&self, step: Step) -> bool {
         let needed = self.program.dependencies(step.stage);
         needed.iter().all(|(stage, _)| self.done.contains(&Step { stage: *stage, ..step }))
     }
 
-    /// Checks the start of a step: it starts once, its inputs exist, and it is on its lane, within
-    /// the cap, and in order.
+    /// Checks the start of a step. It must start only once, on its lane, in order, within the cap
+    /// of the lane, and after its inputs exist.
     fn check(&mut self, task: Task) {
         let step = task.step();
         assert!(self.begun.insert(step), "{step} started twice");
@@ -409,7 +412,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns the worker of an attempt that begins, and adds the attempt to the worker's list.
+    /// Adds an attempt that starts to the list of its worker. Returns that worker.
     fn occupy(&mut self, task: Task) -> Location {
         let (step, key) = (task.step(), task.key());
         let worker = self.engine.location_of(step);
@@ -421,14 +424,16 @@ impl<'a> World<'a> {
         worker
     }
 
-    /// Returns the time until a worker has finished a new step after those that it already has.
+    /// Returns the time until the worker has finished a new step of duration `took`, after the
+    /// steps that it already has.
     fn behind(&mut self, worker: Location, took: u64) -> u64 {
         let through = self.through.entry(worker).or_default();
         *through = (*through).max(self.now + self.way) + took;
         *through + self.way - self.now
     }
 
-    /// Checks the repetition of a step: the worker must lack what the step stores.
+    /// Simulates the repetition of a finished step, and checks that the worker lacks the results of
+    /// the step.
     fn again(&mut self, task: Task) {
         let (step, key) = (task.step(), task.key());
         assert!(self.done.contains(&step), "{step} again before it is done");
@@ -444,7 +449,8 @@ impl<'a> World<'a> {
         self.put(delay, Event::Completed { key, took_us: 10 });
     }
 
-    /// Frees the stash of a visit after its last step, also if that step is run again on a worker.
+    /// Deletes the stash of a visit from the worker `at` after the last step of the visit has run
+    /// there.
     fn free(&mut self, step: Step, at: Location) {
         let part = self.part(step.stage);
         if self.is_back(step.stage) && self.visit(part, step.round, step.interval.0).1.is_empty() {
@@ -466,7 +472,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Checks that all gradients of a lane in a round are in the sums of one worker.
+    /// Checks that the gradients of each lane in a round are in the sums of a single worker.
     fn check_sums(&self, round: Round) {
         if !self.settings.sums_stay() {
             return;
@@ -525,7 +531,7 @@ fn lanes(count: u32, width: u32, order: Order) -> Lanes {
     Lanes { count, width, order, ..Lanes::default() }
 }
 
-/// Returns the hash of the last weights of a run on one lane without faults.
+/// Returns a number that represents the final weights of a run on one lane without failures.
 fn alone(layers: u32, branches: bool, intervals: u32, weights: WeightVersions) -> u64 {
     let one = lanes(1, 1, Order::BackwardFirst);
     let whole = program(layers, branches, one);
@@ -666,8 +672,8 @@ fn two_buffers_keep_lanes_busy_where_a_flush_drains_them() {
     assert!(two * 10 < flush * 8, "{two} {flush}");
 }
 
-/// Checks that a worker which receives its next step while it runs another has no pause between
-/// them.
+/// Checks that a worker runs two steps without a pause if it receives the second one while it runs
+/// the first.
 #[test]
 fn a_step_ahead_hides_the_way_to_a_place() {
     let of = lanes(2, 1, Order::BackwardFirst);

@@ -1,5 +1,5 @@
-//! One simulated run: a driver between engine and world that checks both. The checks use only the
-//! program and the events, and not the engine's state.
+//! One simulated run, with a driver that checks both the engine and the simulated world. The checks
+//! use only the program and the events, not the state of the engine.
 
 use super::store::Store;
 use super::world::{Faults, Item, World};
@@ -9,14 +9,14 @@ use eciton_program::{Program, Scope};
 use eciton_types::{IntervalId, Round, StageId, Step, Task, TaskKey, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Progress of an interval, as the test counts it.
+/// Progress of an interval, which the test counts independently of the engine.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
-    /// Current round of the interval. It is 0 before the first round.
+    /// Current round of the interval, or 0 before the first round.
     round: Round,
-    /// Version of the weights that the interval's tasks in the round read.
+    /// Version of the weights that the tasks of the interval read in the current round.
     weights: Option<Version>,
-    /// Number of the interval's steps in the round that have ended.
+    /// Number of steps of the interval that have ended in the current round.
     done: usize,
 }
 
@@ -32,21 +32,22 @@ pub(super) struct Run<'a> {
     asked: BTreeMap<Step, u32>,
     /// Steps that have ended.
     done: BTreeSet<Step>,
-    /// Ages of the rows that steps in flight read from all intervals.
+    /// Ages of the rows that each step in flight reads, by interval.
     reading: BTreeMap<Step, Vec<u32>>,
-    /// Result of each attempt of the run, and whether it was reported.
+    /// Result of each attempt, and true if the attempt was reported.
     attempts: BTreeMap<TaskKey, (u64, bool)>,
     pub log: Vec<Action>,
     pub end: Option<(Reason, Round)>,
-    /// Counters as the test expects them, to compare with those of the engine.
+    /// Counters that the test expects, for comparison with those of the engine.
     pub expected: Counters,
     overdue: BTreeSet<TaskKey>,
     updating: Option<Round>,
-    /// Number of first reports about an attempt that arrived after its round.
+    /// Number of attempts that were first reported after their round had ended.
     late: u64,
     events: u64,
     pub ended_us: u64,
-    /// Number of the event before which to stop, to cancel, or to continue synchronously.
+    /// Number of the event before which the run is stopped. The next two fields do the same for a
+    /// cancellation and for a synchronisation.
     pub stop_at: Option<u64>,
     pub cancel_at: Option<u64>,
     pub synchronise_at: Option<u64>,
@@ -57,7 +58,7 @@ impl<'a> Run<'a> {
         Self::with(program, settings, faults, seed, None)
     }
 
-    /// Creates a run with a planted defect.
+    /// Creates a run of an engine with a planted defect.
     pub(super) fn with(
         program: &'a Program,
         settings: Settings,
@@ -95,8 +96,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs to the end, and then until nothing is in flight. Returns false if the engine waits for
-    /// an event that never comes.
+    /// Simulates the run until its end, and then until nothing is in flight. Returns false if the
+    /// engine waits for an event that never arrives.
     pub(super) fn finish(&mut self) -> bool {
         let capacity = self.engine.queue_capacity();
         while self.end.is_none() {
@@ -188,14 +189,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns true if a step has ended, so that reports about it no longer matter.
+    /// Returns true if `step` has ended, so that reports about it no longer matter.
     fn is_over(&self, step: Step) -> bool {
         let round = self.places[step.interval.index()].round;
         self.end.is_some() || step.round < round || self.done.contains(&step)
     }
 
-    /// Updates the expected counters for an event. Returns the attempt that the engine should
-    /// commit, if any.
+    /// Updates the expected counters for an event. Returns the attempt that the engine must commit,
+    /// if any.
     fn expect(&mut self, event: Event) -> Option<TaskKey> {
         let (key, answered) = match event {
             Event::Completed { key, .. } => (key, true),
@@ -297,8 +298,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Checks that all steps of an interval in a round read one version of the weights, which is
-    /// chosen when the interval enters the round.
+    /// Checks the weights that an attempt reads. All steps of an interval in a round must read the
+    /// version that was chosen when the interval entered the round.
     fn settle(&mut self, step: Step, weights: Version) {
         let place = &mut self.places[step.interval.index()];
         if let Some(before) = place.weights {
@@ -327,7 +328,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the result of a step, a pure function of all that it reads.
+    /// Returns the result of a step, which is a hash of everything that the step reads.
     fn value(&self, step: Step) -> u64 {
         let mut read = vec![step.stage.0.into(), step.interval.0.into()];
         for (stage, scope) in self.program.dependencies(step.stage) {
@@ -346,8 +347,8 @@ impl<'a> Run<'a> {
         hash(&read)
     }
 
-    /// Checks that a step starts once, in its interval's round, after all rows that it reads are
-    /// available.
+    /// Checks the start of a step. It must start only once, in the round of its interval, and after
+    /// all rows that it reads are available.
     fn check_start(&mut self, step: Step) {
         assert!(step.interval.0 < self.settings.intervals && step.stage.index() < self.program.stages.len());
         let place = self.places[step.interval.index()];
@@ -376,7 +377,7 @@ impl<'a> Run<'a> {
         self.store.begin(step);
     }
 
-    /// Returns the ages of the rows that a step reads, in rounds, by interval.
+    /// Returns the ages in rounds of the rows that `step` reads, by interval.
     fn ages(&self, step: Step) -> Vec<u32> {
         let none = || vec![0; self.settings.intervals as usize];
         self.engine.ages(step).map_or_else(none, |ages| ages.iter().map(|&age| age.into()).collect())
@@ -394,8 +395,8 @@ impl<'a> Run<'a> {
         self.store.publish(step, value);
     }
 
-    /// Checks that a further attempt follows the newest one, is within the maximum, and that the
-    /// step has not ended. Returns the newest attempt before it.
+    /// Checks another attempt at a step. The step must not have ended, and the attempt must follow
+    /// the newest one within the maximum. Returns the newest attempt before it.
     fn check_further(&mut self, task: Task) -> TaskKey {
         assert!(!self.is_over(task.step()), "{} is over", task.step());
         let attempts = self.asked.get_mut(&task.step()).unwrap();
@@ -408,7 +409,7 @@ impl<'a> Run<'a> {
         TaskKey { attempt: eciton_types::Attempt(task.attempt.0 - 1), ..task.key() }
     }
 
-    /// Returns the number of launched attempts at a step.
+    /// Returns the number of attempts at `step` that were launched.
     pub(super) fn attempts_at(&self, step: Step) -> u32 {
         self.attempts.keys().filter(|key| key.step() == step).count() as u32
     }
@@ -421,8 +422,9 @@ impl<'a> Run<'a> {
         self.attempts.iter().filter(|(key, _)| is_task(self.program, key.stage)).map(|(_, attempt)| attempt)
     }
 
-    /// Checks the engine's counters. `late` first reports came after their round and before the end
-    /// of the run. `unreported` attempts were not reported at the end.
+    /// Checks the counters of the engine. `late` is the number of attempts first reported after
+    /// their round but before the end of the run. `unreported` is the number of attempts not
+    /// reported at the end.
     fn check_counters(&self, late: u64, unreported: u64) {
         let found = *self.engine.counters();
         let Counters { host_steps, tasks, retries, relaunches, committed, recovered, .. } = self.expected;

@@ -1,4 +1,4 @@
-//! Tests of whole runs with many seeds: properties that hold for all faults.
+//! Tests of whole runs with many seeds. They check properties that hold whatever faults occur.
 
 use super::run::Run;
 use super::world::{Doomed, Faults};
@@ -7,7 +7,8 @@ use crate::{Action, Counters, Deadlines, MAX_ATTEMPTS, Reason, Settings};
 use eciton_program::Program;
 use eciton_types::Round;
 
-/// Runs to the end, and compares the result with that of a run without faults.
+/// Simulates a run until its end, and compares the result with that of a run without faults.
+/// Returns the counters of the engine.
 pub(super) fn complete(program: &Program, settings: Settings, faults: Faults, seed: u64) -> Counters {
     // The seed is in the message of any check that fails.
     let context = Context(format!("seed {seed}, {settings:?}, {faults:?}"));
@@ -149,7 +150,8 @@ fn a_cancelled_run_ends_at_once_in_every_phase() {
     assert!(phases.into_iter().all(|count| count > 0) && in_flight > 100, "{phases:?} {in_flight}");
 }
 
-/// Runs a program in which one step always fails, until that ends the run.
+/// Simulates runs in which all attempts at one step fail, and checks that each run ends because of
+/// this step.
 fn doomed(retryable: bool) {
     let program = gcn(2);
     let mut extra = 0;

@@ -1,6 +1,5 @@
-//! Store of a simulated driver: rows, weights and gradients with tags, in the pipeline's number of
-//! versions. It checks the engine: data that is read must exist, be complete, and have an allowed
-//! age.
+//! Store of a simulated driver, with rows, weights and gradients in as many versions as the
+//! pipeline has. It checks that the data a step reads exist, are complete, and have an allowed age.
 
 use super::{Planted, hash};
 use crate::Settings;
@@ -9,7 +8,8 @@ use eciton_recipe::{Mode, WeightVersions};
 use eciton_types::{Round, StageId, Step, Version};
 use std::collections::BTreeMap;
 
-/// Stored rows: the round that they belong to. `None` while a step writes them.
+/// Stored rows of a stage and an interval. `tag` is the round of the rows, or `None` while a step
+/// writes them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rows {
     tag: Option<Round>,
@@ -17,33 +17,34 @@ struct Rows {
     readers: u32,
 }
 
-/// Gradients by stage and interval. There are several if one was added again.
+/// Gradients by stage and interval. A list has several elements if a gradient was added more than
+/// once.
 type Gradients = BTreeMap<(u16, u32), Vec<u64>>;
 
 #[derive(Debug)]
 pub(super) struct Store {
     settings: Settings,
     planted: Option<Planted>,
-    /// True for each stage whose rows of all intervals are read.
+    /// True for each stage whose rows of all intervals are read by a step.
     gathered: Vec<bool>,
-    /// True for each stage that yields gradients.
+    /// True for each stage whose steps compute gradients.
     yields: Vec<bool>,
     /// Rows by stage, interval and index in the ring.
     rows: BTreeMap<(u16, u32, u32), Rows>,
-    /// Weights by index in the ring.
+    /// Weights by index in the ring of versions.
     weights: BTreeMap<u64, (Version, u64)>,
     /// Gradients by index in the ring of rounds.
     gradients: BTreeMap<u32, (Round, Gradients)>,
     /// Gradients in the order of their arrival.
     arrived: Vec<(Round, u64)>,
-    /// Newest version of the weights, and the number of finished rounds.
+    /// Newest version of the weights. The next field is the number of finished rounds.
     pub newest: Version,
     pub over: u32,
-    /// Rows of other intervals read in asynchronous rounds, by age.
+    /// Number of reads of other intervals' rows in asynchronous rounds, by age of the rows.
     pub ages: BTreeMap<u32, u64>,
     /// Maximum number of weight versions that were needed at the same time.
     pub versions: usize,
-    /// Round from which on the run was requested to be synchronous.
+    /// First round that must be synchronous, if the test has requested it.
     pub exact_from: Option<Round>,
 }
 
@@ -81,7 +82,7 @@ impl Store {
         pipeline.mode != Mode::Async || round == first || late || synchronised
     }
 
-    /// Checks that an interval which enters a round is not too far ahead.
+    /// Checks that an interval which enters `round` is not too far ahead of the slowest one.
     pub(super) fn check_entry(&self, round: Round) {
         let bound = match self.settings.pipeline.mode {
             Mode::Async if self.is_exact(round) => 0,
@@ -94,8 +95,7 @@ impl Store {
         );
     }
 
-    /// Checks the version of the weights that the tasks of a round read, when the round starts for
-    /// an interval.
+    /// Checks the version of the weights that the tasks of an interval read in `round`.
     pub(super) fn check_version(&self, round: Round, version: Version) {
         let before = u64::from(round.0 - self.settings.first.0);
         let found = version.0 - self.settings.weights.0;
@@ -117,27 +117,30 @@ impl Store {
         (stage.0, interval, round.0 % ring)
     }
 
-    /// Records that a step begins to write its rows.
+    /// Records that a step starts to write its rows, and checks that no step is reading the old
+    /// ones.
     pub(super) fn begin(&mut self, step: Step) {
         let rows = self.rows.entry(self.place(step.stage, step.interval.0, step.round)).or_default();
         assert_eq!(rows.readers, 0, "{step} writes over rows of round {:?} that are being read", rows.tag);
         rows.tag = None;
     }
 
-    /// Records that a step's rows are available.
+    /// Records that the rows of a step are complete.
     pub(super) fn publish(&mut self, step: Step, value: u64) {
         let place = self.place(step.stage, step.interval.0, step.round);
         *self.rows.get_mut(&place).unwrap() = Rows { tag: Some(step.round), value, readers: 0 };
     }
 
-    /// Reads the rows of the step's own interval.
+    /// Returns the rows of `stage` for the step's own interval, and checks that they are of the
+    /// step's round.
     pub(super) fn own(&self, stage: StageId, step: Step) -> u64 {
         let rows = self.rows[&self.place(stage, step.interval.0, step.round)];
         assert_eq!(rows.tag, Some(step.round), "{step} reads its own rows of stage {stage}");
         rows.value
     }
 
-    /// Begins to read rows of an interval that are `age` rounds older than the step.
+    /// Records that `step` starts to read rows of the interval `of` that are `age` rounds older
+    /// than the step.
     pub(super) fn open(&mut self, stage: StageId, of: u32, step: Step, age: u32) {
         let exact = self.is_exact(step.round);
         let most = if exact { 0 } else { self.settings.pipeline.bound() + 1 };
@@ -153,7 +156,8 @@ impl Store {
         }
     }
 
-    /// Reads rows of another interval. They must not have changed since [`Store::open`].
+    /// Returns rows of another interval, and checks that they have not changed since
+    /// [`Store::open`].
     pub(super) fn read(&self, stage: StageId, of: u32, step: Step, age: u32) -> u64 {
         let wanted = Round(step.round.0 - age);
         let rows = self.rows[&self.place(stage, of, wanted)];
@@ -161,7 +165,7 @@ impl Store {
         rows.value
     }
 
-    /// Ends the reading of rows of another interval.
+    /// Records that `step` no longer reads rows of the interval `of`.
     pub(super) fn close(&mut self, stage: StageId, of: u32, step: Step, age: u32) {
         self.read(stage, of, step, age);
         let place = self.place(stage, of, Round(step.round.0 - age));
@@ -174,7 +178,7 @@ impl Store {
         (version.0 - self.settings.weights.0) % u64::from(if early { ring.max(2) - 1 } else { ring })
     }
 
-    /// Reads a version of the weights. It must exist.
+    /// Returns a version of the weights, and checks that it is available.
     pub(super) fn read_weights(&self, version: Version) -> u64 {
         let found = self.weights.get(&self.weight_place(version)).copied();
         let (tag, value) = found.unwrap_or_else(|| panic!("weights {version} are not there"));
@@ -187,7 +191,7 @@ impl Store {
         self.read_weights(self.newest)
     }
 
-    /// Records the arrival of a step's gradient.
+    /// Records the gradient of a step, if its stage computes gradients.
     pub(super) fn add_gradient(&mut self, step: Step, value: u64) {
         if !self.yields[step.stage.index()] {
             return;
@@ -200,7 +204,8 @@ impl Store {
         self.arrived.push((step.round, value));
     }
 
-    /// Computes the next version of the weights from all gradients of a round, each counted once.
+    /// Computes the next version of the weights from the gradients of a round. Checks that each
+    /// gradient was added exactly once.
     pub(super) fn update(&mut self, round: Round, held: impl Iterator<Item = Version>) {
         assert_eq!(round.0, self.settings.first.0 + self.over);
         let place = round.0 % self.settings.pipeline.gradient_versions();

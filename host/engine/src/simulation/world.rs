@@ -1,36 +1,38 @@
-//! World of a simulated run: it decides the fate of each attempt, on a virtual clock.
+//! The world of a simulated run, which decides the outcome of each attempt on a virtual clock.
 
 use super::{Random, hash};
 use crate::{Event, Settings};
 use eciton_types::{IntervalId, Round, StageId, Step, TaskKey};
 use std::collections::BTreeMap;
 
-/// Faults of a simulated world. Chances are in percent, per attempt unless stated otherwise.
+/// Probabilities of the faults in a simulated world, in percent. Each applies to one attempt unless
+/// stated otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Faults {
-    /// Chance that the attempt is answered or fails a second time. It also applies to each event of
-    /// the driver itself.
+    /// Probability that a report is delivered twice. It also applies to reports of the driver's own
+    /// work.
     pub doubled: u64,
-    /// Chance that the attempt fails after some time because of the host.
+    /// Probability that the attempt fails after its usual time.
     pub failing: u64,
-    /// Chance that the attempt is refused immediately.
+    /// Probability that the attempt fails immediately.
     pub throttled: u64,
-    /// Chance that a failed attempt is answered all the same.
+    /// Probability that an attempt which was reported as failed is answered later.
     pub recovering: u64,
-    /// Chance that the attempt is never reported. It applies only if there are deadlines. Otherwise
-    /// the attempt fails.
+    /// Probability that the attempt is never reported. Without deadlines, the attempt fails
+    /// instead.
     pub lost: u64,
-    /// Chance that the attempt takes twenty times its usual time.
+    /// Probability that the attempt takes twenty times its usual time.
     pub straggling: u64,
-    /// Chance that the attempt takes a thousand times its usual time, which is several rounds.
+    /// Probability that the attempt takes a thousand times its usual time, which is longer than
+    /// several rounds.
     pub late: u64,
-    /// Chance, per step of the host, that the step takes twenty times its usual time.
+    /// Probability that a step of the host takes twenty times its usual time.
     pub slow_host: u64,
-    /// Chance, per interval, that all of its steps take five times their usual time.
+    /// Probability that all steps of an interval take five times their usual time.
     pub uneven: u64,
-    /// Chance, per timer, that it expires although its attempt was reported.
+    /// Probability that a timer expires although its attempt was already reported.
     pub stale: u64,
-    /// Chance, per event, of an additional event that answers no action.
+    /// Probability, for each event, of an additional event that no action asked for.
     pub noise: u64,
 }
 
@@ -49,30 +51,31 @@ impl Faults {
         noise: 5,
     };
 
-    /// Faults that make intervals drift apart.
+    /// Faults because of which intervals are in different rounds.
     pub(super) const APART: Self = Self { slow_host: 10, uneven: 30, ..Self::ROUGH };
 
-    /// Faults of which most attempts fail.
+    /// Faults because of which most attempts fail.
     pub(super) const HOSTILE: Self = Self { failing: 25, lost: 45, late: 20, ..Self::ROUGH };
 }
 
-/// Step of which every attempt fails.
+/// A step at which every attempt fails.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doomed {
     pub step: Step,
     pub retryable: bool,
 }
 
-/// Event of the world, with its time.
+/// An event of the simulated world, or a timer of the driver.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Item {
     Event(Event),
-    /// Timer of the driver for an attempt that was launched at this time.
+    /// Timer of an attempt. The number is the time at which the attempt was launched, in
+    /// microseconds.
     Timer(TaskKey, u64),
 }
 
-/// World that decides the fate of attempts. At each step, one attempt is always answered. Its
-/// number differs from step to step. Other attempts have the faults of `faults`.
+/// World that decides the outcome of attempts. One attempt at each step, chosen at random, is
+/// always answered. All other attempts may have faults.
 #[derive(Debug)]
 pub(super) struct World {
     settings: Settings,
@@ -93,7 +96,7 @@ impl World {
         Self { settings, faults, seed, doomed: None, silent: None, random, now_us: 0, coming }
     }
 
-    /// Returns the next event.
+    /// Returns the next event in the order of virtual time, or `None` if there is none.
     pub(super) fn next(&mut self) -> Option<Item> {
         if self.random.percent(self.faults.noise) {
             return Some(Item::Event(self.noise()));
@@ -114,19 +117,19 @@ impl World {
         self.put(delay_us, Item::Event(event));
     }
 
-    /// Schedules an event of the driver's own work.
+    /// Schedules the end of the driver's own work, such as an update, after a random time.
     pub(super) fn soon(&mut self, event: Event) {
         let delay_us = self.random.below(3000);
         self.after(delay_us, event);
     }
 
-    /// Returns the factor by which an interval's steps take longer than others'.
+    /// Returns the factor by which the steps of an interval take longer than usual.
     fn slowness(&self, interval: IntervalId) -> u64 {
         let chance = hash(&[self.seed, interval.0.into()]) % 100;
         if chance < self.faults.uneven { 5 } else { 1 }
     }
 
-    /// Begins a step of the host.
+    /// Schedules the end of a step of the host.
     pub(super) fn begin(&mut self, key: TaskKey) {
         let usual_us = self.random.below(3000) * self.slowness(key.interval);
         // Asked only where it can be, so that runs without keep their random numbers.
@@ -151,7 +154,7 @@ impl World {
         assert!(before.is_none(), "two random numbers are equal");
     }
 
-    /// Begins an attempt, and schedules the events that will be reported about it.
+    /// Schedules the reports about a new attempt, which depend on its faults.
     pub(super) fn launch(&mut self, key: TaskKey) {
         let Faults { failing, throttled, recovering, straggling, late, .. } = self.faults;
         let slowness = self.slowness(key.interval);
@@ -195,7 +198,7 @@ impl World {
         }
     }
 
-    /// Returns an event that answers no action.
+    /// Returns a random event that no action asked for.
     fn noise(&mut self) -> Event {
         let random = &mut self.random;
         let Settings { first, last, intervals, attempts, .. } = self.settings;

@@ -1,6 +1,6 @@
-//! Decisions of a tuner, with their reasons.
+//! Decisions of the autotuner, with their reasons.
 
-/// Decision of the autotuner to change or to keep the number of functions.
+/// Decision of the autotuner about the number of functions, which may keep the number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
     /// Time of the decision, in microseconds.
@@ -13,47 +13,48 @@ pub struct Decision {
     pub why: Why,
 }
 
-/// Reason for a decision about the number of functions.
+/// Reason for a decision about the number of functions. A value is the performance per dollar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
-    /// A whole window of the host alone was shorter than a few round trips to a function.
+    /// The host alone finishes a whole window in less time than a few round trips to a function.
     Quick {
-        /// Length of the window, in microseconds.
+        /// Duration of the window, in microseconds.
         window_us: u64,
-        /// Time of a round trip to a function, in microseconds.
+        /// Duration of a round trip to a function, in microseconds.
         round_trip_us: u64,
     },
-    /// The first measurement of the host alone has ended.
+    /// The first measurement of the host alone is complete, so the first functions are started.
     Start,
-    /// Many tasks wait, or their number grows, and all functions are busy.
+    /// Many tasks are waiting, or their number grows, and all functions are busy.
     Deep {
-        /// Average number of tasks that wait.
+        /// Average number of waiting tasks.
         waiting: f64,
         /// Growth of the number of waiting tasks from the first half of the window to the second,
-        /// as a share.
+        /// as a fraction of the average.
         slope: f64,
     },
-    /// The value of the host alone is measured for comparison.
+    /// The host alone is measured, for comparison with the functions.
     Host,
-    /// A number between the best and another number is tried.
+    /// A number of functions between the best one and a neighbour is tried.
     Between,
     /// The value of the first functions is far below that of the host alone.
     Hopeless {
-        /// Value of the functions as a share of the host's value.
+        /// Value of the functions as a fraction of the host's value.
         share: f64,
     },
-    /// The first functions are started a second time.
+    /// The first functions are started a second time, because the first measurement may have been
+    /// an outlier.
     Again,
-    /// The tuner returns to the best number after a failed trial.
+    /// The trial failed, so the tuner returns to the best number.
     Lost {
-        /// Value of the trial as a share of the best value.
+        /// Value of the trial as a fraction of the best value.
         share: f64,
     },
-    /// No untested number remains.
+    /// All candidates were tried, so the best number is kept.
     Settled,
-    /// The work has changed: the value differs from the settled value.
+    /// The work has changed, because the value differs from the settled value.
     Changed {
-        /// Value as a multiple of the settled value.
+        /// New value as a multiple of the settled value.
         times: f64,
     },
 }

@@ -1,15 +1,17 @@
-//! Windows: groups of observations, from which the value of a number of functions is computed.
+//! Windows, which are groups of observations from which the tuner computes the value of a number of
+//! functions.
 
 use super::Observation;
 
-/// Number of points in a window at which trials are compared.
+/// Number of points of a window at which the tuner compares trials.
 pub(super) const MARKS: usize = 64;
-/// Share of the limit above which all functions count as busy.
+/// Fraction of the functions that must be busy for all functions to count as busy.
 const FULL: f64 = 0.9;
-/// Share of a window's time in which all functions must be busy for a step upwards.
+/// Fraction of a window's time in which all functions must be busy before the tuner increases their
+/// number.
 const OFTEN: f64 = 0.25;
 
-/// Point of a window: the time in microseconds and the cost in USD since the window's start.
+/// Time in microseconds and cost in US dollars from the start of a window to a point of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Mark {
     pub(super) took_us: f64,
@@ -21,19 +23,20 @@ impl Mark {
         Self { took_us: to.time_us.saturating_sub(from.time_us) as f64, usd: to.usd - from.usd }
     }
 
-    /// Returns the value `n^2 / (dt x dollars)` of the first part of a window. `done` is that part
-    /// as a share.
+    /// Returns the value (performance per dollar) `n^2 / (time * cost)` of the beginning of a
+    /// window. `done` is this part as a fraction of the window.
     pub(super) fn value(self, done: f64) -> f64 {
         let cost = self.took_us * self.usd;
         if cost > 0.0 { done * done / cost } else { f64::INFINITY }
     }
 }
 
-/// Measurements of a number of functions over a window.
+/// Measurements of one number of functions in a window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Level {
     pub(super) value: f64,
-    /// Points of a whole window. All are zero if the value was derived and not measured.
+    /// Time and cost at the points of a whole window. All are zero if the value was derived instead
+    /// of measured.
     pub(super) marks: [Mark; MARKS],
     pub(super) measured: bool,
     pub(super) deep: bool,
@@ -41,29 +44,30 @@ pub(super) struct Level {
     pub(super) slope: f64,
 }
 
-/// Window that has not ended yet.
+/// A window that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) start: Observation,
     pub(super) last_us: u64,
     pub(super) marks: [Mark; MARKS],
     pub(super) marked: usize,
-    /// Number of waiting tasks integrated over time, for each half of the window.
+    /// Number of waiting tasks, integrated over time, for each half of the window.
     pub(super) waited: [f64; 2],
     pub(super) took: [f64; 2],
-    /// Time in which all functions were busy and tasks were waiting.
+    /// Time in which all functions were busy and tasks were waiting, in microseconds.
     pub(super) full: f64,
-    /// True if the number of functions changed during the window. Such a window does not count.
+    /// True if the number of functions changed during the window, so that its measurements are not
+    /// used.
     pub(super) spoilt: bool,
 }
 
-/// Returns the work between two observations, as a share of a window.
+/// Returns the work between two observations, as a fraction of a window with `tasks` tasks.
 pub(super) fn share(from: &Observation, to: &Observation, tasks: u64) -> f64 {
     to.completed.saturating_sub(from.completed) as f64 / tasks as f64
 }
 
 impl Level {
-    /// Returns the work at an observation without the work before `since`.
+    /// Returns these measurements without the part of the window before `since`.
     pub(super) fn since(
         mut self,
         start: &Observation,
@@ -95,7 +99,8 @@ impl Window {
         }
     }
 
-    /// Adds an observation to the window. Returns true if the window has ended.
+    /// Adds an observation to the window. Returns true if the window has ended, after `tasks`
+    /// completions.
     pub(super) fn take(&mut self, seen: &Observation, tasks: u64, functions: u32) -> bool {
         let done = seen.completed.saturating_sub(self.start.completed);
         let half = usize::from(done.saturating_mul(2) > tasks);

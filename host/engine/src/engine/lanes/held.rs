@@ -1,18 +1,17 @@
-//! Records of the workers that store rows or sums of gradients which a later step or the update
-//! needs.
+//! Tracks which workers store rows or gradient sums that a later step or the update needs.
 //!
 //! * Stash: the rows that a forward step stores for its backward step. A backward step runs on a
-//!   worker that has the stash of its interval. If that worker failed, the forward step is run
-//!   again first.
+//!   worker that has the stash of its interval. If that worker failed, another worker runs the
+//!   forward step again first.
 //! * Sums: a worker adds up the gradients of its lane until the update
 //!   ([`crate::Settings::sums_stay`]). If the worker fails, the backward steps in its sums are
 //!   *owed*: they are run again before the update. A lane stays on its worker while that worker has
 //!   sums of the lane, so that all of a lane's sums are on one worker.
 //!
 //! Steps are pure functions, so each repetition gives the same bits. With redundant computation, an
-//! idle worker also runs forward steps of the next worker's lanes. It then has the stash that it
-//! needs if the next worker fails (Thorpe et al. 2023, Bamboo, section 5: eager redundant forward,
-//! lazy redundant backward).
+//! idle worker also runs forward steps of the next worker's lanes. If the next worker fails, it
+//! already has the stash (Thorpe et al. 2023, Bamboo, section 5: eager redundant forward, lazy
+//! redundant backward).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,19 +25,19 @@ use crate::attempts::Progress;
 use crate::event::{Action, Reason};
 use crate::settings::{MAX_ATTEMPTS, Residence, Settings};
 
-/// Workers that have stashes (rows for backward steps) and sums of gradients.
+/// Table of the workers that have stashes (rows for backward steps) and gradient sums.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     residence: Residence,
     /// True for each stage whose gradients stay in the sums of workers until the update.
     sums: Vec<bool>,
-    /// Forward stages of each lane of a replica, with their chunks.
+    /// Forward stages of each lane of a replica. Each stage has the number of its chunk.
     forward: Vec<Vec<(u16, u16)>>,
     /// Workers that have the stash of each finished forward step.
     at: BTreeMap<Step, BTreeSet<usize>>,
-    /// Worker whose sums include the gradients of each finished backward step.
+    /// Index of the worker whose sums include the gradients of each finished backward step.
     summed: BTreeMap<Step, usize>,
-    /// Finished backward steps whose gradients no worker has. They must run again before the
+    /// Finished backward steps whose gradients no worker has. These steps must run again before the
     /// update.
     owed: BTreeSet<Step>,
 }
@@ -65,19 +64,19 @@ impl Held {
         self.updated();
     }
 
-    /// Removes all sums of gradients, after an update has read them.
+    /// Forgets all gradient sums after an update has read them.
     pub(super) fn updated(&mut self) {
         self.summed.clear();
         self.owed.clear();
     }
 
-    /// Returns true if a step's gradients stay in the sums of its worker.
+    /// Returns true if the gradients of `step` stay in the sums of its worker until the update.
     fn is_summed(&self, step: Step) -> bool {
         self.sums.get(step.stage.index()) == Some(&true)
     }
 
-    /// Records the worker whose sums include a step's gradients. If `place` is `None`, no worker
-    /// has them, and the step is owed.
+    /// Records that the sums of the worker `place` include the gradients of `step`. If `place` is
+    /// `None`, no worker has them, and the step is owed.
     fn sum(&mut self, role: Role, step: Step, place: Option<usize>) {
         if !self.is_summed(step) {
             return;
@@ -97,7 +96,7 @@ impl Held {
         }
     }
 
-    /// Returns the forward steps of the visit that a step belongs to. A visit is all steps of one
+    /// Returns the forward steps in the same visit as `like`. A visit consists of all steps of one
     /// interval in one chunk of a lane.
     fn stashes(&self, role: Role, like: Step) -> Vec<Step> {
         let stages = self.forward.get(usize::from(role.lane)).into_iter().flatten();
@@ -105,14 +104,15 @@ impl Held {
         stages.map(|&(stage, _)| Step { stage: StageId(stage), ..like }).collect()
     }
 
-    /// Records the worker that has a forward step's stash. If `place` is `None`, no worker has it.
+    /// Records that the worker `place` has the stash of the forward step `step`. If `place` is
+    /// `None`, no worker has it.
     pub(super) fn put(&mut self, step: Step, place: Option<usize>) {
         if self.residence != Residence::Host {
             self.at.entry(step).or_default().extend(place);
         }
     }
 
-    /// Removes the stashes of a finished visit, unless an owed step needs them.
+    /// Forgets the stashes of a finished visit, unless a step that must run again needs them.
     pub(super) fn through(&mut self, role: Role, step: Step) {
         let is_owed = |of: &Step| (of.round, of.interval) == (step.round, step.interval);
         if self.owed.iter().any(is_owed) {
@@ -123,28 +123,29 @@ impl Held {
         }
     }
 
-    /// Removes the stashes of a worker that no longer has them.
+    /// Records that the worker `place` no longer has any stash.
     pub(super) fn forgot(&mut self, place: usize) {
         for places in self.at.values_mut() {
             places.remove(&place);
         }
     }
 
-    /// Removes a failed worker. Returns the steps whose gradients were in its sums.
+    /// Records that the worker `place` failed. Returns the steps whose gradients were in its sums.
     pub(super) fn lost(&mut self, place: usize) -> Vec<Step> {
         self.forgot(place);
         self.summed.iter().filter(|(_, at)| **at == place).map(|(step, _)| *step).collect()
     }
 
-    /// Returns the first finished forward step of an interval on a lane whose stash a worker does
-    /// not have.
+    /// Returns the first finished forward step of the lane `lane` whose stash the worker `place`
+    /// lacks. The round and the interval are those of `like`.
     fn missing(&self, lane: usize, place: usize, like: Step) -> Option<Step> {
         let steps = self.forward.get(lane)?.iter().map(|&(stage, _)| Step { stage: StageId(stage), ..like });
         let is_missing = |step: &Step| self.at.get(step).is_some_and(|places| !places.contains(&place));
         steps.into_iter().find(is_missing)
     }
 
-    /// Returns the forward step that a worker has to run again before it can run a backward step.
+    /// Returns the forward step that the worker `place` must run again before the backward step
+    /// `step`, if any.
     pub(super) fn wanted(&self, lane: usize, place: usize, step: Step) -> Option<Step> {
         match self.residence {
             Residence::Host => None,
@@ -154,7 +155,8 @@ impl Held {
 }
 
 impl Lanes {
-    /// Records the worker whose sums include a step's gradients, or that no worker has them.
+    /// Records that the sums of the worker `place` include the gradients of `step`. If `place` is
+    /// `None`, no worker has them.
     pub(super) fn sum(&mut self, step: Step, place: Option<usize>) {
         let role = self.policy.role(step.stage);
         self.held.sum(role, step, place);
@@ -164,21 +166,22 @@ impl Lanes {
         }
     }
 
-    /// Returns true if a worker has, or will have, sums of a lane that no update has read.
+    /// Returns true if the worker `place` has, or is computing, gradient sums of the lane `number`
+    /// that no update has read.
     pub(super) fn is_summing(&self, number: usize, place: usize) -> bool {
         let summed = self.held.summed.iter().filter(|(_, at)| **at == place).map(|(step, _)| *step);
         let doing = self.doing[place].iter().map(|key| key.step()).filter(|step| self.held.is_summed(*step));
         summed.chain(doing).any(|step| self.policy.lane(step) == number)
     }
 
-    /// Returns the first step that a worker has to run again before the update.
+    /// Returns the first step that the worker `place` must run again before the update, if any.
     pub(super) fn owed(&self, place: usize) -> Option<Step> {
         let own = |step: &&Step| self.homes[place].contains(&self.policy.lane(**step));
         self.held.owed.iter().find(own).copied()
     }
 
-    /// Returns a forward step of the next worker's lanes that an idle worker can run (redundant
-    /// computation).
+    /// Returns a forward step of the next worker's lanes that the idle worker `place` can run
+    /// (redundant computation).
     fn shadow(&self, place: usize) -> Option<Step> {
         let count = self.alive.len();
         let next = (1..count).map(|by| (place + by) % count).find(|&at| self.alive[at])?;
@@ -201,7 +204,8 @@ impl Lanes {
 }
 
 impl Engine {
-    /// Launches another attempt at a finished step whose rows are lost.
+    /// Launches another attempt at a finished step whose results are lost. Returns `None` if the
+    /// step has had the maximum number of attempts.
     pub(super) fn again(&mut self, step: Step) -> Option<Attempt> {
         let attempt = self.launch_again(step)?;
         self.counters.again += 1;
@@ -239,7 +243,7 @@ impl Engine {
         }
     }
 
-    /// Handles the end of an attempt at a finished step.
+    /// Handles the end of another attempt at a finished step, on the worker `place`.
     pub(in super::super) fn held_again(&mut self, step: Step, place: Option<usize>) {
         if planted!(self, ShadowNeverUsed) {
             return;
@@ -259,12 +263,12 @@ impl Engine {
         }
     }
 
-    /// Returns true if any step has to run again before the update.
+    /// Returns true if a step must run again before the update, because its gradients are lost.
     pub(in super::super) fn owes(&self) -> bool {
         self.lanes.as_ref().is_some_and(|lanes| !lanes.held.owed.is_empty())
     }
 
-    /// Continues with the update after the last owed step has run.
+    /// Continues with the update when no more steps must run again before it.
     fn paid(&mut self) {
         match self.track {
             _ if self.owes() => {}
@@ -274,13 +278,14 @@ impl Engine {
         }
     }
 
-    /// Ends the run, because workers failed too often during a step.
+    /// Ends the run, because the workers of a step failed as often as the step may be attempted.
     pub(super) fn too_often(&mut self, step: Step) {
         let attempt = self.newest(self.place(step.stage.index(), step.interval.0));
         self.finish(Reason::Failed { key: key(step, attempt), retryable: true });
     }
 
-    /// Records the worker that has the results of a step: its stash, or its gradients.
+    /// Records that the worker `place` has the results of `step`, which are its stash or its
+    /// gradients.
     pub(in super::super) fn held_at(&mut self, step: Step, place: Option<usize>) {
         let done = self.steps[self.place(step.stage.index(), step.interval.0)].attempts.progress();
         let Some(lanes) = self.lanes.as_mut().filter(|_| done == Progress::Running) else { return };
