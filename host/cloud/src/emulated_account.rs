@@ -248,7 +248,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a stand-in whose functions are never invoked.
+    /// Returns an emulated account whose functions are never invoked.
     fn stand() -> EmulatedAccount {
         let executor = eciton_recipe::Executor::default();
         EmulatedAccount::start(("worker", "/bin/true".into()), &executor, &eciton_recipe::Emulator::default())

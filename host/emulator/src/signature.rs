@@ -196,7 +196,8 @@ mod tests {
         secret_key: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
     };
 
-    /// Returns AWS's published example `get-vanilla-query-order-key-case`.
+    /// Returns the request of the example `get-vanilla-query-order-key-case`, which AWS has
+    /// published.
     fn example(signature: &str) -> Parts {
         let credential = "Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request";
         let request = Request::get("/?Param2=value2&Param1=value1")

@@ -279,13 +279,14 @@ mod tests {
         TaskKey { round: Round(round), stage: StageId(0), interval: IntervalId(0), attempt: Attempt(0) }
     }
 
-    /// Returns the end of a task whose answer is one value. `by` names a function, or is `None` for
-    /// this process.
+    /// Returns the end of a task in round `round` whose answer is `value`. `by` names the function
+    /// that answered, or is `None` for the host.
     fn end(round: u32, value: f32, by: Option<&str>) -> Completion {
         end_with(round, value, by, "")
     }
 
-    /// Returns the end of a task as [`end`] does, with a digest of the rows that the worker stores.
+    /// Returns the end of a task as [`end`] does. `left` is the digest of the rows that the worker
+    /// stores.
     fn end_with(round: u32, value: f32, by: Option<&str>, left: &str) -> Completion {
         let mut meta = AnswerMeta::new(key(round), &Ok(Finished::default()));
         if by == Some("foreign") {
@@ -307,7 +308,8 @@ mod tests {
         }
     }
 
-    /// An audit, the number of tasks that the host was to compute, and the reports so far.
+    /// An audit under test, the number of tasks that the host had to compute, and the reports so
+    /// far.
     struct Audited {
         audit: Audit,
         computed: usize,
@@ -335,8 +337,7 @@ mod tests {
             self.audit.ended(completion, &mut |_| self.computed += 1, &mut self.done);
         }
 
-        /// Returns the value of the only answer since the last call, if there is one, and the
-        /// verdicts.
+        /// Returns the value of the only answer since the last call, if any, and the verdicts.
         fn take(&mut self) -> (Option<f32>, Vec<Verdict>) {
             let (mut value, mut verdicts) = (None, Vec::new());
             for completion in self.done.drain(..) {
@@ -390,8 +391,8 @@ mod tests {
         assert_eq!((counts.answers, counts.compared), (4, 2));
     }
 
-    /// The host's answer cannot take the place of a worker's that keeps rows: the task is tried
-    /// again.
+    /// If a worker stores rows of a task, the host's answer cannot replace the worker's answer.
+    /// After a wrong answer, the task is tried again.
     #[test]
     fn rows_that_stay_are_compared_and_made_again_by_another_worker() {
         let mut all = Audited::new();

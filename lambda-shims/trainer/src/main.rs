@@ -1,9 +1,10 @@
-//! Program `bootstrap` of the functions for whole runs: one invocation is one training run.
+//! Program `bootstrap` of the functions that compute whole training runs. Each invocation is one
+//! training run.
 //!
-//! The event is a [`Job`]. Its files and its answer are in the object store. The environment
-//! variables are those of a worker ([`eciton_worker::Settings`]). Kernels are loaded as by a
-//! worker: compiled ahead of time and signed, from the package or the store. The function reads
-//! nothing of the host except the job and its files.
+//! The event is a [`Job`]. The files of the job and its answer are objects in the object store. The
+//! environment variables are the same as those of a worker ([`eciton_worker::Settings`]). Kernels
+//! are compiled ahead of time and signed, and come from the package or the store. The function gets
+//! no other data from the host.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use serde_json::Value;
 use tokio::runtime::Handle;
 
-/// Maximum size of a file of a job, in bytes.
+/// Maximum size of one file of a job, in bytes.
 const MAX_FILE_BYTES: u64 = 10 << 30;
 
 fn main() -> ExitCode {
@@ -56,8 +57,8 @@ async fn serve() -> Result<(), lambda_runtime::Error> {
     lambda_runtime::run(handler).await
 }
 
-/// Returns the diagnostic of a function error. Names that start with `Eciton.` identify errors that
-/// a retry would not fix.
+/// Returns the diagnostic of a function error. An error whose name starts with `Eciton.` would
+/// occur again after a retry.
 fn refused(name: &str, message: String) -> Diagnostic {
     Diagnostic { error_type: name.to_owned(), error_message: message }
 }
@@ -66,7 +67,7 @@ fn at_store(doing: &str, key: &str, error: &StoreError) -> Diagnostic {
     refused("Trainer.Store", format!("{doing} `{key}`: {error}"))
 }
 
-/// Runner of jobs, one at a time.
+/// Job runner of the function. It runs one job at a time.
 #[derive(Debug)]
 struct Trainer {
     store: Arc<dyn Store>,
@@ -97,7 +98,8 @@ impl Trainer {
         Ok(Self { store, place, done: AtomicU64::new(0) })
     }
 
-    /// Runs a job. The cloud service ends the function at `deadline`.
+    /// Runs the job in `event`, unless its answer already exists. The cloud service stops the
+    /// function at `deadline`.
     async fn answer(self: Arc<Self>, event: Value, deadline: SystemTime) -> Result<Done, Diagnostic> {
         let begun = Instant::now();
         let job = serde_json::from_value::<Job>(event).map_err(|e| refused("Eciton.Event", e.to_string()))?;
@@ -152,13 +154,14 @@ impl Trainer {
         Ok(done)
     }
 
-    /// Writes an object of the answer, unless another invocation has already written it.
+    /// Writes an object that belongs to the answer, unless another invocation has already written
+    /// it.
     async fn write(&self, key: &Key, bytes: Vec<u8>) -> Result<(), Diagnostic> {
         let put = self.store.put(key, bytes.into(), Condition::IfAbsent).await;
         put.map(drop).map_err(|error| at_store("writing", key.as_str(), &error))
     }
 
-    /// Reads an object of a job's files.
+    /// Reads one file of a job from the object store.
     fn fetch(&self, tokio: &Handle, key: &str) -> Result<Vec<u8>, String> {
         if !key.starts_with(FILES) {
             return Err(format!("files lie in {FILES}"));
@@ -175,18 +178,18 @@ impl Trainer {
     }
 }
 
-/// Source of signed kernels: the package, then the store.
+/// Source of signed kernels, which searches the package first and then the object store.
 #[derive(Debug)]
 struct Code {
     trusted: Verifier,
     package: Option<PathBuf>,
     store: Arc<dyn Store>,
     tokio: Handle,
-    /// Kernels that were fetched from the store, by key, cached for later jobs.
+    /// Kernels from the object store, by key. They are cached for later jobs.
     fetched: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
-/// Maximum number of kernels that are cached. A run has only a few kinds of layers.
+/// Maximum number of kernels in the cache. A run has only a few kinds of layers.
 const MAX_FETCHED: usize = 32;
 
 impl SignedCode for Code {

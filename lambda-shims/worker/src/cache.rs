@@ -1,16 +1,17 @@
-//! Cache between invocations: least recently used entries, with a limit on the sum of their costs.
+//! Least-recently-used cache between invocations, with a limit on the total cost of its entries.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Map that removes the least recently used entries when the total cost exceeds a capacity. The
-/// cost of an entry is its size in bytes, or 1 if entries are counted.
+/// Map that removes the least recently used entries when the total cost would exceed its capacity.
+/// The cost of an entry is its size in bytes, or 1 if entries are counted.
 #[derive(Debug)]
 pub struct Cache<K, V> {
     entries: HashMap<K, Entry<V>>,
     capacity: u64,
     cost: u64,
-    /// Number of uses so far. The entry with the smallest mark was used least recently.
+    /// Number of uses so far. Each use stores this number in its entry, so the smallest one marks
+    /// the least recently used entry.
     clock: u64,
 }
 
@@ -22,7 +23,7 @@ struct Entry<V> {
 }
 
 impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
-    /// Creates an empty cache for entries whose total cost is at most `capacity`.
+    /// Creates an empty cache whose entries may have a total cost of `capacity`.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         Self { entries: HashMap::new(), capacity, cost: 0, clock: 0 }
@@ -34,7 +35,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         self.cost
     }
 
-    /// Returns the number of cached entries.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -46,7 +47,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         self.entries.is_empty()
     }
 
-    /// Returns an entry and marks it as most recently used.
+    /// Returns the value for `key`, and marks its entry as most recently used.
     pub fn get<Q>(&mut self, key: &Q) -> Option<V>
     where
         K: std::borrow::Borrow<Q>,
@@ -58,9 +59,9 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
         Some(entry.value.clone())
     }
 
-    /// Inserts an entry, and replaces one with the same key. Returns the entries that were removed.
-    /// An entry that costs more than the whole capacity is not inserted, and then nothing is
-    /// removed.
+    /// Inserts an entry, and replaces the entry with the same key. Returns the values of all
+    /// removed entries. An entry whose cost exceeds the capacity is not inserted, but an entry with
+    /// the same key is still removed.
     pub fn insert(&mut self, key: K, value: V, cost: u64) -> Vec<V> {
         let mut gone = Vec::new();
         if let Some(old) = self.entries.remove(&key) {

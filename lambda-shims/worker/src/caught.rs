@@ -1,4 +1,4 @@
-//! Conversion of panics in a future to errors.
+//! Conversion of panics in futures to errors.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -8,7 +8,8 @@ use std::task::Poll;
 
 use crate::error::{Error, Result};
 
-/// Runs `future`. A panic in it becomes [`Error::Panic`], and the future is not polled again.
+/// Runs `future` to completion. A panic becomes an [`Error::Panic`] that contains `doing`, and the
+/// future is then not polled again.
 pub(crate) async fn caught<T>(doing: &'static str, future: impl Future<Output = Result<T>>) -> Result<T> {
     let mut future = pin!(future);
     let poll = |context: &mut std::task::Context<'_>| {

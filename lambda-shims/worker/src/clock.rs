@@ -1,5 +1,5 @@
-//! Clock that interrupts guests. It ticks while a kernel runs and sleeps otherwise. A worker waits
-//! for its next invocation most of the time, and many workers share a processor.
+//! Clock that enforces the time limits of kernels. It ticks only while a kernel runs. A worker
+//! waits for its next invocation most of the time, and many workers may share a processor.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -8,7 +8,7 @@ use eciton_kernel::{Limits, Runtime};
 
 #[derive(Debug, Default)]
 struct State {
-    /// Number of kernels that are running.
+    /// Number of kernels that are currently running.
     running: u32,
     closing: bool,
 }
@@ -26,22 +26,22 @@ impl Shared {
     }
 }
 
-/// Clock that ticks a runtime while a kernel runs.
+/// Clock that advances the time of a kernel runtime while a kernel runs.
 #[derive(Debug)]
 pub(crate) struct Clock {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Guard that keeps the clock ticking as long as it exists.
+/// Guard that keeps the clock ticking until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Ticking(Arc<Shared>);
 
 impl Clock {
-    /// Starts the clock thread for `runtime`, which sleeps at first.
+    /// Starts the thread of the clock for `runtime`. The thread sleeps until a kernel runs.
     ///
     /// # Errors
-    /// Returns an error if the system cannot start a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub(crate) fn start(runtime: &Runtime) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let (runtime, own) = (runtime.clone(), shared.clone());
@@ -62,7 +62,7 @@ impl Clock {
         Ok(Self { thread: Some(thread.spawn(life)?), shared })
     }
 
-    /// Starts ticking. The clock ticks until the guard that is returned is dropped.
+    /// Makes the clock tick until the returned guard is dropped.
     pub(crate) fn tick(&self) -> Ticking {
         let mut state = self.shared.lock();
         state.running += 1;

@@ -1,4 +1,4 @@
-//! Thread that runs kernels. While it computes, the main thread continues to fetch data.
+//! Thread that runs kernels. The main thread can fetch data in the meantime.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -6,26 +6,27 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use crate::caught::text;
 use crate::error::{Error, Result};
 
-/// Maximum number of jobs that wait for the thread. A function handles one invocation at a time.
-/// The limit applies to a worker inside another process.
+/// Maximum number of jobs that wait for the thread. A function handles only one invocation at a
+/// time, so the limit concerns workers inside other processes.
 pub const QUEUE: usize = 64;
 
-/// Size of the native stack, in bytes. A kernel's stack takes at most 1 MiB of it.
+/// Size of the thread's stack, in bytes. The stack of a kernel takes up to 1 MiB of it.
 const STACK_BYTES: usize = 4 << 20;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Sender of jobs to the thread. The thread ends when this is dropped and the last job is done.
+/// Handle of the thread that runs kernels. When the handle is dropped, the thread ends after the
+/// last queued job.
 #[derive(Debug)]
 pub(crate) struct Compute {
     jobs: SyncSender<Job>,
 }
 
 impl Compute {
-    /// Starts the thread.
+    /// Starts the thread that runs kernels.
     ///
     /// # Errors
-    /// Returns an error if the system cannot start a thread.
+    /// Returns an error if the operating system cannot start a thread.
     pub(crate) fn start() -> std::io::Result<Self> {
         let (jobs, waiting) = sync_channel::<Job>(QUEUE);
         let life = move || {
@@ -45,7 +46,7 @@ impl Compute {
         })
     }
 
-    /// Queues `job` for the thread, without waiting for its result. The job may panic.
+    /// Queues `job` for the thread and returns immediately. A panic in the job is caught.
     pub(crate) fn send(&self, job: impl FnOnce() + Send + 'static) -> Result<()> {
         self.enqueue(Box::new(move || {
             // The panic hook has written the message to the log.
@@ -53,8 +54,8 @@ impl Compute {
         }))
     }
 
-    /// Runs `job` on the thread, and waits for its result. A panic in it becomes an error, and the
-    /// thread continues.
+    /// Runs `job` on the thread, and waits for its result. A panic in the job becomes an
+    /// [`Error::Panic`] that contains `doing`, and the thread continues.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         doing: &'static str,

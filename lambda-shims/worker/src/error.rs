@@ -107,8 +107,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the error type that the caller of a function sees. `Eciton.*` is an error that a
-    /// retry would not fix, `Worker.*` one that may not occur again ([`Error::is_retryable`]).
+    /// Returns the type of the function error that the caller sees. A name that starts with
+    /// `Eciton.` means that the error would occur again. After a name that starts with `Worker.`, a
+    /// retry may succeed ([`Error::is_retryable`]).
     #[must_use]
     pub fn name(&self) -> &'static str {
         let host = self.is_retryable();
@@ -135,8 +136,7 @@ impl Error {
         }
     }
 
-    /// Returns true if the same invocation may succeed when it is tried again, on this or another
-    /// instance.
+    /// Returns true if a retry of the same invocation may succeed, on this or on another instance.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {

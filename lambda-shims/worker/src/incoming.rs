@@ -1,5 +1,5 @@
-//! Frame that arrives from an object store or an event. Its header is read first, then its parts.
-//! One part may still arrive while the kernel computes on it.
+//! A frame (binary message) that arrives from an object store or in an event. The header is read
+//! before the other parts. One part may still be arriving while the kernel computes on it.
 
 use std::ops::Range;
 
@@ -12,24 +12,25 @@ use crate::error::{Error, Result};
 use crate::room::Room;
 use crate::timed::Timed;
 
-/// Size of the first read of an object, in bytes. It contains the header, and the whole frame if it
-/// is small.
+/// Size of the first read of an object, in bytes. It covers the header, and the whole frame if the
+/// frame is small.
 pub const HEAD_BYTES: u64 = 64 << 10;
 
-/// Bytes of a frame that have arrived.
+/// A frame (binary message) whose bytes have arrived in part or completely.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    /// Name of the frame, for error messages.
+    /// Description of the frame, for error messages.
     place: String,
     header: Header,
-    /// Ranges of the frame's bytes that have arrived, ascending.
+    /// Ranges of bytes that have arrived, each with its offset in the frame, in ascending order.
     pieces: Vec<(u64, Bytes)>,
-    /// Part that is streamed separately.
+    /// Number and rows of the part that is streamed separately, if any.
     arriving: Option<(u32, Matrix)>,
 }
 
 impl Incoming {
-    /// Wraps a frame whose bytes have all arrived.
+    /// Creates a frame from all its bytes. `place` describes the frame in error messages, and
+    /// `room` limits its memory.
     pub(crate) fn whole(place: &str, bytes: Bytes, room: &Room) -> Result<Self> {
         let header = Header::parse(&bytes).map_err(in_frame(place))?;
         if header.bytes_len != bytes.len() as u64 {
@@ -43,8 +44,8 @@ impl Incoming {
         Ok(Self { place: place.to_owned(), header, pieces: vec![(0, bytes)], arriving: None })
     }
 
-    /// Reads the header of an object, and all other bytes of the first read. `bytes_len` is the
-    /// length of the object, if it is known.
+    /// Reads the header of the frame in the object `key`, with all other bytes of the first read.
+    /// `bytes_len` is the expected length of the object, if known.
     pub(crate) async fn open(store: &Timed, key: &Key, bytes_len: Option<u64>, room: &Room) -> Result<Self> {
         let place = format!("object {key}");
         let first = 0..bytes_len.unwrap_or(HEAD_BYTES).min(HEAD_BYTES);
@@ -68,8 +69,8 @@ impl Incoming {
         &self.header
     }
 
-    /// Reads the remaining bytes except for the part `apart`. For that part it returns a sink. The
-    /// caller fills it with [`Stream::run`], while the kernel may already compute.
+    /// Reads the remaining bytes except those of the part `apart`. Returns a stream for that part,
+    /// which the caller reads with [`Stream::run`] while the kernel may already compute.
     pub(crate) async fn rest(
         &mut self,
         store: &Timed,
@@ -108,12 +109,12 @@ impl Incoming {
         Ok(Some(Stream { place: self.place.clone(), key: key.clone(), range, sink }))
     }
 
-    /// Returns the number of bytes from the start that have arrived.
+    /// Returns the length of the beginning of the frame that has arrived, in bytes.
     fn here(&self) -> u64 {
         self.pieces.first().map_or(0, |(_, bytes)| bytes.len() as u64)
     }
 
-    /// Returns a range of bytes. It is copied only if it spans two reads.
+    /// Returns the bytes in `range`. They are copied only if they span several reads.
     fn bytes(&self, range: Range<u64>) -> Result<Bytes> {
         let mut found: Vec<Bytes> = Vec::new();
         let mut at = range.start;
@@ -139,7 +140,7 @@ impl Incoming {
         }
     }
 
-    /// Decodes a part. Rows of the streamed part may still be arriving.
+    /// Decodes the part with this number. The rows of the streamed part may still be arriving.
     pub(crate) fn part(&self, number: u32) -> Result<Decoded> {
         if let Some((arriving, matrix)) = &self.arriving
             && *arriving == number
@@ -152,7 +153,7 @@ impl Incoming {
     }
 }
 
-/// Remaining bytes of one part, which are streamed to the kernel.
+/// The bytes of one part that are still to be read, and that the kernel processes as they arrive.
 #[derive(Debug)]
 pub(crate) struct Stream {
     place: String,
@@ -162,7 +163,8 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Reads the bytes into the sink. In case of an error, the kernel's input ends with an error.
+    /// Reads the bytes, and passes them to the kernel as they arrive. If the read fails, the input
+    /// of the kernel ends with an error as well.
     pub(crate) async fn run(self, store: &Timed) -> Result<()> {
         let Self { place, key, range, mut sink } = self;
         let mut broken = None;
@@ -192,7 +194,8 @@ fn join(pieces: &[&Bytes]) -> Bytes {
     all.into()
 }
 
-/// Returns a function that adds the name of a frame to its errors.
+/// Returns a function that converts an error of the frame decoder. `place` describes the frame in
+/// the new error.
 pub(crate) fn in_frame(place: &str) -> impl Fn(eciton_tensor::Error) -> Error {
     move |source| Error::Frame { place: place.to_owned(), source }
 }

@@ -1,9 +1,9 @@
-//! Lambda worker, which runs kernels on frames.
+//! Lambda worker, which runs kernels on frames (binary messages).
 //!
-//! A [`Worker`] receives a function's event ([`eciton_transport::envelope`]) and reads the
-//! request's frame from the event or from the store. It runs the call ([`eciton_kernel::wire`]) on
-//! a kernel that was compiled ahead of time and signed, and answers with a frame. The binary
-//! `bootstrap` is a worker behind Lambda's Runtime API.
+//! A [`Worker`] receives the event of a function ([`eciton_transport::envelope`]). It reads the
+//! frame of the request from the event or from the object store. It runs the kernel call
+//! ([`eciton_kernel::wire`]) and answers with a frame. Kernels are compiled ahead of time and
+//! signed. The binary `bootstrap` runs a worker behind the Runtime API of Lambda.
 //!
 //! ```text
 //! event ─> frame: header, small parts ──────┐
@@ -12,14 +12,15 @@
 //!          the large part, in a pipeline ────────────┘  (rows as they arrive)
 //! ```
 //!
-//! Between invocations a worker caches what they have in common: the engine, kernels, layers,
-//! instances, and shared objects. ([`Settings`] sets the limits.) Shared objects are written once
-//! under their keys and never change.
+//! Between invocations, a worker caches the engine, kernels, layers, instances and shared objects.
+//! [`Settings`] contains the limits. Shared objects are written once under their keys and never
+//! change.
 //!
-//! Input is not trusted. An event has a size limit, and a frame must decode within the function's
-//! memory. Keys must belong to the request's own task and run. Kernels run only if they were signed
-//! with the deployment's key. An error of a kernel is an answer. Everything else is an [`Error`],
-//! whose name tells the caller whether a retry may help. The worker contains no compiler.
+//! The worker does not trust its input. An event has a size limit, and decoded frames must fit into
+//! the function's memory. Object keys must belong to the task and the run of the request. Kernels
+//! run only if they are signed with the key of the deployment. An error of a kernel is part of the
+//! answer. All other failures are [`Error`]s, whose names tell the caller whether a retry may
+//! succeed. The worker contains no compiler.
 
 pub mod cache;
 mod caught;

@@ -1,9 +1,10 @@
-//! Program `bootstrap` of the functions for layer tasks: the worker behind Lambda's Runtime API.
+//! Program `bootstrap` of the functions that compute tasks. It runs a worker behind the Runtime API
+//! of Lambda.
 //!
 //! A process handles one invocation at a time, on two threads. The main thread communicates with
-//! the Runtime API and the store, the other one computes. The worker receives the bytes of the
-//! event, and the service the bytes of the answer, without the JSON conversion of the runtime
-//! crate.
+//! the Runtime API and the object store, and the other thread computes. The worker gets the
+//! original bytes of the event, and the service gets the original bytes of the answer. The runtime
+//! crate does not convert them to JSON values.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -36,7 +37,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Answers invocations until the Runtime API is gone.
+/// Answers invocations until the Runtime API closes the connection. `begun` is the start time of
+/// the process.
 async fn serve(begun: Instant) -> Result<(), lambda_runtime::Error> {
     if std::env::var_os("AWS_LAMBDA_RUNTIME_API").is_none() {
         return Err("AWS_LAMBDA_RUNTIME_API is missing: this is the bootstrap of a Lambda function".into());
@@ -61,7 +63,7 @@ fn diagnostic(error: &eciton_worker::Error) -> Diagnostic {
     Diagnostic { error_type: error.name().to_owned(), error_message: error.to_string() }
 }
 
-/// Worker, the current event, and the time when its answer was complete.
+/// The worker, the current event, and the time at which the answer to it was complete.
 struct Desk {
     worker: Result<Worker, Diagnostic>,
     event: Mutex<Bytes>,
@@ -91,8 +93,8 @@ impl Desk {
     }
 }
 
-/// Layer that passes the bytes of an event around the runtime crate, which would parse and copy
-/// them. It also measures the time to send an answer.
+/// Tower layer that passes the bytes of an event directly to the worker, because the runtime crate
+/// would parse and copy them. It also measures the time to send an answer.
 struct Bypass(Arc<Desk>);
 
 impl<S> Layer<S> for Bypass {

@@ -1,5 +1,6 @@
-//! Objects that an invocation may access: its own task and answer, and the shared objects of its
-//! own run. So a frame that is replayed under the keys of another task or run is refused.
+//! Checks of the object keys that an invocation may access. They are those of its own task and
+//! answer, and of the shared objects of its run. A frame that is replayed under the key of another
+//! task or run is therefore refused.
 
 use eciton_kernel::wire::{Object, Request};
 use eciton_transport::Key;
@@ -11,12 +12,13 @@ fn refuse(key: impl std::fmt::Display, reason: String) -> Error {
     Error::Key { key: key.to_string(), reason }
 }
 
-/// Returns the run that a request belongs to. The text after a `/` is up to the caller.
+/// Returns the name of the run to which a request belongs. The text after a `/` in the request's
+/// field is ignored.
 fn run(request: &Request) -> &str {
     request.run.split('/').next().unwrap_or_default()
 }
 
-/// Checks, before anything is read, that the key is one of a task's frame.
+/// Checks that `key` is the key of a task's frame. This is checked before the frame is read.
 pub(crate) fn check_task(key: &Key) -> Result<()> {
     match parse(key) {
         Some(Name::Task { .. }) => Ok(()),
@@ -24,7 +26,7 @@ pub(crate) fn check_task(key: &Key) -> Result<()> {
     }
 }
 
-/// Checks that the keys of frame and answer belong to the request's own task.
+/// Checks that the keys of the frame and of the answer belong to the task of the request.
 pub(crate) fn check(request: &Request, frame: Option<&Key>, answer: Option<&Key>) -> Result<()> {
     let mut passes = Vec::with_capacity(2);
     if let Some(at) = frame {
@@ -63,8 +65,8 @@ pub(crate) fn check(request: &Request, frame: Option<&Key>, answer: Option<&Key>
     }
 }
 
-/// Returns the keys of the shared objects that a request refers to, which must belong to its own
-/// run.
+/// Returns the keys of the shared objects that a request refers to. Returns an error if one does
+/// not belong to the run of the request.
 pub(crate) fn objects(request: &Request) -> Result<Vec<Key>> {
     let checked = |object: &Object| {
         let text = object.stored().map_err(Error::Request)?;

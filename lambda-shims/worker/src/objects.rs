@@ -1,5 +1,5 @@
-//! Shared objects: weights of the latest versions, and features. They are written once under a key
-//! and never changed, so each is read only once.
+//! Shared objects, which are the weights of recent versions and features. They are written once
+//! under a key and never change, so a worker can cache them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,10 +13,10 @@ use crate::incoming::{Incoming, Stream};
 use crate::room::Room;
 use crate::timed::Timed;
 
-/// Number of objects that are fetched at the same time.
+/// Maximum number of objects that are fetched at the same time.
 const AT_ONCE: usize = 8;
 
-/// Decoded tensors of one shared object.
+/// Decoded tensors of a shared object.
 #[derive(Debug)]
 pub(crate) struct Object {
     parts: Vec<Decoded>,
@@ -24,7 +24,7 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// Decodes all tensors of a frame.
+    /// Decodes all tensors in a frame.
     pub(crate) fn decode(frame: &Incoming) -> Result<Self> {
         let count = u32::try_from(frame.header().parts.len()).unwrap_or(u32::MAX);
         let parts = (0..count).map(|p| frame.part(p)).collect::<Result<Vec<_>>>()?;
@@ -32,18 +32,18 @@ impl Object {
         Ok(Self { parts, bytes })
     }
 
-    /// Returns one of the tensors. `None` if it does not exist.
+    /// Returns the tensor with this number, or `None` if there is none.
     pub(crate) fn part(&self, number: u32) -> Option<Decoded> {
         self.parts.get(number as usize).cloned()
     }
 }
 
-/// Shared object that a task needs, in its current state.
+/// State of a shared object that a task needs.
 #[derive(Debug)]
 pub(crate) enum Wanted {
-    /// The object is in the cache.
+    /// The cache contains the object.
     Kept(Arc<Object>),
-    /// The object was fetched, but is not decoded yet.
+    /// The object was fetched and is not decoded yet.
     Fetched(Key, Box<Incoming>),
 }
 
@@ -53,23 +53,23 @@ impl Wanted {
     }
 }
 
-/// Cache of shared objects, by key.
+/// Cache of decoded shared objects, by key.
 #[derive(Debug)]
 pub(crate) struct Objects(Mutex<Cache<Key, Arc<Object>>>);
 
 impl Objects {
-    /// Creates an empty cache for at most `bytes` bytes in total.
+    /// Creates an empty cache for objects of at most `bytes` bytes in total.
     pub(crate) fn new(bytes: u64) -> Self {
         Self(Mutex::new(Cache::new(bytes)))
     }
 
-    /// Adds an object to the cache.
+    /// Adds a decoded object to the cache.
     pub(crate) fn keep(&self, key: Key, object: Arc<Object>) {
         let bytes = object.bytes;
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, object, bytes);
     }
 
-    /// Returns true if an object is in the cache.
+    /// Returns true if the cache contains the object `key`.
     pub(crate) fn has(&self, key: &Key) -> bool {
         self.kept(key).is_some()
     }
@@ -78,8 +78,9 @@ impl Objects {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key)
     }
 
-    /// Finds objects in the cache or fetches them, in the order of `keys`. The part `apart.1` of
-    /// the object `apart.0` is left to be streamed. Fetched objects are counted in `room`.
+    /// Returns the objects `keys`, from the cache or fetched from the store. `apart` is the index
+    /// of an object and the number of a part that is returned as a stream instead. The memory of
+    /// fetched objects is reserved in `room`.
     pub(crate) async fn find(
         &self,
         store: &Timed,

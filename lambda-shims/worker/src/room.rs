@@ -1,4 +1,4 @@
-//! Memory limit for the frames of one invocation.
+//! Memory limit for the frames of an invocation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,8 +7,7 @@ use eciton_tensor::frame::{Header, padded_bytes};
 
 use crate::error::{Error, Result};
 
-/// Remaining bytes of the function's memory, shared by all frames that are fetched for an
-/// invocation.
+/// Remaining memory for the frames of an invocation, in bytes. All clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Room {
     left: Arc<AtomicU64>,
@@ -20,11 +19,11 @@ impl Room {
         Self { left: Arc::new(AtomicU64::new(allowed)), allowed }
     }
 
-    /// Reserves the memory for a frame's tensors, according to its header, before anything is
-    /// allocated.
+    /// Reserves memory for the decoded tensors of a frame. The header tells their size before
+    /// anything is allocated.
     ///
     /// # Errors
-    /// Returns [`Error::Limit`] if there is not enough memory left.
+    /// Returns [`Error::Limit`] if too little memory is left.
     pub(crate) fn take(&self, header: &Header) -> Result<()> {
         // Rows are padded. Lists and sparse rows take at most twice their encoded size.
         let part = |p: &eciton_tensor::frame::PartInfo| match p.row_bytes() {

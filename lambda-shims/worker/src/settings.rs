@@ -1,4 +1,4 @@
-//! Settings of a worker, which its deployment determines, and its limits.
+//! Settings of a worker, which are part of its deployment.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,33 +9,34 @@ use eciton_transport::{S3Settings, S3Store, Store};
 
 use crate::error::{Error, Result};
 
-/// Minimum memory of a function, in bytes.
+/// Minimum memory size of a function, in bytes.
 const LEAST_MEMORY_BYTES: u64 = 128 << 20;
 
-/// Settings of a [`Worker`](crate::Worker): store, keys, caches and limits.
+/// Settings of a [`Worker`](crate::Worker): the object store, the trusted key, and limits.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Store for large frames, shared objects and users' kernels. If `None`, the worker accepts
-    /// only frames inside events.
+    /// Object store for large frames, shared objects and the kernels of users. If `None`, the
+    /// worker accepts only frames inside events.
     pub store: Option<Arc<dyn Store>>,
-    /// Public key of the deployment. Only kernels that were signed with it are run.
+    /// Public key of the deployment. The worker runs only kernels that are signed with the
+    /// corresponding private key.
     pub trusted: Verifier,
-    /// Folder with the kernels of the package. File names are those of
+    /// Folder with the kernels of the functions' package, if any. File names are those of
     /// [`eciton_kernel::artefact::store_key`] without the folder.
     pub kernel_folder: Option<PathBuf>,
-    /// Maximum size of shared objects that are cached between invocations, in bytes.
+    /// Maximum total size of the shared objects that are cached between invocations, in bytes.
     pub cache_bytes: u64,
-    /// Memory of the function, in bytes. It limits the decoded frames of one invocation, and a
-    /// kernel's linear memory.
+    /// Memory of the function, in bytes. It limits the decoded frames of an invocation and the
+    /// linear memory of a kernel.
     pub memory_bytes: u64,
-    /// Maximum time of one operation of the store. One second per MiB is added.
+    /// Maximum time for one operation of the object store. One second per MiB is added to it.
     pub store_time: Duration,
-    /// Start time of the process, from which the initialisation time is measured.
+    /// Start time of the process, for the measurement of its initialisation time.
     pub begun: Instant,
 }
 
 impl Settings {
-    /// Creates settings for a function of 1 GiB with the given store.
+    /// Creates settings for a function with 1 GiB of memory and the given key and object store.
     #[must_use]
     pub fn new(trusted: Verifier, store: Option<Arc<dyn Store>>) -> Self {
         Self {
@@ -57,7 +58,7 @@ impl Settings {
     /// * `LAMBDA_TASK_ROOT/kernels` is the folder of kernels.
     ///
     /// # Errors
-    /// Returns [`Error::Settings`], which names the variable that is missing or invalid.
+    /// Returns [`Error::Settings`] with the name of the variable that is missing or not valid.
     pub fn from_env() -> Result<Self> {
         Self::from_variables(&|name| std::env::var(name).ok().filter(|v| !v.is_empty()))
     }
@@ -93,7 +94,7 @@ impl Settings {
     }
 }
 
-/// Opens the bucket on AWS, or on a compatible service.
+/// Opens the bucket at AWS or at a compatible service. `variable` looks up an environment variable.
 fn store(bucket: String, variable: &dyn Fn(&'static str) -> Option<String>) -> Result<Arc<dyn Store>> {
     let region = variable("AWS_REGION").unwrap_or_else(|| "us-east-1".to_owned());
     let mut settings = S3Settings::new(bucket, region);
@@ -109,7 +110,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    /// Public key that is not weak, for tests: the generator of the curve.
+    /// Valid public key for tests, which is the generator of the curve.
     const KEY: &str = "5866666666666666666666666666666666666666666666666666666666666666";
 
     fn from(given: &[(&str, &str)]) -> Result<Settings> {

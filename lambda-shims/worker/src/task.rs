@@ -1,4 +1,4 @@
-//! One task on the compute thread: decoding of tensors, the layers, and the kernels.
+//! Execution of one task on the compute thread, from decoding its tensors to running its kernels.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,34 +12,35 @@ use crate::incoming::Incoming;
 use crate::objects::{Object, Wanted};
 use crate::warm::Warm;
 
-/// Everything that a task needs. Some rows may still be arriving.
+/// Everything that is necessary to run a task. Some input rows may still be arriving.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) warm: Arc<Warm>,
-    /// Kernels of the calls, in order.
+    /// Kernels of the calls, in the order of the calls.
     pub(crate) kernels: Vec<Arc<Kernel>>,
     pub(crate) request: Request,
     pub(crate) frame: Incoming,
     pub(crate) objects: Vec<Wanted>,
 }
 
-/// Result of a task, which includes errors of its kernel.
+/// Result of a task. An error of a kernel is a result.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) result: std::result::Result<Finished, eciton_kernel::Error>,
-    /// Output buffers. `None` if the task failed before they were allocated.
+    /// Output buffers, or `None` if the task failed before they were allocated.
     pub(crate) places: Option<Places>,
-    /// Time in the kernel, including waits for rows.
+    /// Time in the kernels, including waits for rows.
     pub(crate) computed: Duration,
-    /// Decoded objects to add to the cache.
+    /// Decoded objects that are to be added to the cache.
     pub(crate) fresh: Vec<(Key, Arc<Object>)>,
 }
 
 impl Task {
-    /// Runs the task.
+    /// Runs the task, and returns its result.
     ///
     /// # Errors
-    /// Returns an error for every failure that the kernel did not cause.
+    /// Returns an [`Error`] for a failure that no kernel caused. A failure of a kernel is part of
+    /// the result.
     pub(crate) fn run(self) -> Result<Ended> {
         let Self { warm, kernels, request, frame, objects } = self;
         let mut fresh = Vec::new();
@@ -106,8 +107,9 @@ impl Task {
     }
 }
 
-/// Separates the kernel's errors, which are answers, from the worker's. The kernel gets the name
-/// that the request uses, because it may have been loaded under another name.
+/// Returns an error of a kernel, which is part of the answer, and fails with any other error.
+/// `name` replaces the name of the kernel in the error, because the kernel may have been loaded
+/// under another name.
 fn blame(mut error: eciton_kernel::Error, name: Option<&str>) -> Result<eciton_kernel::Error> {
     use eciton_kernel::Error as E;
     match &mut error {

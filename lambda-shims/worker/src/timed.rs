@@ -1,4 +1,4 @@
-//! Object store whose operations have time limits.
+//! Access to the object store with time limits.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use eciton_transport::{Condition, Counts, Key, Pipeline, Store, Stored, read_ran
 
 use crate::error::{Error, Result};
 
-/// Object store with time limits, or none.
+/// Object store whose operations have time limits. There may be no store, so that all operations
+/// fail.
 #[derive(Debug, Clone)]
 pub(crate) struct Timed {
     pub(crate) store: Option<Arc<dyn Store>>,
-    /// Maximum time of one operation, in addition to the time for its bytes.
+    /// Maximum time for one operation. The time for its bytes at [`SLOWEST_BYTES_PER_S`] is added.
     pub(crate) limit: Duration,
 }
 
-/// Minimum bandwidth of the store, in bytes per second, from which the time for the bytes is
-/// computed.
+/// Minimum tolerated bandwidth of the object store, in bytes per second.
 const SLOWEST_BYTES_PER_S: u64 = 1 << 20;
 
 impl Timed {
@@ -31,14 +31,15 @@ impl Timed {
         self.store.as_deref().ok_or_else(|| Error::Key { key: key.to_string(), reason })
     }
 
-    /// Reads the bytes of an object. There are fewer if the object ends before the range does.
+    /// Reads an object, or a range of it. Returns fewer bytes if the object ends before the range
+    /// does.
     pub(crate) async fn get(&self, key: &Key, range: Option<Range<u64>>) -> Result<Bytes> {
         let limit = self.limit_for(range.as_ref().map_or(0, |r| r.end.saturating_sub(r.start)));
         self.within(limit, "reading", key, self.store(key)?.get(key, range)).await
     }
 
-    /// Reads a range in order, in pieces as they arrive. Each request is sent before the bytes of
-    /// the previous one have all arrived.
+    /// Reads a range of an object, and passes the bytes to `sink` in order as they arrive. Requests
+    /// overlap, so that there is no pause between them.
     pub(crate) async fn stream(
         &self,
         key: &Key,
@@ -52,28 +53,29 @@ impl Timed {
         self.within(limit, "streaming", key, read).await.map(|_| ())
     }
 
-    /// Writes an object that must not exist.
+    /// Writes an object unless it exists. Returns whether the object was written.
     pub(crate) async fn put_new(&self, key: &Key, bytes: Bytes) -> Result<Stored> {
         let limit = self.limit_for(bytes.len() as u64);
         self.within(limit, "writing", key, self.store(key)?.put(key, bytes, Condition::IfAbsent)).await
     }
 
-    /// Returns the length of an object, in bytes.
+    /// Returns the size of the object `key`, in bytes.
     pub(crate) async fn size(&self, key: &Key) -> Result<u64> {
         self.within(self.limit, "measuring", key, self.store(key)?.size(key)).await
     }
 
-    /// Returns the counts of requests to the store so far.
+    /// Returns the numbers of requests and bytes so far.
     pub(crate) fn counts(&self) -> Counts {
         self.store.as_ref().map(|s| s.counts()).unwrap_or_default()
     }
 
-    /// Returns true if there is no store.
+    /// Returns true if there is no object store.
     pub(crate) fn is_none(&self) -> bool {
         self.store.is_none()
     }
 
-    /// Runs `operation`, and returns an error if it exceeds its time limit.
+    /// Runs a store operation, and returns an error if it takes longer than `limit`. `doing` and
+    /// `key` describe the operation in errors.
     async fn within<T>(
         &self,
         limit: Duration,

@@ -1,5 +1,4 @@
-//! State that is reused between invocations with the same limits: the engine, kernels, layers and
-//! their instances.
+//! State that invocations with the same limits share: the engine, kernels, layers and instances.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +12,15 @@ use crate::cache::Cache;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
-/// Maximum number of kernels that are cached, each with an instance.
+/// Maximum number of kernels in the cache. Each has one instance.
 pub const KERNELS: u32 = 16;
-/// Maximum number of layers that are cached, over all kernels.
+/// Maximum number of layers in the cache, over all kernels.
 pub const LAYERS: u64 = 256;
 
 type Digest = [u8; 32];
 
-/// Key of a layer: kernel, extents and attributes. Numbers are compared by their bits.
+/// Cache key of a layer: the digest of its kernel, its input extents and its attributes.
+/// Floating-point numbers are compared by their bits.
 type LayerKey = (Digest, Vec<Vec<u32>>, Vec<(String, Setting)>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -31,13 +31,14 @@ enum Setting {
     Flag(bool),
 }
 
-/// Engine, with everything that was created with it.
+/// Kernel engine with certain limits, and all kernels, layers and instances that were created with
+/// it.
 #[derive(Debug)]
 pub(crate) struct Warm {
     limits: Limits,
     kept: Mutex<Kept>,
-    /// Instances of kernels. The lock is held while a kernel runs, which may wait for rows. So
-    /// threads that fetch rows must not take it.
+    /// Instances of kernels. The lock is held while a kernel runs, and the kernel may wait for
+    /// rows. Threads that fetch rows must therefore not take the lock.
     instances: Mutex<Instances>,
     clock: Clock,
     runtime: Runtime,
@@ -50,7 +51,7 @@ struct Kept {
 }
 
 impl Warm {
-    /// Creates an engine with `limits`, without kernels.
+    /// Creates an engine with `limits` and no kernels.
     pub(crate) fn new(limits: Limits) -> Result<Self> {
         let settings = eciton_kernel::Settings { limits: limits.clone(), cache: None };
         let runtime = Runtime::new(settings).map_err(Error::Host)?;
@@ -62,7 +63,7 @@ impl Warm {
         Ok(Self { limits, kept: Mutex::new(kept), instances, clock, runtime })
     }
 
-    /// Returns the limits of every kernel of this engine.
+    /// Returns the limits that apply to all kernels of this engine.
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -82,13 +83,13 @@ impl Warm {
         })
     }
 
-    /// Returns a kernel that is already loaded.
+    /// Returns the kernel with this digest, or `None` if it is not loaded.
     pub(crate) fn kernel(&self, digest: &Digest) -> Option<Arc<Kernel>> {
         self.kept().kernels.get(digest)
     }
 
-    /// Loads a kernel and runs its code once. The artefact must be signed with `trusted` and
-    /// compiled from the component with this digest.
+    /// Loads a kernel from compiled code, and runs a part of the code. The artefact `sealed` must
+    /// be signed with the key `trusted` and compiled from the component with this digest.
     pub(crate) fn load(
         &self,
         name: &str,
@@ -113,8 +114,8 @@ impl Warm {
         Ok(kernel)
     }
 
-    /// Loads the kernels of the package that are compiled for this machine. Refused ones are
-    /// skipped.
+    /// Loads the kernels in the package folder that are compiled for this machine. Skips kernels
+    /// that are refused.
     pub(crate) fn preload(&self, folder: &Path, baseline: Baseline, trusted: &Verifier) {
         let Ok(files) = std::fs::read_dir(folder) else { return };
         let ending = format!(".{baseline}.cwasm");
@@ -135,7 +136,8 @@ impl Warm {
         }
     }
 
-    /// Returns a layer of a kernel. Runs the kernel if the layer is not open yet.
+    /// Returns the layer of a kernel with these input extents and attributes. If the layer is not
+    /// cached, the kernel is run to create it.
     pub(crate) fn layer(
         &self,
         kernel: &Arc<Kernel>,
@@ -154,7 +156,7 @@ impl Warm {
         Ok(layer)
     }
 
-    /// Runs a call on cached instances of its kernels.
+    /// Runs a kernel call on cached instances of its kernels.
     pub(crate) fn run(&self, call: Call) -> std::result::Result<Finished, eciton_kernel::Error> {
         let mut instances = self.instances();
         let _ticking = self.clock.tick();
@@ -171,7 +173,7 @@ fn setting(value: &Value) -> Setting {
     }
 }
 
-/// Reads an artefact of the package. Returns `None` if the file does not exist.
+/// Reads a compiled kernel from the package. Returns `None` if the file does not exist.
 pub(crate) fn in_package(file: &Path) -> Result<Option<Vec<u8>>> {
     use std::io::Read;
     let refuse = |e: &std::io::Error| Error::Kernel {

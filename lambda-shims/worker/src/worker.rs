@@ -1,4 +1,4 @@
-//! Worker: it handles invocations and returns replies.
+//! The worker, which handles the invocations of a function.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,17 +25,18 @@ use crate::task::Task;
 use crate::timed::Timed;
 use crate::warm::{Warm, in_package};
 
-/// Maximum time that a task may take or wait, which is Lambda's maximum for a function.
+/// Maximum time for which a task may run or wait. It is the longest time limit of a Lambda
+/// function.
 const LONGEST: Duration = Duration::from_secs(900);
 
-/// Worker, which runs kernels on frames. The process of a function has one worker. It handles one
-/// invocation at a time, or several, whose computations then run one after the other.
+/// Worker that runs kernels on frames (binary messages). The process of a function has one worker.
+/// If several invocations are handled at the same time, their computations run one after the other.
 #[derive(Debug)]
 pub struct Worker {
     trusted: Verifier,
     package: Option<PathBuf>,
     baseline: Baseline,
-    /// Limits that no request may exceed.
+    /// Upper bounds on the limits that a request may set.
     ceiling: Limits,
     store: Timed,
     compute: Compute,
@@ -47,7 +48,7 @@ pub struct Worker {
     previous_send_us: AtomicU64,
 }
 
-/// Data that an invocation needs, as far as it has arrived.
+/// Data for an invocation that has arrived, and the stream of the data that has not.
 struct Fetched {
     task: Task,
     stream: Option<Stream>,
@@ -56,10 +57,11 @@ struct Fetched {
 }
 
 impl Worker {
-    /// Starts the compute thread, and loads the kernels of the package on it.
+    /// Creates a worker. Starts its compute thread, which loads the kernels of the package.
     ///
     /// # Errors
-    /// Returns an error if the system or the kernel host fails.
+    /// Returns an error if the operating system or the kernel engine fails, or if the processor is
+    /// not supported.
     pub fn new(settings: Settings) -> Result<Self> {
         let baseline = Baseline::of_this_machine().ok_or_else(|| Error::Kernel {
             kernel: "all".to_owned(),
@@ -101,17 +103,17 @@ impl Worker {
         })
     }
 
-    /// Answers one event of the function. Both are JSON ([`eciton_transport::envelope`]). The
-    /// failure of a kernel is an answer.
+    /// Handles one event of the function, and returns the answer. Both are JSON
+    /// ([`eciton_transport::envelope`]). If a kernel fails, the answer contains its error.
     ///
     /// # Errors
-    /// Returns an error if the invocation is refused, or for a failure that the kernel did not
-    /// cause. A panic is an error, too. [`Error::name`] is the type of the function error.
+    /// Returns an [`Error`] if the invocation is refused, or if something other than a kernel fails
+    /// or panics. [`Error::name`] is the type of the function error.
     pub async fn handle(&self, event: &[u8]) -> Result<Vec<u8>> {
         caught("answering", self.answer(event)).await
     }
 
-    /// Records the time that it took to send the last answer. The next answer reports it.
+    /// Records the time that it took to send the last answer. The next answer contains it.
     pub fn sent(&self, took: Duration) {
         self.previous_send_us.store(micros(took), Ordering::Relaxed);
     }
@@ -170,7 +172,7 @@ impl Worker {
     }
 }
 
-/// Returns the kernels of a request's calls, in order, each with its digest.
+/// Returns the kernels of a request's calls with their digests, in the order of the calls.
 fn kernels(request: &Request) -> Result<Vec<(KernelRef, [u8; 32])>> {
     let one = |call: &CallRef| Ok((call.kernel.clone(), call.kernel.digest_bytes().map_err(Error::Request)?));
     request.calls().map(one).collect()
@@ -224,8 +226,8 @@ impl Worker {
         Ok(Fetched { task, stream: own_stream.or(object_stream), cached_objects, cached_kernels })
     }
 
-    /// Returns the cached state for these limits. If the limits differ from the last ones, the
-    /// state is created anew.
+    /// Returns the shared state for these limits. If they differ from the limits of the last
+    /// invocation, the state is created again.
     fn warm(&self, limits: Limits) -> Result<Arc<Warm>> {
         let mut warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
         if *warm.limits() != limits {
@@ -234,8 +236,8 @@ impl Worker {
         Ok(warm.clone())
     }
 
-    /// Returns a kernel from the cache, the package or the store, and the number of kernels that
-    /// were loaded.
+    /// Returns a kernel from the cache, the package or the object store. The number is 1 if it was
+    /// cached, and 0 if it was loaded.
     async fn kernel(
         &self,
         warm: &Arc<Warm>,
@@ -323,7 +325,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns a random id of 16 hex digits, for the process.
+/// Returns a random id for this process, which has 16 hexadecimal digits.
 fn random_id() -> Result<String> {
     use std::io::Read;
     let mut bytes = [0; 8];
@@ -332,7 +334,7 @@ fn random_id() -> Result<String> {
     Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
 }
 
-/// Returns the error for a failure of the operating system.
+/// Converts an error of the operating system. `doing` describes the operation that failed.
 fn host(doing: &'static str, error: &std::io::Error) -> Error {
     Error::Host(eciton_kernel::Error::Engine { doing, reason: error.to_string() })
 }

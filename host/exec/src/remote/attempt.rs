@@ -211,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    /// Fault of an answer, for a test.
+    /// Fault of an answer in a test.
     #[derive(Debug, Clone, Copy)]
     enum Fault {
         /// A matrix has one column too many.
@@ -289,7 +289,7 @@ mod tests {
         }
     }
 
-    /// Returns the expected parts of an answer: a product of 2 rows and 3 columns.
+    /// Returns the shapes that an answer must contain: one matrix with 2 rows and 3 columns.
     fn expected() -> Expected {
         let rows = Buffer::zeroed(2, 3).and_then(|rows| rows.write(0..2)).unwrap();
         let outs = vec![(0, Target::Rows { rows, extents: vec![3] })];

@@ -50,8 +50,8 @@ mod tests {
         assert!(!is_plain("https://host") && !is_plain("http:/") && !is_plain(""));
     }
 
-    /// Reads the kind of timer that is active for a TCP connection of this machine between two
-    /// ports. 2 is the keep-alive timer, 0 is none.
+    /// Returns the kind of timer that is active for a TCP connection between two ports of this
+    /// machine. 2 is the keep-alive timer, and 0 is no timer.
     #[cfg(target_os = "linux")]
     fn timer(local: u16, remote: u16) -> Option<u8> {
         let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
