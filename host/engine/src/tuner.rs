@@ -47,32 +47,31 @@ use std::collections::BTreeMap;
 
 use window::{Level, MARKS, Mark, Window, share};
 
-/// Minimum gain of a successful trial, as a fraction of the best value. The value is the
-/// performance per dollar.
+/// Minimum gain of a successful trial in performance per dollar, as a fraction of the best value.
 pub const MIN_GAIN: f64 = 0.02;
 /// Maximum number of trials (tested numbers of functions) before the tuner settles on a number.
 pub const MAX_TRIALS: u32 = 8;
 /// Maximum number of functions that the tuner tests first.
 pub const START: u32 = 100;
-/// Points of a window at which a trial ends if its value is too low. Each point has the minimum
-/// value, as a fraction of the best value at the same point.
+/// Points of a window at which a trial ends if its performance per dollar is too low. Each point
+/// has the minimum, as a fraction of the best value at the same point.
 const HOPELESS: [(usize, f64); 3] = [(2, 0.5), (8, 0.8), (32, 0.95)];
-/// Points of a window like [`HOPELESS`], for a trial with more functions than the best number. They
-/// are less strict, because the additional functions start cold.
+/// Points of a window like [`HOPELESS`], for a trial with more functions than the best number of
+/// functions. They are less strict, because the additional functions start cold.
 const HOPELESS_COLD: [(usize, f64); 2] = [(4, 0.25), (32, 0.5)];
-/// Fraction of the best value above which a failed trial gets a second window, which has no cold
-/// starts.
+/// Fraction of the best performance per dollar above which a failed trial gets a second window,
+/// which has no cold starts.
 const AGAIN: f64 = 0.8;
-/// Minimum value of the first functions, as a fraction of the host's value. Below it, the tuner
-/// returns to the host without measuring a whole window. The value is the performance per dollar.
+/// Minimum performance per dollar of the first functions, as a fraction of the host's. Below it,
+/// the tuner returns to the host without measuring a whole window.
 const AT_ONCE: f64 = 0.25;
 /// Number of answers per function that the tuner waits for before it may return to the host.
 const ROUNDS: u64 = 2;
-/// Minimum value of the first functions, as a fraction of the host's value. Below it, the tuner
-/// never tries functions again. The value is the performance per dollar.
+/// Minimum performance per dollar of the first functions, as a fraction of the host's. Below it,
+/// the tuner never tries functions again.
 const FOR_GOOD: f64 = 0.05;
-/// Minimum estimated value of the host alone, as a fraction of the best value, for it to be
-/// measured in a whole window. The estimate is inexact, because it is from other tasks of the
+/// Minimum estimated performance per dollar of the host alone, as a fraction of the best, for it to
+/// be measured in a whole window. The estimate is inexact, because it is from other tasks of the
 /// epoch.
 const HOST_CHANCE: f64 = 0.05;
 /// Duration of the pause before functions are started a second time, as a multiple of the duration
@@ -80,36 +79,38 @@ const HOST_CHANCE: f64 = 0.05;
 const PAUSE: u64 = 4;
 /// Factor by which the tuner increases the number of functions while tasks are waiting.
 const STEP: u32 = 3;
-/// Minimum possible gain for an increase of the number of functions. It is the ideal value with the
-/// maximum number of functions, divided by the best value.
+/// Minimum possible gain for an increase of the number of functions. It is the ideal performance
+/// per dollar of the maximum number, divided by the best value so far.
 const HOPE: f64 = 1.1;
 /// Minimum ratio between two numbers of functions for the tuner to try a number between them.
 const NEAR: f64 = 1.5;
-/// Maximum relative difference between two values that are considered equal. Nothing is tried
-/// between numbers of functions with equal values.
+/// Maximum relative difference at which the performance per dollar of two numbers of functions is
+/// considered equal. No number between them is tried then.
 const FLAT: f64 = 0.05;
 /// Ratio between two numbers of functions above which a better one may lie between them, even if
-/// their values are equal.
+/// their performance per dollar is equal.
 const FAR: u32 = 4;
-/// Number of windows after which the tuner compares the long-term value of the best number with the
-/// values of other numbers.
+/// Number of windows after which the tuner compares the long-term performance per dollar of the
+/// best number of functions with that of other numbers.
 const LONG: u32 = 8;
-/// Minimum long-term value of the best number, as a fraction of another number's value. Below it,
-/// the other number becomes the best.
+/// Minimum long-term performance per dollar of the best number of functions, as a fraction of
+/// another number's. Below it, the other number becomes the best.
 const LUCKY: f64 = 0.5;
-/// Maximum number of times that the long-term comparison may replace the best number.
+/// Maximum number of times that the long-term comparison may replace the best number of functions.
 const MAX_LONG: u32 = 2;
 /// Maximum number of functions for which the tuner tries no number between it and the host alone.
 const FEW: u32 = 16;
 /// Minimum and maximum duration of the first measurement of the host alone, in round trips to a
 /// function.
 const LOOK: [u64; 2] = [4, 64];
-/// Minimum value of another local maximum, as a fraction of the best value, for the tuner to try
-/// numbers next to it.
+/// Minimum performance per dollar of another local maximum, as a fraction of the best, for the
+/// tuner to try numbers of functions next to it.
 const PEAK: f64 = 0.75;
-/// Factor by which the value must differ from the settled value to count as a change of the work.
+/// Factor by which the performance per dollar must differ from the settled one to count as a change
+/// of the work.
 const CHANGED: f64 = 2.0;
-/// Number of consecutive windows in which the value must differ to count as a change of the work.
+/// Number of consecutive windows in which the performance per dollar must differ to count as a
+/// change of the work.
 const CHANGED_WINDOWS: u32 = 4;
 
 /// Settings of an autotuner, which chooses the number of functions of a run.
@@ -158,8 +159,8 @@ enum Phase {
         /// Number of windows in which the trial has failed so far.
         lost: u32,
     },
-    /// The best number is in use. `value` is known after its first window. `odd` is the number of
-    /// consecutive windows with a different value.
+    /// The best number of functions is in use. `value` is known after its first window. `odd` is
+    /// the number of consecutive windows with a different value.
     Settled { value: Option<f64>, odd: u32 },
 }
 
@@ -221,7 +222,7 @@ impl Tuner {
         self.functions
     }
 
-    /// Returns true if the tuner uses the best number and tries no others.
+    /// Returns true if the tuner uses the best number of functions and tries no others.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         matches!(self.phase, Phase::Settled { .. })
@@ -373,7 +374,8 @@ impl Tuner {
         self.go_on(seen)
     }
 
-    /// Ends a trial that is clearly worse than the best number was at the same point of its window.
+    /// Ends a trial that is clearly worse than the best number of functions was at the same point
+    /// of its window.
     fn give_up(&mut self, seen: &Observation) -> Option<Decision> {
         let marked = self.window.marked;
         let (best, level) = self.best().filter(|(best, level)| *best != self.functions && level.measured)?;
@@ -479,8 +481,8 @@ impl Tuner {
         level.value * times * times / (host + times * (1.0 - host))
     }
 
-    /// Handles the end of a window while the best number is in use. Starts new trials if the work
-    /// has changed.
+    /// Handles the end of a window while the best number of functions is in use. Starts new trials
+    /// if the work has changed.
     fn watch(&mut self, seen: &Observation, level: Level, value: Option<f64>, odd: u32) -> Option<Decision> {
         let Some(value) = value else {
             self.phase = Phase::Settled { value: Some(level.value), odd: 0 };
@@ -515,9 +517,9 @@ impl Tuner {
         Some(Decision { why, ..decision })
     }
 
-    /// Compares the long-term value of the best number with the single windows of other numbers,
-    /// because its own window may have been an outlier. If another number is better, it becomes the
-    /// best.
+    /// Compares the long-term value of the best number of functions with single windows of other
+    /// numbers, because its own window may have been an outlier. If another number is better, it
+    /// becomes the best.
     fn compare_long(&mut self, seen: &Observation) -> Option<Decision> {
         let (since, windows, changes) = self.long;
         let windows = windows + 1;

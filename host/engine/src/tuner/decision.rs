@@ -45,12 +45,12 @@ pub enum Why {
     /// The first functions are started a second time, because the first measurement may have been
     /// an outlier.
     Again,
-    /// The trial failed, so the tuner returns to the best number.
+    /// The trial failed, so the tuner returns to the best number of functions.
     Lost {
         /// Value of the trial as a fraction of the best value.
         share: f64,
     },
-    /// All candidates were tried, so the best number is kept.
+    /// All candidates were tried, so the best number of functions is kept.
     Settled,
     /// The work has changed, because the value differs from the settled value.
     Changed {
