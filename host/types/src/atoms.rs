@@ -1,70 +1,74 @@
-//! Atoms: a fixed division of rows, over which sums are computed in a fixed order.
-//!
+//! Atoms, which are runs of consecutive rows. Sums over rows are computed atom by atom in a fixed
+//! order.
 //! The sum of floating-point numbers depends on the order of the additions. Therefore the rows of a
 //! graph are divided into [`Atoms`] (consecutive rows of about equal work), and the division
 //! depends on the graph alone. Sums over rows follow a fixed tree over the atoms ([`Tree`]).
 //!
-//! An interval is a run of whole atoms that is scheduled as one unit ([`Intervals`]). A process
-//! that computes an interval returns the sums of its largest complete tree nodes
-//! ([`Atoms::nodes`]), and [`crate::Combine`] adds these sums up. The additions are the same for
-//! every number of intervals.
+//! An interval is a range of consecutive atoms that is scheduled as one unit ([`Intervals`]). The
+//! process that computes an interval returns the sums of the largest tree nodes within it
+//! ([`Atoms::nodes`]). [`crate::Combine`] adds these sums up. The additions are the same for every
+//! number of intervals.
 
 use crate::error::{Error, Result};
 use crate::ids::IntervalId;
 use std::ops::Range;
 
-/// Maximum number of children of a node of the summation tree.
+/// Maximum number of children per node of the summation tree ([`Tree`]).
 pub const FAN_OUT: u32 = 8;
-/// Maximum number of atoms (units of the fixed summation order) of a graph.
+/// Maximum number of atoms per graph. An atom is a run of consecutive rows that is summed as one
+/// unit.
 pub const MAX_ATOMS: u32 = 256;
-/// Minimum number of rows per atom, for graphs of at most [`FEW_ATOMS`] atoms. An atom is a run of
-/// rows that is summed as one unit.
+/// Minimum number of rows per atom in graphs of at most [`FEW_ATOMS`] atoms. An atom is a run of
+/// consecutive rows that is summed as one unit.
 pub const ROWS_PER_ATOM: u32 = 32;
-/// Maximum number of atoms of a graph with fewer than [`ROWS_PER_LATER_ATOM`] rows per atom.
+/// Number of atoms up to which [`ROWS_PER_ATOM`] rows per atom suffice. A graph has more atoms only
+/// if each atom has at least [`ROWS_PER_LATER_ATOM`] rows.
 pub const FEW_ATOMS: u32 = 64;
-/// Minimum number of rows per atom, for graphs of more than [`FEW_ATOMS`] atoms. Each atom may need
-/// a partial sum of every weight gradient, so a graph has more atoms only if these are large.
+/// Minimum number of rows per atom in graphs of more than [`FEW_ATOMS`] atoms. Each atom may need
+/// its own partial sum of every weight gradient, so additional atoms must be large.
 pub const ROWS_PER_LATER_ATOM: u32 = 1024;
-/// Maximum number of atoms of a batch of tabular rows: three levels of the summation tree. It also
-/// limits the number of micro-batches per update.
+/// Maximum number of atoms per mini-batch of tabular rows. 512 atoms fill three levels of the
+/// summation tree. A micro-batch has at least one atom, so this is also the maximum number of
+/// micro-batches per update.
 pub const MAX_BATCH_ATOMS: u32 = 512;
-/// Minimum number of rows per atom of a batch. A micro-batch consists of whole atoms, so it has at
-/// least this number of rows too.
+/// Minimum number of rows per atom of a mini-batch. A micro-batch consists of whole atoms, so it
+/// has at least this number of rows too.
 pub const ROWS_PER_BATCH_ATOM: u32 = 8;
-/// Work below which a run has one interval by default. Work is the number of edges and stored
-/// features, plus [`ROW_WORK`] per row.
+/// Amount of work below which a graph is trained as a single interval by default. Work is the
+/// number of edges and stored features, plus [`ROW_WORK`] per row.
 pub const SMALL_WORK: u64 = 200_000;
-/// Work of a row's matrix products, expressed as a number of edges. It matters for small graphs
-/// only, because in large graphs most of the work is in the edges.
+/// Work of the matrix products of one row, expressed as a number of edges. It matters for small
+/// graphs only, because edges dominate the work of large graphs.
 pub const ROW_WORK: u64 = 8;
-/// Rules for the default number of intervals, as pairs of (maximum, work per interval). Each pair
-/// yields a number, and the largest of them is used.
+/// Rules for the default number of intervals, as pairs of (maximum number, work per interval). Each
+/// rule divides the graph's work by its work per interval, up to its maximum. The largest result is
+/// used.
 ///
 /// Work is the number of rows, edges and stored features. A few intervals let threads balance a
-/// load that the work does not predict. A gather of many rows reuses each block of source rows more
-/// often than a gather of few rows. Therefore more intervals follow only if each is large.
+/// load that the work does not predict. More intervals are worthwhile only if each is large,
+/// because a large gather reuses each block of source rows more often.
 pub const INTERVAL_WORK: [(u64, u64); 3] = [(8, 300_000), (16, 2_000_000), (FEW_ATOMS as u64, 16_000_000)];
 
-/// Node of the summation tree. The nodes of level 0 are atoms. A node of level l + 1 has up to
-/// [`FAN_OUT`] children of level l.
+/// Node of the summation tree. The nodes of level 0 are the atoms. A node of level `l + 1` is the
+/// sum of up to [`FAN_OUT`] nodes of level `l`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Node {
-    /// Level in the tree. Atoms have level 0.
+    /// Level of the node in the tree. Atoms have level 0.
     pub level: u8,
-    /// Index among the nodes of the level, from left to right.
+    /// Index of the node among the nodes of its level, from left to right.
     pub index: u32,
 }
 
 impl Node {
-    /// Returns the tree node of an atom, which has level 0.
+    /// Returns the leaf (level 0) of the atom with this index.
     #[must_use]
     pub const fn atom(index: u32) -> Self {
         Self { level: 0, index }
     }
 }
 
-/// Shape of the summation tree over a number of atoms. It describes which sums are added, and holds
-/// no values.
+/// Shape of the summation tree over a number of atoms. The tree fixes which partial sums are added
+/// in which order. It stores no sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
     atoms: u32,
@@ -83,7 +87,7 @@ impl Tree {
         self.atoms
     }
 
-    /// Returns the number of nodes at a level of the tree.
+    /// Returns the number of tree nodes at a level.
     #[must_use]
     pub fn width(self, level: u8) -> u32 {
         (0..level).fold(self.atoms, |width, _| width.div_ceil(FAN_OUT))
@@ -100,7 +104,7 @@ impl Tree {
         Node { level, index: 0 }
     }
 
-    /// Returns the atoms under a node. The range is empty if the node does not exist.
+    /// Returns the atoms below a node. The range is empty if the tree has no such node.
     #[must_use]
     pub fn span(self, node: Node) -> Range<u32> {
         let wide = u64::from(FAN_OUT).saturating_pow(u32::from(node.level));
@@ -110,7 +114,7 @@ impl Tree {
         end(u64::from(node.index))..end(u64::from(node.index) + 1)
     }
 
-    /// Returns the children of a node, in order. An atom has no children.
+    /// Returns the children of a node, from left to right. An atom has no children.
     pub fn children(self, node: Node) -> impl Iterator<Item = Node> {
         let below = node.level.checked_sub(1);
         let first = node.index.saturating_mul(FAN_OUT);
@@ -119,8 +123,8 @@ impl Tree {
             .map(move |index| Node { level: below.unwrap_or(0), index })
     }
 
-    /// Returns the largest complete nodes that make up a range of atoms, from left to right. Atom
-    /// numbers past the last atom are ignored.
+    /// Returns the largest tree nodes that together cover a range of atoms exactly, from left to
+    /// right. Atoms past the end of the tree are ignored.
     #[must_use]
     pub fn nodes(self, run: Range<u32>) -> Vec<Node> {
         let run = run.start..run.end.min(self.atoms);
@@ -148,19 +152,19 @@ impl Tree {
 /// Division of a graph's rows into atoms: runs of consecutive rows with about equal work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Atoms {
-    /// First row of each atom, followed by the number of rows. The list has one value more than
-    /// there are atoms.
+    /// First row of each atom, followed by the total number of rows. The list is therefore one
+    /// element longer than the number of atoms.
     starts: Vec<u32>,
-    /// Total work of all earlier atoms, for each atom, followed by the work of all atoms. The list
-    /// has one value more than there are atoms.
+    /// Cumulative work before each atom, followed by the total work. The list is therefore one
+    /// element longer than the number of atoms.
     work: Vec<u64>,
 }
 
 impl Atoms {
-    /// Returns the number of atoms of a graph with `rows` rows. It is the larger of two powers of
-    /// two: the largest one up to rows / 32, between 1 and 64, and the largest one up to rows /
-    /// 1,024 and 256. For instance, Cora with 2,708 rows has 64 atoms, and a graph of 131,072 rows
-    /// has 128.
+    /// Returns the number of atoms of a graph with `rows` rows, which is the larger of two powers
+    /// of two. The first is the largest power up to `rows / 32`, between 1 and 64. The second is
+    /// the largest power up to `rows / 1024`, at most 256. For instance, Cora with 2,708 rows has
+    /// 64 atoms, and a graph of 131,072 rows has 128.
     #[must_use]
     pub fn count_for(rows: u32) -> u32 {
         let few = (rows / ROWS_PER_ATOM).clamp(1, FEW_ATOMS);
@@ -168,9 +172,9 @@ impl Atoms {
         1 << few.max(many).ilog2()
     }
 
-    /// Divides the rows of a graph into atoms of about equal work. The work of a row is one more
-    /// than its number of edges. `offsets` are the row offsets of the graph's compressed adjacency:
-    /// rows + 1 values that ascend from 0. Each atom has at least one row.
+    /// Divides the rows of a graph into atoms of about equal work. The work of a row is its number
+    /// of edges plus one. `offsets` are the row offsets of the graph's compressed sparse rows,
+    /// which are `rows + 1` ascending values. Each atom has at least one row.
     ///
     /// # Errors
     /// Returns [`Error::Rows`] if there is no row, if there are 2^32 rows or more, or if `offsets`
@@ -179,8 +183,9 @@ impl Atoms {
         Self::of_groups(offsets, 1)
     }
 
-    /// Divides rows into atoms like [`Atoms::new`], but keeps groups of `group` consecutive rows
-    /// (for instance sequences) together. Each atom has at least one group.
+    /// Divides rows into atoms like [`Atoms::new`], but never separates the rows of a group.
+    /// Groups, for instance sequences, are `group` consecutive rows. Each atom has at least one
+    /// group.
     ///
     /// # Errors
     /// Returns [`Error::Rows`] if the number of rows is not a multiple of `group`, and in the cases
@@ -242,9 +247,9 @@ impl Atoms {
         Ok(Self { starts, work })
     }
 
-    /// Creates `count` atoms for the rows of a batch, with about equal numbers of groups. A group
-    /// is `group` consecutive rows. If there are fewer groups than atoms, some atoms have no row.
-    /// Batches of all sizes therefore have the same summation tree.
+    /// Divides the rows of a mini-batch into `count` atoms with about equal numbers of groups. The
+    /// batch has `groups` groups of `group` consecutive rows. With fewer groups than atoms, some
+    /// atoms have no row, so batches of all sizes have the same summation tree.
     #[must_use]
     pub fn even(count: u32, groups: u32, group: u32) -> Self {
         let start =
@@ -254,17 +259,17 @@ impl Atoms {
         Self { starts, work }
     }
 
-    /// Returns the number of atoms of a batch. It is the largest power of two up to rows /
-    /// [`ROWS_PER_BATCH_ATOM`], between 1 and [`MAX_BATCH_ATOMS`]. It is also at most the number of
-    /// groups of `group` rows, which stay together.
+    /// Returns the number of atoms for a mini-batch of `rows` rows. It is the largest power of two
+    /// up to `rows /` [`ROWS_PER_BATCH_ATOM`], between 1 and [`MAX_BATCH_ATOMS`]. It never exceeds
+    /// the number of groups of `group` rows, because atoms do not separate the rows of a group.
     #[must_use]
     pub fn count_of_batch(rows: u32, group: u32) -> u32 {
         let wanted = (rows / ROWS_PER_BATCH_ATOM).min(rows / group.max(1));
         1 << wanted.clamp(1, MAX_BATCH_ATOMS).ilog2()
     }
 
-    /// Returns the number of atoms of `rows` rows in groups of `group` rows. It is
-    /// [`Atoms::count_for`], limited to the number of groups.
+    /// Returns the number of atoms for `rows` rows in groups of `group` rows, which is
+    /// [`Atoms::count_for`] limited to the number of groups.
     #[must_use]
     fn count_of(rows: u32, group: u32) -> u32 {
         let groups = (rows / group.max(1)).max(1);
@@ -277,19 +282,19 @@ impl Atoms {
         self.tree().atoms()
     }
 
-    /// Returns the number of rows of all atoms.
+    /// Returns the total number of rows of all atoms.
     #[must_use]
     pub fn rows(&self) -> u32 {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Returns the work of all atoms: the number of rows and edges.
+    /// Returns the total work of all atoms, which is the number of rows plus the number of edges.
     #[must_use]
     pub fn work(&self) -> u64 {
         self.work.last().copied().unwrap_or(0)
     }
 
-    /// Returns the first row of each atom, followed by the number of rows.
+    /// Returns the first row of each atom, followed by the total number of rows.
     #[must_use]
     pub fn starts(&self) -> &[u32] {
         &self.starts
@@ -302,28 +307,28 @@ impl Atoms {
         Tree::new(u32::try_from(self.starts.len() - 1).unwrap_or(MAX_ATOMS))
     }
 
-    /// Returns the rows of a range of atoms. Atom numbers past the last atom have no rows.
+    /// Returns the rows of a range of atoms. Atoms past the last one have no rows.
     #[must_use]
     pub fn row_range(&self, run: Range<u32>) -> Range<u32> {
         let row = |atom: u32| self.starts.get(atom as usize).copied().unwrap_or(self.rows());
         row(run.start)..row(run.end)
     }
 
-    /// Returns the summation-tree nodes whose sums an interval of these atoms computes
-    /// ([`Tree::nodes`]).
+    /// Returns the tree nodes that an interval of these atoms sums ([`Tree::nodes`]). `run` is the
+    /// range of the interval's atoms.
     #[must_use]
     pub fn nodes(&self, run: Range<u32>) -> Vec<Node> {
         self.tree().nodes(run)
     }
 }
 
-/// Division of a graph's atoms into intervals of about equal work. An interval is a run of atoms
-/// that is scheduled as one unit.
+/// Division of a graph's atoms into intervals of about equal work. An interval is a range of
+/// consecutive atoms that is scheduled as one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intervals {
-    /// First atom of each interval, followed by the number of atoms.
+    /// First atom of each interval, followed by the total number of atoms.
     atoms: Vec<u32>,
-    /// First row of each interval, followed by the number of rows.
+    /// First row of each interval, followed by the total number of rows.
     rows: Vec<u32>,
 }
 
@@ -354,10 +359,10 @@ impl Intervals {
         Ok(Self { atoms: starts, rows })
     }
 
-    /// Returns the default number of intervals of a graph with `features` stored features. It is 1
-    /// if the work is below [`SMALL_WORK`]. Otherwise it follows [`INTERVAL_WORK`], and is a power
-    /// of two from 2 to the number of atoms. The number depends on the data alone, and not on
-    /// threads or workers.
+    /// Returns the default number of intervals for a graph with `features` stored features. Small
+    /// graphs (below [`SMALL_WORK`]) have one interval. Otherwise the number follows
+    /// [`INTERVAL_WORK`], and is a power of two from 2 to the number of atoms. It does not depend
+    /// on the number of threads or workers.
     #[must_use]
     pub fn default_count(atoms: &Atoms, features: u64) -> u32 {
         let work = atoms.work().saturating_add(features);

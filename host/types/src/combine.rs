@@ -1,9 +1,9 @@
-//! Order in which partial sums over rows are added.
+//! Additions that combine partial sums over rows in a fixed order.
 //!
-//! Each node of the [`Tree`] is the sum of its children in order, starting from +0.0. Any process
-//! may compute a node. An interval (a run of rows that is scheduled as one unit) computes the nodes
-//! that it covers completely. The remaining additions follow after all intervals are done.
-//! [`Combine`] is the list of these additions.
+//! Each node of the summation tree ([`Tree`]) is the sum of its children in order, starting from
+//! +0.0. Any process may compute a node. The process that computes an interval (a range of
+//! consecutive rows) sums the nodes within the interval. [`Combine`] lists the additions that
+//! remain after all intervals are done.
 //!
 //! ```
 //! use eciton_types::{Combine, Tree};
@@ -20,32 +20,32 @@
 use crate::atoms::{Node, Tree};
 use crate::error::{Error, Result};
 
-/// One addition of a [`Combine`] list. Each level of the summation tree has one accumulator, whose
-/// index is the level.
+/// One instruction of a [`Combine`] list. There is one accumulator per level of the summation tree,
+/// and its index is the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sum {
-    /// Sets an accumulator to +0.0, to start the sum of a node.
+    /// Sets an accumulator to +0.0 before the sum of a tree node.
     Start {
-        /// Index of the accumulator: the level of its node in the tree.
+        /// Index of the accumulator, which is the level of the tree node.
         level: u8,
     },
     /// Adds a partial sum to an accumulator.
     AddPartial {
-        /// Index of the accumulator: the level of its node in the tree.
+        /// Index of the accumulator, which is the level of the tree node.
         level: u8,
         /// Index of the partial sum in the list that was passed to [`Combine::new`].
         partial: usize,
     },
-    /// Adds a complete accumulator to the accumulator of the next level.
+    /// Adds the complete sum of one accumulator to the accumulator of a higher level.
     AddLevel {
         /// Index of the accumulator that receives the sum.
         level: u8,
-        /// Index of the accumulator that is added. It is `level` - 1.
+        /// Index of the accumulator that is added, which is `level - 1`.
         from: u8,
     },
 }
 
-/// List of the additions that compute the sum of one tree node from partial sums.
+/// Instructions that compute the sum of one summation-tree node from partial sums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Combine {
     steps: Vec<Sum>,
@@ -54,11 +54,11 @@ pub struct Combine {
 }
 
 impl Combine {
-    /// Creates the additions that compute the sum of the tree node `target` from `partials`. The
-    /// partial sums are ordered from left to right, cover `target` exactly and do not overlap.
+    /// Creates the instructions that compute the sum of the tree node `target` from `partials`. The
+    /// partial sums must be ordered from left to right and cover `target` exactly, without overlap.
     ///
-    /// For the sum of a round, the partial sums are the nodes of all intervals, and `target` is the
-    /// root. Within an interval, they are the interval's atoms, and `target` is one of its nodes.
+    /// To sum a whole round, pass the nodes of all intervals as `partials` and the root as
+    /// `target`. Within an interval, pass the interval's atoms and one of its nodes.
     ///
     /// # Errors
     /// Returns [`Error::Cover`] if the partial sums have gaps, overlap or are out of order.
@@ -96,37 +96,39 @@ impl Combine {
         Ok(())
     }
 
-    /// Returns the additions, in order. The list is empty if the only partial sum is already the
-    /// result.
+    /// Returns the instructions, in order. The list is empty if the only partial sum is the target
+    /// itself.
     #[must_use]
     pub fn steps(&self) -> &[Sum] {
         &self.steps
     }
 
-    /// Returns the index of the accumulator that holds the result after all additions.
+    /// Returns the index of the accumulator that holds the result after all instructions.
     #[must_use]
     pub fn level(&self) -> u8 {
         self.level
     }
 
-    /// Returns the number of partial sums that the additions read.
+    /// Returns the number of partial sums that the instructions read.
     #[must_use]
     pub fn partials(&self) -> usize {
         self.partials
     }
 
-    /// Returns the number of values of working memory that [`Combine::sum`] needs for sums of
-    /// `width` values.
+    /// Returns the length of the scratch buffer that [`Combine::sum`] needs. `width` is the number
+    /// of values per partial sum.
     #[must_use]
     pub fn scratch_len(&self, width: usize) -> usize {
         (usize::from(self.level) + 1).saturating_mul(width)
     }
 
-    /// Runs the additions. `partials` has the `width` values of each partial sum, one after
-    /// another. The returned slice lies in `scratch`, or in `partials` if there is nothing to add.
+    /// Runs the instructions and returns the sum. `partials` concatenates the partial sums, each
+    /// with `width` values. The result is a slice of `scratch`, or of `partials` if there is
+    /// nothing to add.
     ///
     /// # Errors
-    /// Returns [`Error::PartialLength`] if a slice is too short.
+    /// Returns [`Error::PartialLength`] if `partials` has the wrong length or `scratch` is too
+    /// short.
     pub fn sum<'a>(&self, partials: &'a [f32], width: usize, scratch: &'a mut [f32]) -> Result<&'a [f32]> {
         let wanted = self.partials.saturating_mul(width);
         if partials.len() != wanted {

@@ -1,20 +1,20 @@
-//! Errors of atoms (the units of the fixed summation order) and of sums over them.
+//! Errors of dividing rows into atoms and of combining partial sums.
 
 use crate::atoms::Node;
 
-/// Result of a function of this crate.
+/// Result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Reasons why rows cannot be divided or added up. The same input fails again, so no error is worth
-/// a retry.
+/// Reason why rows cannot be divided or partial sums cannot be combined. The errors are
+/// deterministic, so retrying never helps.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The graph cannot be divided into atoms.
+    /// The rows of a graph cannot be divided into atoms (runs of consecutive rows).
     #[error("cannot divide the graph's rows: found {found}, expected {allowed}")]
     Rows {
-        /// Number of rows, or the row offsets, that were found.
+        /// Description of the invalid input, for instance `0 rows`.
         found: String,
-        /// Values that are allowed.
+        /// Description of the inputs that are allowed.
         allowed: String,
     },
     /// The graph cannot be divided into this number of intervals.
@@ -22,25 +22,25 @@ pub enum Error {
     IntervalCount {
         /// Requested number of intervals.
         found: u32,
-        /// Maximum number of intervals: one interval per atom.
+        /// Maximum number of intervals, which is the number of atoms.
         most: u32,
         /// Number of rows of the graph.
         rows: u32,
     },
-    /// The partial sums do not make up the requested sum. This is a defect of the caller.
+    /// The partial sums do not cover the target exactly. This is a bug in the caller.
     #[error("partial sum {place} is of {found:?}, but the sum needs {wanted:?} at this index")]
     Cover {
-        /// Tree node that the sum needs at this index. `None` if the sum needs no further node.
+        /// Tree node that is needed at this index. `None` if the sum is already complete.
         wanted: Option<Node>,
-        /// Tree node that the caller passed at this index. `None` if there is no further node.
+        /// Tree node that the caller passed at this index. `None` if the list ended.
         found: Option<Node>,
-        /// Index in the list of partial sums.
+        /// Index in the caller's list of partial sums.
         place: usize,
     },
-    /// A slice has another length than the sum needs. This is a defect of the caller.
+    /// The length of a slice does not fit the sum. This is a bug in the caller.
     #[error("{what} hold {found} values, but the sum needs {wanted}")]
     PartialLength {
-        /// Name of the slice.
+        /// Name of the slice, `partials` or `scratch`.
         what: &'static str,
         /// Number of values in the slice.
         found: usize,

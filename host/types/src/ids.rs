@@ -30,51 +30,50 @@ macro_rules! id {
 
 id! {
     /// Number of an optimiser step, from 1. Round 0 is the state before training. An epoch has one
-    /// round for each batch. If the run has no batches, an epoch is one round.
+    /// round per mini-batch, or a single round if training is full-batch.
     Round(u32)
 }
 id! {
-    /// Index of a layer in the user's model, from 0. The index after the last layer is that of the
-    /// loss.
+    /// Index of a layer in the user's model, from 0. One past the last layer stands for the loss.
     Layer(u16)
 }
 id! {
-    /// Index of a stage in its program, from 0. A stage is one operation of the program, forward or
-    /// backward.
+    /// Index of a stage in its program, from 0. A stage is one forward or backward operation.
     StageId(u16)
 }
 id! {
-    /// Index of an interval, from 0. An interval is a run of rows (vertices) that is scheduled as
-    /// one unit.
+    /// Index of an interval, from 0. An interval is a range of consecutive rows (vertices) that is
+    /// scheduled as one unit.
     IntervalId(u32)
 }
 id! {
-    /// Version of the weights: the number of updates so far. Version 0 has the initial values. In
-    /// synchronous mode, round r writes version r.
+    /// Version of the weights, which is the number of updates so far. Version 0 has the initial
+    /// values. In synchronous mode, round (optimiser step) `r` writes version `r`.
     Version(u64)
 }
 id! {
-    /// Number of an attempt at a step, from 0. A step has several attempts if tasks fail or are
-    /// relaunched.
+    /// Number of an attempt at a step, from 0. A step is attempted again if its task fails, or is
+    /// relaunched because it is overdue.
     Attempt(u32)
 }
 id! {
-    /// Index of a slot in its program. A slot is a row buffer: a matrix with one row for each row
-    /// of its domain.
+    /// Index of a slot in its program. A slot is a row buffer, which is a matrix with one row for
+    /// each row of its domain.
     SlotId(u16)
 }
 id! {
-    /// Index of a relation in its program. A relation has, for each row, the list of rows that a
-    /// gather reads.
+    /// Index of a relation in its program. A relation is an adjacency: for each row, it lists the
+    /// source rows that a gather reads.
     RelationId(u16)
 }
 id! {
-    /// Index of a domain in its program. A domain is a kind of rows, such as vertices or graphs.
+    /// Index of a domain in its program. A domain is a set of rows of one kind, for instance the
+    /// vertices or the graphs.
     DomainId(u16)
 }
 id! {
-    /// Index of a memory region that several slots (row buffers) use, one after another
-    /// (`eciton_program::Buffers`).
+    /// Index of a memory region that several slots (row buffers) occupy one after another. See
+    /// `eciton_program::Buffers`.
     BufferId(u16)
 }
 id! {
@@ -82,8 +81,8 @@ id! {
     ParameterId(u16)
 }
 id! {
-    /// Index of an operation in its program. An operation is a kernel or a host operator, with its
-    /// attributes.
+    /// Index of an operation in its program. An operation is a kernel or a host operator together
+    /// with its attributes.
     OperationId(u16)
 }
 

@@ -1,11 +1,11 @@
-//! Types that tasks, frames and messages have in common: ids, keys of tensors, locations,
-//! signatures of kernels, and the atoms of the fixed summation order.
+//! Types that tasks, frames and messages share: ids, tensor keys, locations, kernel signatures, and
+//! the atoms of the fixed summation order.
 //!
-//! The kernels, transports and connections of a run need only these types, and not the program or
-//! the plan. The types build on these terms:
+//! The crates that run kernels, transports and connections depend only on these types, not on the
+//! program or the plan. The types use these terms:
 //!
 //! * A *stage* is one operation of a stage program, forward or backward.
-//! * An *interval* is a run of rows (vertices) that is scheduled as one unit.
+//! * An *interval* is a range of consecutive rows (vertices) that is scheduled as one unit.
 //! * A *round* is one optimiser step.
 //! * A [`Step`] is one stage on one interval in one round. A [`Task`] is an attempt at a step.
 //! * A *slot* is a row buffer that stages read and write. A [`TensorKey`] identifies the rows of a
@@ -16,8 +16,8 @@
 //!
 //! A [`Signature`] describes the inputs, outputs and parameters of a kernel. Rows are divided into
 //! [`Atoms`], which depend on the graph alone, and sums over rows follow a fixed [`Tree`] over the
-//! atoms. Any number of [`Intervals`] therefore gives the same bits: [`Atoms::nodes`] returns the
-//! partial sums of an interval, and [`Combine`] adds them up.
+//! atoms. The result is therefore bit-identical for any number of [`Intervals`]. [`Atoms::nodes`]
+//! returns the partial sums that an interval computes, and [`Combine`] adds them up.
 //!
 //! ```
 //! use eciton_types::{IntervalId, Location, Round, StageId, Step};

@@ -1,25 +1,24 @@
-//! Locations: the processes where work is done and where tensors are stored.
+//! Locations, which are the processes that compute or store tensors.
 
 use std::fmt::{self, Display};
 
 use serde::{Deserialize, Serialize};
 
-/// Process that computes or stores tensors: this host, a worker, or the process of a function. All
-/// locations share one number space, so a record of a tensor's location needs one field, which is
-/// never empty.
+/// Process that computes or stores tensors: this host, a worker, or a cloud function. All of them
+/// share one number space, so a single field can record where a tensor is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Location(u32);
 
-/// Number of the first function's location. The numbers of workers lie between the host's number,
-/// 0, and this one.
+/// First number of the locations of functions. The host has number 0, and workers have the numbers
+/// in between.
 const FUNCTIONS: u32 = 1 << 31;
 
 impl Location {
     /// Location of this host.
     pub const HOST: Self = Self(0);
 
-    /// Returns the location of the worker with this index. All indices from 2^31 - 2 on have the
+    /// Returns the location of the worker with this index. Indices from 2^31 - 2 on all map to the
     /// same location.
     #[must_use]
     pub const fn worker(index: u32) -> Self {
@@ -27,14 +26,14 @@ impl Location {
         Self(1 + if index < last { index } else { last })
     }
 
-    /// Returns the location of a function's process. `index` is its number, from 0, in the order in
-    /// which the processes first answered.
+    /// Returns the location of a cloud function's process. Processes are numbered from 0 in the
+    /// order of their first answers.
     #[must_use]
     pub const fn function(index: u32) -> Self {
         Self(FUNCTIONS.saturating_add(index))
     }
 
-    /// Returns the locations of all possible workers, in the order of their indices.
+    /// Returns the locations of all possible workers, ordered by worker index.
     pub fn workers() -> impl Iterator<Item = Self> {
         (0..FUNCTIONS - 1).map(Self::worker)
     }
@@ -45,8 +44,8 @@ impl Location {
         1 <= self.0 && self.0 < FUNCTIONS
     }
 
-    /// Returns the index of a worker, for tables of workers. For other locations it returns
-    /// `usize::MAX`, which is past the end of any table.
+    /// Returns the index of this worker, for indexing a table of workers. Other locations return
+    /// `usize::MAX`, which lies past the end of any table.
     #[must_use]
     pub const fn index(self) -> usize {
         if self.is_worker() { self.0 as usize - 1 } else { usize::MAX }

@@ -1,4 +1,4 @@
-//! Signatures of kernels, as plain data.
+//! Kernel signatures as plain data.
 //!
 //! The types mirror `interface vertex` and `interface edge` of the kernel contract
 //! (`wit/kernel/kernel.wit`). The driver reads signatures from the kernels, so that planning needs
@@ -6,17 +6,19 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Name of the attribute that gives the number of consecutive rows in a sequence.
+/// Name of the attribute that sets the number of consecutive rows per sequence.
 pub const GROUP: &str = "group";
 
 /// Name of the attribute that lists inputs and parameters of which a kernel reads only signs and
-/// scales. The names are separated by spaces (docs/reference/contract.md).
+/// scales. The names are separated by spaces. See docs/reference/contract.md.
 pub const SIGNS: &str = "signs";
 
-/// Inputs, outputs and parameters that a kernel declares, for given input extents and attributes.
+/// Inputs, outputs and parameters that a kernel declares for the input shapes and attributes that
+/// it was opened with.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Signature {
-    /// Blocks of rows that `forward` reads. An edge kernel has two: source and target.
+    /// Blocks of rows that `forward` reads. An edge kernel has two, the source rows and the target
+    /// rows.
     pub inputs: Vec<RowsSpec>,
     /// Parameters, in the order in which the kernel declares them.
     pub parameters: Vec<ParameterSpec>,
@@ -24,19 +26,19 @@ pub struct Signature {
     pub outputs: Vec<RowsSpec>,
     /// Blocks of rows that `forward` stashes for `backward`, in addition to its inputs and outputs.
     pub kept: Vec<RowsSpec>,
-    /// Inputs and outputs of `forward` that `backward` reads. For edge kernels, the contract fixes
-    /// them.
+    /// Inputs and outputs of `forward` that `backward` reads. For edge kernels, the kernel contract
+    /// determines this value.
     pub backward_needs: BackwardNeeds,
-    /// Kind of targets of the function `loss`, which computes forward, loss and backward in one
-    /// call. If `None`, the kernel has no such function.
+    /// Kind of targets that the kernel's `loss` function expects. That function computes forward,
+    /// loss and backward in one call. `None` if the kernel has no such function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<TargetKind>,
-    /// Additional fields of an edge kernel. If `None`, the kernel is a vertex kernel.
+    /// Additional declarations of an edge kernel. `None` for a vertex kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges: Option<EdgeSignature>,
 }
 
-/// Kind of training targets that a loss compares rows with.
+/// Kind of training targets that a loss function compares rows with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetKind {
@@ -49,16 +51,17 @@ pub enum TargetKind {
 /// Fields of a [`Signature`] that only edge kernels have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EdgeSignature {
-    /// Rows that the first backward step (by target) writes for the second one (by source).
+    /// Rows that the first backward step (by target vertex) writes for the second one (by source
+    /// vertex).
     pub passed: RowsSpec,
 }
 
-/// Name and shape of a block of rows.
+/// Name and shape of a block of rows in a kernel's signature.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowsSpec {
     /// Name of the block, for instance `rows`.
     pub name: String,
-    /// Extents of one row, without the number of rows.
+    /// Extents of one row. The number of rows is not included.
     pub extents: Vec<u32>,
 }
 
@@ -75,7 +78,7 @@ impl RowsSpec {
 pub struct ParameterSpec {
     /// Name of the parameter, for instance `weight`.
     pub name: String,
-    /// Extents of the matrix, rows first.
+    /// Extents of the parameter's matrix, with the number of rows first.
     pub shape: Vec<u32>,
     /// Distribution of the parameter's initial values.
     pub initialiser: Initialiser,
@@ -89,30 +92,30 @@ impl ParameterSpec {
     }
 }
 
-/// Distribution of a parameter's initial values. The contract's random number generator draws the
-/// values with purpose 1. Its stream is the parameter's index in the signature, and its global rows
-/// are the rows of the parameter.
+/// Distribution of a parameter's initial values. Values come from the kernel contract's random
+/// number generator with purpose 1. The stream is the parameter's index in the signature, and the
+/// global row is the row of the parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Initialiser {
     /// All values are 0.
     Zeros,
-    /// All values are this constant.
+    /// All values are the given constant.
     Constant(f32),
-    /// Uniform in +-sqrt(6 / (rows + columns)) (Glorot and Bengio 2010).
+    /// Uniform between plus and minus `sqrt(6 / (rows + columns))` (Glorot and Bengio 2010).
     GlorotUniform,
-    /// Uniform between minus and plus this bound.
+    /// Uniform between plus and minus the given bound.
     Uniform(f32),
-    /// Normal with mean 0 and this standard deviation. Models may request this distribution;
-    /// kernels do not.
+    /// Normal with mean 0 and the given standard deviation. Only models request this distribution,
+    /// never kernels.
     Normal(f32),
-    /// Orthogonal rows or columns, whichever are fewer, of this length. Models may request this
-    /// distribution; kernels do not.
+    /// Orthogonal rows or columns, whichever are fewer, each of the given length. Only models
+    /// request this distribution, never kernels.
     Orthogonal(f32),
 }
 
-/// Inputs and outputs of `forward` that `backward` reads, in addition to gradients, parameters and
-/// stashed rows.
+/// Tensors of `forward` that `backward` reads, in addition to gradients, parameters and stashed
+/// rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackwardNeeds {
     /// True if `backward` reads the inputs of `forward`.
@@ -126,13 +129,13 @@ pub struct BackwardNeeds {
 pub struct AttributeSpec {
     /// Name of the attribute, for instance `out-features`.
     pub name: String,
-    /// Meaning of the attribute, in one sentence.
+    /// Description of the attribute in one sentence.
     pub meaning: String,
-    /// Default value. If `None`, the attribute is required.
+    /// Default value. `None` if the attribute is required.
     pub default: Option<Value>,
 }
 
-/// Name and value of an attribute that a kernel is opened with.
+/// Name and value of an attribute that configures a kernel when it is opened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attribute {
     /// Name of the attribute, for instance `out-features`.
@@ -149,7 +152,7 @@ impl Attribute {
     }
 }
 
-/// Value of an attribute, in one of the types that model files have.
+/// Value of a kernel attribute. The variants are the value types of model files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -186,11 +189,11 @@ pub enum On {
 }
 
 impl On {
-    /// All kinds, with their names in model files.
+    /// All kinds, each with its name in model files.
     pub const ALL: [(&'static str, Self); 2] = [("rows", Self::Rows), ("edges", Self::Edges)];
 
-    /// Returns the name of the contract's interface that a kernel of this kind exports, in quotes
-    /// for messages.
+    /// Returns the contract's interface that a kernel of this kind exports. The name has backticks
+    /// for use in messages.
     #[must_use]
     pub const fn interface(self) -> &'static str {
         match self {
@@ -200,21 +203,21 @@ impl On {
     }
 }
 
-/// Weights of the edges in a gather, which sums the rows of a vertex's neighbours.
+/// Edge weights of a gather, which sums the rows of a vertex's in-neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Normalisation {
-    /// `D^-1/2 (A + I) D^-1/2`, where D has the in-degrees of A + I. The sum includes the vertex's
-    /// own row.
+    /// `D^-1/2 (A + I) D^-1/2`, where `A` is the adjacency matrix and `D` has the in-degrees of
+    /// `A + I`. The sum includes the vertex's own row.
     Symmetric,
-    /// 1 / in-degree of the vertex, which gives the mean. The result is 0 for a vertex without
-    /// in-neighbours.
+    /// 1 / in-degree, which yields the mean over in-neighbours. A vertex without in-neighbours
+    /// receives 0.
     Mean,
-    /// Weight 1, which gives the sum.
+    /// Weight 1, which yields the plain sum.
     Sum,
 }
 
 impl Normalisation {
-    /// Returns the name of the normalisation in printed plans.
+    /// Returns the name of the normalisation as plans print it, for instance `mean`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -224,7 +227,7 @@ impl Normalisation {
         }
     }
 
-    /// Returns the normalisation with this name, or `None` if there is no such name.
+    /// Returns the normalisation called `name`, or `None` if the name is unknown.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         [Self::Symmetric, Self::Mean, Self::Sum].into_iter().find(|known| known.name() == name)

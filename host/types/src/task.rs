@@ -3,15 +3,15 @@
 use crate::ids::{Attempt, IntervalId, Round, StageId, Version};
 use serde::{Deserialize, Serialize};
 
-/// Unit of work of a run: one stage on one interval in one round. The engine commits each step
-/// exactly once.
+/// Unit of work of a run, which is one stage of the program on one interval in one round. The
+/// engine commits each step exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Step {
     /// Round (optimiser step) that the work belongs to.
     pub round: Round,
     /// Stage of the program that is computed.
     pub stage: StageId,
-    /// Interval (run of rows) whose rows the step writes.
+    /// Interval (range of rows) whose rows the step writes.
     pub interval: IntervalId,
 }
 
@@ -21,20 +21,19 @@ impl std::fmt::Display for Step {
     }
 }
 
-/// Attempt at a step, as an executor receives it. The answer is a pure function of kernel, inputs,
-/// attributes, seed and the parameters of version `weights`. All attempts at a step therefore have
-/// equal answers.
+/// Attempt at a [`Step`], as an executor receives it. Its answer depends only on the kernel,
+/// inputs, attributes, seed and weights, so all attempts at a step have equal answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Task {
     /// Round (optimiser step) that the work belongs to.
     pub round: Round,
     /// Stage of the program that is computed.
     pub stage: StageId,
-    /// Interval (run of rows) whose rows the task writes.
+    /// Interval (range of rows) whose rows the task writes.
     pub interval: IntervalId,
     /// Number of this attempt at the step.
     pub attempt: Attempt,
-    /// Version of the weights that the task reads.
+    /// Version of the weights with which the task computes.
     pub weights: Version,
 }
 
@@ -45,22 +44,22 @@ impl Task {
         Step { round: self.round, stage: self.stage, interval: self.interval }
     }
 
-    /// Returns the key of the task's answer.
+    /// Returns the key that identifies the task's answer.
     #[must_use]
     pub const fn key(&self) -> TaskKey {
         TaskKey { round: self.round, stage: self.stage, interval: self.interval, attempt: self.attempt }
     }
 }
 
-/// Key that identifies a task's answer. The keys of two attempts at one step differ in `attempt`
-/// only.
+/// Key that identifies the answer of a [`Task`]. The keys of two attempts at one step differ only
+/// in `attempt`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskKey {
     /// Round (optimiser step) that the work belongs to.
     pub round: Round,
     /// Stage of the program that is computed.
     pub stage: StageId,
-    /// Interval (run of rows) whose rows the task writes.
+    /// Interval (range of rows) whose rows the task writes.
     pub interval: IntervalId,
     /// Number of this attempt at the step.
     pub attempt: Attempt,

@@ -1,4 +1,4 @@
-//! Keys of tensors that outlive the task that computed them, because they are stored, cached or
+//! Keys of tensors that outlive the task that computed them because they are stored, cached or
 //! sent.
 
 use std::fmt::{self, Display};
@@ -7,31 +7,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{IntervalId, ParameterId, Round, SlotId, Version};
 
-/// Key that identifies a tensor in stores, caches, frames and messages. Tensors with equal keys
-/// have equal bits at all locations.
+/// Identity of a tensor in stores, caches, frames and messages. Tensors with equal keys have
+/// bit-identical values at all locations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TensorKey {
-    /// Constant rows of one interval, such as features. They do not change between rounds
-    /// (optimiser steps).
+    /// Rows that are constant throughout a run, such as the features of one interval.
     Inputs {
         /// Slot (row buffer) that the rows belong to.
         slot: SlotId,
-        /// Interval (run of rows) that the tensor covers.
+        /// Interval (range of rows) that the tensor covers.
         interval: IntervalId,
     },
-    /// Rows of one interval in one round, such as activations or gradients.
+    /// Rows of one interval that are computed in each round, such as activations or gradients.
     Rows {
-        /// Number of the pass, which is one training or evaluation run of a program. Two passes of
-        /// the same program have different numbers.
+        /// Number of the pass, which is one training or evaluation run of a program. Each pass has
+        /// its own number.
         pass: u32,
         /// Slot (row buffer) that the rows belong to.
         slot: SlotId,
         /// Round (optimiser step) in which the rows were computed.
         round: Round,
-        /// Interval (run of rows) that the tensor covers.
+        /// Interval (range of rows) that the tensor covers.
         interval: IntervalId,
-        /// Source from which the worker received the rows.
+        /// Origin of the rows from the point of view of the worker that reads them.
         via: Via,
     },
     /// Values of a parameter.
@@ -39,7 +38,7 @@ pub enum TensorKey {
         /// Parameter that the values belong to.
         parameter: ParameterId,
         /// Number of the update that wrote the values. If the host owns the weights, it is their
-        /// generation.
+        /// generation, a number that changes whenever the values change.
         version: Version,
     },
     /// Optimiser moment of a parameter, for instance Adam's first moment.
@@ -51,19 +50,19 @@ pub enum TensorKey {
         /// Number of the update that wrote the moment.
         version: Version,
     },
-    /// Sum of gradients of a parameter, at one node of the round's summation tree. A parameter that
-    /// several layers share has one sum for each use.
+    /// Sum of a parameter's gradients at one node of the round's summation tree. A parameter that
+    /// several layers share has one sum for each layer that uses it.
     Sum {
-        /// Use of the parameter by one layer.
+        /// Identifier of the use of a parameter by one layer.
         of: ParameterId,
         /// Round (optimiser step) of the gradients.
         round: Round,
-        /// Index of the node among the nodes that replicas sum.
+        /// Index among the tree nodes whose sums the replicas of the pipeline compute.
         node: u32,
     },
 }
 
-/// Source of the rows that a worker reads.
+/// Origin of the rows that a worker reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Via {
@@ -71,14 +70,14 @@ pub enum Via {
     Stay,
     /// Another worker computed and sent the rows. A task that reads them waits until they arrive.
     Peer,
-    /// The host sent the rows once, for several steps of this lane (share of the pipeline on a
-    /// worker).
+    /// The host sent the rows once for several steps of the lane with this number. A lane is a
+    /// worker's share of the pipeline.
     Host(u16),
 }
 
 impl TensorKey {
-    /// Returns the key of one of a parameter's matrices. Matrix 0 has the values, and matrices from
-    /// 1 on have the optimiser moments.
+    /// Returns the key of one of a parameter's matrices. Matrix 0 holds the values, and matrix `n`
+    /// holds optimiser moment `n - 1`.
     #[must_use]
     pub fn of_matrix(parameter: ParameterId, version: Version, matrix: usize) -> Self {
         match matrix.checked_sub(1) {
@@ -90,21 +89,22 @@ impl TensorKey {
         }
     }
 
-    /// Returns true if only workers store the tensor. If the worker that needs such a tensor does
-    /// not have it, the engine has it recomputed.
+    /// Returns true if only workers store the tensor. If such a tensor is absent from the worker
+    /// that needs it, the engine has it recomputed.
     #[must_use]
     pub const fn is_made_by_workers(&self) -> bool {
         matches!(self, Self::Rows { via: Via::Stay | Via::Peer, .. })
     }
 
-    /// Returns true if another worker sends the tensor, so that a task has to wait for its arrival.
+    /// Returns true if another worker sends the tensor. A task that reads it must wait for its
+    /// arrival.
     #[must_use]
     pub const fn is_awaited(&self) -> bool {
         matches!(self, Self::Rows { via: Via::Peer, .. })
     }
 
-    /// Returns the key with round 0, which is the key of the tensor's entry in a worker's store. In
-    /// that entry, rows of a later round replace those of earlier rounds.
+    /// Returns the key under which a worker stores the tensor, which is this key with round 0. Rows
+    /// of a later round therefore overwrite those of an earlier round.
     #[must_use]
     pub const fn place(self) -> Self {
         match self {
