@@ -1,10 +1,10 @@
-//! Memory budget of reading, which all readers of the process share.
+//! Memory budget for reading input, shared by all readers of the process.
 //!
-//! A reader takes a [`Charge`] before it allocates memory whose size the input determines: bytes of
-//! files, decompressed bytes, tables. The charge returns its bytes to the budget when it is
-//! dropped. After [`Charge::keep`] the bytes remain charged until the enclosing [`Reading`] ends;
-//! readers use this for parts of the result. The budget covers only allocations whose size depends
-//! on the input, so the process uses somewhat more memory.
+//! A reader takes a [`Charge`] before it allocates memory in proportion to its input, such as file
+//! contents, decompressed bytes or tables. Dropping the charge returns its bytes to the budget.
+//! [`Charge::keep`] leaves the bytes charged until the enclosing [`Reading`] ends, for memory that
+//! is part of the result. Small allocations are not charged, so the process uses somewhat more
+//! memory than the budget.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,28 +12,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::memory;
 
-/// Divisor of the memory that the process may use. The default budget is half of that memory.
+/// Divisor that yields the default budget, which is half of the memory that the process may use.
 const SHARE: u64 = 2;
-/// Budget in bytes if the operating system does not report its memory.
+/// Default budget in bytes (4 GiB) if the operating system does not report the available memory.
 const UNKNOWN: u64 = 4 << 30;
 
-/// Budget in bytes. 0 means that no budget has been chosen yet.
+/// Budget in bytes. 0 means that the budget has not been determined yet.
 static LIMIT: AtomicU64 = AtomicU64::new(0);
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Bytes that remain charged until the outermost [`Reading`] of this thread ends, and the
-    /// number of readings of this thread that have not ended.
+    /// Bytes that remain charged until this thread's outermost [`Reading`] ends, and the number of
+    /// `Reading` guards that the thread holds.
     static KEPT: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
 }
 
-/// Sets the memory budget of all readers to `bytes`, at least 1.
+/// Sets the memory budget of all readers to `bytes`. A budget of 0 counts as 1.
 pub fn set_limit(bytes: u64) {
     LIMIT.store(bytes.max(1), Ordering::Relaxed);
 }
 
-/// Returns the memory budget in bytes: the value of [`set_limit`], else half of
-/// [`memory::available`].
+/// Returns the memory budget in bytes. It is the value passed to [`set_limit`], or by default half
+/// of [`memory::available`].
 pub fn limit() -> u64 {
     match LIMIT.load(Ordering::Relaxed) {
         0 => {
@@ -48,10 +48,10 @@ pub fn limit() -> u64 {
     }
 }
 
-/// Error of a charge that does not fit into the memory budget.
+/// Error that a charge would exceed the memory budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exceeded {
-    /// Bytes that are charged already plus the bytes requested.
+    /// Bytes that would be charged in total if the request were granted.
     pub found: u64,
     /// Memory budget in bytes.
     pub allowed: u64,
@@ -66,7 +66,7 @@ impl fmt::Display for Exceeded {
 
 impl std::error::Error for Exceeded {}
 
-/// Number of bytes charged to the memory budget. Dropping the charge returns them.
+/// Number of bytes charged to the memory budget. Dropping the value returns the bytes.
 #[derive(Debug, Default)]
 pub struct Charge(u64);
 
@@ -74,14 +74,14 @@ impl Charge {
     /// Charges `bytes` to the memory budget.
     ///
     /// # Errors
-    /// Returns [`Exceeded`] if less than `bytes` of the budget is unused.
+    /// Returns [`Exceeded`] if less than `bytes` of the budget is free.
     pub fn take(bytes: u64) -> Result<Self, Exceeded> {
         let mut charge = Self(0);
         charge.grow_to(bytes)?;
         Ok(charge)
     }
 
-    /// Grows the charge to `bytes`. A charge that is larger already does not change.
+    /// Grows the charge to `bytes` in total. A charge that is already larger does not change.
     ///
     /// # Errors
     /// Returns [`Exceeded`] if the budget is too small. The charge does not change in this case.
@@ -97,8 +97,8 @@ impl Charge {
         Ok(())
     }
 
-    /// Leaves the bytes charged until the outermost [`Reading`] of this thread ends. Without a
-    /// `Reading`, the bytes return to the budget at once.
+    /// Leaves the bytes charged until this thread's outermost [`Reading`] ends. If the thread has
+    /// no `Reading`, the bytes return to the budget at once.
     pub fn keep(mut self) {
         KEPT.with(|kept| {
             let (bytes, open) = kept.get();
@@ -116,14 +116,14 @@ impl Drop for Charge {
     }
 }
 
-/// Guard for the time in which one thread reads one input. Bytes of [`Charge::keep`] return to the
-/// budget when the outermost guard of the thread is dropped.
+/// Guard that marks the time during which a thread reads one input. When a thread drops its
+/// outermost guard, all bytes passed to [`Charge::keep`] return to the budget.
 #[derive(Debug)]
 pub struct Reading(std::marker::PhantomData<*const ()>);
 
 impl Reading {
-    /// Starts reading an input. Bytes of [`Charge::keep`] remain charged until the outermost
-    /// `Reading` of this thread is dropped.
+    /// Marks the start of reading an input. Bytes passed to [`Charge::keep`] remain charged until
+    /// this thread's outermost `Reading` is dropped.
     #[must_use]
     pub fn begin() -> Self {
         KEPT.with(|kept| kept.set((kept.get().0, kept.get().1 + 1)));

@@ -1,7 +1,8 @@
-//! Access to files whose names come from users: only regular files are opened, without blocking.
+//! Access to files whose names come from users. Input files must be regular files, and opening them
+//! never blocks.
 //!
-//! A pipe, a device or a socket under the name of a file would block the program, or deliver bytes
-//! without end.
+//! Without this check, a pipe, device or socket under the name of a file could block the program or
+//! deliver endless data.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Read as _, Result};
@@ -11,7 +12,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// Returns the error of the operating system, or [`ErrorKind::InvalidInput`] if `path` is not a
-/// regular file. The message then names the kind that was found.
+/// regular file. The message then names the kind of file, for instance a pipe.
 pub fn open(path: &Path) -> Result<File> {
     check(&std::fs::metadata(path)?)?;
     let mut options = OpenOptions::new();
@@ -24,20 +25,20 @@ pub fn open(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Reads all bytes of a regular file that has at most `most` bytes.
+/// Reads a whole regular file of at most `most` bytes.
 ///
 /// # Errors
-/// Returns the errors of [`open`], and [`ErrorKind::FileTooLarge`] with the length and the limit if
-/// the file has more than `most` bytes.
+/// Returns the errors of [`open`]. Returns [`ErrorKind::FileTooLarge`] with the length and the
+/// limit if the file has more than `most` bytes.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     read_opened(open(path)?, most)
 }
 
-/// Reads all bytes of a regular file that contains a secret and has at most `most` bytes.
+/// Reads a whole regular file of at most `most` bytes that contains a secret, after checking that
+/// only its owner may access it.
 ///
 /// # Errors
-/// Returns the errors of [`read`], and the errors of [`check_private`] if other users may access
-/// the file.
+/// Returns the errors of [`read`] and [`check_private`].
 #[cfg(unix)]
 pub fn read_private(path: &Path, most: u64) -> Result<Vec<u8>> {
     let file = open(path)?;
@@ -61,12 +62,12 @@ fn read_opened(file: File, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Checks that only its owner may access `file`, which contains a secret. The path appears in the
-/// error message.
+/// Checks the permissions of `file`, which contains a secret. Only the owner may have access.
+/// `path` is shown in the error message.
 ///
 /// # Errors
-/// Returns [`ErrorKind::PermissionDenied`] with the file mode and a `chmod` command if other users
-/// may access the file.
+/// Returns [`ErrorKind::PermissionDenied`] if other users may access the file. The message has the
+/// file mode and a `chmod` command that removes the permissions.
 #[cfg(unix)]
 pub fn check_private(file: &File, path: &Path) -> Result<()> {
     let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata()?.permissions()) & 0o777;
@@ -80,11 +81,11 @@ pub fn check_private(file: &File, path: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::PermissionDenied, reason))
 }
 
-/// Reads a regular UTF-8 file that has at most `most` bytes.
+/// Reads a whole regular file of at most `most` bytes as UTF-8 text.
 ///
 /// # Errors
-/// Returns the errors of [`read`], and [`ErrorKind::InvalidData`] with the byte position if the
-/// file is not valid UTF-8.
+/// Returns the errors of [`read`]. Returns [`ErrorKind::InvalidData`] with the position of the
+/// first invalid byte if the file is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> Result<String> {
     let bytes = read(path, most)?;
     String::from_utf8(bytes).map_err(|error| {
@@ -93,11 +94,10 @@ pub fn read_text(path: &Path, most: u64) -> Result<String> {
     })
 }
 
-/// Creates a file under a name that a user gave, or truncates an existing one. Does not wait for
-/// the reader of a pipe.
+/// Creates the file at `path`, or truncates it if it exists. Never waits for the reader of a pipe.
 ///
-/// If `path` is a pipe with a reader, the pipe is opened. For this reason `--trace >(gzip >
-/// trace.gz)` works in a shell.
+/// If `path` is a pipe that has a reader, the pipe is opened for writing. This makes
+/// `--trace >(gzip > trace.gz)` work in a shell.
 ///
 /// # Errors
 /// Returns the error of the operating system, or [`ErrorKind::InvalidInput`] if `path` is a pipe
@@ -108,8 +108,8 @@ pub fn create(path: &Path) -> Result<File> {
     File::create(path)
 }
 
-/// Opens the pipe at `path` without blocking, so that the caller's own `open` does not wait for a
-/// reader. Returns `None` if `path` is not a pipe.
+/// Opens the pipe at `path` without blocking, so that a blocking `open` by the caller does not wait
+/// for a reader. Returns `None` if `path` is not a pipe.
 #[cfg(unix)]
 fn read_pipe(path: &Path) -> Result<Option<File>> {
     use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
@@ -126,10 +126,11 @@ fn read_pipe(path: &Path) -> Result<Option<File>> {
     })
 }
 
-/// Returns whether anything exists under `path`: a file, a folder, a pipe, or a broken link.
+/// Returns whether anything exists at `path`, for instance a file, a folder, a pipe or a broken
+/// link.
 ///
-/// Readers use it to look for optional files. If something that is not a file has the name, opening
-/// it later reports an error instead of ignoring it.
+/// Readers use this to look for optional files. If the entry is not a regular file, opening it
+/// later fails with an error instead of being skipped.
 pub fn present(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }

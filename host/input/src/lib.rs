@@ -1,16 +1,16 @@
-//! Checked input from users: files, memory limits, and text that is safe to print.
+//! Checked input from users, namely files, memory limits, and text that is safe to print.
 //!
 //! * [`file`]: the only module that opens files. It opens regular files only, never blocks, and
 //!   limits the number of bytes.
-//! * [`budget`]: memory budget that all readers of the process share.
+//! * [`budget`]: the memory budget that all readers of the process share.
 //! * [`mapped`]: memory-mapped files. A file that changes while it is mapped is reported with its
 //!   name.
-//! * [`memory`]: memory that the process may use, limited by the machine and by control groups.
-//! * [`notes`]: reading report, with the decisions of readers about ambiguous input.
-//! * [`processor`]: processor time that the process has used.
-//! * [`threads`]: worker threads, with a fallback to the calling thread if the system starts no
-//!   more.
-//! * [`text`]: text from users, cleaned and shortened before it is printed.
+//! * [`memory`]: the memory that the process may use, limited by the machine and by control groups.
+//! * [`notes`]: the reading report, which lists the readers' decisions about ambiguous input.
+//! * [`processor`]: the processor time that the process has used.
+//! * [`threads`]: worker threads, with a fallback to the calling thread if no thread can be
+//!   started.
+//! * [`text`]: escaping and shortening of users' text before it is printed.
 //!
 //! ```
 //! use eciton_input::{notes, text};

@@ -1,18 +1,20 @@
-//! Watch on memory-mapped files: a file that changes while it is mapped is reported with its name.
+//! Detection of memory-mapped files that change while they are mapped.
 //!
 //! Reading a mapped page beyond the end of a truncated file raises SIGBUS. Values that another
 //! process writes into the file are used unchecked, and may cause an invalid memory access
-//! (SIGSEGV). [`watch`] records length, inode and modification time of each mapped file.
-//! [`changed`] compares them with the present values. A signal handler writes one message and ends
-//! the process with exit code 1 in two cases: the fault address is in a mapped file, or one of the
-//! files has changed. All other faults go to the handler that was installed before.
+//! (SIGSEGV). [`watch`] records length, inode and modification time of each mapped file, and
+//! [`changed`] compares them with the current values.
+//!
+//! A signal handler checks whether the fault address is in a mapped file, or a mapped file has
+//! changed. In these cases it prints the path of the file and exits with code 1. It passes all
+//! other faults to the handler that was installed before.
 #![allow(unsafe_code)]
 
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// File metadata (length, inode, modification time) by which a change of the content is recognised.
+/// File metadata that reveals a change of the content, namely length, modification time and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     bytes: u64,
@@ -41,7 +43,7 @@ impl Stamp {
     }
 }
 
-/// Registration of a mapped file. The file is watched until this value is dropped.
+/// Registration of a mapped file. The file is watched until the value is dropped.
 #[derive(Debug)]
 pub struct Watched {
     path: PathBuf,
@@ -54,15 +56,15 @@ pub struct Watched {
 /// Kind of change of a mapped file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Length or modification time changed, so the mapped bytes may differ from the bytes that were
-    /// checked.
+    /// The length or modification time has changed, so the mapped bytes may differ from those that
+    /// were checked when the file was mapped.
     Content {
         /// Path of the mapped file.
         path: PathBuf,
-        /// Length in bytes when the file was mapped, and length now.
+        /// Length of the file in bytes when it was mapped, followed by its current length.
         bytes: [u64; 2],
     },
-    /// Another file has replaced it under the same path. The mapped bytes are unchanged.
+    /// Another file now has the same path. The mapped bytes are unchanged.
     Replaced {
         /// Path of the mapped file.
         path: PathBuf,
@@ -71,7 +73,8 @@ pub enum Change {
 
 static ALL: Mutex<Vec<Weak<Watched>>> = Mutex::new(Vec::new());
 
-/// Starts watching `file`, whose whole content is mapped at `bytes`. Messages name `path`.
+/// Starts watching `file`. `bytes` is the memory mapping of its whole content, and `path` is the
+/// name that messages show.
 ///
 /// # Errors
 /// Returns the error of the operating system if the metadata of the file cannot be read.
@@ -94,8 +97,8 @@ pub fn watch(file: File, path: &Path, bytes: &[u8]) -> std::io::Result<Arc<Watch
     Ok(watched)
 }
 
-/// Returns the first change of a watched file, or `None`. Changes of the content have precedence
-/// over replaced files.
+/// Returns a change of one of the watched files, or `None` if nothing has changed. Changed content
+/// is reported before replaced files.
 #[must_use]
 pub fn changed() -> Option<Change> {
     let all: Vec<Arc<Watched>> =
@@ -127,7 +130,7 @@ impl Drop for Watched {
 
 #[cfg(unix)]
 mod signal {
-    //! Signal handler for SIGBUS and SIGSEGV, and the fixed table of mapped files that it reads.
+    //! Signal handler for SIGBUS and SIGSEGV, with its fixed-size table of mapped files.
 
     use std::cell::UnsafeCell;
     use std::fs::File;
@@ -139,14 +142,14 @@ mod signal {
 
     use super::Stamp;
 
-    /// Capacity of the signal handler's table. The handler does not report faults in further mapped
-    /// files.
+    /// Maximum number of mapped files in the signal handler's table. Faults in further mapped files
+    /// are not reported.
     const MAX_FILES: usize = 256;
-    /// Exit code of the process after the handler has written its message.
+    /// Exit code of the process after the signal handler has printed its message.
     const EXIT_CODE: libc::c_int = 1;
 
-    /// Table entry for one mapped file. The signal handler uses the entry only while `end` is not
-    /// 0.
+    /// Record of one mapped file in the signal handler's table. The handler skips an entry whose
+    /// `end` is 0.
     struct Entry {
         taken: AtomicBool,
         start: AtomicUsize,
@@ -174,8 +177,8 @@ mod signal {
             }
         }
 
-        /// Returns whether the file has changed since it was mapped. Safe to call in a signal
-        /// handler.
+        /// Returns whether the file has changed since it was mapped. This is safe to call from a
+        /// signal handler.
         fn has_changed(&self) -> bool {
             let mut stat = MaybeUninit::<libc::stat>::uninit();
             let descriptor = self.descriptor.load(Ordering::Relaxed) as libc::c_int;
@@ -194,7 +197,8 @@ mod signal {
 
     static ENTRIES: [Entry; MAX_FILES] = [const { Entry::new() }; MAX_FILES];
 
-    /// Index of an entry in the signal handler's table. Dropping the value clears the entry.
+    /// Index of a mapped file's entry in the signal handler's table. Dropping the value clears the
+    /// entry.
     #[derive(Debug)]
     pub(super) struct Slot {
         at: usize,
@@ -210,8 +214,8 @@ mod signal {
         }
     }
 
-    /// Adds a mapped file to the signal handler's table. The first call installs the handler.
-    /// Returns `None` if the table is full.
+    /// Adds a mapped file to the signal handler's table, and installs the handler at the first
+    /// call. Returns `None` if the table is full.
     pub(super) fn watch(file: &File, path: &Path, bytes: &[u8], stamp: Stamp) -> Option<Slot> {
         static INSTALLED: Once = Once::new();
         INSTALLED.call_once(install);
@@ -239,7 +243,7 @@ mod signal {
         Some(Slot { at, _message: message })
     }
 
-    /// Signal handlers that were installed before, for SIGBUS and SIGSEGV. They are written once,
+    /// Handlers of SIGBUS and SIGSEGV that were installed before this one. They are written once,
     /// before the new handler is installed.
     struct Before(UnsafeCell<[MaybeUninit<libc::sigaction>; 2]>);
 
@@ -269,8 +273,8 @@ mod signal {
         }
     }
 
-    /// Handles SIGBUS and SIGSEGV. Reports a fault in a mapped file, or a fault after a mapped file
-    /// has changed. Passes all other faults to the earlier handler.
+    /// Handles SIGBUS and SIGSEGV. Prints a message and exits if the fault address is in a mapped
+    /// file, or if a mapped file has changed. Otherwise passes the fault to the earlier handler.
     extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
         // SAFETY: the operating system passes a valid structure to the handler.
         let address = unsafe { (*info).si_addr() }.addr();

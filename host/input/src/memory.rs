@@ -1,6 +1,6 @@
-//! Memory that this process uses and may use, as Linux reports it.
+//! Memory that this process uses and may use, read from Linux's `/proc` and control groups.
 
-/// Mount points of control groups: version 2, and the memory controller of version 1.
+/// Mount point and limit file of memory control groups, first of version 2, then of version 1.
 const GROUPS: [(&str, &str); 2] =
     [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
 
@@ -8,21 +8,22 @@ fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-/// Returns the value of the line called `name` in bytes, if the line gives it in kB.
+/// Returns the value of the line that starts with `name`, converted from kB to bytes. Returns
+/// `None` if there is no such line.
 fn line_bytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|l| l.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Returns the largest resident memory of this process so far, in bytes. `None` if the system does
-/// not report it.
+/// Returns the peak resident memory of this process in bytes, or `None` if the system does not
+/// report it.
 pub fn peak_bytes() -> Option<u64> {
     line_bytes(&read("/proc/self/status")?, "VmHWM:")
 }
 
-/// Returns the number of bytes that this process may use in total: the free memory of the machine
-/// plus the memory that it uses already, at most the limits of its control groups and of its
-/// address space.
+/// Returns the number of bytes that this process may use in total, or `None` if it is unknown. This
+/// is the memory in use plus the free memory of the machine. The limits of control groups and of
+/// the address space are applied.
 pub fn available() -> Option<u64> {
     let held = line_bytes(&read("/proc/self/status")?, "VmRSS:")?;
     let machine = read("/proc/meminfo").and_then(|text| line_bytes(&text, "MemAvailable:"));
@@ -33,9 +34,10 @@ pub fn available() -> Option<u64> {
     [machine, group_limit(read), space].into_iter().flatten().min()
 }
 
-/// Returns the smallest memory limit, in bytes, of the control groups that contain this process,
-/// outer groups included. In a container the outermost mount is often the container's own group,
-/// while the process's path is the host's. So every prefix of the path that exists is read.
+/// Returns the smallest memory limit in bytes among the control groups that contain this process.
+///
+/// In a container, the mounted folder is often the container's own group, while `/proc/self/cgroup`
+/// has the path on the host. Therefore every prefix of that path is tried.
 fn group_limit(read: impl Fn(&str) -> Option<String>) -> Option<u64> {
     let groups = read("/proc/self/cgroup").unwrap_or_default();
     let limits = groups.lines().filter_map(|line| {

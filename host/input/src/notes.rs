@@ -1,31 +1,31 @@
-//! Reading report: what the readers found in an input, and what they decided where it left a doubt.
+//! Reading report, which lists facts about an input and the readers' decisions about ambiguities.
 //!
-//! Readers add notes on the thread that reads. The program takes them after reading. `eciton data
-//! stat` prints all of them; other commands print those above [`Level::Fact`].
+//! Readers add notes to a list of their thread, and the program takes the list after reading.
+//! `eciton data stat` prints all notes. Other commands print only those above [`Level::Fact`].
 
 use std::cell::RefCell;
 use std::fmt;
 
-/// Maximum number of notes that a thread holds, per level.
+/// Maximum number of notes per level that a thread holds. Further notes are dropped.
 const MAX_NOTES: usize = 100;
 
 /// Importance of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// A plain fact, for instance a count. Only `eciton data stat` prints it.
+    /// A plain fact, for instance a count. Only `eciton data stat` prints facts.
     Fact,
     /// A decision that the user should see, for instance a first line that was read as a header.
     Note,
-    /// A likely mistake in the input.
+    /// A likely mistake in the input, which the user should check.
     Warning,
 }
 
-/// One line of the reading report.
+/// One entry of the reading report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Importance of the line.
+    /// Importance of the note.
     pub level: Level,
-    /// One sentence that names the file, what was found, and what to do.
+    /// One sentence that names the file, the finding, and possibly the remedy.
     pub text: String,
 }
 
@@ -57,22 +57,26 @@ fn push(level: Level, text: String) {
     });
 }
 
-/// Adds a [`Level::Note`] to this thread's report. A text that is already there is not added again.
+/// Adds a [`Level::Note`] to this thread's report, unless the report already contains the same
+/// text.
 pub fn add(text: impl Into<String>) {
     push(Level::Note, text.into());
 }
 
-/// Adds a [`Level::Fact`] to this thread's report.
+/// Adds a [`Level::Fact`] to this thread's report, unless the report already contains the same
+/// text.
 pub fn fact(text: impl Into<String>) {
     push(Level::Fact, text.into());
 }
 
-/// Adds a [`Level::Warning`] to this thread's report.
+/// Adds a [`Level::Warning`] to this thread's report, unless the report already contains the same
+/// text.
 pub fn warn(text: impl Into<String>) {
     push(Level::Warning, text.into());
 }
 
-/// Takes this thread's report since the last call, in the order in which notes were added.
+/// Removes all notes from this thread's report and returns them in the order in which they were
+/// added.
 pub fn take() -> Vec<Note> {
     NOTES.with_borrow_mut(std::mem::take)
 }

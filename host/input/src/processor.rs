@@ -1,10 +1,10 @@
-//! Processor time of this process.
+//! Processor time that this process has used.
 
 #![cfg_attr(unix, allow(unsafe_code))]
 
 use std::time::Duration;
 
-/// Returns the processor time that all threads of this process have used, ended threads included.
+/// Returns the processor time of all threads of this process, including threads that have ended.
 /// Returns `None` if the system has no such clock.
 #[cfg(unix)]
 #[must_use]
@@ -18,7 +18,7 @@ pub fn time() -> Option<Duration> {
     Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
 }
 
-/// Returns `None`, because this system has no clock of processor time.
+/// Returns `None`, because this operating system has no clock of processor time.
 #[cfg(not(unix))]
 #[must_use]
 pub fn time() -> Option<Duration> {

@@ -1,11 +1,12 @@
-//! Text from users before it is printed: control characters are escaped, and long text is cut.
+//! Preparation of users' text for printing. Control characters are escaped, and long text is
+//! truncated.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Maximum number of characters of a user's text that a message shows.
+/// Maximum number of characters that a message shows of one text from a user.
 pub const MAX_TEXT: usize = 200;
-/// Maximum number of entries of a user's list that a message shows.
+/// Maximum number of elements that a message shows of one list from a user.
 pub const MAX_LIST: usize = 20;
 /// Maximum length of a printed message, in characters.
 pub const MAX_MESSAGE: usize = 4000;
@@ -17,8 +18,8 @@ fn steers(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Returns `text` with control characters escaped, for instance as `\u{1b}`. Line ends and tabs are
-/// not changed.
+/// Returns `text` with control characters escaped, for instance as `\u{1b}`. Line breaks and tabs
+/// are not changed.
 pub fn clean(text: &str) -> Cow<'_, str> {
     let steers = |c: char| steers(c) && c != '\n' && c != '\t';
     if !text.contains(steers) {
@@ -34,13 +35,14 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(cleaned)
 }
 
-/// Returns a user's text for a message: one line, with control characters escaped, cut after
-/// [`MAX_TEXT`] characters.
+/// Returns a user's text for use in a message. The result is a single line with control characters
+/// escaped, truncated after [`MAX_TEXT`] characters.
 pub fn shown(text: &str) -> String {
     cut(text, MAX_TEXT)
 }
 
-/// Returns a user's text for a message, like [`shown`], but cut after `most` characters.
+/// Returns a user's text for use in a message, like [`shown`], but truncated after `most`
+/// characters.
 pub fn cut(text: &str, most: usize) -> String {
     let mut cleaned = String::new();
     let mut characters = text.chars();
@@ -58,7 +60,8 @@ pub fn cut(text: &str, most: usize) -> String {
     cleaned
 }
 
-/// Joins users' texts with commas. Shows the first [`MAX_LIST`] and the number of further ones.
+/// Joins users' texts with commas. At most [`MAX_LIST`] texts are shown, followed by the number of
+/// omitted ones.
 pub fn listed<S: AsRef<str>>(texts: &[S]) -> String {
     let first: Vec<String> = texts.iter().take(MAX_LIST).map(|text| shown(text.as_ref())).collect();
     match texts.len().saturating_sub(MAX_LIST) {
@@ -67,8 +70,8 @@ pub fn listed<S: AsRef<str>>(texts: &[S]) -> String {
     }
 }
 
-/// Returns the message of an error followed by the messages of its causes. A message that the text
-/// contains already is left out.
+/// Returns the message of an error followed by the messages of its sources, separated by colons.
+/// Messages that are already part of the text are left out.
 pub fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -82,8 +85,8 @@ pub fn causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Returns a whole message for printing, with control characters escaped, cut after [`MAX_MESSAGE`]
-/// characters.
+/// Returns a complete message for printing, with control characters escaped, truncated after
+/// [`MAX_MESSAGE`] characters.
 pub fn message(text: &str) -> Cow<'_, str> {
     let end = text.char_indices().nth(MAX_MESSAGE).map_or(text.len(), |(end, _)| end);
     let (start, rest) = text.split_at(end);

@@ -1,19 +1,20 @@
-//! Threads that fall back to the caller: if the system starts no further thread, the calling thread
+//! Threads with a fallback. If the operating system cannot start another thread, the calling thread
 //! does the work itself.
 //!
-//! `std::thread::Scope::spawn` panics in this case, for instance under `ulimit -u` or in a control
-//! group with few processes.
+//! In this situation `std::thread::Scope::spawn` panics, for instance under `ulimit -u` or in a
+//! control group with a small process limit.
 
 use std::ops::Range;
 use std::sync::mpsc::{RecvError, channel};
 use std::thread::{Builder, Result, Scope, ScopedJoinHandle};
 
-/// Handle of the work that was passed to [`spawn`].
+/// Handle of the work that was passed to [`spawn`], like a join handle.
 #[derive(Debug)]
 pub enum Work<'scope, T> {
-    /// The work runs on another thread.
+    /// The work runs on its own thread.
     Given(ScopedJoinHandle<'scope, std::result::Result<T, RecvError>>),
-    /// No thread could be started, so the caller has done the work. The value is its result.
+    /// No thread could be started, so the calling thread has already done the work. The value is
+    /// the result.
     Done(T),
 }
 
@@ -21,7 +22,7 @@ impl<T> Work<'_, T> {
     /// Waits for the work and returns its result.
     ///
     /// # Errors
-    /// Returns the payload of the panic if the work panicked on its thread.
+    /// Returns the panic payload if the work panicked on its own thread.
     pub fn join(self) -> Result<T> {
         match self {
             Self::Given(thread) => thread.join()?.map_err(|error| Box::new(error) as _),
@@ -30,10 +31,10 @@ impl<T> Work<'_, T> {
     }
 }
 
-/// Runs `work` on a new thread. If no thread can be started, runs it on the calling thread before
-/// this function returns.
+/// Runs `work` on a new thread. If no thread can be started, the calling thread runs it before this
+/// function returns.
 ///
-/// For this reason `work` must not wait for anything that the caller does after the call.
+/// Therefore `work` must not wait for anything that the caller does after this call.
 pub fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
@@ -58,7 +59,7 @@ fn spawn_by<'scope, T: Send + 'scope, F: FnOnce() -> T + Send + 'scope>(
     }
 }
 
-/// Returns the number of processors that this process may use, at least 1.
+/// Returns the number of processors that this process may use, or 1 if it is unknown.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -67,21 +68,21 @@ pub fn processors() -> usize {
 /// than it saves.
 const ENTRIES_A_THREAD: u64 = 1 << 18;
 
-/// Returns the number of threads to use for work on `entries` list entries. It is at least 1 and at
-/// most the number of processors.
+/// Returns the number of threads for processing `entries` list entries. It is between 1 and the
+/// number of processors.
 pub fn threads_for(entries: u64) -> usize {
     processors().min((entries / ENTRIES_A_THREAD) as usize).max(1)
 }
 
-/// Divides rows `0..rows` into at most `threads` ranges of equal length, in order. The last range
-/// may be shorter.
+/// Divides `0..rows` into at most `threads` consecutive ranges of equal length. The last range may
+/// be shorter.
 pub fn shares(rows: usize, threads: usize) -> Vec<Range<usize>> {
     let share = rows.div_ceil(threads.max(1)).max(1);
     (0..rows).step_by(share).map(|from| from..(from + share).min(rows)).collect()
 }
 
-/// Runs each piece of work on its own thread, and the first on the calling thread. Returns the
-/// results in the order of `work`.
+/// Calls `run` with each element of `work` and returns the results in order. The first element runs
+/// on the calling thread, and every other element on a thread of its own.
 pub fn on_threads<W: Send, R: Send>(work: Vec<W>, run: impl Fn(W) -> R + Sync) -> Vec<R> {
     let run = &run;
     std::thread::scope(|scope| {
