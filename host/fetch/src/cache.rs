@@ -1,11 +1,10 @@
-//! Cache folder of downloaded data sets, for instance `FOLDER/planetoid/ind.cora.x`. A file has its
-//! final name only after its length and SHA-256 have been checked.
+//! Cache folder of downloaded data sets, with files such as `FOLDER/planetoid/ind.cora.x`. A file
+//! receives its final name only after its length and SHA-256 have been checked.
 //!
 //! Each file is first written under a temporary name (`.part-...`) in the same folder, locked, and
-//! renamed when it is complete. An interrupted fetch therefore leaves no file under a final name.
-//! Fetches that run at the same time do not disturb each other: the last rename wins, and all of
-//! them have the same bytes. The next fetch into the folder removes the temporary files of killed
-//! processes.
+//! renamed once it is complete. An interrupted fetch therefore never leaves a file under a final
+//! name. Concurrent fetches are safe, because all of them rename identical bytes to the same name.
+//! The next fetch into the folder removes temporary files of killed processes.
 
 use std::fs::{self, TryLockError};
 use std::io::{Read, Write};
@@ -17,39 +16,39 @@ use sha2::{Digest as _, Sha256};
 use crate::catalogue::{File, Set};
 use crate::error::{Error, Result};
 
-/// Prefix of the names of temporary files, which a fetch renames once they are complete.
+/// Prefix of the names of temporary files. A fetch renames such a file once it is complete.
 const PART: &str = ".part-";
-/// Minimum age at which an unlocked temporary file is removed as a remainder of a killed fetch. A
-/// younger file may belong to a fetch that is about to lock it.
+/// Minimum age at which an unlocked temporary file is removed as a remnant of a killed fetch. A
+/// younger file may belong to a fetch that has not locked it yet.
 const PART_AGE: Duration = Duration::from_secs(60);
 
-/// Folder of downloaded data set files, with one subfolder per [`Set::folder`].
+/// Cache folder of data set files, with the subfolders named by [`Set::folder`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
     folder: PathBuf,
 }
 
-/// Path and name of a data set in the cache, as `eciton_formats::open` expects them.
+/// Location of a cached data set. Both fields are arguments for `eciton_formats::open`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// Path of the data set's file, or of the folder that contains its files.
     pub path: PathBuf,
-    /// Name of the data set within the folder. It is `Some` if several sets share the folder.
+    /// Name of the data set within the folder, or `None` if `path` alone identifies the data set.
     pub name: Option<&'static str>,
 }
 
-/// Origin of a data set file after a fetch: the cache or a download.
+/// Way in which a fetch obtained one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The cache already contained the file with the right checksum, so nothing was downloaded.
+    /// The cache already contained the file with the correct checksum, so nothing was downloaded.
     Present,
     /// The file was downloaded or copied into the cache.
     Brought,
 }
 
 impl Cache {
-    /// Returns the cache of the current user: the folder `ECITON_DATA` if that variable is set,
-    /// else `eciton/data` in `XDG_CACHE_HOME` or in `~/.cache`.
+    /// Returns the cache of the current user. Its folder is `ECITON_DATA` if that variable is set,
+    /// otherwise `eciton/data` in `XDG_CACHE_HOME` or in `~/.cache`.
     ///
     /// # Errors
     /// Returns [`Error::NoCache`] if `ECITON_DATA` is not set, and neither `XDG_CACHE_HOME` nor
@@ -69,7 +68,7 @@ impl Cache {
         }
     }
 
-    /// Creates a cache in `folder`. The folder need not exist: the first fetch creates it.
+    /// Creates a cache in `folder`. The folder is created by the first fetch if it does not exist.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
@@ -79,13 +78,13 @@ impl Cache {
         &self.folder
     }
 
-    /// Returns the path that a data set's file has in the cache, whether or not the file exists.
+    /// Returns the path at which the cache stores a data set's file. The file need not exist.
     pub fn place(&self, set: &Set, file: &File) -> PathBuf {
         self.folder.join(set.folder).join(file.name)
     }
 
-    /// Returns the location of a data set if the cache contains all its files with the right
-    /// length. Checksums are not compared; [`Cache::open`] compares them.
+    /// Returns the location of a data set, or `None` if a file is absent from the cache or has the
+    /// wrong length. Checksums are not compared. To compare them, use [`Cache::open`].
     pub fn find(&self, set: &Set) -> Option<Found> {
         let here = |file: &File| fs::metadata(self.place(set, file)).is_ok_and(|m| m.len() == file.bytes);
         if !set.files.iter().all(here) {
@@ -98,8 +97,8 @@ impl Cache {
         })
     }
 
-    /// Returns the location of a data set if the cache contains all its files. Reads each file and
-    /// compares its SHA-256 with the catalogue.
+    /// Returns the location of a data set after comparing the SHA-256 of every file with the
+    /// catalogue. Returns `None` if the cache does not contain all files.
     ///
     /// # Errors
     /// Returns [`Error::Damaged`] if the SHA-256 of a file differs, and [`Error::Io`] if a file
@@ -118,7 +117,8 @@ impl Cache {
         Ok(Some(found))
     }
 
-    /// Returns whether the cache contains a file with the length and SHA-256 of the catalogue.
+    /// Returns whether the cache contains a file with the length and SHA-256 that the catalogue
+    /// states.
     ///
     /// # Errors
     /// Returns [`Error::Io`] if the file exists but cannot be read.
@@ -134,12 +134,12 @@ impl Cache {
     }
 
     /// Reads `from` to its end, checks length and SHA-256, and stores the bytes as a file of the
-    /// cache. Error messages name `origin`, an address or a path.
+    /// cache. `origin` is the address or path that error messages name.
     ///
     /// # Errors
-    /// Returns [`Failure::Read`] with the error of the reader if `from` fails. Returns
-    /// [`Failure::Other`] with [`Error::Length`], [`Error::Checksum`] or [`Error::Io`] for all
-    /// other failures.
+    /// Returns [`Failure::Read`] if reading `from` fails. Returns [`Failure::Other`] with
+    /// [`Error::Length`] or [`Error::Checksum`] if the bytes differ from the catalogue, and with
+    /// [`Error::Io`] if they cannot be stored.
     pub(crate) fn take(
         &self,
         set: &Set,
@@ -188,7 +188,8 @@ pub(crate) enum Failure {
     Other(Error),
 }
 
-/// Sets the permissions of a new file to 0644. Temporary files are readable by their owner only.
+/// Sets the permissions of a new file to 0644, because temporary files are readable by their owner
+/// only.
 fn share(file: &fs::File) {
     #[cfg(unix)]
     {
@@ -200,8 +201,8 @@ fn share(file: &fs::File) {
     let _ = file;
 }
 
-/// Removes the temporary files of killed fetches from `folder`. Errors are ignored, because nothing
-/// depends on the removal.
+/// Removes the temporary files of killed fetches from `folder`. Errors are ignored, because a
+/// leftover file does no harm.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if !entry.file_name().to_string_lossy().starts_with(PART) {
@@ -221,7 +222,8 @@ fn sweep(folder: &Path) {
     }
 }
 
-/// Running length and SHA-256 of a file while it is copied, compared with the catalogue at the end.
+/// Length and SHA-256 of a file, computed while the file is copied and compared with the catalogue
+/// at the end.
 struct Checked<'a> {
     file: &'a File,
     sum: Sha256,
@@ -238,8 +240,8 @@ impl<'a> Checked<'a> {
         Self { file, sum: Sha256::new(), bytes: 0 }
     }
 
-    /// Copies `from` to `to`, and stops one byte beyond the length of the catalogue. The extra byte
-    /// shows that the file is too long.
+    /// Copies `from` to `to`, and stops one byte after the length that the catalogue states. The
+    /// extra byte reveals that a file is too long.
     fn copy(&mut self, from: &mut dyn Read, to: &mut dyn Write) -> std::result::Result<(), Side> {
         let mut from = from.take(self.file.bytes + 1);
         let mut piece = vec![0; 64 << 10];

@@ -1,28 +1,31 @@
-//! Catalogue of public data sets: addresses, lengths and checksums of their files, licences, and
-//! publications to cite.
+//! Catalogue of public data sets, with the addresses, lengths and checksums of their files, their
+//! licences, and publications to cite.
 //!
-//! Every address contains a commit hash, so that the content of the address does not change. Every
-//! file has a SHA-256. A data set without a known checksum is not listed.
+//! Every address contains a commit hash, so its content does not change. Every file has a SHA-256.
+//! Data sets without a known checksum are not listed.
 
 use crate::error::{Error, Result};
 
-/// Public data set: description, addresses and checksums of its files.
+/// Public data set with its description, licence and files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Set {
-    /// Name of the data set in the command line, for instance `citeseer`.
+    /// Name of the data set on the command line, for instance `citeseer`.
     pub name: &'static str,
-    /// Description in one line. Its edges are directed: an undirected edge counts as two.
+    /// One-line description, for instance `3,327 papers, 9,104 edges`. Edges are counted as
+    /// directed, so an undirected edge counts as two.
     pub description: &'static str,
-    /// File layout of the data set, named after the project that introduced it.
+    /// Name of the file layout, after the project that introduced it, for instance `Planetoid`.
     pub layout: &'static str,
-    /// Subfolder of the set's files in the cache and on a mirror. Several data sets may share one.
+    /// Subfolder of the data set's files in the cache and on a mirror. Several data sets may share
+    /// it.
     pub folder: &'static str,
-    /// Name of the data set among those that share a folder, or the name of its only file. `None`
-    /// if the folder alone identifies the data set.
+    /// Name of the data set within a folder that several data sets share, or the name of its only
+    /// file. `None` if the folder alone identifies the data set.
     pub member: Option<&'static str>,
-    /// First part of the address of each file, with a `/` at its end. [`File::path`] is the rest.
+    /// Common prefix of the files' addresses, with a final `/`. [`File::path`] is the rest of an
+    /// address.
     pub base: &'static str,
-    /// Licence of the data, as far as the publisher states one.
+    /// Licence of the data set. If the publisher states none for the data, the text says so.
     pub licence: &'static str,
     /// Publication to cite when results on this data set are published.
     pub citation: &'static str,
@@ -30,10 +33,10 @@ pub struct Set {
     pub files: &'static [File],
 }
 
-/// File of a data set: name, address, length and checksum.
+/// File of a data set, with its address, length and checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct File {
-    /// File name in the cache folder.
+    /// Name of the file in the cache folder.
     pub name: &'static str,
     /// Path of the file relative to [`Set::base`].
     pub path: &'static str,
@@ -55,10 +58,11 @@ pub fn sets() -> &'static [&'static Set] {
     SETS
 }
 
-/// Returns the data set called `name`. Case is ignored, and `_` counts as `-`.
+/// Returns the data set called `name`, ignoring case. An underscore is equivalent to a hyphen.
 ///
 /// # Errors
-/// Returns [`Error::UnknownSet`] with the most similar name if no data set has this name.
+/// Returns [`Error::UnknownSet`] if no data set has this name. The error suggests the most similar
+/// name.
 pub fn find(name: &str) -> Result<&'static Set> {
     let wanted = name.to_ascii_lowercase().replace('_', "-");
     if let Some(set) = SETS.iter().find(|set| set.name == wanted) {

@@ -1,9 +1,9 @@
-//! Download of data sets over HTTP, from the addresses of the catalogue or from a mirror.
+//! Download of data sets over HTTP, from the addresses in the catalogue or from a mirror.
 //!
-//! A request is repeated up to [`Limits::attempts`] times if the network or the server failed: no
-//! connection, a transfer that breaks off or stalls, status 408, 429 or 5xx. A complete file with
-//! another length or checksum is not requested again. Reading stops one byte beyond the length in
-//! the catalogue.
+//! A request is attempted up to [`Limits::attempts`] times if the network or the server fails. Such
+//! failures are broken or stalled connections and the status codes 408, 429 and 5xx. A complete
+//! file with the wrong length or checksum is not requested again. Reading stops one byte after the
+//! length in the catalogue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,32 +16,33 @@ use crate::cache::{Cache, Failure, Outcome};
 use crate::catalogue::{File, Set};
 use crate::error::{Error, Result};
 
-/// Source of downloads: the catalogue's addresses or a mirror.
+/// Server that files are downloaded from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Each file is downloaded from its address in the catalogue.
+    /// The publisher's server. Each file has its own address in the catalogue.
     Published,
-    /// All files are downloaded from a server that publishes the folder of a cache, for instance
-    /// `URL/planetoid/ind.cora.x`. The value is this URL.
+    /// A mirror with the given base URL. It serves the folder of a cache, for instance
+    /// `URL/planetoid/ind.cora.x`.
     Mirror(String),
 }
 
-/// Time limits, retries and proxy setting of a download.
+/// Time limits, retry policy and proxy setting of downloads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Time limit of name resolution and connection together.
+    /// Time limit for name resolution, and separately for the connection.
     pub connect: Duration,
-    /// Maximum time during a transfer in which no byte arrives.
+    /// Maximum time without received bytes during a transfer.
     pub silence: Duration,
-    /// Time limit of one file's transfer, redirections included.
+    /// Time limit for one attempt to transfer a file, including redirections.
     pub file: Duration,
-    /// Maximum number of attempts per file, at least 1.
+    /// Maximum number of attempts per file.
     pub attempts: u32,
-    /// Pause before the second attempt. The pause doubles before each further attempt.
+    /// Pause before the second attempt. It doubles before each further attempt.
     pub pause: Duration,
     /// Maximum number of HTTP redirections per request.
     pub redirects: u32,
-    /// True if downloads use the proxy that the environment names (`HTTPS_PROXY`, `HTTP_PROXY`).
+    /// If true, downloads use the proxy in the environment variables `HTTPS_PROXY` and
+    /// `HTTP_PROXY`.
     pub proxy: bool,
 }
 
@@ -63,8 +64,8 @@ impl Origin {
     /// Returns the address from which this origin serves a file.
     ///
     /// # Errors
-    /// Returns [`Error::Address`] if the URL of the mirror does not start with `http://` or
-    /// `https://`, or names no host.
+    /// Returns [`Error::Address`] if the mirror's URL does not start with `http://` or `https://`,
+    /// has no host, or contains spaces.
     pub fn address(&self, set: &Set, file: &File) -> Result<String> {
         match self {
             Self::Published => Ok(format!("{}{}", set.base, file.path)),
@@ -79,14 +80,15 @@ impl Origin {
     }
 }
 
-/// Downloads the files of `set` that `cache` lacks. Calls `told` after each file with its origin.
+/// Downloads the files of `set` that are absent from `cache`. Calls `told` for each file as soon as
+/// it is available.
 ///
 /// # Errors
-/// Returns [`Error::Address`] if the mirror's URL is invalid, [`Error::NoCertificates`] if the
-/// system has no root certificates, and [`Error::Unreachable`] or [`Error::Status`] if all attempts
-/// fail. Returns [`Error::Length`] or [`Error::Checksum`] if a file differs from the catalogue, and
-/// [`Error::Io`] if the cache cannot be written. Files that were downloaded before the error remain
-/// in the cache.
+/// Returns [`Error::Address`] if the mirror's URL is invalid, and [`Error::NoCertificates`] if the
+/// system has no root certificates. Returns [`Error::Unreachable`] or [`Error::Status`] if all
+/// attempts fail. Returns [`Error::Length`] or [`Error::Checksum`] if a file differs from the
+/// catalogue, and [`Error::Io`] if the cache cannot be written. Files that were downloaded before
+/// the error remain in the cache.
 pub fn fetch(
     set: &'static Set,
     cache: &Cache,
@@ -180,7 +182,7 @@ fn client(limits: &Limits, tls: bool) -> Result<Agent> {
     Ok(config.build().into())
 }
 
-/// Returns the root certificates of the operating system.
+/// Returns the trusted root certificates of the operating system.
 fn roots() -> Result<Vec<Certificate<'static>>> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {

@@ -1,12 +1,13 @@
-//! Public data sets by name: a catalogue with checksums, a cache on disk, and downloads.
+//! Public data sets by name. The crate has a catalogue with checksums, a cache on disk, and
+//! downloads.
 //!
 //! [`catalogue`] lists the data sets with the addresses and checksums of their files. A
-//! [`cache::Cache`] stores files whose checksum was right when they were written. Training looks a
-//! data set up with [`cache::Cache::find`]. Files come from the addresses of the catalogue, from a
-//! mirror (`download`), or from a folder of the user ([`local`]). All three check length and
-//! SHA-256.
+//! [`cache::Cache`] stores files whose checksums were correct when they were written. Training
+//! finds a data set with [`cache::Cache::find`]. Files are fetched from the addresses in the
+//! catalogue, from a mirror (`download`), or from a folder of the user ([`local`]). All three ways
+//! check length and SHA-256.
 //!
-//! This crate prints nothing, and only the module `download` opens connections.
+//! The crate prints nothing, and only the module `download` opens network connections.
 //!
 //! ```
 //! let set = eciton_fetch::catalogue::find("citeseer")?;

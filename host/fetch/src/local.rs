@@ -1,5 +1,5 @@
-//! Import of data sets from a folder of the user, for machines without a network. Files are checked
-//! in the same way as downloads.
+//! Import of data sets from a local folder, for machines without a network. Files are checked in
+//! the same way as downloads.
 
 use std::path::Path;
 
@@ -7,13 +7,14 @@ use crate::cache::{Cache, Failure, Outcome};
 use crate::catalogue::{File, Set};
 use crate::error::{Error, Result};
 
-/// Copies the files of `set` that `cache` lacks from `folder`. Each file is in `folder` itself, or
-/// in the subfolder that it has in a cache. Calls `told` after each file with its origin.
+/// Copies the files of `set` that are absent from `cache` out of `folder`. Each file is either in
+/// `folder` itself or in the subfolder that it has in a cache. Calls `told` for each file as soon
+/// as it is available.
 ///
 /// # Errors
-/// Returns [`Error::Missing`] if `folder` lacks a file, [`Error::Length`] or [`Error::Checksum`] if
-/// a file differs from the catalogue, and [`Error::Io`] if reading or writing fails. Files that
-/// were copied before the error remain in the cache.
+/// Returns [`Error::Missing`] if `folder` lacks a file, and [`Error::Io`] if reading or writing
+/// fails. Returns [`Error::Length`] or [`Error::Checksum`] if a file differs from the catalogue.
+/// Files that were copied before the error remain in the cache.
 pub fn fetch(
     set: &'static Set,
     cache: &Cache,
