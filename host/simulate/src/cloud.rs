@@ -1,39 +1,40 @@
-//! Simulated service that runs functions: warm environments, limits of the account, and throttled
-//! requests.
+//! Simulated cloud service that runs functions, with warm environments, account limits and
+//! throttling.
 
-/// Properties of the service that runs functions. Sources: AWS's published limits, which
-/// `docs/explanation/simulation.md` lists. Latencies are estimates in the range of published
-/// measurements.
+/// Properties of the simulated cloud service that runs functions. The limits are those that AWS
+/// publishes, as listed in `docs/explanation/simulation.md`. Latencies are estimates in the range
+/// of published measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cloud {
-    /// Maximum number of concurrent invocations of the account.
+    /// Maximum number of concurrent invocations per account.
     pub concurrency: u32,
-    /// Number of new environments that can be started immediately.
+    /// Number of environments that the service can start at once. It is also the capacity of the
+    /// allowance that [`Cloud::burst_per_10_s`] refills.
     pub burst: u32,
-    /// Number of further new environments every ten seconds. The sum of unused ones is at most
-    /// `burst`.
+    /// Number of environments by which the start allowance grows every ten seconds, up to
+    /// [`Cloud::burst`].
     pub burst_per_10_s: u32,
-    /// Time from a request to the start of a warm function, and from its end to the answer, in
-    /// microseconds. It counts once per invocation.
+    /// Overhead of a warm invocation in microseconds, for request and reply together. It is added
+    /// before the function starts.
     pub latency_us: u64,
-    /// Time of a cold start before billing begins, in microseconds.
+    /// Unbilled time of a cold start, in microseconds.
     pub cold_us: u64,
-    /// Billed time of a cold start (initialisation), in microseconds.
+    /// Billed time of a cold start (the initialisation of the function), in microseconds.
     pub init_us: u64,
-    /// Time after which an idle environment is removed, in microseconds.
+    /// Time after which the service removes an idle environment, in microseconds.
     pub keep_us: u64,
     /// Maximum size of a request or reply after base64 encoding, in bytes.
     pub payload_bytes: u64,
-    /// Network bandwidth of a single function, in Mbit/s.
+    /// Network bandwidth of a function that exchanges data with the host alone, in Mbit/s.
     pub alone_mbits: f64,
-    /// Network bandwidth of each of a hundred functions that exchange data with one host, in
+    /// Network bandwidth of each function if a hundred functions exchange data with one host, in
     /// Mbit/s.
     pub hundred_mbits: f64,
-    /// Time until the first byte of a request to the object store, in microseconds.
+    /// Time to the first byte of a request to the object store, in microseconds.
     pub store_us: u64,
-    /// Time limit of a function, in microseconds.
+    /// Maximum run time of a function, in microseconds.
     pub time_limit_us: u64,
-    /// Time after which the executor gives up an unanswered invocation, in microseconds.
+    /// Time after which the executor treats an unanswered invocation as failed, in microseconds.
     pub give_up_us: u64,
 }
 
@@ -59,8 +60,9 @@ impl From<&eciton_recipe::Preset> for Cloud {
 }
 
 impl Default for Cloud {
-    /// Returns the default preset of `infra/cloud.toml`, with which a test compares it, for
-    /// reproductions of published systems. An unanswered invocation is given up after 60 s.
+    /// Returns the default preset of `infra/cloud.toml`, with a limit of 60 s for unanswered
+    /// invocations. Reproductions of published systems use these values. A test compares them with
+    /// the file.
     fn default() -> Self {
         Self {
             concurrency: 1000,
@@ -80,14 +82,15 @@ impl Default for Cloud {
     }
 }
 
-/// Function environments of the simulated service.
+/// Function environments (containers) of the simulated service.
 #[derive(Debug)]
 pub(crate) struct Environments {
     cloud: Cloud,
-    /// Times since which environments are idle. The newest is last, and is reused first.
+    /// Times at which the idle environments became idle, in microseconds. The newest is last and is
+    /// reused first.
     idle: Vec<u64>,
     running: u32,
-    /// Number of environments that can be started now, in millionths.
+    /// Number of environments that may be started now, in millionths.
     allowance: u64,
     at_us: u64,
     pub(crate) most_running: u32,
@@ -102,8 +105,8 @@ impl Environments {
         Self { cloud, idle, running: 0, allowance, at_us: 0, most_running: 0, cold_starts: 0, throttled: 0 }
     }
 
-    /// Starts an invocation. Returns true if it starts cold, and `None` if it is throttled (status
-    /// 429).
+    /// Starts an invocation. Returns true for a cold start, false for a warm start, and `None` if
+    /// the service throttles the request (status 429).
     pub(crate) fn start(&mut self, now_us: u64) -> Option<bool> {
         let full = u64::from(self.cloud.burst) * 1_000_000;
         let gained = (now_us - self.at_us).saturating_mul(u64::from(self.cloud.burst_per_10_s)) / 10;
@@ -135,7 +138,8 @@ impl Environments {
         Some(!warm)
     }
 
-    /// Ends an invocation. Its environment stays unless it crashed.
+    /// Ends an invocation. If `lives` is true, its environment becomes idle. Otherwise the
+    /// environment has crashed and is removed.
     pub(crate) fn end(&mut self, now_us: u64, lives: bool) {
         self.running = self.running.saturating_sub(1);
         if lives {

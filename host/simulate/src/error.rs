@@ -1,8 +1,8 @@
-//! Errors of simulations: settings that are refused, and runs that fail.
+//! Errors of simulations.
 
 use eciton_types::{StageId, TaskKey};
 
-/// Error of [`crate::simulate`]. The same input fails again.
+/// Error of [`crate::simulate`]. Errors are deterministic, so the same input fails again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,46 +16,59 @@ pub enum Error {
         /// Description of the allowed values.
         allowed: String,
     },
-    /// A task does not fit into the memory of a function.
+    /// The memory of a function is too small for a task.
     #[error(
         "a task of stage {stage} takes {needs_mb} MB in a function, which has {memory_mb}: choose more intervals or memory"
     )]
     Memory {
-        /// Stage of the task.
+        /// Stage that the task belongs to.
         stage: StageId,
-        /// Memory that the task needs, in MB: its input and output rows, its weights, and the
+        /// Memory that the task needs, in MB. It includes input and output rows, weights, and the
         /// runtime.
         needs_mb: u64,
-        /// Memory of the function, in MB.
+        /// Memory size of the function, in MB.
         memory_mb: u32,
     },
-    /// The simulated run ended because a task failed.
+    /// A task failed at every attempt, so the simulated run ended.
     #[error(
         "the simulated run failed after {seconds:.1} s: {key} failed {attempts} times ({throttled} requests were throttled in total)"
     )]
     Failed {
-        /// Simulated time, in seconds.
+        /// Simulated time at which the run ended, in seconds.
         seconds: f64,
-        /// Key of the attempt whose failure ended the run.
+        /// Key of the task whose last attempt failed.
         key: TaskKey,
         /// Number of attempts at the task.
         attempts: u32,
-        /// Number of requests that were throttled in the whole run.
+        /// Number of throttled requests in the whole run.
         throttled: u64,
     },
-    /// Nothing is in flight and the run has not ended. The cause is a defect, or an answer that was
-    /// lost without a deadline.
+    /// The run has not ended, but no event is in flight. Either the program has a bug, or an answer
+    /// was lost and no deadline is set.
     #[error("the simulated run stalled after {seconds:.1} s; it waits for {waits_for}")]
     Stalled {
-        /// Simulated time, in seconds.
+        /// Simulated time at which the run stalled, in seconds.
         seconds: f64,
-        /// Description of the events that the run waits for.
+        /// Description of the event that the run waits for.
         waits_for: String,
     },
-    /// Settings were refused, a model, profile or price list is not valid, or no plan fits.
+    /// The search for the fitted parameters of a reproduction did not converge.
+    #[error(
+        "the fit on {what} is still {percent:.2} % off after {steps} steps; check the price list's machines and functions",
+        percent = .off * 100.0
+    )]
+    Fit {
+        /// Name of the published result to which the parameters were fitted.
+        what: &'static str,
+        /// Largest relative error of a fitted value, for instance 0.02 for 2 %.
+        off: f64,
+        /// Number of steps that the search made.
+        steps: u32,
+    },
+    /// The planner or program rejects the settings, the model, the profile or the price list.
     #[error(transparent)]
     Plan(#[from] eciton_planner::Error),
-    /// The engine refused its settings.
+    /// The engine rejects its settings.
     #[error(transparent)]
     Engine(#[from] eciton_engine::Error),
 }

@@ -1,61 +1,64 @@
-//! Flight: an invocation of a function, from the slot that it takes to its answer.
+//! Flight, which is an invocation of a function from its request to the decoded answer.
 
 use eciton_types::TaskKey;
 
 use crate::random::{Purpose, unit};
 use crate::settings::Faults;
 
-/// Phase of a flight (an invocation in flight), at a shared resource.
+/// Phase of a flight (an invocation). A phase ends when the shared resource that it uses is
+/// released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The request is created, or is in transit.
+    /// The host creates the request, or the request is in transit.
     Request,
     /// The function computes.
     Running,
-    /// The function reads data from the host.
+    /// The function reads its inputs from the host.
     Reading,
-    /// The function writes data to the host.
+    /// The function writes its outputs to the host.
     Writing,
-    /// The answer is in transit, or the host decodes it.
+    /// The answer is in transit, or the host decodes the answer.
     Answer,
 }
 
-/// Timer of a flight, which is an invocation in flight.
+/// Kind of timer of a flight (an invocation), by the event that happens when the timer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
     /// The service receives the request.
     Request,
     /// The function starts.
     Start,
-    /// The connection to the host is established.
+    /// The function's connection to the host is established.
     Connected,
-    /// The function has computed, and answers the host.
+    /// The function has finished computing and starts to write its outputs.
     Computed,
-    /// The function has ended.
+    /// The function ends.
     End,
-    /// The function crashes.
+    /// The function crashes or exceeds its time limit.
     Die,
-    /// The answer is ready to be read.
+    /// The reply starts to arrive at the host.
     Reply,
-    /// The executor gives up the invocation.
+    /// The executor stops waiting for the answer.
     GiveUp,
 }
 
-/// Faults of an attempt. They do not depend on the time at which it runs.
+/// Random faults of one attempt. They depend on the seed and the attempt only, not on the simulated
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Fate {
     pub straggles: bool,
-    /// Share of its time at which the function crashes. `None` if it does not crash.
+    /// Fraction of the run time after which the function crashes. `None` if it does not crash.
     pub crashes_at: Option<f64>,
     pub lost: bool,
-    /// Time after the first answer at which a duplicate arrives, in microseconds.
+    /// Delay between the first answer and its duplicate, in microseconds. `None` if there is no
+    /// duplicate.
     pub doubled_after_us: Option<u64>,
-    /// Random share by which work takes longer, from 0 to 1, before it is multiplied by the
-    /// setting.
+    /// Random number from 0 to 1. Multiplied by the jitter setting, it is the share by which the
+    /// work takes longer.
     pub jitter: f64,
 }
 
-/// Returns the numbers of an attempt's key, as key of random numbers.
+/// Returns the fields of a task's key as numbers, for use as the key of a random number.
 pub(crate) fn parts(key: TaskKey) -> [u64; 4] {
     [key.round.0.into(), key.stage.0.into(), key.interval.0.into(), key.attempt.0.into()]
 }
@@ -75,7 +78,7 @@ impl Fate {
     }
 }
 
-/// Flight: an invocation of a function, from the slot that it takes to its answer.
+/// Flight, which is an invocation of a function from its request to the decoded answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flight {
     pub key: TaskKey,
@@ -83,11 +86,12 @@ pub(crate) struct Flight {
     pub begun_us: u64,
     pub started_us: u64,
     pub phase: Phase,
-    /// True if the flight's rows are sent through the object store.
+    /// True if the input rows are sent through the object store. `out_store` is the same for the
+    /// output rows.
     pub in_store: bool,
     pub out_store: bool,
     pub fate: Fate,
-    /// Number of requests for this flight that were throttled.
+    /// Number of throttled requests of this flight so far.
     pub throttled: u32,
     pub cold: bool,
 }

@@ -1,4 +1,4 @@
-//! Simulated host: its cores, the jobs that wait for them, and its invocations in flight.
+//! Simulated host with its cores, waiting jobs, and invocations in flight.
 
 use std::collections::BTreeSet;
 
@@ -6,34 +6,35 @@ use eciton_types::TaskKey;
 
 use crate::link::Link;
 
-/// Job of a core. Jobs are ordered like steps: by epoch, then by stage (forward before backward),
-/// then by interval.
+/// Job for a core of the host. Jobs are ordered by epoch, stage (forward before backward) and
+/// interval, which is the order of the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Job {
     pub key: TaskKey,
     pub kind: JobKind,
-    /// Index of the flight (invocation) that the job belongs to.
+    /// Index of the flight (invocation) that the job belongs to. Unused for jobs that run on the
+    /// host only.
     pub flight: u32,
 }
 
-/// Kinds of jobs. For one step, the job that ends the step comes first.
+/// Kind of a core's job. The order of the variants decides between jobs of the same step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum JobKind {
-    /// Decodes an answer of a function.
+    /// Decodes the answer of a function.
     Receive,
     Gather,
-    /// Runs a tensor step.
+    /// Runs a tensor step on the core instead of in a function.
     Tensor,
-    /// Creates a request to a function.
+    /// Encodes a request to a function.
     Send,
 }
 
-/// Limit of invocations in flight. It decreases by one after each throttled invocation. After a
-/// number of unthrottled invocations that equals the limit, it increases by one (like in
-/// `eciton-exec`'s remote pool).
+/// Adaptive limit on invocations in flight, like in the remote pool of `eciton-exec`. Each
+/// throttled invocation lowers the limit by one. The limit rises by one after as many unthrottled
+/// invocations in a row as the limit itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pace {
-    /// Number by which the limit is currently lowered.
+    /// Difference between the maximum and the current limit.
     less: u32,
     calm: u32,
 }
@@ -59,21 +60,21 @@ impl Pace {
     }
 }
 
-/// Simulated host. The number of waiting jobs and tasks is at most the steps of an epoch times the
-/// attempts at each.
+/// State of one simulated host. The number of waiting jobs and tasks is bounded by the number of
+/// attempts at all steps of an epoch.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub free_cores: u32,
-    /// Jobs that only cores of this host can run.
+    /// Waiting jobs that only a core of this host can run.
     pub jobs: BTreeSet<Job>,
-    /// Tensor tasks that wait for a core or a function, whichever is free first.
+    /// Waiting tensor tasks, for a core or for a function.
     pub tasks: BTreeSet<TaskKey>,
     pub in_flight: u32,
-    /// Maximum number of invocations in flight.
+    /// Maximum number of invocations in flight from this host.
     pub limit: u32,
     pub pace: Pace,
     pub link: Link,
-    /// Time at which the network to other hosts is free again, in microseconds.
+    /// Time at which the network to the other hosts becomes free, in microseconds.
     pub network_free_us: u64,
     pub busy_us: u64,
 }
@@ -93,8 +94,8 @@ impl Host {
         }
     }
 
-    /// Returns the next job of a free core. If there are functions (`shared`), jobs that only the
-    /// core can run come first.
+    /// Removes and returns the next job for a free core. If there are functions, `shared` allows
+    /// cores to run tensor tasks, but only when no other job waits.
     pub(crate) fn next_job(&mut self, shared: bool) -> Option<Job> {
         let local = self.limit == 0 || shared;
         let task = self.tasks.first().copied().filter(|_| local);
@@ -115,7 +116,8 @@ impl Host {
         Some(Job { key, kind: JobKind::Tensor, flight: 0 })
     }
 
-    /// Returns the next task for a function, if one more invocation may be in flight.
+    /// Removes and returns the next task for a function, or `None` if the limit on invocations in
+    /// flight is reached.
     pub(crate) fn next_task(&mut self) -> Option<TaskKey> {
         if self.in_flight >= self.pace.allowed(self.limit) {
             return None;
@@ -123,7 +125,7 @@ impl Host {
         self.tasks.pop_first()
     }
 
-    /// Returns the number of jobs and tasks that wait.
+    /// Returns the number of waiting jobs and tasks.
     pub(crate) fn waiting(&self) -> u64 {
         (self.jobs.len() + self.tasks.len()) as u64
     }

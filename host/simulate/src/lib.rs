@@ -1,15 +1,15 @@
-//! Simulation of training: the real engine in a seeded world of hosts, functions, networks and
+//! Simulation of training, with the real engine in a seeded world of hosts, functions, networks and
 //! prices.
 //!
-//! [`simulate`] runs a [`Shape`] (sizes of a graph and a model, without the graph) with the same
-//! [`eciton_engine::Engine`] that trains, on a virtual clock. The times of steps come from a
-//! [`Profile`](eciton_program::Profile). According to the [`Settings`], functions start cold or
-//! warm, share the host's bandwidth, are throttled, straggle, crash, and lose or duplicate answers.
-//! The [`Report`] has times, costs in dollars by [`Prices`](eciton_recipe::Prices), and the value V
-//! = 1 / (T x C).
+//! [`simulate`] trains a [`Shape`], which has the sizes of a graph and a model but no data. It runs
+//! the same [`eciton_engine::Engine`] as real training, on a virtual clock. A
+//! [`Profile`](eciton_program::Profile) provides the times of steps. According to the [`Settings`],
+//! functions start cold or warm, share the host's bandwidth, are throttled, straggle, crash, and
+//! lose or duplicate answers. The [`Report`] has times, costs in USD by
+//! [`Prices`](eciton_recipe::Prices), and the value V = 1 / (time x cost).
 //!
-//! The simulation is pure, like the engine: the same input gives the same report, bit for bit.
-//! `docs/explanation/simulation.md` describes the model, with its formulas and sources, and the
+//! The simulation is a pure function, so the same input yields a bit-identical report.
+//! `docs/explanation/simulation.md` describes the model with its formulas and sources, and the
 //! effects that it omits.
 
 mod cloud;

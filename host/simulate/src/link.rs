@@ -1,35 +1,34 @@
-//! Network link between a host and its functions. Transfers share the link, and all have the same
-//! rate at any time.
+//! Network link between a host and its functions. All transfers on the link have the same rate at
+//! any time.
 //!
-//! Two points are known (Thorpe et al. 2021): a single function gets about 800 Mbit/s, and each of
-//! 100 functions on one host about 200. The curve between and beyond these points is an assumption
-//! of this model: the total rate saturates like `n / (n + k)`,
+//! Two points are known (Thorpe et al. 2021). A single function has about 800 Mbit/s, and each of
+//! 100 functions on one host about 200 Mbit/s. The curve between and beyond these points is an
+//! assumption of this model, in which the total rate saturates like `n / (n + k)`:
 //!
 //! ```text
 //! r(n) = r(1) / (1 + (n - 1) / k),   k = 99 / (r(1) / r(100) - 1) = 33
 //! ```
 //!
-//! so that the total tends to k r(1) = 26.4 Gbit/s, which is near the 25 Gbit/s of the machines in
-//! that paper. The total never exceeds the machine's own network bandwidth.
+//! The total therefore approaches `k r(1)` = 26.4 Gbit/s, which is near the 25 Gbit/s of the
+//! machines in that paper. It never exceeds the machine's own bandwidth.
 //!
-//! All transfers in flight have the same rate. One running total of the bytes served to each
-//! transfer therefore determines the end of every transfer. A start or an end of a transfer costs
-//! O(log n).
+//! Because all transfers have the same rate, a single counter of the bytes served to each transfer
+//! determines when every transfer ends. Starting or ending a transfer takes O(log n) time.
 
 use std::collections::BTreeSet;
 
-/// Rates of transfers, in bytes per second, as a function of their number.
+/// Transfer rate on a link as a function of the number of concurrent transfers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rates {
     alone: f64,
-    /// Value 1 / k of the formula in the module documentation.
+    /// Value `1 / k` of the formula in the module documentation.
     slope: f64,
     whole: f64,
 }
 
 impl Rates {
-    /// Creates rates from the bandwidth of a single function, of each of a hundred functions, and
-    /// of the whole machine, in Mbit/s.
+    /// Creates rates from three bandwidths in Mbit/s. They are those of a single function, of each
+    /// of a hundred functions, and of the whole machine.
     pub(crate) fn new(alone_mbits: f64, hundred_mbits: f64, whole_mbits: f64) -> Self {
         let bytes = 1e6 / 8.0;
         let slope = (alone_mbits / hundred_mbits - 1.0).max(0.0) / 99.0;
@@ -47,15 +46,17 @@ impl Rates {
 #[derive(Debug)]
 pub(crate) struct Link {
     rates: Rates,
-    /// Number of bytes served to each transfer since the link was last idle.
+    /// Number of bytes that each transfer would have received if it had been active since the link
+    /// was last idle.
     served: f64,
     at_us: u64,
-    /// Active transfers, by the value of `served` at which they end. The value is stored as the
-    /// bits of a non-negative float, which have the same order.
+    /// Active transfers, as pairs of end and flight. The end is the value of `served` at which the
+    /// transfer is complete, stored as float bits, which sort like non-negative floats.
     active: BTreeSet<(u64, u32)>,
-    /// Number of starts and ends of transfers so far. A timer with an older number is obsolete.
+    /// Number of changes to the set of active transfers. A timer that was set at an earlier number
+    /// is obsolete.
     pub(crate) generation: u64,
-    /// Maximum number of transfers that were in flight at the same time.
+    /// Maximum number of concurrent transfers so far.
     pub(crate) most: usize,
 }
 
@@ -74,7 +75,7 @@ impl Link {
         self.at_us = now_us;
     }
 
-    /// Starts a transfer of `bytes` bytes.
+    /// Starts a transfer of `bytes` bytes for the flight with index `flight`.
     pub(crate) fn begin(&mut self, now_us: u64, bytes: f64, flight: u32) {
         self.advance(now_us);
         self.active.insert(((self.served + bytes).to_bits(), flight));
@@ -83,15 +84,15 @@ impl Link {
     }
 
     /// Returns the time at which the next transfer ends if no other transfer starts, in
-    /// microseconds.
+    /// microseconds. Returns `None` if the link is idle.
     pub(crate) fn next_us(&self) -> Option<u64> {
         let (target, _) = self.active.first()?;
         let left = (f64::from_bits(*target) - self.served).max(0.0);
         Some(self.at_us + (left / self.rates.each(self.active.len()) * 1e6).ceil() as u64)
     }
 
-    /// Removes the transfers that have ended, and adds their flights to `flights`. A remainder of
-    /// half a byte counts as a rounding error.
+    /// Removes the transfers that have ended by `now_us`, and appends their flights to `flights`. A
+    /// remainder of up to half a byte is treated as a rounding error.
     pub(crate) fn done(&mut self, now_us: u64, flights: &mut Vec<u32>) {
         self.advance(now_us);
         while let Some(&(target, flight)) = self.active.first()

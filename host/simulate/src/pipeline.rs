@@ -1,15 +1,17 @@
-//! Simulated pipelines: lanes of a real [`Engine`], network links between workers, and workers that
-//! are preempted.
+//! Simulated pipelines of a real [`Engine`], with network links between workers and preemption of
+//! workers.
 //!
-//! A lane is a worker's share of the pipeline. A step of a lane takes its stage's time divided by
-//! its worker's pace, with random jitter. It begins when the rows that it reads have arrived: rows
-//! between stages take their bytes over the link. Workers fail one by one (at exponentially
-//! distributed times) and in bursts of a zone, and are replaced after some time. The engine behaves
-//! like in a real run. Lanes of a failed worker move to the worker before it, lost rows are
-//! recomputed, and with redundant computation a worker also has rows of the next one.
+//! A lane is a worker's share of the pipeline. A step begins when the rows that it reads have
+//! arrived, and rows between stages are sent over the link. A step takes the time of its stage
+//! divided by the speed of its worker, with random jitter.
 //!
-//! For comparison, the same trace of failures is evaluated for training with checkpoints: each
-//! failure costs a restart and all rounds since the last checkpoint.
+//! Workers fail individually, at exponentially distributed times, and in bursts within a zone. They
+//! are replaced after some time. The engine behaves as in a real run. The predecessor of a failed
+//! worker takes over its lanes, and lost rows are recomputed. With redundant computation, each
+//! worker also computes the rows of its successor.
+//!
+//! For comparison, [`checkpointed`] evaluates the same failure trace for training that restarts
+//! from checkpoints. Each failure then costs a restart and all rounds since the last checkpoint.
 
 mod planned;
 mod program;
@@ -23,73 +25,74 @@ use crate::error::Error;
 
 pub use trace::{Preemption, checkpointed};
 
-/// Stage of a simulated pipeline, with its costs for one micro-batch.
+/// Stage of a simulated pipeline, with its cost for one micro-batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
-    /// Forward time of a micro-batch, in seconds.
+    /// Time of the forward step for one micro-batch, in seconds.
     pub forward: f64,
-    /// Backward time of a micro-batch, in seconds.
+    /// Time of the backward step for one micro-batch, in seconds.
     pub backward: f64,
-    /// Stages that the stage reads, each earlier in the list, with the bytes of their rows. The
-    /// gradients that return have the same size.
+    /// Earlier stages whose output this stage reads, with the number of bytes per micro-batch. The
+    /// gradient that is sent back has the same size.
     pub reads: Vec<(u16, f64)>,
-    /// Size of the stage's weights, in bytes. Their gradient has the same size.
+    /// Size of the stage's weights, in bytes. The gradient of the weights has the same size.
     pub weights: f64,
 }
 
-/// Simulated pipeline: its stages, lanes, micro-batches and schedule.
+/// Simulated pipeline, with its stages, replicas, micro-batches and schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pipeline {
-    /// Stages in topological order. Stage k is on lane k mod the number of lanes of a replica.
+    /// Stages in topological order. Stage `k` runs on lane `k mod n` of a replica with `n` lanes.
     pub stages: Vec<Stage>,
-    /// Number of stages on each lane.
+    /// Number of stages per lane.
     pub chunks: u32,
     /// Number of replicas of the pipeline.
     pub width: u32,
-    /// Number of micro-batches per update, over all replicas.
+    /// Number of micro-batches per update, summed over all replicas.
     pub micro: u32,
-    /// Number of rows per update.
+    /// Number of rows (samples) per update.
     pub rows: u32,
-    /// Order in which a lane runs its steps.
+    /// Schedule, which is the order in which a lane runs its steps.
     pub order: Order,
-    /// Versions of the weights that rounds read.
+    /// Weight versions that the steps of a round read.
     pub weights: WeightVersions,
-    /// Time of an update of the weights, in seconds. Only lanes of the next round wait for it.
+    /// Time of a weight update, in seconds. Only steps of the next round wait for it.
     pub update: f64,
-    /// Location of the rows that forward steps stash for backward steps.
+    /// Location of the rows that forward steps stash for their backward steps.
     pub residence: Residence,
 }
 
-/// Owner of the weights and of the rows between stages, which determines the links that they use.
+/// Owner of the weights and of the rows between stages. It determines the links over which they are
+/// sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Owner {
-    /// The workers own them. Rows between stages are sent from worker to worker. A stage's weights,
-    /// moments and versions stay on the worker that runs the stage.
+    /// The workers. Rows between stages are sent directly from worker to worker. The worker that
+    /// runs a stage stores its weights, optimiser moments and weight versions.
     Worker,
-    /// The host owns them. Rows are sent to the host and from there to their readers. Gradients are
-    /// sent to the host, and weights from the host, once per update. All of these use one link with
-    /// this number of bytes per second in each direction, one transfer after another.
+    /// The host. Rows are sent through the host, and weights and gradients are exchanged with it
+    /// once per update. All transfers use one link with the given bandwidth in bytes per second per
+    /// direction, one after another.
     Host(f64),
 }
 
-/// Workers of a simulated pipeline, with their network, speed, price and failures.
+/// Workers of a simulated pipeline, with their network, speeds, price and failures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Places {
     /// Network bandwidth of each worker, in bytes per second.
     pub link: f64,
     /// Owner of the weights and of the rows between stages.
     pub owner: Owner,
-    /// Relative speed of each worker. If the list is shorter than the number of workers, it is
-    /// repeated. If empty, all speeds are 1.
+    /// Relative speed of each worker. A list that is shorter than the number of workers is
+    /// repeated. If it is empty, all speeds are 1.
     pub paces: Vec<f64>,
-    /// Price of a worker per hour in which it is available, in USD.
+    /// Price per worker and hour of availability, in USD.
     pub usd_hour: f64,
-    /// Maximum share by which a step takes longer, at random.
+    /// Maximum share by which a step randomly takes longer, for instance 0.05 for 5 %.
     pub jitter: f64,
-    /// Rates of preemption and failure of workers.
+    /// Rates of random failures and preemptions.
     pub preemption: Preemption,
-    /// Failures at known times, as pairs of seconds from the start and worker. Such a worker is
-    /// replaced like others.
+    /// Additional failures at known times, as pairs of time in seconds and worker. These workers
+    /// are replaced too.
     pub trace: Vec<(f64, u32)>,
 }
 
@@ -98,37 +101,38 @@ pub struct Places {
 pub struct PipelineReport {
     /// Simulated time, in seconds.
     pub seconds: f64,
-    /// Number of rounds (updates) that have finished.
+    /// Number of finished rounds (weight updates).
     pub rounds: u32,
-    /// Number of rows processed per second.
+    /// Number of rows (samples) processed per second.
     pub rows_per_s: f64,
-    /// Price of all workers for the time in which they were available, in USD.
+    /// Cost of all workers for the time in which they were available, in USD.
     pub usd: f64,
-    /// Number of failures of workers.
+    /// Number of worker failures.
     pub losses: u64,
-    /// Average number of available workers.
+    /// Mean number of available workers.
     pub places: f64,
-    /// Share of the workers' available time in which they were idle.
+    /// Share of the available worker time that was idle.
     pub idle: f64,
-    /// Steps that were in flight at a worker when it failed.
+    /// Number of steps that were retried because their worker failed while they were in flight.
     pub retries: u64,
-    /// Number of steps that were run again because the worker with their rows failed.
+    /// Number of finished steps that were recomputed because the worker that stored their rows
+    /// failed.
     pub again: u64,
 }
 
 impl Pipeline {
-    /// Runs the pipeline for a number of simulated seconds.
+    /// Simulates the pipeline for `seconds` seconds of simulated time.
     ///
     /// # Errors
     /// Returns [`Error::Setting`] if there is no stage or no micro-batch, or if a value is out of
-    /// range. Returns [`Error::Failed`] if workers failed during a step more often than the maximum
-    /// number of attempts. Also returns the errors of the engine.
+    /// range. Returns [`Error::Failed`] if worker failures interrupt a step at every allowed
+    /// attempt. Also returns the errors of the engine.
     pub fn run(&self, places: &Places, seconds: f64, seed: u64) -> Result<PipelineReport, Error> {
         self.check(places, seconds)?;
         world::World::new(self, places, seed)?.run(seconds)
     }
 
-    /// Returns the lanes of the pipeline.
+    /// Returns the lane settings of the pipeline for the engine.
     fn lanes(&self) -> Lanes {
         let (width, order) = (self.width, self.order);
         let depth = self.stages.len() as u32 / self.chunks.max(1);

@@ -1,7 +1,7 @@
-//! Random numbers by purpose. Each number is a function of the seed and a key, and not of the order
-//! of calls. A change of the schedule therefore changes no fault.
+//! Random numbers by purpose. Each number depends only on the seed, the purpose and a key, not on
+//! the order of calls. A different schedule therefore has the same faults.
 
-/// Purpose of a random number.
+/// Purpose of a random number, which makes numbers with the same key independent of each other.
 #[derive(Clone, Copy, Debug)]
 #[repr(u64)]
 pub(crate) enum Purpose {
@@ -18,14 +18,14 @@ pub(crate) enum Purpose {
     BurstPlace,
 }
 
-/// Finaliser of SplitMix64, which mixes the bits of a number.
+/// Returns `value` with its bits mixed by the finaliser of SplitMix64.
 const fn mix(value: u64) -> u64 {
     let z = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
 
-/// Returns a random number in [0, 1) with 53 bits.
+/// Returns a uniform random number in [0, 1) with 53 random bits. It depends only on the arguments.
 pub(crate) fn unit(seed: u64, purpose: Purpose, key: &[u64]) -> f64 {
     let start = mix(seed ^ (purpose as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let bits = key.iter().fold(start, |sum, &part| {

@@ -1,46 +1,46 @@
-//! Report of a simulated run.
+//! Report of a simulated run, with times, costs and counts.
 
 use serde::Serialize;
 
-/// Report of a simulated run. Times are simulated seconds, from the start to the end of the last
-/// epoch.
+/// Report of a simulated run. All times are simulated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// Time of the whole run, in seconds.
+    /// Duration of the run up to the end of the last epoch, in seconds.
     pub seconds: f64,
-    /// Time of each epoch, from the end of the previous epoch to its own end, in seconds.
+    /// Duration of each epoch in seconds, measured from the end of the previous epoch.
     pub epoch_seconds: Vec<f64>,
-    /// Cost of the run, by item.
+    /// Cost of the run in USD, by item.
     pub usd: Dollars,
-    /// Value V = 1 / (T x C), with T in seconds and C in USD. It is 0 if the run cost nothing.
+    /// Value V = 1 / (time x cost), with time in seconds and cost in USD. It is 0 if the run cost
+    /// nothing.
     pub value: f64,
-    /// Average share of the allowed functions that were in flight.
+    /// Average share of the allowed concurrent functions that were in flight.
     pub functions_busy: f64,
-    /// Share of the time in which the hosts' cores were busy.
+    /// Share of the time during which the hosts' cores were busy.
     pub hosts_busy: f64,
     /// Number of tasks that the hosts' cores ran.
     pub local_tasks: u64,
-    /// Counts of functions, as they are charged.
+    /// Usage of functions, as the cloud service charges it.
     pub functions: FunctionCounts,
-    /// Numbers of bytes that were sent.
+    /// Numbers of bytes sent, by connection.
     pub bytes: Bytes,
-    /// Number of intervals whose rows asynchronous gathers read, by age of the rows in epochs. A
-    /// gather's own interval is not counted.
+    /// Histogram of the staleness of the rows that asynchronous gathers read. Element `i` counts
+    /// the intervals whose rows were `i` epochs old. The gather's own interval is not counted.
     pub ages: Vec<u64>,
-    /// Counters of the engine.
+    /// Counters of the engine at the end of the run.
     pub engine: EngineCounts,
-    /// Decisions of the autotuner, in order. Empty without an autotuner.
+    /// Decisions of the autotuner, in chronological order. Empty if there is no autotuner.
     pub decisions: Vec<Chosen>,
-    /// Number of events in the simulated world.
+    /// Number of events that the simulated world processed.
     pub events: u64,
 }
 
-/// Cost in USD, by item.
+/// Cost of a simulated run in USD, by item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Dollars {
-    /// Cost of the functions' time.
+    /// Cost of the functions' run time.
     pub functions: f64,
-    /// Cost of the functions' invocations.
+    /// Cost of invoking the functions, charged per invocation.
     pub requests: f64,
     /// Cost of requests to the object store.
     pub store: f64,
@@ -50,22 +50,22 @@ pub struct Dollars {
     pub total: f64,
 }
 
-/// Counts of functions, as they are charged.
+/// Usage of functions, as the cloud service charges it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct FunctionCounts {
     /// Number of invocations that ran.
     pub invocations: u64,
-    /// Number of these that were cold starts.
+    /// Number of invocations that started cold.
     pub cold_starts: u64,
     /// Number of requests that were throttled.
     pub throttled: u64,
-    /// Charged time, in milliseconds.
+    /// Charged run time, in milliseconds.
     pub billed_ms: u64,
-    /// Product of memory size and charged time, in GiB-seconds.
+    /// Charged run time multiplied by the memory size, in GiB-seconds.
     pub gb_seconds: f64,
-    /// Maximum number of functions that ran at the same time.
+    /// Maximum number of functions that ran concurrently.
     pub most_running: u32,
-    /// Maximum number of invocations in flight at the same time, including waits and transfers.
+    /// Maximum number of concurrent invocations in flight, including waits and transfers.
     pub most_in_flight: u32,
     /// Number of objects that were written to the object store.
     pub store_writes: u64,
@@ -73,7 +73,7 @@ pub struct FunctionCounts {
     pub store_reads: u64,
 }
 
-/// Numbers of bytes that were sent.
+/// Numbers of bytes sent during a run, by connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Bytes {
     /// Bytes from hosts to functions.
@@ -82,42 +82,42 @@ pub struct Bytes {
     pub from_functions: u64,
     /// Bytes between functions and the object store.
     pub store: u64,
-    /// Bytes of rows and weights from host to host.
+    /// Bytes of rows and weights between hosts.
     pub between_hosts: u64,
 }
 
-/// Counters of the engine (`eciton_engine::Counters`).
+/// Counters of the engine at the end of a run. They are a subset of `eciton_engine::Counters`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EngineCounts {
     /// Number of events that the engine processed.
     pub events: u64,
-    /// Number of tensor tasks.
+    /// Number of tensor tasks, not counting repeated attempts.
     pub tasks: u64,
-    /// Number of gathers.
+    /// Number of gathers and other steps that run only on hosts.
     pub gathers: u64,
-    /// Number of committed answers, which is one per task.
+    /// Number of committed answers, which is one per finished task.
     pub committed: u64,
-    /// Number of attempts that were ordered after failures.
+    /// Number of additional attempts because an attempt failed.
     pub retries: u64,
-    /// Number of attempts that were ordered after deadlines.
+    /// Number of additional attempts because an attempt exceeded its deadline.
     pub relaunches: u64,
     /// Number of attempts that failed.
     pub failures: u64,
-    /// Number of answers to steps that another attempt had finished.
+    /// Number of answers to steps that another attempt had already finished.
     pub duplicates: u64,
-    /// Number of answers after the end of their epoch.
+    /// Number of answers that arrived after the end of their epoch.
     pub late: u64,
 }
 
-/// Decision of the autotuner in a simulated run.
+/// Decision of the autotuner about the number of functions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Chosen {
-    /// Time of the decision, in seconds.
+    /// Simulated time of the decision, in seconds.
     pub seconds: f64,
     /// Number of functions before the decision.
     pub from: u32,
     /// Number of functions after the decision.
     pub to: u32,
-    /// Reason for the decision, as text.
+    /// Human-readable reason for the decision.
     pub why: String,
 }

@@ -8,144 +8,146 @@ use serde::Serialize;
 use crate::cloud::Cloud;
 use crate::error::Error;
 
-/// Maximum number of hosts.
+/// Maximum number of simulated hosts.
 pub const MAX_HOSTS: u32 = 1024;
-/// Maximum number of concurrent functions.
+/// Maximum number of concurrent functions in a simulation.
 pub const MAX_FUNCTIONS: u32 = 100_000;
-/// Maximum number of epochs.
+/// Maximum number of simulated epochs.
 pub const MAX_EPOCHS: u32 = 1_000_000;
-/// Memory size of a function with one whole vCPU, in MB. Processor time is proportional to the
-/// memory size.
+/// Memory size in MB at which a function has exactly one vCPU. The service allocates processor time
+/// in proportion to memory.
 pub const VCPU_MB: u32 = 1769;
 
-/// Settings of a simulation: everything except shape, profile and prices.
+/// Settings of a simulation. Shape, profile and prices are separate inputs.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Random seed.
     pub seed: u64,
     /// Number of epochs.
     pub epochs: u32,
-    /// Number of intervals of the whole graph. Each has the same number of rows and edges, and is
-    /// on one host.
+    /// Number of intervals (ranges of vertices) of the whole graph. All have the same number of
+    /// rows and edges, and each is on one host.
     pub intervals: u32,
-    /// Mode of the pipeline, which decides what steps wait for.
+    /// Mode (synchronous or asynchronous) with its staleness bound, which determine what a step
+    /// waits for.
     pub pipeline: Pipeline,
-    /// Deadlines after which attempts are relaunched.
+    /// Deadlines after which an attempt is relaunched. `None` if attempts are never relaunched.
     pub deadlines: Option<Deadlines>,
-    /// Maximum number of attempts at a task.
+    /// Maximum number of attempts per task.
     pub attempts: u32,
-    /// Hosts of the simulated run.
+    /// Hosts that run the training.
     pub hosts: Hosts,
-    /// Functions of the simulated run.
+    /// Cloud functions that run tensor steps.
     pub functions: Functions,
-    /// Properties of the service that runs the functions.
+    /// Properties of the cloud service that runs the functions.
     pub cloud: Cloud,
-    /// Chances of faults of invocations.
+    /// Probabilities of faults of invocations.
     pub faults: Faults,
-    /// Maximum share by which each piece of work takes longer, at random.
+    /// Maximum share by which each piece of work randomly takes longer, for instance 0.1 for 10 %.
     pub jitter: f64,
 }
 
-/// Hosts of a simulated run, which are all equal.
+/// Hosts of a simulated run. All hosts are equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hosts {
-    /// Number of hosts. All have the same number of intervals.
+    /// Number of hosts. The intervals are divided equally among them.
     pub count: u32,
-    /// Number of cores of each host that run steps.
+    /// Number of cores per host that run steps.
     pub cores: u32,
-    /// Network bandwidth of each host, in Mbit/s.
+    /// Network bandwidth per host, in Mbit/s.
     pub mbits: f64,
-    /// Price of each host per hour, in USD.
+    /// Price per host and hour, in USD.
     pub hour_usd: f64,
-    /// Share of a row's edges that lead to other hosts. If `None`, it is that of a random
-    /// partition, (hosts - 1) / hosts.
+    /// Share of edges that connect a vertex to a vertex on another host. If `None`, it is
+    /// `(hosts - 1) / hosts`, the share of a random partition.
     pub cut: Option<f64>,
 }
 
-/// Functions of a simulated run, which are all equal.
+/// Cloud functions of a simulated run. All functions are equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Functions {
-    /// Maximum number of concurrent invocations, over all hosts. If 0, the hosts run all steps.
+    /// Maximum number of concurrent invocations over all hosts. If 0, the hosts run all steps.
     pub count: u32,
-    /// Kind of observations for the autotuner (`eciton_engine::Tuner`), which chooses the number of
-    /// functions up to `count`. If `None`, there is no autotuner.
+    /// Observations for the autotuner (`eciton_engine::Tuner`), which chooses a number of functions
+    /// up to `count`. If `None`, the number is fixed.
     pub auto: Option<Signal>,
-    /// Location of tensor steps, if there are functions.
+    /// Location where tensor steps run if there are functions.
     pub placement: Placement,
-    /// Transport of the data of tasks.
+    /// Way in which inputs and outputs reach the functions and the host.
     pub transport: Transport,
-    /// Memory size of each function, in MB.
+    /// Memory size per function, in MB.
     pub memory_mb: u32,
-    /// Processor of the functions, which determines their price.
+    /// Processor architecture of the functions, which determines their price.
     pub processor: Processor,
 }
 
-/// Observations of the hosts' queues that an autotuner gets.
+/// Queue length that the autotuner observes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Signal {
-    /// The real number of tasks that wait.
+    /// The actual number of waiting tasks.
     #[default]
     Queue,
-    /// Always this number of waiting tasks, to measure the benefit of the real number.
+    /// A constant number of waiting tasks. It serves to measure the benefit of the actual number.
     Frozen(u64),
 }
 
-/// Location of tensor steps, if there are functions.
+/// Location where tensor steps run if there are functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
     /// All tensor steps run in functions.
     #[default]
     Functions,
-    /// Idle cores of the hosts run tensor steps, and functions run the others.
+    /// Idle cores of the hosts run some tensor steps, and functions run the others.
     Shared,
 }
 
-/// Transport of the data of tasks to functions and back.
+/// Way in which inputs and outputs of tasks are sent between host and functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// In the request and the reply if the data fit, and through the object store otherwise, as
-    /// Eciton does.
+    /// Data are part of the request and the reply if they fit. Otherwise they are sent through the
+    /// object store. This is the way of Eciton.
     #[default]
     Auto,
-    /// Over a connection from function to host, as Thorpe et al. do. The function is charged while
-    /// bytes are sent.
+    /// Data are sent over a connection from the function to the host, as in Thorpe et al. 2021. The
+    /// function is charged during the transfers.
     Direct,
 }
 
-/// Faults of invocations, as independent chances from 0 to 1.
+/// Probabilities of independent faults of invocations, from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Faults {
-    /// Chance that the function computes `straggle_factor` times as long.
+    /// Probability that the function computes `straggle_factor` times as long.
     pub straggle: f64,
-    /// Factor of a straggler's compute time.
+    /// Factor by which the compute time of a straggler is longer.
     pub straggle_factor: f64,
-    /// Chance that the function crashes before it answers.
+    /// Probability that the function crashes before it answers.
     pub crash: f64,
-    /// Chance that the answer is lost.
+    /// Probability that the answer is lost.
     pub lose: f64,
-    /// Chance that the answer arrives twice.
+    /// Probability that the answer arrives twice.
     pub double: f64,
-    /// Periods in which all functions are slow. `None` if there are none.
+    /// Recurring slow periods of all functions. `None` if there are none.
     pub bursts: Option<Bursts>,
 }
 
-/// Periods in which all functions are slow for some time.
+/// Recurring slow periods, during which all functions compute more slowly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bursts {
-    /// Time from the start of one slow time to the next, in seconds.
+    /// Time between the starts of two slow periods, in seconds.
     pub period_s: f64,
-    /// Share of the period in which functions are slow.
+    /// Duration of a slow period as a share of `period_s`.
     pub share: f64,
-    /// Factor of the compute time in slow times.
+    /// Factor by which compute times are longer during slow periods.
     pub factor: f64,
 }
 
 impl Hosts {
-    /// Creates `count` hosts of the machine type `name`, with the properties in the price list. A
-    /// core has two vCPUs, except for Graviton machines, whose names have a g after the generation.
+    /// Creates `count` hosts of the machine type `name`, with the properties `machine` from the
+    /// price list. A core has two vCPUs. On Graviton machines (names like `c6g.large`) a core has
+    /// one vCPU.
     #[must_use]
     pub fn of_machine(count: u32, name: &str, machine: Machine) -> Self {
         let whole = name.split('.').next().is_some_and(|family| family.ends_with('g'));
@@ -155,15 +157,15 @@ impl Hosts {
 }
 
 impl Default for Faults {
-    /// Returns settings without faults.
+    /// Returns settings without any faults.
     fn default() -> Self {
         Self { straggle: 0.0, straggle_factor: 10.0, crash: 0.0, lose: 0.0, double: 0.0, bursts: None }
     }
 }
 
 impl Default for Functions {
-    /// Returns settings without functions. If functions are added, each has 1,769 MB (one vCPU) on
-    /// x86-64.
+    /// Returns settings with no functions. If the caller sets a count, each function has 1,769 MB
+    /// (one vCPU) on x86-64.
     fn default() -> Self {
         Self {
             count: 0,
@@ -177,8 +179,8 @@ impl Default for Functions {
 }
 
 impl Settings {
-    /// Returns settings with one host of four cores and 10 Gbit/s at USD 0.34 per hour, no
-    /// functions, no faults, and a jitter of a tenth.
+    /// Returns settings without functions and faults, and with 10 % jitter. The only host has four
+    /// cores and 10 Gbit/s, at USD 0.34 per hour.
     #[must_use]
     pub fn new(intervals: u32, epochs: u32) -> Self {
         Self {
@@ -196,11 +198,10 @@ impl Settings {
         }
     }
 
-    /// Checks that the settings describe a possible world. It does not check what the engine
-    /// checks.
+    /// Checks that all values are in their ranges. The engine checks its own settings separately.
     ///
     /// # Errors
-    /// Returns [`Error::Setting`] for a value out of range.
+    /// Returns [`Error::Setting`] with the allowed range if a value is out of range.
     pub fn check(&self) -> Result<(), Error> {
         let refuse = |what, found: String, allowed: String| Err(Error::Setting { what, found, allowed });
         let counts: [(&str, u64, u64, u64); 9] = [

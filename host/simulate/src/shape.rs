@@ -1,4 +1,4 @@
-//! Shapes: the sizes of a graph and a model that a simulation needs instead of the graph itself.
+//! Shapes, which are the sizes of a graph and a model. A simulation needs only these sizes.
 
 mod layers;
 
@@ -11,10 +11,10 @@ use serde::Serialize;
 use crate::error::Error;
 pub use layers::{Kind, LayerOrder};
 
-/// Shape: sizes of a graph and of a model.
+/// Sizes of a graph and a model, which a simulation uses in place of the data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Shape {
-    /// Name of the shape in reports.
+    /// Name of the shape, for reports.
     pub name: String,
     /// Number of vertices.
     pub vertices: u32,
@@ -22,9 +22,10 @@ pub struct Shape {
     pub edges: u64,
     /// Number of features per vertex.
     pub features: u32,
-    /// Stored share of the features, above 0 and at most 1.
+    /// Share of the feature values that are stored, above 0 and at most 1. It is below 1 for sparse
+    /// features.
     pub stored: f64,
-    /// Number of classes.
+    /// Number of classes, which is the width of the last layer.
     pub classes: u32,
     /// Width of every layer except the last.
     pub hidden: u32,
@@ -33,7 +34,7 @@ pub struct Shape {
     /// Kind of the layers.
     #[serde(skip_serializing_if = "is_default")]
     pub kind: Kind,
-    /// Order in which the layers gather and multiply.
+    /// Order in which the layers gather and multiply, and whether steps are fused.
     #[serde(skip_serializing_if = "is_default")]
     pub order: LayerOrder,
 }
@@ -42,11 +43,11 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Published experiment: its shape, and the machines that it ran on (Thorpe et al. 2021, tables 1
-/// and 4).
+/// Published experiment with its shape and the machines that it ran on (Thorpe et al. 2021, tables
+/// 1 and 4).
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
-    /// Name of the experiment, as the flag `--shape` accepts it.
+    /// Name of the experiment, as accepted by the flag `--shape`.
     pub name: &'static str,
     vertices: u32,
     edges: u64,
@@ -57,11 +58,11 @@ pub struct Named {
     pub hosts: u32,
     /// Machine type of the graph servers.
     pub machine: &'static str,
-    /// Number of functions for each graph server.
+    /// Number of functions per graph server.
     pub functions_each: u32,
 }
 
-/// The published shapes.
+/// Published experiments whose shapes have names.
 pub const NAMED: [Named; 4] = [
     Named {
         name: "reddit-small",
@@ -110,13 +111,13 @@ pub const NAMED: [Named; 4] = [
 ];
 
 impl Named {
-    /// Returns the published experiment with this name.
+    /// Returns the published experiment called `name`, or `None` if there is none.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         NAMED.iter().find(|named| named.name == name)
     }
 
-    /// Returns the shape of the experiment, which has two layers.
+    /// Returns the shape of the experiment's graph and its two-layer GCN.
     #[must_use]
     pub fn shape(&self) -> Shape {
         Shape {
@@ -135,14 +136,14 @@ impl Named {
 }
 
 impl Shape {
-    /// Returns the training program of the shape, without dropout. If the profile was measured on a
-    /// program that gathers features once, that program is returned. Otherwise [`Shape::order`]
-    /// determines it.
+    /// Returns the training program of the shape, without dropout. The operations have the order of
+    /// [`Shape::order`]. If `profile` was measured on a program that gathers the features only
+    /// once, that program is returned instead.
     ///
     /// # Errors
     /// Returns [`Error::Setting`] if there are no vertices, or if the stored share of features is
-    /// out of range. Returns [`Error::Plan`] for an invalid model, and for a profile of another
-    /// program.
+    /// out of range. Returns [`Error::Plan`] if the model is invalid, or if the profile belongs to
+    /// another program.
     pub fn program(&self, profile: &Profile) -> Result<Program, Error> {
         let aggregate_first = if self.is_gathered_first() { u64::MAX } else { 0 };
         let first = self.program_with(Rewrites { aggregate_first, ..Rewrites::default() })?;
@@ -178,8 +179,8 @@ impl Shape {
     }
 }
 
-/// Returns the signatures of the built-in kernels `linear`, `attention`, `activate` and `head`
-/// (`guest-kernels/`), and of the operation that passes on features that are gathered first.
+/// Returns the signatures of the built-in kernels `linear`, `attention`, `activate` and `head` (see
+/// `guest-kernels/`), and of the placeholder for features that are gathered first.
 pub(crate) fn signature(
     kernel: &str,
     inputs: &[Vec<u32>],

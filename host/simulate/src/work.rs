@@ -1,4 +1,4 @@
-//! Work of each stage on one interval of the simulated world: times and bytes.
+//! Times and bytes of each stage for one interval of the simulated world.
 
 use std::collections::BTreeSet;
 
@@ -9,45 +9,45 @@ use crate::error::Error;
 use crate::settings::{Placement, Settings, Transport, VCPU_MB};
 use crate::shape::Shape;
 
-/// Size of weights in bytes below which they are sent with each task instead of through the object
-/// store (like in `eciton-exec`).
+/// Size in bytes from which weights are sent through the object store instead of with each task,
+/// like in `eciton-exec`.
 const OBJECT_BYTES: f64 = 32768.0;
-/// Size of a value of rows, in bytes.
+/// Size of one value of a row, in bytes.
 const VALUE_BYTES: f64 = 4.0;
-/// Memory that a function needs in addition to a task's matrices, in MB.
+/// Memory in MB that a function needs in addition to the matrices of a task.
 const RUNTIME_MB: u64 = 64;
 
-/// Work of one stage on one interval. Times are in seconds and sizes in bytes, before jitter.
+/// Times and bytes of one stage for one interval, before jitter is added.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StageWork {
-    /// Locations that may run the stage.
+    /// Locations where the stage may run.
     pub place: Place,
-    /// Time on a core of the host, in seconds.
+    /// Time on one core of the host, in seconds.
     pub host_s: f64,
-    /// Time in a function, in seconds.
+    /// Compute time in a function, in seconds.
     pub function_s: f64,
-    /// Bytes sent to a function, without constant data.
+    /// Number of bytes sent to a function, excluding constant data.
     pub in_bytes: f64,
-    /// Bytes that many tasks read: constant rows, and large weights.
+    /// Number of bytes of constant rows and large weights, which many tasks read.
     pub constant_bytes: f64,
-    /// Number of objects that hold the constant data, if they are in the object store.
+    /// Number of objects in the object store that hold the constant data.
     pub constant_objects: u32,
-    /// Bytes that a function sends back.
+    /// Number of bytes that a function sends back.
     pub out_bytes: f64,
-    /// Bytes sent to other hosts after the stage has ended.
+    /// Number of bytes sent to other hosts after the stage has finished.
     pub scatter_bytes: f64,
 }
 
-/// Work of all stages, and of the update.
+/// Times and bytes of all stages, and of the weight update.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
     pub stages: Vec<StageWork>,
-    /// Time from the last gradient to the next version of the weights, in seconds: sums, optimiser,
-    /// and sending weights to the other hosts.
+    /// Time in seconds from the last gradient to the next version of the weights. It includes
+    /// summing, the optimiser, and sending weights to the other hosts.
     pub update_s: f64,
-    /// Size of all weights, in bytes.
+    /// Total size of the weights, in bytes.
     pub weight_bytes: f64,
-    /// Number of stages that are tasks.
+    /// Number of stages that functions can run.
     pub tensor_stages: u64,
 }
 
@@ -114,40 +114,9 @@ impl Work {
     }
 }
 
-/// Compute times of one epoch, in seconds, before jitter.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EpochWork {
-    /// Time of one host core for gathers.
-    pub gather_s: f64,
-    /// Time of one host core for tensor steps.
-    pub tensor_s: f64,
-    /// Time of one function for tensor steps, without the exchange of rows.
-    pub function_s: f64,
-}
-
-/// Returns the compute times of one epoch of [`simulate`](crate::simulate) with the same arguments.
-///
-/// # Errors
-/// Returns [`Error::Memory`] if a task does not fit into a function, and [`Error::Plan`] if the shape
-/// is not valid.
-pub fn epoch_work(shape: &Shape, profile: &Profile, settings: &Settings) -> Result<EpochWork, Error> {
-    let program = shape.program(profile)?;
-    let work = Work::new(&program, shape, profile, settings)?;
-    let intervals = f64::from(settings.intervals);
-    let mut found = EpochWork { gather_s: 0.0, tensor_s: 0.0, function_s: 0.0 };
-    for stage in work.stages {
-        if stage.place.is_task() {
-            found.tensor_s += stage.host_s * intervals;
-            found.function_s += stage.function_s * intervals;
-        } else {
-            found.gather_s += stage.host_s * intervals;
-        }
-    }
-    Ok(found)
-}
-
-/// Returns, for each stage, the number of values of its rows that other intervals read. Rows that
-/// follow from the features without weights are available everywhere from the start.
+/// Returns, for each stage, the number of values per row that other intervals read. Rows that
+/// depend only on the features and not on weights count as 0, because all hosts have them from the
+/// start.
 fn gathered_widths(program: &Program) -> Vec<f64> {
     let is_features = |slot: usize| program.slots.get(slot).is_some_and(|slot| slot.of == SlotOf::Features);
     let is_constant = |stage: &Stage| {
@@ -169,9 +138,9 @@ fn gathered_widths(program: &Program) -> Vec<f64> {
     program.stages.iter().map(of).collect()
 }
 
-/// Returns the average number of other hosts that need a row: `(H - 1) (1 - (1 - cut / (H -
-/// 1))^d)`, with d edges, each of which leads to one of H - 1 others with probability cut / (H -
-/// 1).
+/// Returns the average number of other hosts that need a copy of a row (ghost vertices). It is
+/// `(H - 1) (1 - (1 - cut / (H - 1))^d)` for H hosts and d edges per vertex. Each edge leads to a
+/// given other host with probability `cut / (H - 1)`.
 fn ghosts(shape: &Shape, settings: &Settings) -> f64 {
     let others = f64::from(settings.hosts.count) - 1.0;
     if others < 1.0 {

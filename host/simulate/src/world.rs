@@ -1,9 +1,9 @@
-//! World around the engine: one clock, and the events of a simulated run.
+//! World around the engine, with one clock and a heap of future events.
 //!
-//! The world is the driver of a real [`Engine`]. It carries out every action at simulated times,
-//! and reports the ends. All future events are in one heap, ordered by time. Events at the same
-//! time are ordered by their creation, so that a seed replays a run. The heap has at most a few
-//! items for each core, invocation and interval.
+//! The world drives a real [`Engine`]. It carries out each action of the engine at a simulated
+//! time, and reports its completion. Future events are in one heap, ordered by time and then by
+//! creation, so a run with the same seed is identical. The heap has at most a few events per core,
+//! invocation and interval.
 
 mod flights;
 mod tally;
@@ -28,12 +28,12 @@ use crate::shape::Shape;
 use crate::work::Work;
 use tally::Tally;
 
-/// Simulates the training of a shape.
+/// Simulates the training of a shape, and returns its times and costs.
 ///
 /// # Errors
-/// Returns [`Error::Setting`], [`Error::Memory`], [`Error::Plan`] or [`Error::Engine`] for an input
-/// that is not possible. Returns [`Error::Failed`] if a task failed, and [`Error::Stalled`] if the
-/// run waits for an event that never comes.
+/// Returns [`Error::Setting`], [`Error::Memory`], [`Error::Plan`] or [`Error::Engine`] if the input
+/// is invalid. Returns [`Error::Failed`] if a task failed at every attempt, and [`Error::Stalled`]
+/// if the run waits for an event that never happens.
 pub fn simulate(
     shape: &Shape,
     profile: &Profile,
@@ -57,26 +57,27 @@ pub fn simulate(
     World::new(settings, profile, prices, work, engine).run()
 }
 
-/// Event of the simulated world.
+/// Future event of the simulated world.
 #[derive(Clone, Copy, Debug)]
 enum Item {
-    /// An event is reported to the engine.
+    /// The engine receives an event.
     Engine(Event),
     /// A core has finished a job.
     Core { host: u32, job: Job },
-    /// A transfer may have ended.
+    /// A transfer on a host's link may have ended.
     Link { host: u32, generation: u64 },
-    /// The timer of a flight (invocation) has expired.
+    /// A timer of a flight (invocation) expires.
     Flight { flight: u32, timer: Timer },
-    /// The attempts are checked for exceeded deadlines.
+    /// All attempts are checked for exceeded deadlines.
     Deadlines,
 }
 
-/// Item in the heap of future events, with its time.
+/// Heap entry, which is a future event with its time.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     at_us: u64,
-    /// Number of the item, in the order of creation.
+    /// Sequence number of the entry, in order of creation. It decides between events at the same
+    /// time.
     number: u64,
     item: Item,
 }
@@ -109,14 +110,14 @@ struct World<'a> {
     made: u64,
     hosts: Vec<Host>,
     environments: Environments,
-    /// Flights (invocations), and the indices of unused entries.
+    /// Flights (invocations) by index. Unused indices are listed in `free`.
     flights: Vec<Flight>,
     free: Vec<u32>,
-    /// Attempts in functions that the engine waits for, for each stage, ordered by their start.
+    /// Attempts in functions that have not been answered, for each stage, ordered by their start.
     waited: Vec<BTreeSet<(u64, TaskKey)>>,
-    /// True if the heap has an [`Item::Deadlines`].
+    /// True if an [`Item::Deadlines`] is already scheduled.
     looking: bool,
-    /// Last epoch whose rows were sent to other hosts, by stage and interval.
+    /// Last epoch whose rows were sent to other hosts, for each stage and interval.
     scattered: Vec<Round>,
     tally: Tally,
     tuner: Option<Tuner>,
@@ -124,7 +125,7 @@ struct World<'a> {
     actions: Vec<Action>,
 }
 
-/// Converts seconds to microseconds, rounded up.
+/// Converts seconds to microseconds, rounding up.
 fn us(seconds: f64) -> u64 {
     // `as` saturates, which would need a simulated run of 585,000 years.
     (seconds * 1e6 - 1e-6).ceil() as u64
@@ -169,7 +170,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// Divides a number of functions among the hosts.
+    /// Divides `count` functions equally among the hosts, as limits on their invocations in flight.
     fn set_functions(&mut self, count: u32) {
         let hosts = self.settings.hosts.count;
         for (number, host) in (0..hosts).zip(&mut self.hosts) {
@@ -191,7 +192,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Reports a completion to the tuner, and applies its decision.
+    /// Passes an observation to the autotuner, and applies its decision.
     fn tune(&mut self, signal: Signal) {
         let waiting = match signal {
             Signal::Queue => self.hosts.iter().map(Host::waiting).sum(),
@@ -253,7 +254,7 @@ impl<'a> World<'a> {
         self.made += 1;
     }
 
-    /// Reports an event to the engine, and carries out the actions that follow.
+    /// Passes an event to the engine, and carries out the resulting actions.
     fn tell(&mut self, event: Event) {
         let mut actions = std::mem::take(&mut self.actions);
         let committed = self.engine.counters().committed;
@@ -319,7 +320,7 @@ impl<'a> World<'a> {
         number
     }
 
-    /// Assigns waiting jobs and tasks to a host's free cores and functions.
+    /// Assigns the waiting jobs and tasks of a host to its free cores and functions.
     fn dispatch(&mut self, host: u32) {
         let shared = self.settings.functions.placement == Placement::Shared;
         if self.ended.is_some() {
@@ -342,7 +343,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns the time that a core takes for a job, in microseconds.
+    /// Returns the time that a core needs for a job, in microseconds.
     fn job_us(&self, job: Job) -> u64 {
         let work = self.work.stages[job.key.stage.index()];
         let pace = self.profile.host;
@@ -374,8 +375,8 @@ impl<'a> World<'a> {
         self.dispatch(host);
     }
 
-    /// Handles an answer: sends its rows to the other hosts that need them, and then reports it to
-    /// the engine.
+    /// Delivers the answer of a step. Its rows are first sent to the other hosts that need them,
+    /// and then the engine receives the event.
     fn deliver(&mut self, host: u32, key: TaskKey, took_us: u64) {
         let bytes = self.work.stages[key.stage.index()].scatter_bytes;
         let at = key.stage.index() * self.settings.intervals as usize + key.interval.index();
@@ -411,8 +412,8 @@ impl<'a> World<'a> {
         self.look_later();
     }
 
-    /// Schedules the next check of deadlines if there are any. Checks happen five times within the
-    /// shortest deadline.
+    /// Schedules the next check for exceeded deadlines if attempts are waiting. Five checks happen
+    /// within the shortest deadline.
     fn look_later(&mut self) {
         let waited = self.waited.iter().any(|stage| !stage.is_empty());
         if let Some(deadlines) = self.settings.deadlines.filter(|_| waited && !self.looking) {

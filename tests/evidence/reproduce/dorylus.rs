@@ -1,11 +1,13 @@
-//! Reproduction of Dorylus (Thorpe et al. 2021): graph networks on CPU servers with functions,
-//! compared with CPUs and GPUs alone.
+//! Reproduction of Dorylus (Thorpe et al. 2021), which trains graph networks on CPU servers with
+//! functions and compares them with CPUs and GPUs alone.
 //!
-//! [`reproduce`] fits five parameters to GCN Reddit-small ([`Fitted`]), predicts the other five
-//! rows of [`PUBLISHED`] with the same simulator, and compares ratios of the value V. V = 1 / (T x
-//! C), so a ratio of V within a row needs no number of epochs. This matters because the numbers of
-//! epochs are not published, and times are relative. Errors above [`LARGE_ERROR`] get reasons:
-//! parameters that give the published ratio if they are changed for this row alone.
+//! [`reproduce`] fits five parameters to GCN on Reddit-small ([`Fitted`]). With the same simulator
+//! it predicts the other five rows of [`PUBLISHED`], and compares ratios of the value V = 1 / (time
+//! x cost).
+//!
+//! The numbers of epochs are not published, but they cancel out in ratios of V within a row. For
+//! errors above [`LARGE_ERROR`], the reproduction searches for reasons. A reason is a parameter
+//! that yields the published ratio if it is changed for this row alone.
 
 mod fit;
 mod machines;
@@ -28,70 +30,70 @@ use vary::Reason;
 use vary::Suspect;
 use world::{Backend, Varied, epoch};
 
-/// Relative error above which reasons are searched.
+/// Relative error above which the reproduction searches for reasons.
 pub const LARGE_ERROR: f64 = 0.15;
 
-/// Result of the reproduction.
+/// Result of the reproduction of Dorylus.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Dorylus {
     /// Parameters that were fitted to GCN Reddit-small.
     pub fitted: Fitted,
     /// Comparison for each of the six published rows.
     pub rows: Vec<Row>,
-    /// GCN Reddit-small on each machine type, best value first.
+    /// GCN on Reddit-small, simulated on each machine type in descending order of value.
     pub machines: Vec<MachineValue>,
 }
 
-/// Published row with its simulated prediction.
+/// Published row of the table with its simulated prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// Published times and costs of whole runs.
     pub published: Published,
-    /// Simulated epoch with functions. Asynchronous epochs are converted to the number of
-    /// synchronous ones that train equally far.
+    /// Simulated time and cost of an epoch with functions. An asynchronous epoch is scaled to train
+    /// as far as a synchronous one.
     pub functions: Run,
-    /// Simulated epoch on the graph servers alone.
+    /// Simulated time and cost of an epoch on the graph servers alone.
     pub cpu: Run,
-    /// Simulated epoch on the same number of GPU servers.
+    /// Simulated time and cost of an epoch on the same number of GPU servers.
     pub gpu: Run,
-    /// Value V of functions, relative to V of CPUs only.
+    /// Ratio of the value V with functions to V on CPUs only.
     pub against_cpu: Compared,
-    /// Value V of functions, relative to V of GPUs only.
+    /// Ratio of the value V with functions to V on GPUs only.
     pub against_gpu: Compared,
 }
 
-/// Ratio of values V, published and simulated.
+/// Published and simulated ratio of two values V = 1 / (time x cost).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
     /// Published ratio.
     pub published: f64,
     /// Simulated ratio.
     pub simulated: f64,
-    /// Single parameters whose change would give the published ratio, the smallest change first.
-    /// Empty for an error up to [`LARGE_ERROR`], and if no parameter explains the difference.
+    /// Changes of single parameters that would yield the published ratio, the smallest change
+    /// first. Empty if the error is at most [`LARGE_ERROR`], or if no parameter explains it.
     pub reasons: Vec<Reason>,
 }
 
 impl Compared {
-    /// Returns the relative error: simulated / published - 1.
+    /// Returns the relative error, which is `simulated / published - 1`.
     #[must_use]
     pub fn error(&self) -> f64 {
         self.simulated / self.published - 1.0
     }
 
-    /// Returns true if the error is above [`LARGE_ERROR`].
+    /// Returns true if the absolute error is above [`LARGE_ERROR`].
     #[must_use]
     pub fn is_large(&self) -> bool {
         self.error().abs() > LARGE_ERROR
     }
 }
 
-/// Fits the parameters, predicts and compares all rows, finds reasons for large errors, and
-/// simulates the machines of the price list.
+/// Runs the whole reproduction. It fits the parameters, predicts and compares all rows, searches
+/// for reasons for large errors, and simulates the machine types of the price list.
 ///
 /// # Errors
-/// Returns [`Error::Fit`] if the parameters do not converge, and [`Error::Prices`] for a price list
-/// without the required machines. Also returns the errors of [`simulate`](eciton_simulate::simulate).
+/// Returns [`Error::Fit`] if the parameters do not converge, and [`Error::Plan`] if the price list
+/// lacks a required machine type. Also returns the errors of [`crate::simulate`].
 pub fn reproduce(prices: &Prices) -> Result<Dorylus, Error> {
     let fitted = fit(prices)?;
     let mut rows = Vec::with_capacity(PUBLISHED.len());
@@ -107,8 +109,8 @@ pub fn reproduce(prices: &Prices) -> Result<Dorylus, Error> {
     Ok(Dorylus { rows, machines: machines(&fitted, prices)?, fitted })
 }
 
-/// Simulates a published row with the fitted parameters, and compares it. It does not search for
-/// reasons.
+/// Simulates a published row with the fitted parameters and compares the ratios of V. It does not
+/// search for reasons.
 fn predict(row: &Published, fitted: &Fitted, prices: &Prices) -> Result<Row, Error> {
     let run = |backend| epoch(row, backend, fitted, &Varied::default(), prices).map(|ran| ran.run);
     let [functions, cpu, gpu] = [run(Backend::Functions)?, run(Backend::Cpu)?, run(Backend::Gpu)?];

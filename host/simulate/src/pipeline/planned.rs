@@ -1,4 +1,4 @@
-//! Conversion of a planner's result to a simulated pipeline, and grids of pipelines.
+//! Conversion of a planner's plan to a simulated pipeline, and schedule grids of pipelines.
 
 use eciton_engine::Residence;
 use eciton_planner::schedule::{Grid, Shape};
@@ -9,11 +9,13 @@ use super::program::program;
 use super::{Pipeline, Stage};
 use crate::error::Error;
 
-/// Number of rounds that a grid shows if rounds overlap. Otherwise a grid shows one round.
+/// Number of rounds (updates) that a schedule grid shows if rounds overlap. Otherwise it shows a
+/// single round.
 const ROUNDS: u32 = 3;
 
 impl Pipeline {
-    /// Returns the pipeline of a plan for a graph. `residence` is the location of stashed rows.
+    /// Converts the planner's plan for `graph` to a pipeline. `residence` states where stashed rows
+    /// are stored.
     #[must_use]
     pub fn planned(plan: &Plan, graph: &Graph, residence: Residence) -> Self {
         let stage_of =
@@ -53,11 +55,11 @@ impl Pipeline {
         }
     }
 
-    /// Returns the schedule of the first rounds, without failures and with transfers that take no
-    /// time.
+    /// Returns the schedule of the first rounds as a grid, without failures and with instantaneous
+    /// transfers.
     ///
     /// # Errors
-    /// Returns [`Error::Setting`] if there is no stage.
+    /// Returns [`Error::Setting`] if the pipeline has no stage.
     pub fn grid(&self) -> Result<Grid, Error> {
         let program = program(self)?;
         let (depth, lanes) = (self.stages.len() as u16, self.lanes());

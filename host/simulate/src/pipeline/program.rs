@@ -1,5 +1,5 @@
-//! Conversion of a simulated pipeline to a program, with a forward and a backward stage for each
-//! stage of the pipeline.
+//! Conversion of a simulated pipeline to a program. Each pipeline stage becomes a forward and a
+//! backward stage of the program.
 
 use eciton_program::{
     Cost, DataShape, Domain, LossOf, Phase, Place, Port, Program, Read, Rewrites, Scope, SlotOf, SlotSpec,
@@ -12,8 +12,8 @@ use super::Pipeline;
 use crate::error::Error;
 use crate::shape::signature;
 
-/// Returns the program of a pipeline. The forward stage of stage i has number i, and the backward
-/// stage 2 d - 1 - i. The loss is the backward stage of the last stage.
+/// Returns the program of a pipeline with `d` stages. Pipeline stage `i` becomes forward stage `i`
+/// and backward stage `2 d - 1 - i`. The backward stage of the last pipeline stage is the loss.
 pub(super) fn program(of: &Pipeline) -> Result<Program, Error> {
     let settings = ModelSettings::parse("kind = \"mlp\"\nlayers = 1\ndropout = 0", "pipeline")?;
     let model = Model::resolve(&settings, 1, 2, TaskType::Classification)?;

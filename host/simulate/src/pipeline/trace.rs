@@ -1,34 +1,36 @@
-//! Times at which workers fail and return.
+//! Failure traces, which state when workers fail.
 
 use crate::random::{Purpose, unit};
 
 /// Rates of preemption and failure of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Preemption {
-    /// Number of failures of each worker per hour, at independent times.
+    /// Mean number of failures per worker and hour. The failures are independent of each other.
     pub per_hour: f64,
-    /// Number of bursts of failures in each zone per hour.
+    /// Mean number of failure bursts per zone and hour.
     pub bursts_per_hour: f64,
-    /// Number of workers that fail together in a burst.
+    /// Number of workers that fail together in one burst.
     pub burst: u32,
-    /// Number of zones. Worker p is in zone p modulo this number, so that adjacent workers are in
-    /// different zones.
+    /// Number of availability zones. Worker `p` is in zone `p` modulo this number, so adjacent
+    /// workers are in different zones.
     pub zones: u32,
     /// Time until a failed worker is replaced, in seconds.
     pub back: f64,
 }
 
-/// Failures of a run in order of time, as pairs of time and failed workers.
+/// Failures of a run in chronological order. Each element is a time in seconds and the workers that
+/// fail at that time.
 pub(super) type Losses = Vec<(f64, Vec<u32>)>;
 
-/// Returns the time in seconds until the next event, for events with this rate per hour.
+/// Returns a random waiting time in seconds until the next event. Waiting times are exponentially
+/// distributed, with `per_hour` events per hour.
 fn wait(seed: u64, purpose: Purpose, key: &[u64], per_hour: f64) -> f64 {
     -(1.0 - unit(seed, purpose, key)).ln() * 3600.0 / per_hour
 }
 
 impl Preemption {
-    /// Returns the failures of `count` workers within a number of seconds. They may name a worker
-    /// that has already failed.
+    /// Returns the failures of `count` workers during the given number of seconds. A listed worker
+    /// may already be down at that time.
     pub(super) fn losses(&self, count: u32, seconds: f64, seed: u64) -> Losses {
         let mut all: Losses = Vec::new();
         if self.per_hour > 0.0 {
@@ -66,10 +68,12 @@ impl Preemption {
     }
 }
 
-/// Returns the number of rounds that training with checkpoints finishes in the same trace of
-/// failures. A round takes `round` seconds with all workers. Each failure costs `restart` seconds
-/// and all rounds since the last checkpoint. There is a checkpoint every `every` rounds. The
-/// remaining workers do all work until failed ones are replaced.
+/// Simulates training that restarts from checkpoints after failures, and returns the number of
+/// rounds that it finishes.
+///
+/// With all `count` workers, a round takes `round` seconds. While workers are down, the remaining
+/// ones take over their work. There is a checkpoint every `every` rounds. Each failure costs
+/// `restart` seconds and all rounds since the last checkpoint.
 #[must_use]
 pub fn checkpointed(
     preemption: &Preemption,

@@ -1,4 +1,4 @@
-//! World of a simulated pipeline: a clock, steps in flight, and rows on network links.
+//! World of a simulated pipeline, with its clock, steps in flight, and transfers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use super::{Owner, Pipeline, PipelineReport, Places, Stage};
 use crate::error::Error;
 use crate::random::{Purpose, unit};
 
-/// Indices of the directions of the host's link.
+/// Index of each direction of the host's link, to the host (`UP`) and from the host (`DOWN`).
 const UP: usize = 0;
 const DOWN: usize = 1;
-/// Maximum number of rounds of a run.
+/// Maximum number of rounds per simulated run.
 const MAX_ROUNDS: u32 = 10_000_000;
 
-/// Event of the simulated world.
+/// Future event of the simulated world.
 #[derive(Clone, Copy, Debug)]
 enum Item {
-    /// A step ends on a worker, unless that worker has failed meanwhile.
+    /// A worker ends a step. The event is ignored if the worker has failed since the step began.
     Ended {
         key: TaskKey,
         at: Location,
@@ -42,14 +42,15 @@ pub(super) struct World<'a> {
     now: f64,
     coming: BTreeMap<(u64, u64), Item>,
     made: u64,
-    /// Number of failures of each worker so far.
+    /// Number of failures of each worker so far. It distinguishes a worker from its replacement.
     lives: Vec<u32>,
     alive: Vec<Option<f64>>,
-    /// Time at which the rows of a step are available to others, and the worker that has computed
-    /// them.
+    /// Time at which the rows of each finished step are available to readers, and the worker that
+    /// computed them.
     rows: BTreeMap<Step, (f64, Location)>,
     doing: BTreeSet<Location>,
-    /// Times at which the host's link is free, by direction: to the host, and from the host.
+    /// Times at which the host's link becomes free, indexed by direction (`UP`, `DOWN`), in
+    /// seconds.
     host: [f64; 2],
     busy: f64,
     there: f64,
@@ -200,8 +201,9 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns the time at which bytes that are ready at time `ready` have passed the host's link.
-    /// Transfers pass one after another.
+    /// Returns the time at which a transfer over the host's link ends. The transfer has `bytes`
+    /// bytes and starts at time `ready` or later, because transfers in one direction run one after
+    /// another.
     fn over(&mut self, way: usize, ready: f64, bytes: f64) -> f64 {
         match (self.places.owner, self.host.get_mut(way)) {
             (Owner::Host(link), Some(free)) if bytes > 0.0 => {
@@ -212,7 +214,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns the steps whose rows a stage's step reads, with the bytes of each.
+    /// Returns the program stages that stage `number` reads, with the bytes of their rows. `back`
+    /// selects the backward step of the stage.
     fn reads(&self, number: u16, back: bool) -> Vec<(u16, f64)> {
         let depth = self.of.stages.len() as u16;
         let own = self.of.stages.get(usize::from(number)).map_or(&[][..], |stage| &stage.reads);
@@ -226,8 +229,9 @@ impl<'a> World<'a> {
         (0..depth).zip(&self.of.stages).flat_map(of).collect()
     }
 
-    /// Returns the size of the rows that a stage's step sends to other stages, in bytes. Forward
-    /// rows are sent once. Gradients are sent to each stage that is read.
+    /// Returns the number of bytes that a step of stage `number` sends to other stages. Forward
+    /// rows are sent once. A backward step (`back`) sends a gradient to each stage whose rows it
+    /// has read.
     fn made(&self, number: u16, back: bool) -> f64 {
         match back {
             true => self.reads(number, false).iter().map(|(_, bytes)| bytes).sum(),
@@ -235,14 +239,14 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Returns the stage of a step, and true if the step is backward.
+    /// Returns the pipeline stage of a step, and whether the step is backward.
     fn stage_of(&self, step: Step) -> (u16, bool) {
         let depth = self.of.stages.len() as u16;
         let back = step.stage.0 >= depth;
         (if back { 2 * depth - 1 - step.stage.0 } else { step.stage.0 }, back)
     }
 
-    /// Begins a step after its input rows have arrived.
+    /// Starts a step as soon as its input rows have arrived.
     fn begin(&mut self, task: Task) {
         let (step, key) = (task.step(), task.key());
         let at = self.engine.location_of(step);

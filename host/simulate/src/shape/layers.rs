@@ -10,11 +10,10 @@ use serde::Serialize;
 use super::Shape;
 use crate::error::Error;
 
-/// Name of the placeholder kernel that stands for the features, if a gather of the features comes
-/// first.
+/// Name of the placeholder kernel that produces the features if the first layer gathers them.
 pub(super) const FEATURES: &str = "features.wasm";
 
-/// Kind of the layers of a shape's model.
+/// Kind of graph layer of a shape's model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -23,17 +22,18 @@ pub enum Kind {
     Gcn,
     /// Graph attention (Velickovic et al. 2018).
     Gat {
-        /// Number of attention heads of every layer, whose results are averaged.
+        /// Number of attention heads per layer. The results of the heads are averaged.
         heads: u32,
     },
 }
 
-/// Order and fusion of the operations of layers.
+/// Order and fusion of the operations within layers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LayerOrder {
-    /// True if each layer of a GCN gathers before its product, the first one in every epoch too.
+    /// True if each GCN layer gathers before it multiplies, including the first layer in every
+    /// epoch.
     pub gather_first: bool,
-    /// True if consecutive tensor steps on the same rows are one task.
+    /// True if consecutive tensor steps on the same rows are fused to one task.
     pub fused: bool,
 }
 
@@ -42,7 +42,7 @@ impl Shape {
         self.order.gather_first && self.kind == Kind::Gcn
     }
 
-    /// Returns the model of the shape, without dropout.
+    /// Returns the shape's model, which has no dropout.
     pub(super) fn model(&self) -> Result<Model, Error> {
         let (kind, own) = match self.kind {
             Kind::Gcn => (ModelKind::Gcn, KindSettings::default()),
@@ -69,8 +69,8 @@ impl Shape {
         Ok(model)
     }
 
-    /// Applies the shape's order to a program. The placeholder for the features takes no time and
-    /// sends nothing, because all hosts have the features from the start.
+    /// Applies the order and fusion of [`LayerOrder`] to a program. The placeholder for the
+    /// features costs nothing, because all hosts have the features from the start.
     pub(super) fn ordered(&self, mut program: Program) -> Result<Program, Error> {
         if let Some(stage) = program.stages.first_mut().filter(|_| self.is_gathered_first()) {
             (stage.place, stage.cost) = (Place::Host, Cost::default());

@@ -1,4 +1,4 @@
-//! Flights (invocations of functions), step by step from the slot to the answer.
+//! State machine of flights, which are invocations of functions from request to answer.
 
 use eciton_engine::Event;
 use eciton_types::TaskKey;
@@ -9,18 +9,18 @@ use crate::host::{Job, JobKind};
 use crate::random::{Purpose, unit};
 use crate::settings::Transport;
 
-/// Maximum number of requests for one invocation, including throttled ones (like in `eciton-exec`).
+/// Maximum number of requests per invocation, including throttled requests, like in `eciton-exec`.
 const REQUESTS: u32 = 10;
-/// Wait after the first throttled request, in seconds. It doubles after each further one, with full
-/// jitter.
+/// Maximum wait in seconds after the first throttled request. It doubles after each further one.
+/// The actual wait is a random share of it (full jitter).
 const BACKOFF_S: f64 = 1.0;
-/// Maximum wait after a throttled request, in seconds.
+/// Upper limit of the wait after a throttled request, in seconds.
 const MAX_BACKOFF_S: f64 = 20.0;
-/// Number of bytes in base64 for each byte of data.
+/// Size of base64 text relative to the encoded bytes.
 const BASE64: f64 = 4.0 / 3.0;
 
 impl World<'_> {
-    /// Starts a flight: a task takes a slot, and a core creates its request.
+    /// Starts a flight (an invocation) for a task, and queues the job that creates its request.
     pub(super) fn begin_flight(&mut self, host: u32, key: TaskKey) {
         let work = self.work.stages[key.stage.index()];
         let limit = self.settings.cloud.payload_bytes as f64;
@@ -55,7 +55,7 @@ impl World<'_> {
         self.hosts[host as usize].jobs.insert(Job { key, kind: JobKind::Send, flight: number });
     }
 
-    /// Handles the end of the creation of a request.
+    /// Sends the request of a flight after a core has created it.
     pub(super) fn sent(&mut self, number: u32) {
         let flight = self.flights[number as usize];
         let bytes = self.work.stages[flight.key.stage.index()].in_bytes;
@@ -70,7 +70,7 @@ impl World<'_> {
         }
     }
 
-    /// Handles the end of the decoding of an answer.
+    /// Ends a flight after a core has decoded its answer, and delivers the answer.
     pub(super) fn received(&mut self, number: u32) {
         let flight = self.flights[number as usize];
         let took_us = self.now_us - flight.begun_us;
@@ -86,14 +86,14 @@ impl World<'_> {
         self.put(after_us, Item::Flight { flight, timer });
     }
 
-    /// Starts a transfer over the host's link.
+    /// Starts a transfer of `bytes` bytes for a flight over its host's link.
     fn transfer(&mut self, number: u32, bytes: f64) {
         let host = self.flights[number as usize].host;
         self.hosts[host as usize].link.begin(self.now_us, bytes, number);
         self.watch(host);
     }
 
-    /// Schedules the end of the next transfer on a host's link.
+    /// Schedules an event for the end of the next transfer on a host's link.
     fn watch(&mut self, host: u32) {
         let link = &self.hosts[host as usize].link;
         if let Some(at_us) = link.next_us() {
@@ -117,7 +117,7 @@ impl World<'_> {
         self.dispatch(host);
     }
 
-    /// Handles the end of a flight's transfer.
+    /// Continues a flight after its transfer has ended.
     fn transferred(&mut self, number: u32) {
         let flight = self.flights[number as usize];
         match flight.phase {
@@ -186,7 +186,8 @@ impl World<'_> {
         }
     }
 
-    /// Handles the arrival of a request at the service, which accepts or throttles it.
+    /// Handles a request that arrives at the cloud service, which accepts or throttles it. A
+    /// throttled request is repeated after a random wait.
     fn request(&mut self, number: u32) {
         let cloud = self.settings.cloud;
         match self.environments.start(self.now_us) {
@@ -214,7 +215,7 @@ impl World<'_> {
         }
     }
 
-    /// Handles the start of a function, from which on time is charged.
+    /// Handles the start of a function. Its run time is charged from here on.
     fn start(&mut self, number: u32) {
         let cloud = self.settings.cloud;
         let flight = &mut self.flights[number as usize];
@@ -243,7 +244,8 @@ impl World<'_> {
         self.finish_or_die(number, init_us + us(seconds), Timer::End);
     }
 
-    /// Returns the time that a function computes for a flight that begins now, in seconds.
+    /// Returns the time in seconds that a function computes for a flight if it begins now. It
+    /// includes jitter, stragglers and slow periods.
     fn compute_s(&self, flight: &Flight) -> f64 {
         let faults = &self.settings.faults;
         let mut seconds = self.work.stages[flight.key.stage.index()].function_s;
@@ -260,8 +262,8 @@ impl World<'_> {
         seconds
     }
 
-    /// Schedules the end of a function. It crashes or is stopped if a crash or the time limit comes
-    /// first.
+    /// Schedules the end of a function in `rest_us` microseconds. If it crashes or reaches its time
+    /// limit before, that event is scheduled instead.
     fn finish_or_die(&mut self, number: u32, rest_us: u64, timer: Timer) {
         let flight = self.flights[number as usize];
         let limit_us = flight.started_us.saturating_add(self.settings.cloud.time_limit_us);
@@ -275,7 +277,8 @@ impl World<'_> {
         }
     }
 
-    /// Charges a function that has ended. Its time is rounded up to milliseconds.
+    /// Charges the run time of a function that has ended, rounded up to milliseconds. `lives`
+    /// states that its environment can be reused.
     fn bill(&mut self, number: u32, lives: bool) {
         let flight = &self.flights[number as usize];
         let billed_us = self.now_us - flight.started_us;
@@ -283,7 +286,7 @@ impl World<'_> {
         self.environments.end(self.now_us, lives);
     }
 
-    /// Frees the slot of a flight.
+    /// Removes a flight from the number of invocations in flight.
     fn leave(&mut self, number: u32) {
         let flight = self.flights[number as usize];
         let host = &mut self.hosts[flight.host as usize];

@@ -1,14 +1,15 @@
-//! Counts of a simulated run, and the report that is computed from them.
+//! Counters of a simulated run, and the report that is computed from them.
 
 use super::World;
 use crate::host::Host;
 use crate::report::{Bytes, Chosen, Dollars, EngineCounts, FunctionCounts, Report};
 use crate::settings::Settings;
 
-/// Number of ages in epochs that are counted. It is the largest staleness + 1.
+/// Number of different ages of rows that are counted, in epochs. Ages range from 0 to the largest
+/// staleness bound.
 const AGES: usize = 64;
 
-/// Counts of a simulated run.
+/// Counters of a simulated run.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub events: u64,
@@ -19,15 +20,15 @@ pub(super) struct Tally {
     pub functions: FunctionCounts,
     pub bytes: Moved,
     ages: [u64; AGES],
-    /// Integrals over time until the end of the run: functions that were allowed, and invocations
-    /// in flight.
+    /// Integral over time of the number of allowed functions. `in_flight` is the integral of the
+    /// number of invocations in flight. Both end with the run.
     allowed: Integral,
     in_flight: Integral,
-    /// Busy time of the hosts' cores until the end of the run, in microseconds.
+    /// Total busy time of the hosts' cores in microseconds. `None` until the run has ended.
     busy_us: Option<u64>,
 }
 
-/// Numbers of bytes, as in [`Bytes`], before rounding.
+/// Numbers of bytes sent, like [`Bytes`], but not rounded to whole bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moved {
     pub to_functions: f64,
@@ -36,7 +37,7 @@ pub(super) struct Moved {
     pub between_hosts: f64,
 }
 
-/// Integral of a count over time in microseconds.
+/// Time integral of a count, in count times microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Integral {
     sum: u128,
@@ -77,14 +78,15 @@ impl Tally {
         self.allowed.set(now_us, count);
     }
 
-    /// Changes the number of flights (invocations in flight).
+    /// Changes the current number of flights (invocations) by `change`.
     pub(super) fn flights(&mut self, now_us: u64, change: i32) {
         let count = self.in_flight.count.saturating_add_signed(change);
         self.in_flight.set(now_us, count);
         self.functions.most_in_flight = self.functions.most_in_flight.max(count);
     }
 
-    /// Counts the ages of the rows that an asynchronous gather of an interval reads.
+    /// Counts the ages of the rows that an asynchronous gather reads. `ages` has one element per
+    /// interval, and `own` is the gather's own interval, which is not counted.
     pub(super) fn ages(&mut self, ages: &[u8], own: usize) {
         // Counted in four lanes: a gather reads thousands.
         let mut found = [[0u32; AGES]; 4];
@@ -102,12 +104,13 @@ impl Tally {
         }
     }
 
-    /// Counts the weights that are sent from host to host.
+    /// Counts the bytes of gradients and weights that hosts exchange in an update.
     pub(super) fn between_hosts(&mut self, settings: &Settings, weight_bytes: f64) {
         self.bytes.between_hosts += 2.0 * (f64::from(settings.hosts.count) - 1.0) * weight_bytes;
     }
 
-    /// Ends the run. Invocations that are still in flight are charged, but no longer counted.
+    /// Ends the time averages at time `now_us`, the end of the run. Invocations that are still in
+    /// flight are charged, but no longer included in the averages.
     pub(super) fn end(&mut self, now_us: u64, hosts: &mut [Host]) {
         for integral in [&mut self.allowed, &mut self.in_flight] {
             integral.set(now_us, integral.count);
@@ -118,7 +121,7 @@ impl Tally {
 }
 
 impl World<'_> {
-    /// Returns the cost of the run until a time, in USD.
+    /// Returns the cost of the run up to time `until_us`, in USD.
     pub(super) fn usd(&self, until_us: u64) -> Dollars {
         let (settings, used) = (self.settings, &self.tally.functions);
         let functions = self.prices.lambda_usd(settings.functions.processor, self.gb_seconds(), 0);

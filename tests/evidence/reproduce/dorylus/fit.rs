@@ -1,4 +1,4 @@
-//! Fit of five parameters to the published row GCN Reddit-small.
+//! Fit of five parameters to the published results of GCN on Reddit-small.
 
 use eciton_program::Profile;
 use eciton_program::profile::{FunctionPace, HostPace};
@@ -9,29 +9,30 @@ use super::published::PUBLISHED;
 use super::world::{Backend, Varied, epoch, world};
 use crate::error::Error;
 
-/// Maximum number of steps of the search.
+/// Maximum number of steps of the parameter search.
 const STEPS: u32 = 200;
-/// Relative error below which a fitted value counts as equal to the published one.
+/// Relative error below which a fitted result counts as equal to the published one.
 const CLOSE: f64 = 1e-4;
-/// Share of functions' time that is exchange of data. The publication says about a third.
+/// Share of the functions' time that is spent on data exchange. The publication states about a
+/// third.
 const EXCHANGE_SHARE: f64 = 1.0 / 3.0;
 
-/// Parameters that are fitted. All others are those of the built-in profile and the default
-/// settings.
+/// Parameters that are fitted to the published results. All other parameters have the values of the
+/// built-in profile and the default settings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fitted {
     /// Time per floating-point operation of a tensor step on a core of a graph server, in seconds.
     pub core_seconds_per_flop: f64,
-    /// Time of a gather per edge and value on a core of a graph server, in seconds.
+    /// Time of a gather on a core of a graph server, in seconds per edge and value.
     pub core_seconds_per_edge_value: f64,
     /// Time per floating-point operation on a function's vCPU, in seconds. A function of 192 MB has
     /// 0.11 of a vCPU.
     pub vcpu_seconds_per_flop: f64,
-    /// Number of cores that a GPU equals, for both kinds of work.
+    /// Number of cores that one GPU is equivalent to, for gathers and tensor steps alike.
     pub gpu_cores: f64,
-    /// Number of epochs of GCN Reddit-small until the target accuracy.
+    /// Number of epochs that GCN needs on Reddit-small to reach the target accuracy.
     pub epochs: f64,
-    /// Number of steps of the search.
+    /// Number of steps that the search made.
     pub steps: u32,
 }
 
@@ -45,7 +46,7 @@ impl Fitted {
         steps: 0,
     };
 
-    /// Returns the built-in profile with the fitted paces, changed by `varied`.
+    /// Returns the built-in profile with the fitted speeds, multiplied by the factors in `varied`.
     pub(super) fn profile(&self, varied: &Varied) -> Profile {
         let built_in = Profile::default();
         Profile {
@@ -64,11 +65,11 @@ impl Fitted {
     }
 }
 
-/// Finds the parameters that reproduce the first published row: its three times, its cost with
-/// functions, and the share of functions' time that is exchange.
+/// Finds the parameters that reproduce the first published row. The five targets are its three run
+/// times, its cost with functions, and the share of the functions' time that is exchange.
 ///
-/// Each step changes every parameter towards one of the five published values, by a factor from 1/2
-/// to 2:
+/// Each step multiplies every parameter by a factor between `1 / sqrt(2)` and `sqrt(2)`, which
+/// moves one result closer to its target:
 ///
 /// ```text
 /// epochs                 dollars of functions published / those of an epoch
@@ -79,7 +80,8 @@ impl Fitted {
 /// ```
 ///
 /// # Errors
-/// Returns [`Error::Fit`] if the parameters do not converge, and the errors of [`simulate`](eciton_simulate::simulate).
+/// Returns [`Error::Fit`] if the parameters do not converge. Also returns the errors of
+/// [`crate::simulate`].
 pub fn fit(prices: &Prices) -> Result<Fitted, Error> {
     let row = &PUBLISHED[0];
     let machine = (row.machine, prices.machine(row.machine)?);

@@ -1,4 +1,4 @@
-//! GCN Reddit-small on every machine type of the price list, ordered by value.
+//! GCN on Reddit-small, simulated on every machine type of the price list.
 
 use eciton_recipe::Prices;
 use serde::Serialize;
@@ -8,28 +8,30 @@ use super::published::{GPU_MACHINE, PUBLISHED, Run};
 use super::world::{Backend, Varied, world};
 use crate::error::Error;
 
-/// Value of a machine type: whole runs on the published number of such machines.
+/// Simulated training of GCN on Reddit-small with one machine type. The number of machines is the
+/// published one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MachineValue {
     /// Name of the machine type.
     pub machine: String,
-    /// Run on these machines without functions.
+    /// Training on these machines without functions.
     pub alone: Run,
-    /// Run with the published number of functions. `None` for GPUs, which do all work themselves.
+    /// Training with the published number of functions. `None` for GPU machines, which do all work
+    /// themselves.
     pub functions: Option<Run>,
 }
 
 impl MachineValue {
-    /// Returns the value V of the better of the two runs.
+    /// Returns the value V = 1 / (time x cost) of the better of the two runs.
     #[must_use]
     pub fn value(&self) -> f64 {
         self.functions.map_or(0.0, |run| run.value()).max(self.alone.value())
     }
 }
 
-/// Simulates every machine type of the price list, and returns them with the best value V first.
-/// All cores have the fitted pace, regardless of their type. Networks, numbers of cores and prices
-/// are those of the list. Memory is not considered.
+/// Simulates GCN on Reddit-small with every machine type of the price list, and returns the results
+/// in descending order of value. Networks, numbers of cores and prices are those of the list. All
+/// cores have the fitted speed regardless of their type, and memory limits are ignored.
 ///
 /// # Errors
 /// Returns the errors of [`simulate`](eciton_simulate::simulate).

@@ -1,7 +1,7 @@
-//! Published table: time and cost of whole runs, until the target accuracy.
+//! Published table with the time and cost of training to the target accuracy.
 //!
-//! The costs of runs without functions are those of the graph servers alone: number x hours x
-//! price. Weight servers are not included, neither in the published nor in the simulated costs.
+//! The costs of runs without functions are number of graph servers x hours x price. Weight servers
+//! are excluded from the published and from the simulated costs.
 
 use serde::Serialize;
 
@@ -10,23 +10,23 @@ use eciton_simulate::{Kind, LayerOrder, Named, Shape};
 
 /// Source of the values of all rows.
 pub const SOURCE: &str = "Thorpe et al. 2021, as recalled";
-/// Machine type of the GPU servers. Their number equals that of the graph servers.
+/// Machine type of the GPU servers. There are as many GPU servers as graph servers.
 pub(super) const GPU_MACHINE: &str = "p3.2xlarge";
-/// Memory size of a function, in MB.
+/// Memory size of a function in the published experiments, in MB.
 pub(super) const FUNCTION_MB: u32 = 192;
-/// Number of attention heads of the published GAT. It is not known, so one is assumed.
+/// Assumed number of attention heads of the published GAT, because the real number is not known.
 const HEADS: u32 = 1;
 
-/// Time and cost of a whole training run.
+/// Time and cost of a training run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Run {
-    /// Time until the target accuracy, in seconds.
+    /// Time in seconds. For a whole run, this is the time to the target accuracy.
     pub seconds: f64,
-    /// Cost of graph servers and functions, in USD.
+    /// Cost of graph servers and functions in USD.
     pub usd: f64,
 }
 
-/// Row of the published table.
+/// Row of the published table, with one model on one graph.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Published {
     /// Kind of the model's layers.
@@ -39,15 +39,15 @@ pub struct Published {
     pub machine: &'static str,
     /// Number of weight servers.
     pub weight_servers: u32,
-    /// Machine type of the weight servers, if it is known.
+    /// Machine type of the weight servers, or `None` if it is not known.
     pub weight_machine: Option<&'static str>,
-    /// Number of functions for each graph server.
+    /// Number of functions per graph server.
     pub functions_each: u32,
-    /// Run with functions.
+    /// Time and cost of the run with functions.
     pub functions: Run,
-    /// Run on the graph servers without functions.
+    /// Time and cost of the run on the graph servers without functions.
     pub cpu: Run,
-    /// Run on the same number of GPU servers (p3.2xlarge).
+    /// Time and cost of the run on the same number of GPU servers (p3.2xlarge).
     pub gpu: Run,
     /// Source of the values.
     pub source: &'static str,
@@ -59,7 +59,7 @@ const fn run(seconds: f64, usd: f64) -> Run {
 
 const GAT: Kind = Kind::Gat { heads: HEADS };
 
-/// Published rows. The parameters are fitted to the first one.
+/// Rows of the published table. The simulation's parameters are fitted to the first row.
 pub const PUBLISHED: [Published; 6] = [
     Published {
         kind: Kind::Gcn,
@@ -142,7 +142,7 @@ pub const PUBLISHED: [Published; 6] = [
 ];
 
 impl Run {
-    /// Returns the value V = 1 / (T x C).
+    /// Returns the value V = 1 / (time x cost), with time in seconds and cost in USD.
     #[must_use]
     pub fn value(&self) -> f64 {
         1.0 / (self.seconds * self.usd)
@@ -150,26 +150,26 @@ impl Run {
 }
 
 impl Published {
-    /// Returns the value V with functions, relative to V on CPUs only.
+    /// Returns the ratio of the value V with functions to V on CPUs only.
     #[must_use]
     pub fn value_against_cpu(&self) -> f64 {
         self.functions.value() / self.cpu.value()
     }
 
-    /// Returns the value V with functions, relative to V on GPUs only.
+    /// Returns the ratio of the value V with functions to V on GPUs only.
     #[must_use]
     pub fn value_against_gpu(&self) -> f64 {
         self.functions.value() / self.gpu.value()
     }
 
-    /// Returns the total number of functions of all graph servers.
+    /// Returns the total number of functions over all graph servers.
     #[must_use]
     pub const fn all_functions(&self) -> u32 {
         self.hosts * self.functions_each
     }
 
-    /// Returns the shape of graph and model. It has two layers that gather first, and the last
-    /// product is one task with its gradient.
+    /// Returns the shape of the row's graph and two-layer model. GCN layers gather before they
+    /// multiply, and the last product is fused with its gradient into one task.
     pub(super) fn shape(&self) -> Result<Shape, Error> {
         let named = Named::find(self.graph).ok_or_else(|| Error::Setting {
             what: "graph of a published result",

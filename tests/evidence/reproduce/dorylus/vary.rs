@@ -1,5 +1,5 @@
-//! Reasons for errors of predictions: varies one parameter at a time, for one row alone, until the
-//! published ratio results.
+//! Explanations for prediction errors. One parameter at a time is varied for a single row, until
+//! the simulation yields the published ratio.
 
 use std::fmt::{Display, Formatter};
 
@@ -12,37 +12,38 @@ use super::world::{Backend, Varied, epoch};
 use crate::error::Error;
 use eciton_simulate::Kind;
 
-/// Maximum factor by which a parameter is increased or decreased.
+/// Maximum factor by which a parameter is multiplied or divided.
 const MOST: f64 = 16.0;
-/// Maximum number of secant steps.
+/// Maximum number of steps of the root search.
 const SECANTS: u32 = 12;
-/// Relative difference below which two ratios of V count as equal.
+/// Absolute logarithm of the simulated ratio divided by the published ratio, below which the two
+/// count as equal.
 const CLOSE: f64 = 0.01;
 
-/// Parameter that may have another value for a row than for the row to which it was fitted.
+/// Parameter whose value may differ between a row and the row that it was fitted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Suspect {
-    /// Time of a gather per edge and value on a core.
+    /// Time of a gather on a core, per edge and value.
     Gathers,
-    /// Time per floating-point operation on a core.
+    /// Time of a tensor step on a core, per floating-point operation.
     Products,
-    /// Time per floating-point operation in a function.
+    /// Time of a tensor step in a function, per floating-point operation.
     Functions,
-    /// Number of operations of the edge network.
+    /// Number of operations of the edge network (ApplyEdge).
     EdgeNetwork,
-    /// Number of cores that a GPU equals.
+    /// Number of cores that one GPU is equivalent to.
     Gpu,
-    /// Share of edges that lead to other hosts.
+    /// Share of edges that connect vertices on different hosts.
     Cut,
 }
 
-/// Value of a parameter that would explain a difference.
+/// Change of one parameter that would explain the difference between simulation and publication.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Reason {
-    /// Parameter that is varied.
+    /// Parameter that is changed.
     pub suspect: Suspect,
-    /// Factor relative to the fitted or assumed value.
+    /// Factor relative to the parameter's fitted or assumed value.
     pub times: f64,
 }
 
@@ -78,7 +79,8 @@ impl Suspect {
         varied
     }
 
-    /// Returns true if the parameter affects the work of a row.
+    /// Returns true if the parameter affects the simulation of `row` with functions or with the
+    /// backend `other`.
     fn matters(self, row: &Published, other: Backend) -> bool {
         match self {
             Self::Gpu => other == Backend::Gpu,
@@ -88,8 +90,8 @@ impl Suspect {
     }
 }
 
-/// Returns all single parameters that can explain a published ratio of V, the smallest change
-/// first.
+/// Returns the changes of a single parameter that would make the simulation yield the `published`
+/// ratio of V. The smallest change is first.
 pub(super) fn reasons(
     row: &Published,
     other: Backend,
@@ -117,9 +119,9 @@ pub(super) fn reasons(
     Ok(found)
 }
 
-/// Returns the root of a function on one side of 1, from 1 / [`MOST`] to `most`. The search uses
-/// secants over the logarithm, between two points with different signs (the Illinois form of regula
-/// falsi).
+/// Returns a positive root of `off`, searched between 1 / [`MOST`] and 1 and then between 1 and
+/// `most`. Returns `None` if `off` does not change its sign there. The search is regula falsi
+/// (Illinois variant) over the logarithm.
 fn root(off: impl Fn(f64) -> Result<f64, Error>, most: f64) -> Result<Option<f64>, Error> {
     let middle = off(1.0)?;
     for far in [1.0 / MOST, most] {

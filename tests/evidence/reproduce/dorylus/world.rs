@@ -1,5 +1,5 @@
-//! World of a published row: machines, paces, and the edge network, for the three variants of the
-//! row.
+//! Simulation inputs for a published row, with its machines, speeds and edge network. A row has one
+//! variant per backend.
 
 use eciton_program::{Phase, Profile, Program, StageProfile};
 use eciton_recipe::prices::Machine;
@@ -12,17 +12,18 @@ use super::fit::Fitted;
 use super::published::{FUNCTION_MB, GPU_MACHINE, Published, Run};
 use crate::error::Error;
 
-/// Number of intervals per core, for runs without functions.
+/// Number of intervals per core in runs without functions.
 const INTERVALS_A_CORE: u32 = 4;
-/// Number of epochs that are simulated if epochs overlap.
+/// Number of epochs that are simulated if epochs overlap (asynchronous mode).
 const ASYNC_EPOCHS: u32 = 3;
-/// Additional share of epochs that asynchronous training with staleness 0 needs for the same
+/// Share of additional epochs that asynchronous training with staleness 0 needs for the same
 /// accuracy, as published.
 const MORE_EPOCHS: f64 = 0.08;
-/// Size of an edge's score in bytes, for each head. Its gradient has the same size.
+/// Size of the score of one edge and attention head, in bytes. The score's gradient has the same
+/// size.
 const SCORE_BYTES: f64 = 4.0;
 
-/// Machines and functions that run a row.
+/// Hardware that runs a row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Backend {
     Functions,
@@ -30,20 +31,20 @@ pub(super) enum Backend {
     Gpu,
 }
 
-/// Factors of parameters, for one row alone.
+/// Factors by which parameters are multiplied for a single row. All are 1 by default.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Varied {
-    /// Factor of a core's time per edge and value.
+    /// Factor of a core's time per edge and value in gathers.
     pub edge: f64,
-    /// Factor of a core's time per operation.
+    /// Factor of a core's time per floating-point operation.
     pub flop: f64,
-    /// Factor of a function's time per operation.
+    /// Factor of a function's time per floating-point operation.
     pub function: f64,
-    /// Factor of the operations of the edge network.
+    /// Factor of the number of operations of the edge network (ApplyEdge).
     pub network: f64,
-    /// Factor of the number of cores that a GPU equals.
+    /// Factor of the number of cores that one GPU is equivalent to.
     pub gpu: f64,
-    /// Factor of the share of cut edges, relative to a random partition.
+    /// Factor of the share of edges between hosts, relative to a random partition.
     pub cut: f64,
 }
 
@@ -53,23 +54,24 @@ impl Default for Varied {
     }
 }
 
-/// Simulated epoch, or the number of asynchronous epochs that train equally far.
+/// Time and cost of one synchronous epoch. Asynchronous epochs are converted to the number that
+/// trains equally far.
 #[derive(Clone, Debug)]
 pub(super) struct Ran {
     pub run: Run,
-    /// Share of the simulated report that this epoch is.
+    /// Factor that converts the totals of `report` to one epoch.
     pub of_all: f64,
     pub report: Report,
 }
 
-/// All inputs of [`simulate`].
+/// All inputs of [`simulate`] except the prices.
 pub(super) struct World {
     pub shape: Shape,
     pub profile: Profile,
     pub settings: Settings,
 }
 
-/// Simulates an epoch of a row.
+/// Simulates an epoch of a published row on its own machines.
 pub(super) fn epoch(
     row: &Published,
     backend: Backend,
@@ -82,7 +84,8 @@ pub(super) fn epoch(
     world(row, backend, machine, fitted, varied)?.epoch(prices)
 }
 
-/// Returns the world of a row on other machines than its own.
+/// Returns the simulation inputs for a published row on the machine type `name`, which may differ
+/// from the published one.
 pub(super) fn world(
     row: &Published,
     backend: Backend,
@@ -139,17 +142,31 @@ impl World {
         Ok(Ran { run, of_all, report })
     }
 
-    /// Returns the compute times of an epoch.
-    pub(super) fn work(&self) -> Result<EpochWork, Error> {
-        Ok(epoch_work(&self.shape, &self.profile, &self.settings)?)
+    /// Returns the total work of an epoch, in seconds. The three values are one core's time for
+    /// gathers, one core's time for tensor steps, and one function's time for tensor steps without
+    /// data exchange.
+    pub(super) fn seconds_of_work(&self) -> Result<[f64; 3], Error> {
+        let program = self.shape.program(&self.profile)?;
+        let work = Work::new(&program, &self.shape, &self.profile, &self.settings)?;
+        let intervals = f64::from(self.settings.intervals);
+        let sum = |of: fn(&crate::work::StageWork) -> f64, place: fn(Place) -> bool| -> f64 {
+            work.stages.iter().filter(|stage| place(stage.place)).map(of).sum::<f64>() * intervals
+        };
+        Ok([
+            sum(|stage| stage.host_s, |place| !place.is_task()),
+            sum(|stage| stage.host_s, Place::is_task),
+            sum(|stage| stage.function_s, Place::is_task),
+        ])
     }
 }
 
-/// Returns the steps of a GAT with the edge network (ApplyEdge) in the tensor steps. It computes a
-/// score for each edge and head from the vertex's own row, like the released code (without the
-/// source's term). For H heads of F values, forward takes 2 F H operations per edge and sends `4 H`
-/// bytes back. Backward takes 4 F H operations and receives `4 H` bytes. The host only computes one
-/// sum of weighted rows per pass.
+/// Returns the stage profiles of a GAT whose edge network (ApplyEdge) is part of the tensor stages.
+/// Like the released code, it computes a score per edge and head from the vertex's own row, without
+/// the source's term.
+///
+/// For H heads of F values, forward takes `2 F H` operations per edge and sends `4 H` bytes back.
+/// Backward takes `4 F H` operations and receives `4 H` bytes. The host only sums the weighted rows
+/// once per pass.
 fn with_edge_network(
     program: &Program,
     shape: &Shape,
