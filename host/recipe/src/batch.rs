@@ -1,9 +1,10 @@
-//! Batches: the rows that one weight update reads, which are all training rows or some of them.
+//! Settings of mini-batches. A batch has the rows that one weight update reads, either all training
+//! rows or a sample of them.
 //!
-//! An epoch is a pass over the training rows. It has one round (optimiser step) for each batch. A
-//! round has [`Batch::micro`] micro-batches, which the engine schedules in the same way as
-//! intervals. A micro-batch has its own rows and lists, and reads no row of another micro-batch.
-//! The gradients of all micro-batches are added before the round's one update.
+//! An epoch is a pass over the training rows and has one round (optimiser step) per batch. A round
+//! has [`Batch::micro`] micro-batches, which the engine schedules like intervals. Each micro-batch
+//! has its own rows and edge lists, and never reads rows of another micro-batch. The gradients of
+//! all micro-batches are added up before the round's single weight update.
 //!
 //! | sampler | micro-batch | source |
 //! | --- | --- | --- |
@@ -17,42 +18,44 @@
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of micro-batches of a round (optimiser step).
+/// Maximum number of micro-batches per round (optimiser step).
 pub const MAX_MICRO: u32 = 4096;
 /// Maximum number of rounds (optimiser steps) whose batches are sampled in advance.
 pub const MAX_PREFETCH: u32 = 64;
-/// Maximum number of neighbours that are sampled per row in one hop.
+/// Maximum number of neighbours that a sampler draws per row and hop.
 pub const MAX_FAN_OUT: u32 = 65_536;
 
-/// Sampler that chooses the rows and edges of a micro-batch.
+/// Sampler that chooses the rows and edges of each micro-batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampler {
-    /// Training rows alone, in a shuffled order, for models that gather no neighbours.
+    /// Training rows in shuffled order, without neighbours. Only models that gather no neighbours
+    /// use this sampler.
     #[default]
     None,
-    /// Vertices, drawn in proportion to the squared weights of their columns in the normalised
-    /// adjacency matrix.
+    /// Random vertices and the edges between them. The probability of a vertex is proportional to
+    /// the squared norm of its column in the normalised adjacency matrix.
     Vertex,
-    /// Both ends of sampled edges. The degrees of its ends determine the probability of an edge.
+    /// End vertices of random edges. The probability of an edge depends on the degrees of its two
+    /// end vertices.
     Edge,
-    /// Vertices of random walks that start at training rows.
+    /// Vertices visited by random walks that start at training rows.
     Walk,
-    /// Vertices of a frontier, which is a set of vertices that moves along edges (Zeng et al.,
-    /// IPDPS 2019).
+    /// Vertices visited by a frontier, which is a set of vertices that moves along random edges
+    /// (Zeng et al., IPDPS 2019).
     Frontier,
-    /// Training rows in a shuffled order, with up to `fan_out` sampled neighbours of each row, hop
-    /// by hop.
+    /// Training rows in shuffled order, together with up to [`Batch::fan_out`] sampled neighbours
+    /// per row and hop.
     Neighbours,
-    /// Training rows in a shuffled order. Each has its own sampled neighbourhood.
+    /// Training rows in shuffled order, each with a separate sampled neighbourhood.
     ShadowKhop,
-    /// Fixed parts of the graph, divided by a vertex cut: each edge is in one part, and a vertex
-    /// may be in several.
+    /// Fixed parts of the graph from a vertex cut. Each edge belongs to exactly one part, and a
+    /// vertex may belong to several.
     Parts,
 }
 
 impl Sampler {
-    /// All samplers, with their names.
+    /// All samplers, with their names in recipes.
     pub const ALL: [(&'static str, Self); 8] = [
         ("none", Self::None),
         ("vertex", Self::Vertex),
@@ -64,63 +67,65 @@ impl Sampler {
         ("parts", Self::Parts),
     ];
 
-    /// Returns the sampler's name.
+    /// Returns the name of the sampler in recipes, for instance `shadow-khop`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, known)| *known == self).map_or("none", |(name, _)| name)
     }
 
-    /// Returns true if a micro-batch is the subgraph induced by vertices that the sampler draws.
+    /// Returns true if a micro-batch is the subgraph induced by the vertices that the sampler
+    /// draws.
     #[must_use]
     pub const fn is_induced(self) -> bool {
         matches!(self, Self::Vertex | Self::Edge | Self::Walk | Self::Frontier)
     }
 
-    /// Returns true if a micro-batch consists of training rows in a shuffled order and of rows that
-    /// are sampled for them.
+    /// Returns true if a micro-batch consists of shuffled training rows and possibly of other rows
+    /// sampled for them.
     #[must_use]
     pub const fn has_targets(self) -> bool {
         matches!(self, Self::None | Self::Neighbours | Self::ShadowKhop)
     }
 }
 
-/// Section `[batch]`: the rows of a weight update, and the sampler that chooses them.
+/// Section `[batch]` of a recipe, with the size of a mini-batch and the sampler that draws its
+/// rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Batch {
-    /// Number of rows of an update. They are training rows, or vertices if the sampler draws
-    /// vertices. If `None`, an update has all rows.
+    /// Number of rows per update. They are training rows, or arbitrary vertices if the sampler
+    /// draws vertices. If `None`, each update reads all rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<u32>,
-    /// Number of micro-batches of an update, which are processed concurrently. With
-    /// [`Sampler::Parts`] it is the number of parts.
+    /// Number of micro-batches per update, which are processed concurrently. With
+    /// [`Sampler::Parts`], it is the number of parts.
     pub micro: u32,
-    /// Sampler that chooses the rows and edges of a micro-batch.
+    /// Sampler that chooses the rows and edges of each micro-batch.
     pub sampler: Sampler,
-    /// Maximum number of neighbours of a row for each hop, starting at the training row. A single
-    /// number is used for every hop.
+    /// Maximum number of sampled neighbours per row, with one value for each hop, starting at the
+    /// training rows. A single value applies to all hops.
     pub fan_out: Vec<u32>,
-    /// Number of vertices of the frontier, for [`Sampler::Frontier`]. If `None`, it is a third of a
-    /// micro-batch's rows.
+    /// Number of vertices in the frontier of [`Sampler::Frontier`]. If `None`, it is a third of the
+    /// rows of a micro-batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frontier: Option<u32>,
-    /// Number of steps of a random walk.
+    /// Number of steps per random walk, for [`Sampler::Walk`].
     pub walk_length: u32,
-    /// True if gathers and losses are divided by the sampling probabilities of edges and vertices,
-    /// which makes both unbiased (Zeng et al., ICLR 2020, section 3.2). Only samplers that draw
-    /// vertices read the setting.
+    /// True if gathers and losses are divided by the sampling probabilities of edges and vertices.
+    /// This makes their estimates unbiased (Zeng et al., ICLR 2020, section 3.2). It affects only
+    /// samplers that draw vertices.
     pub normalise: bool,
-    /// Average number of times that each vertex is sampled before training to estimate the sampling
-    /// counts for `normalise`.
+    /// Average number of times that each vertex is sampled before training. These samples estimate
+    /// the probabilities for `normalise`.
     pub coverage: u32,
-    /// Share of its edges that a part drops in a round, in [0, 1). Only [`Sampler::Parts`] reads
-    /// the setting.
+    /// Share of its edges that a part drops in each round, in [0, 1). It affects only
+    /// [`Sampler::Parts`].
     pub drop_edges: f64,
-    /// Number of precomputed edge masks of each part. In each round, a part uses one of its masks,
-    /// chosen at random.
+    /// Number of precomputed masks of dropped edges per part. In each round, a part uses one of its
+    /// masks at random.
     pub masks: u32,
-    /// Number of rounds (optimiser steps) whose batches are sampled in advance. It never changes a
-    /// result.
+    /// Number of rounds (optimiser steps) for which batches are sampled in advance. It does not
+    /// affect results.
     pub prefetch: u32,
 }
 
@@ -147,14 +152,14 @@ impl Batch {
         *self == Self::default()
     }
 
-    /// Returns true if a round consists of micro-batches. Without `rows` and a sampler, a round has
-    /// all rows, divided into the run's intervals.
+    /// Returns true if a round consists of micro-batches. Otherwise it reads all rows, divided into
+    /// the intervals of the run.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.rows.is_some() || self.sampler != Sampler::None
     }
 
-    /// Returns the number of rounds of an epoch over `training` rows.
+    /// Returns the number of rounds (optimiser steps) per epoch over `training` rows.
     #[must_use]
     pub fn rounds(&self, training: u32) -> u32 {
         match self.rows {
@@ -164,12 +169,11 @@ impl Batch {
     }
 
     /// Returns the fan-out (maximum number of sampled neighbours per row) of each of `hops` hops.
-    /// `saved` is the number of further gathers, which run once before training and do not use the
-    /// last fan-outs.
+    /// `saved` is the number of gathers that run once before training. They may have fan-outs at
+    /// the end of the list, which are ignored.
     ///
     /// # Errors
-    /// Returns [`Error::Together`] if there are several fan-outs and their number is not the number
-    /// of gathers.
+    /// Returns [`Error::Together`] if the list has several fan-outs, but not one per gather.
     pub fn fan_outs(&self, hops: usize, saved: usize) -> Result<Vec<u32>> {
         match &self.fan_out[..] {
             [one] => Ok(vec![*one; hops]),
@@ -186,10 +190,11 @@ impl Batch {
         }
     }
 
-    /// Checks the conditions that involve several settings of the section.
+    /// Checks that the settings of the section are compatible with each other.
     ///
     /// # Errors
-    /// Returns [`Error::Together`] for settings that nothing reads, or that exclude each other.
+    /// Returns [`Error::Together`] if a setting has no effect with this sampler, or if two settings
+    /// exclude each other.
     pub(crate) fn check(&self) -> Result<()> {
         let (usual, sampler) = (Self::default(), self.sampler);
         let unread = |key, found: String, remedy| {

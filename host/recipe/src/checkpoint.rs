@@ -1,32 +1,33 @@
-//! Settings of checkpoints, from which a run resumes after its process was killed.
+//! Settings of checkpoints, from which a run resumes after its process has ended prematurely.
 
 use serde::{Deserialize, Serialize};
 
-/// Section `[checkpoint]`. A checkpoint is written as soon as `every` or `seconds` requires one.
+/// Section `[checkpoint]` of a recipe. A checkpoint is due after `every` epochs or `seconds`
+/// seconds, whichever is first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// Number of epochs between checkpoints. If 0, only elapsed time (`seconds`) triggers
-    /// checkpoints.
+    /// Number of epochs between checkpoints. If 0, checkpoints do not depend on the number of
+    /// epochs.
     pub every: u32,
-    /// Time after the last checkpoint, or after the start, in seconds. The next end of an epoch
-    /// after it writes a checkpoint. If 0, elapsed time triggers none.
+    /// Minimum time between checkpoints, in seconds. The first epoch that ends after this time
+    /// writes a checkpoint. If 0, checkpoints do not depend on time.
     pub seconds: u32,
-    /// Number of the newest checkpoints that are stored, at least 1. The checkpoint of the best
-    /// epoch is stored in addition.
+    /// Number of most recent checkpoints that are kept, at least 1. The checkpoint of the best
+    /// epoch is kept in addition.
     pub keep: u32,
-    /// True if the checkpoints are not deleted after the run has finished.
+    /// True if the checkpoints are kept after the run has finished.
     pub keep_after: bool,
 }
 
 impl Default for Checkpoint {
-    /// Returns the default: a checkpoint every minute, of which the last two are stored.
+    /// Returns the default settings, which write a checkpoint every minute and keep the last two.
     fn default() -> Self {
         Self { every: 0, seconds: 60, keep: 2, keep_after: false }
     }
 }
 
 impl Checkpoint {
-    /// Returns true if the run writes checkpoints at any interval.
+    /// Returns true if the run writes checkpoints at all.
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.every > 0 || self.seconds > 0

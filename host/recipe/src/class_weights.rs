@@ -1,23 +1,22 @@
-//! Weights of classes in the training loss.
+//! Class weights in the training loss.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Weight of the rows of each class in the training loss.
+/// Weights of the classes in the training loss. Each row has the weight of its class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Form", into = "Form")]
 pub enum ClassWeights {
-    /// Weights inversely proportional to class frequency. Each of the n_c rows of a class has the
-    /// weight n / (k n_c). n is the number of training rows, and k the number of classes that have
-    /// rows (scikit-learn's `balanced`; King and Zeng 2001, "Logistic regression in rare events
-    /// data").
+    /// Weights inversely proportional to class frequency. A class with `n_c` of `n` training rows
+    /// has the weight `n / (k n_c)`, where `k` is the number of non-empty classes. This is
+    /// scikit-learn's `balanced` (King and Zeng 2001, "Logistic regression in rare events data").
     Balanced,
-    /// One weight for each class, in the order of the classes. Each is finite and not negative.
+    /// One weight per class, in the order of the classes. Each weight is finite and at least 0.
     Each(Vec<f64>),
 }
 
-/// Form of the setting in a recipe: a list of numbers, or the text `"balanced"`.
+/// Form of the setting in a recipe, which is a list of numbers or the text `"balanced"`.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Form {
@@ -47,11 +46,11 @@ impl From<ClassWeights> for Form {
 }
 
 impl ClassWeights {
-    /// Returns the weight of each class. `counts` has the number of training rows of each class.
-    /// With [`ClassWeights::Balanced`], a class without rows has the weight 0.
+    /// Returns the weight of each class. `counts` are the numbers of training rows per class. With
+    /// [`ClassWeights::Balanced`], an empty class has weight 0.
     ///
     /// # Errors
-    /// Returns [`Error::ClassWeights`] if the list has another length than `counts`, or if the
+    /// Returns [`Error::ClassWeights`] if the list does not have one weight per class, or if the
     /// weights of all training rows are 0.
     pub fn for_counts(&self, counts: &[u64]) -> Result<Vec<f32>> {
         let refuse = |found| Err(Error::ClassWeights { found, classes: counts.len() });

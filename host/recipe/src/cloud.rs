@@ -1,8 +1,8 @@
-//! Cloud file: the contents of `infra/cloud.toml`, which has prices by region, presets of times and
-//! limits, and the prices of other vendors.
+//! Contents of a cloud file such as `infra/cloud.toml`, with prices by region, presets of times and
+//! limits, and prices of other vendors.
 //!
-//! This module parses text, and the caller reads the file. The emulator, `simulate`, `cost`, the
-//! autotuner and budgets take their times and prices from it.
+//! This module only parses text, and the caller reads the file. The values are used by the
+//! emulator, `simulate`, `cost`, the autotuner and budgets.
 
 use std::collections::BTreeMap;
 
@@ -13,128 +13,131 @@ use crate::prices::{Prices, Processor};
 
 /// Maximum size of a cloud file, in bytes.
 pub const MAX_CLOUD_BYTES: usize = 256 << 10;
-/// Region whose prices are used if a file has no prices for the region of a deployment.
+/// Region whose prices apply if a cloud file has no prices for the region of a deployment.
 pub const DEFAULT_REGION: &str = "us-east-1";
-/// Preset that is used if a recipe names none.
+/// Name of the preset that applies if a recipe names none.
 pub const DEFAULT_PRESET: &str = "lambda-2026";
 
-/// Memory size, in MB, at which an AWS function has one whole vCPU.
+/// Memory size in MB at which an AWS Lambda function has exactly one vCPU.
 pub const VCPU_MB: u32 = 1769;
 
-/// Returns the number of compute threads of a function with this memory size: its number of vCPUs,
-/// rounded up.
+/// Returns the number of compute threads of a function with `memory_mb` MB, which is its number of
+/// vCPUs, rounded up. An excess of less than a tenth of a vCPU does not count.
 #[must_use]
 pub fn threads(memory_mb: u32) -> u32 {
     // A few MB above a whole number are not worth a thread.
     (memory_mb.saturating_sub(VCPU_MB / 10)).div_ceil(VCPU_MB).max(1)
 }
 
-/// Contents of a cloud file: prices, presets and limits.
+/// Contents of a cloud file, with prices, presets and limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cloud {
-    /// Date of the file, for instance `2026-11`.
+    /// Year and month of the file, for instance `2026-11`.
     pub date: String,
-    /// Prices by region.
+    /// Prices of AWS services, by name of the region.
     pub regions: BTreeMap<String, Prices>,
-    /// Start time and minimum charge of virtual machines.
+    /// Start time, minimum charge and speed of virtual machines.
     pub fleet: Fleet,
-    /// Prices of other services that run containers, by name of the service.
+    /// Prices of other vendors' container services, by name of the service.
     #[serde(default)]
     pub services: BTreeMap<String, Service>,
-    /// Presets of times and limits of functions, by name of the preset.
+    /// Presets of function times and limits, by name of the preset.
     pub presets: BTreeMap<String, Preset>,
 }
 
-/// Start time, minimum charge and speed of virtual machines that are started for a job.
+/// Start time, minimum charge and speed of virtual machines that are started for one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fleet {
-    /// Date on which the values were collected.
+    /// Date on which these values were collected.
     pub date: String,
-    /// Source of the values.
+    /// Source of these values.
     pub source: String,
-    /// Names of values that are assumed, because only a run at the vendor could measure them.
+    /// Names of fields whose values are assumptions, because only a run at the vendor could measure
+    /// them.
     #[serde(default)]
     pub assumed: Vec<String>,
-    /// Time from the request for a machine to its first work, in seconds.
+    /// Time from the request for a machine until it starts to work, in seconds.
     pub boot_s: f64,
-    /// Part of the boot time that is charged, in seconds.
+    /// Share of the boot time that is charged, in seconds.
     pub boot_charged_s: f64,
-    /// Minimum charge of a machine, in seconds.
+    /// Minimum charged time per machine, in seconds.
     pub minimum_s: f64,
-    /// Time from the request for a GPU machine to its first work, in seconds.
+    /// Time from the request for a GPU machine until it starts to work, in seconds.
     pub gpu_boot_s: f64,
-    /// Training speed of a GPU, relative to one core of c7a.
+    /// Training speed of a GPU, relative to one core of a c7a machine.
     pub gpu_speed: f64,
 }
 
-/// Prices of a service that starts a container for a job.
+/// Prices and speed of a service that starts a container for one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
-    /// Date on which the values were collected.
+    /// Date on which these values were collected.
     pub date: String,
-    /// Source of the values.
+    /// Source of these values.
     pub source: String,
-    /// Names of values that are assumed, because only a run at the vendor could measure them.
+    /// Names of fields whose values are assumptions, because only a run at the vendor could measure
+    /// them.
     #[serde(default)]
     pub assumed: Vec<String>,
-    /// Price of a vCPU per hour, in USD.
+    /// Price per vCPU and hour, in USD.
     pub vcpu_hour: f64,
-    /// Price of a GiB of memory per hour, in USD.
+    /// Price per GiB of memory and hour, in USD.
     pub gib_hour: f64,
-    /// Time from the request for a container to its first work, in seconds.
+    /// Time from the request for a container until it starts to work, in seconds.
     pub start_s: f64,
-    /// Minimum charge of a container, in seconds.
+    /// Minimum charged time per container, in seconds.
     pub minimum_s: f64,
     /// Number of physical cores per vCPU.
     pub cores: f64,
-    /// Speed of a physical core, relative to one core of c7a.
+    /// Speed of a physical core, relative to one core of a c7a machine.
     pub speed: f64,
 }
 
-/// Preset: times and limits of functions and of their object store.
+/// Preset with the times and limits of cloud functions and of their object store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preset {
-    /// Date on which the values were collected.
+    /// Date on which these values were collected.
     pub date: String,
-    /// Source of the values.
+    /// Source of these values.
     pub source: String,
-    /// Names of values that are assumed, because only a run at the vendor could measure them.
+    /// Names of fields whose values are assumptions, because only a run at the vendor could measure
+    /// them.
     #[serde(default)]
     pub assumed: Vec<String>,
-    /// Memory size at which a function has one whole vCPU, in MB.
+    /// Memory size at which a function has exactly one vCPU, in MB.
     pub vcpu_mb: u32,
-    /// Maximum number of vCPUs of a function.
+    /// Maximum number of vCPUs per function.
     pub max_vcpus: f64,
-    /// Speed of an x86-64 vCPU, in cores of c7a.
+    /// Speed of an x86-64 vCPU, relative to one core of a c7a machine.
     pub x86_64_cores: f64,
-    /// Speed of an arm64 vCPU, in cores of c7a.
+    /// Speed of an arm64 vCPU, relative to one core of a c7a machine.
     pub arm64_cores: f64,
-    /// Round-trip time between client and function, in milliseconds. It is not charged.
+    /// Round-trip time between client and function, in milliseconds. It is not billed.
     pub invoke_ms: f64,
-    /// Time of a cold start before the program begins, in milliseconds. It is not charged.
+    /// Duration of a cold start before the program begins, in milliseconds. It is not billed.
     pub cold_start_ms: f64,
-    /// Time of the program's initialisation, in milliseconds. It is charged. Plans use this value,
-    /// and the emulator measures it.
+    /// Duration of the program's initialisation, in milliseconds. It is billed. Plans use this
+    /// value, whereas the emulator measures the duration.
     pub init_ms: f64,
-    /// Time from a request to the object store until the first byte of its reply, in milliseconds.
+    /// Time to the first byte of a reply from the object store, in milliseconds.
     pub first_byte_ms: f64,
-    /// Network bandwidth of a function, as pairs of memory size in MB and MB (10^6 bytes) per
-    /// second. The memory sizes ascend.
+    /// Network bandwidth by memory size, as pairs of memory size in MB and bandwidth in MB (10^6
+    /// bytes) per second. The memory sizes ascend.
     pub bandwidth: Vec<(u32, f64)>,
-    /// Network bandwidth of a single function that exchanges data with one host, in Mbit/s.
+    /// Network bandwidth of a function that exchanges data with one host alone, in Mbit/s.
     pub alone_mbit_s: f64,
-    /// Network bandwidth of each of a hundred functions that exchange data with one host, in
+    /// Network bandwidth per function if a hundred functions exchange data with one host, in
     /// Mbit/s.
     pub hundred_mbit_s: f64,
-    /// Time after which an idle function environment is removed, in seconds.
+    /// Time after which the service removes an idle function environment, in seconds.
     pub keep_s: f64,
-    /// Maximum number of concurrent invocations of an account.
+    /// Maximum number of concurrent invocations per account.
     pub concurrency: u32,
-    /// Maximum number of new function environments within ten seconds.
+    /// Maximum number of function environments that start within ten seconds.
     pub environments_per_10_s: u32,
     /// Maximum memory size of a function, in MB.
     pub memory_mb: u32,
@@ -142,20 +145,20 @@ pub struct Preset {
     pub new_account_memory_mb: u32,
     /// Maximum number of concurrent invocations of a new account.
     pub new_account_concurrency: u32,
-    /// Maximum time limit of a function, in seconds.
+    /// Maximum run time of a function, in seconds.
     pub time_limit_s: u32,
     /// Maximum size of a request or reply, in bytes.
     pub payload_bytes: u64,
-    /// Size of the folder `/tmp` of a function, in MB.
+    /// Size of a function's `/tmp` folder, in MB.
     pub tmp_mb: u32,
 }
 
 impl Cloud {
-    /// Parses the text of a cloud file.
+    /// Parses the text of a cloud file and checks its values.
     ///
     /// # Errors
-    /// Returns [`Error::Content`] if the text is not a valid cloud file or is too long, and if a
-    /// price, time or size is out of range. The message names the table and the key.
+    /// Returns [`Error::Content`] if the text is not a valid cloud file or is longer than
+    /// [`MAX_CLOUD_BYTES`], or if a value is out of range. The message has the table and the key.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > MAX_CLOUD_BYTES {
             return Err(wrong(format!("{} bytes; the maximum is {MAX_CLOUD_BYTES}", text.len())));
@@ -172,7 +175,7 @@ impl Cloud {
         Ok(found)
     }
 
-    /// Returns the prices of a region.
+    /// Returns the prices of the region called `name`.
     ///
     /// # Errors
     /// Returns [`Error::Content`] if the file has no prices for the region. The message lists the
@@ -181,7 +184,7 @@ impl Cloud {
         self.regions.get(name).ok_or_else(|| absent("region", "regions", name, self.regions.keys()))
     }
 
-    /// Returns the times and limits of a preset.
+    /// Returns the times and limits of the preset called `name`.
     ///
     /// # Errors
     /// Returns [`Error::Content`] if the file has no preset of this name. The message lists the
@@ -211,14 +214,15 @@ impl Service {
 }
 
 impl Preset {
-    /// Returns the number of vCPUs of a function with this memory size, in MB. It may be a
-    /// fraction.
+    /// Returns the number of vCPUs of a function with `memory_mb` MB of memory. It may be
+    /// fractional.
     #[must_use]
     pub fn vcpus(&self, memory_mb: u32) -> f64 {
         (f64::from(memory_mb) / f64::from(self.vcpu_mb)).min(self.max_vcpus)
     }
 
-    /// Returns the computing speed of a function with this memory size, in cores of c7a.
+    /// Returns the computing speed of a function, relative to one core of a c7a machine. It depends
+    /// on the processor and on the memory size in MB.
     #[must_use]
     pub fn cores(&self, processor: Processor, memory_mb: u32) -> f64 {
         let each = match processor {
@@ -228,7 +232,8 @@ impl Preset {
         self.vcpus(memory_mb) * each
     }
 
-    /// Returns the network bandwidth of a function with this memory size, in bytes per second.
+    /// Returns the network bandwidth of a function with `memory_mb` MB of memory, in bytes per
+    /// second. It is interpolated between the memory sizes in the file.
     #[must_use]
     pub fn bytes_per_second(&self, memory_mb: u32) -> f64 {
         let size = f64::from(memory_mb);
@@ -285,7 +290,8 @@ fn absent<'a>(kind: &str, table: &str, name: &str, known: impl Iterator<Item = &
     wrong(format!("no {kind} {name:?} in [{table}]; the file has: {known}"))
 }
 
-/// Checks that each number is finite and at least 0. `table` is the name for error messages.
+/// Checks that all numbers are finite and at least 0. `found` has pairs of key and number, and
+/// `table` is the name of the table for error messages.
 pub(crate) fn finite(table: &str, found: &[(&str, f64)]) -> Result<()> {
     match found.iter().find(|(_, number)| !(number.is_finite() && *number >= 0.0)) {
         Some((key, number)) => Err(wrong(format!("{table}: `{key}` is {number}, but must be 0 or more"))),
@@ -293,7 +299,8 @@ pub(crate) fn finite(table: &str, found: &[(&str, f64)]) -> Result<()> {
     }
 }
 
-/// Checks that each number is finite and above 0. `table` is the name for error messages.
+/// Checks that all numbers are finite and above 0. `found` has pairs of key and number, and `table`
+/// is the name of the table for error messages.
 pub(crate) fn positive(table: &str, found: &[(&str, f64)]) -> Result<()> {
     match found.iter().find(|(_, number)| !(number.is_finite() && *number > 0.0)) {
         Some((key, number)) => Err(wrong(format!("{table}: `{key}` is {number}, but must be above 0"))),

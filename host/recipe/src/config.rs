@@ -1,5 +1,5 @@
-//! Configuration of a run. It starts with the defaults, which a recipe and then `--set` overrides
-//! replace.
+//! Configuration of a run. A recipe replaces the defaults, and `--set` overrides replace settings
+//! of the recipe.
 //!
 //! ```
 //! use eciton_recipe::Config;
@@ -40,104 +40,104 @@ use crate::workers::Workers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// All settings of a run that may affect its results or its execution. The default is a two-layer
-/// GCN on Cora with the settings of Kipf and Welling.
+/// All settings of a run. The default trains a two-layer GCN on Cora with the settings of Kipf and
+/// Welling.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Config {
     /// Data set, and the treatment of its features, labels and split.
     pub data: Data,
-    /// Settings of the model that is trained.
+    /// Model to train.
     pub model: ModelSettings,
-    /// Update rule of the weights, and its learning rate.
+    /// Optimiser and learning rate.
     pub optimiser: Optimiser,
-    /// Length of the run, its evaluations, and the division of its work.
+    /// Length of the run, evaluations, and the division of work.
     pub run: Run,
-    /// Settings of link prediction: the held-out links, and the pairs without a link to which they
-    /// are compared.
+    /// Settings of link prediction, namely the held-out links and the negative samples.
     #[serde(default, skip_serializing_if = "Links::is_default")]
     pub links: Links,
-    /// Settings of batches: the rows that one weight update reads.
+    /// Settings of mini-batches, which are the rows that one weight update reads.
     #[serde(default, skip_serializing_if = "Batch::is_default")]
     pub batch: Batch,
-    /// Settings of lanes, which are the workers' shares of a pipeline.
+    /// Settings of lanes, which are workers' shares of a pipeline.
     #[serde(default, skip_serializing_if = "LaneSettings::is_default")]
     pub lanes: LaneSettings,
-    /// Limits on how far intervals (runs of rows that are scheduled as one unit) may run ahead of
-    /// each other.
+    /// Settings of the pipeline mode. They limit how far intervals (ranges of vertices) may run
+    /// ahead of each other.
     #[serde(default, skip_serializing_if = "Pipeline::is_default")]
     pub pipeline: Pipeline,
-    /// Components that replace built-in kernels, as a map from kernel names to paths.
+    /// Paths of components that replace built-in kernels, by name of the kernel.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kernels: BTreeMap<String, String>,
-    /// Resource limits of a task.
+    /// Resource limits per task.
     #[serde(default, skip_serializing_if = "Limits::is_default")]
     pub limits: Limits,
     /// Settings of checkpoints.
     #[serde(default, skip_serializing_if = "Checkpoint::is_default")]
     pub checkpoint: Checkpoint,
-    /// Executor that runs the tasks, and its settings.
+    /// Executor that runs the tasks, with its settings.
     #[serde(default, skip_serializing_if = "Executor::is_default")]
     pub executor: Executor,
-    /// Settings of the emulator that replaces AWS.
+    /// Settings of the AWS emulator and its simulated faults.
     #[serde(default, skip_serializing_if = "Emulator::is_default")]
     pub emulator: Emulator,
     /// Settings of workers that connect to the run.
     #[serde(default, skip_serializing_if = "Workers::is_default")]
     pub workers: Workers,
-    /// Record of the keys that the user set, and of the settings that were chosen from the data.
+    /// Record of the keys that the user set, and of the settings that were derived from the data.
     #[serde(skip)]
     pub choices: Choices,
 }
 
-/// Section `[data]`: the data set, and the treatment of its features, labels and split.
+/// Section `[data]` of a recipe, with the data set and the treatment of its features, labels and
+/// split.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Data {
-    /// Name of a data set, or a path to one.
+    /// Name of a known data set, or a path to data.
     pub source: String,
-    /// Name of the data set within a folder that holds several data sets.
+    /// Name of the data set within a folder that contains several data sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Normalisation of the features. If `None`, it is [`NormaliseFeatures::Rows`] for a graph
-    /// whose features are counts, and no normalisation otherwise.
+    /// Normalisation of the features. If `None`, it is [`NormaliseFeatures::Rows`] for graphs whose
+    /// features are counts, and [`NormaliseFeatures::None`] for other data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalise_features: Option<NormaliseFeatures>,
     /// Learning task. If `None`, it is inferred from the labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskType>,
-    /// True if a model that gathers from neighbours is accepted although the data set has no edges.
+    /// True if a model that gathers from neighbours may be trained on a data set without edges.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_edges: bool,
-    /// Rule that draws the training, validation and test rows. If `None`, the data set's own split
-    /// is used.
+    /// Rule that divides the rows into training, validation and test rows. If `None`, the data
+    /// set's own split is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<SplitRule>,
-    /// Random seed of the split. It is the same for all seeds of a run.
+    /// Random seed of the split. All runs with different `run.seed` share the split.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub split_seed: u64,
-    /// Number of consecutive rows that form a sequence, which is never divided or reordered. For a
-    /// text, it is the number of tokens. If `None`, the rows are independent of each other.
+    /// Number of consecutive rows per sequence. Sequences are never divided or reordered. For text,
+    /// it is the number of tokens. If `None`, rows are independent of each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u32>,
-    /// Unit of text that is one token.
+    /// Unit of text that forms one token.
     #[serde(default, skip_serializing_if = "Tokens::is_default")]
     pub tokens: Tokens,
-    /// Treatment of edges from a vertex to itself. If `None`, they are dropped, but a
-    /// store (a graph that `eciton data convert` wrote) keeps those that it contains.
+    /// Treatment of edges from a vertex to itself. If `None`, self-loops are dropped, except those
+    /// of a store (a graph that `eciton data convert` wrote).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_loops: Option<SelfLoops>,
-    /// Name of the label column in a table. If `None`, the names and positions of the columns
-    /// determine it.
+    /// Name of the label column of a table. If `None`, it is inferred from the names and positions
+    /// of the columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
 
-/// Treatment of edges from a vertex to itself.
+/// Treatment of self-loops, which are edges from a vertex to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SelfLoops {
     /// Self-loops are removed, together with their edge features.
     Drop,
-    /// Self-loops are treated like other edges.
+    /// Self-loops are kept and treated like other edges.
     Keep,
 }
 
@@ -146,7 +146,7 @@ impl SelfLoops {
     pub const ALL: [(&'static str, Self); 2] = [("drop", Self::Drop), ("keep", Self::Keep)];
 }
 
-/// Unit of text that is one token.
+/// Unit of text that forms one token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tokens {
@@ -166,12 +166,12 @@ impl Tokens {
     }
 }
 
-/// Maximum number of rows in a sequence.
+/// Maximum number of rows per sequence.
 pub const MAX_SEQUENCE: u32 = 65_536;
 
 impl Data {
-    /// Returns the number of consecutive rows that must stay together: the length of a sequence, or
-    /// 1 without sequences.
+    /// Returns the number of consecutive rows that must stay together. It is the length of a
+    /// sequence, or 1 if there are no sequences.
     #[must_use]
     pub fn group(&self) -> u32 {
         self.sequence.unwrap_or(1).max(1)
@@ -200,19 +200,19 @@ impl Default for Data {
     }
 }
 
-/// Rule that chooses the epoch whose model the run writes.
+/// Rule that chooses the epoch from which the run writes the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Keep {
     /// The model of the last epoch.
     #[default]
     Last,
-    /// The model with the best validation metric among the evaluated epochs. If several are equal,
-    /// it is the first of them.
+    /// The model with the best validation metric among the evaluated epochs. Of several equal
+    /// epochs, the first is chosen.
     Best,
-    /// The model with the best validation metric among the evaluated epochs. If several are equal,
-    /// it is the last of them. On a small validation set many epochs are equal, and the first of
-    /// them are trained too little.
+    /// The model with the best validation metric among the evaluated epochs. Of several equal
+    /// epochs, the last is chosen. On a small validation set many epochs are equal, and the first
+    /// of them are undertrained.
     #[serde(rename = "last-best")]
     LastBest,
 }
@@ -228,84 +228,87 @@ impl Keep {
         Self::ALL.iter().find(|(_, keep)| *keep == self).map_or("", |(name, _)| name)
     }
 
-    /// Returns true if the validation metric chooses the model.
+    /// Returns true if the rule compares models by the validation metric.
     #[must_use]
     pub fn is_by_validation(self) -> bool {
         self != Self::Last
     }
 }
 
-/// Section `[run]`: the length of the run, its evaluations, and the division of its work.
+/// Section `[run]` of a recipe, with the length of the run, its evaluations, and the division of
+/// its work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Random seed of the run, up to 2^63 - 1, which is the largest integer of TOML.
+    /// Random seed of the run, at most 2^63 - 1 (the largest integer of TOML).
     pub seed: u64,
     /// Number of passes over the training data, at least 1.
     pub epochs: u32,
     /// Number of epochs between evaluations. The last epoch is always evaluated. If 0, only the
     /// last epoch is evaluated.
     pub eval_every: u32,
-    /// Metric that compares models. If `None`, it is the default metric of the task.
+    /// Metric by which models are compared. If `None`, it is the default metric of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
-    /// Number of epochs without a better validation metric after which training stops. If `None`,
-    /// training does not stop early.
+    /// Number of epochs without an improvement of the validation metric after which training stops.
+    /// If `None`, there is no early stopping.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience: Option<u32>,
-    /// Target value of a metric. Training stops after the first evaluated epoch that reaches it. If
-    /// `None`, there is no target.
+    /// Target value of a metric. Training stops after the first evaluated epoch that reaches the
+    /// target. If `None`, there is no target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
-    /// Minimum improvement of the metric that resets `patience`, in the metric's unit, in [0, 1).
+    /// Minimum improvement of the validation metric that counts for `patience`, in the unit of the
+    /// metric, in [0, 1).
     #[serde(default)]
     pub min_delta: f64,
-    /// Rule that chooses the epoch whose model the run writes.
+    /// Rule that chooses the epoch from which the run writes the model.
     #[serde(default)]
     pub keep: Keep,
-    /// Model file or run folder with the weights from which the run starts. If `None`, initial
-    /// weights are drawn.
+    /// Path of a model file or run folder with the initial weights. If `None`, initial weights are
+    /// drawn at random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init: Option<String>,
-    /// Layers, numbered from 0, whose initial weights are drawn even if `init` is given.
+    /// Indices of layers, from 0, whose initial weights are drawn at random even if `init` is set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub init_fresh: Vec<u32>,
-    /// Expected SHA-256 digest of the weights in `init`, in hexadecimal. If `None`, any weights are
-    /// accepted.
+    /// Expected SHA-256 digest of the weights in `init`, in hexadecimal. If `None`, the digest is
+    /// not checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init_digest: Option<String>,
-    /// Number of intervals, which are runs of rows that are scheduled as one unit. If `None`, the
+    /// Number of intervals, which are ranges of rows that are scheduled as one unit. If `None`, the
     /// size of the graph determines it ([`eciton_types::Intervals::default_count`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervals: Option<u32>,
-    /// Number of compute threads. If `None`, it is the number of the machine's cores. It never
-    /// changes a result.
+    /// Number of compute threads. If `None`, it is the number of cores of the machine. It does not
+    /// affect results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// True if an autotuner chooses how many threads work, with the local executor. A thread that
-    /// gains less than it costs is left to other processes. It never changes a result.
+    /// True if an autotuner chooses the number of active threads of the local executor. A thread
+    /// that gains less than it costs is left to other processes. The setting does not affect
+    /// results.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tune_threads: bool,
     /// Name of the numeric class, which is a group of processors with bit-identical results. If
-    /// `None`, it is the best class of the processor, or the class of the deployment.
+    /// `None`, the deployment or the processor of this machine determines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
-    /// Maximum memory of the run, in bytes. If `None`, it is the memory of the machine. A run that
-    /// needs more is refused before it allocates memory.
+    /// Memory limit of the run, in bytes. A run that needs more is refused at its start. If `None`,
+    /// the limit is the memory of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Rule that decides whether the first layer's gather runs once or in every epoch. Results are
-    /// the same up to rounding.
+    /// Rule that decides whether the gather of the first layer runs once or in every epoch. Results
+    /// differ only by rounding.
     #[serde(default)]
     pub gather_features: GatherFeatures,
-    /// Rule that decides whether the gathers next to the loss omit rows that do not affect the
-    /// loss. Results have the same bits.
+    /// Rule that decides whether the gathers next to the loss omit rows that the loss does not
+    /// read. Results are bit-identical.
     #[serde(default)]
     pub labelled_gathers: LabelledGathers,
-    /// Order of vertices in memory during the run. Results are the same up to rounding, and are
-    /// reported in the data set's order.
+    /// Order of the vertices in memory. Results differ only by rounding, and are reported in the
+    /// order of the data set.
     #[serde(default)]
     pub order: VertexOrder,
-    /// Storage format of activations and gradients between stages. Kernels compute in f32.
+    /// Storage format of activations and gradients between stages. Kernels always compute in f32.
     #[serde(default)]
     pub row_storage: RowFormat,
 }
@@ -337,32 +340,32 @@ impl Default for Run {
     }
 }
 
-/// Section `[limits]`: resource limits of a task. If a limit is `None`, the executor's default is
-/// used.
+/// Section `[limits]` of a recipe, with resource limits per task. If a limit is `None`, the default
+/// of the executor applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Maximum linear memory of a kernel instance, in bytes.
+    /// Maximum linear memory per kernel instance, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guest_memory_bytes: Option<u64>,
-    /// Maximum size of a task's matrices on the host, in bytes.
+    /// Maximum total size of a task's matrices on the host, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix_bytes: Option<u64>,
-    /// Maximum number of host resource handles of a task.
+    /// Maximum number of host resource handles per task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handles: Option<u32>,
-    /// Maximum data that one host call may copy, in bytes.
+    /// Maximum number of bytes that one host call may copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_bytes: Option<u64>,
-    /// Maximum work of one host call, in multiply-adds.
+    /// Maximum number of multiply-adds per host call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_work: Option<u64>,
     /// Time limit of a task, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_ms: Option<u64>,
-    /// Time that a task may wait for its input rows, in milliseconds.
+    /// Maximum time that a task waits for its input rows, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
-    /// Maximum number of attempts of a task that fails because of the host or the network.
+    /// Maximum number of attempts at a task that fails because of the host or the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
 }
@@ -374,7 +377,8 @@ impl Limits {
 }
 
 impl Config {
-    /// Checks that the executor of the run reads every setting that differs from its default.
+    /// Checks that the executor of the configuration reads every setting that differs from its
+    /// default.
     fn check_executor(&self) -> Result<()> {
         let sections = [
             ("executor", changes(&self.executor, &Executor::default())?),
@@ -471,8 +475,8 @@ impl Config {
         Ok(())
     }
 
-    /// Checks that rows within fused stages are not expected to be rounded in transit, because such
-    /// rows are never sent.
+    /// Checks that fused stages are not combined with bf16 rows in transit. Rows within a fused
+    /// stage are never sent, so they would not be rounded.
     fn check_fusion(&self) -> Result<()> {
         let executor = &self.executor;
         let rounds = !executor.kind.is_here() && executor.rows == RowFormat::Bf16;
@@ -488,7 +492,7 @@ impl Config {
         Ok(())
     }
 
-    /// Checks that no setting divides sequences.
+    /// Checks that no other setting divides or reorders the sequences of `data.sequence`.
     fn check_sequences(&self) -> Result<()> {
         let together = |key, found: String, other, other_found: String, remedy| {
             Err(Error::Together { key, found, other, other_found, remedy })
@@ -531,7 +535,7 @@ impl Config {
         Ok(())
     }
 
-    /// Checks that the batch settings are compatible with the other sections.
+    /// Checks that the batch settings are compatible with each other and with the other sections.
     fn check_batch(&self) -> Result<()> {
         self.batch.check()?;
         let together = |key, found: String, other, other_found: String, remedy| {
@@ -553,19 +557,20 @@ impl Config {
         Ok(())
     }
 
-    /// Checks conditions that involve several settings. A run calls this function before it starts.
+    /// Checks conditions that involve several settings. Every run calls this function before it
+    /// starts.
     ///
     /// # Errors
     /// Returns [`Error::Together`] in these cases:
     ///
-    /// * a split rule in link prediction, or a split seed without a split rule;
-    /// * settings of `run.init` without `run.init`;
-    /// * settings of links without link prediction, or no link to train with;
+    /// * a split rule for link prediction, or a split seed without a split rule;
+    /// * `run.init_fresh` or `run.init_digest` without `run.init`;
+    /// * settings of links for another task than link prediction, or no links left for training;
     /// * `run.patience`, `run.until`, `run.keep = "best"` or `pipeline.synchronous_at` without
     ///   evaluations;
     /// * other settings that exclude each other.
     ///
-    /// Returns [`Error::Unread`] for a setting that the executor does not read.
+    /// Returns [`Error::Unread`] if the executor does not read a setting.
     pub fn check(&self) -> Result<()> {
         let run = &self.run;
         let judged = match (run.patience, run.keep) {
@@ -600,8 +605,8 @@ impl Config {
         }
     }
 
-    /// Returns every path in the settings, except that of the data set: components, initial
-    /// weights, a profile, and the folder of tokens.
+    /// Returns every file path among the settings, except the path of the data set. These are
+    /// components, initial weights, a profile, and the folder of tokens.
     pub fn paths_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let (init, profile) = (self.run.init.as_mut(), self.lanes.profile.as_mut());
         let own = self.model.own_kernels_mut();
@@ -609,17 +614,18 @@ impl Config {
         init.into_iter().chain(profile).chain(self.kernels.values_mut()).chain(own)
     }
 
-    /// Returns the configuration as the text of a recipe, defaults included. [`Config::parse`]
-    /// reads it back.
+    /// Returns the configuration as the text of a recipe, including defaults. [`Config::parse`]
+    /// restores it.
     ///
     /// # Errors
-    /// Returns [`Error::Write`] for a value that TOML cannot hold, which is a seed above 2^63 - 1.
+    /// Returns [`Error::Write`] if TOML cannot express a value, which is the case for seeds above
+    /// 2^63 - 1.
     pub fn to_toml(&self) -> Result<String> {
         toml::to_string(self).map_err(|error| Error::Write { message: error.to_string() })
     }
 }
 
-/// Returns the settings of a section that differ from the default, in the order of their names.
+/// Returns the settings of a section that differ from their defaults, as pairs of name and value.
 fn changes<T: Serialize>(section: &T, default: &T) -> Result<Vec<(String, toml::Value)>> {
     let table = |settings: &T| {
         toml::Table::try_from(settings).map_err(|error| Error::Write { message: error.to_string() })

@@ -1,5 +1,4 @@
-//! TOML text as fields with their positions in the text, and conversions of fields to the types of
-//! keys.
+//! TOML text as fields with their positions, and conversions of fields to the types of settings.
 
 use crate::error::{Error, TextPlace};
 use crate::model::MAX_LAYERS;
@@ -10,17 +9,17 @@ use toml::de::{DeTable, DeValue};
 /// Maximum size of a recipe or model file, in bytes.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
 
-/// Maximum length of a section's name in the path of a key, in bytes. All existing sections have
-/// shorter names.
+/// Maximum length of a section's name in the path of a key, in bytes. Longer names are cut. All
+/// existing sections have shorter names.
 const MAX_SECTION_BYTES: usize = 256;
 
-/// Key of a TOML text, with its value and their positions.
+/// Key of a TOML text, with its value and the positions of both.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     /// Last part of the key, without its section.
     pub(crate) name: String,
-    /// Key with its section, for messages. The name of a section is cut after
-    /// [`MAX_SECTION_BYTES`].
+    /// Key with its section, for error messages. Section names are cut after [`MAX_SECTION_BYTES`]
+    /// bytes.
     pub(crate) path: String,
     /// Position of the key in the text.
     pub(crate) position: Position,
@@ -29,26 +28,25 @@ pub(crate) struct Field {
     pub(crate) value: Found,
 }
 
-/// Position of a key or a value. It is a byte range, from which the line is computed only for error
-/// messages. Counting lines for each key would take time that grows with the square of the text's
-/// length.
+/// Position of a key or a value. A text position is stored as a byte range, and its line is
+/// computed only for error messages. Counting lines for each key would take quadratic time.
 #[derive(Clone, Debug)]
 pub(crate) enum Position {
-    /// Byte range in a recipe or model file.
+    /// Position in a recipe or model file.
     Text {
         /// Name of the file.
         origin: Arc<str>,
-        /// The whole text.
+        /// Whole text of the file.
         text: Arc<str>,
-        /// Bytes of the key or the value in the text.
+        /// Byte range of the key or the value in the text.
         bytes: Range<usize>,
     },
-    /// Position in an override on the command line.
+    /// Override on the command line that contains the key.
     Override(Box<TextPlace>),
 }
 
 impl Position {
-    /// Returns the position as line and column.
+    /// Returns the position as line and column, for an error message.
     pub(crate) fn place(&self) -> Box<TextPlace> {
         match self {
             Self::Text { origin, text, bytes } => TextPlace::new(origin, text, bytes.clone()),
@@ -65,13 +63,14 @@ pub(crate) enum Found {
     Text(String),
     Flag(bool),
     List(Vec<Found>),
-    /// Table, as its fields.
+    /// A table with its fields.
     Table(Fields),
-    /// Date, or a number out of TOML's range, as text.
+    /// A value that no key accepts, as text. It is a date, or a number out of TOML's range.
     Other(String),
 }
 
-/// Fields of a table, in the order of the text.
+/// Fields of a table, in the order of the text. Two tables are equal if names and values are,
+/// regardless of positions.
 #[derive(Clone, Debug)]
 pub(crate) struct Fields(pub(crate) Vec<Field>);
 
@@ -109,7 +108,7 @@ impl std::fmt::Display for Found {
     }
 }
 
-/// Parses a TOML text into fields. `origin` is the name of the file.
+/// Parses a TOML text into fields. `origin` is the name of the file for error messages.
 pub(crate) fn parse(text: &str, origin: &str) -> Result<Fields, Error> {
     if text.len() > MAX_BYTES {
         let (found, most) = (text.len() as u64, MAX_BYTES as u64);
@@ -124,8 +123,8 @@ pub(crate) fn parse(text: &str, origin: &str) -> Result<Fields, Error> {
     }
 }
 
-/// Parses an override `section.key=value`. A value that is not TOML is text, so that paths need no
-/// quotes.
+/// Parses an override of the form `section.key=value`. A value that is not valid TOML is taken as
+/// text, so paths need no quotes.
 pub(crate) fn parse_override(argument: &str) -> Result<Field, Error> {
     let bad = || Error::Override { argument: argument.chars().take(TextPlace::MAX_LINE).collect() };
     let (path, value) = argument.split_once('=').ok_or_else(bad)?;
@@ -145,8 +144,8 @@ pub(crate) fn parse_override(argument: &str) -> Result<Field, Error> {
     Ok(Field { name: name.to_owned(), path: path.to_owned(), position, value_position, value })
 }
 
-/// Sets the position of all fields within a value to the position of the override that contains the
-/// value.
+/// Sets the path and position of all fields within a value of an override. Their position is that
+/// of the override.
 fn relabel(value: &mut Found, path: &str, position: &Position) {
     match value {
         Found::List(items) => {
@@ -165,18 +164,18 @@ fn relabel(value: &mut Found, path: &str, position: &Position) {
     }
 }
 
-/// Returns the start of a section's name, cut to at most [`MAX_SECTION_BYTES`] without splitting a
+/// Returns the first [`MAX_SECTION_BYTES`] bytes of a section's name, without splitting a
 /// character.
 fn cut(section: &str) -> &str {
     section.get(..section.floor_char_boundary(MAX_SECTION_BYTES)).unwrap_or_default()
 }
 
-/// Returns the path of a key in a section.
+/// Returns the path of a key, for instance `optimiser.lr`.
 fn joined(section: &str, name: &str) -> String {
     if section.is_empty() { name.to_owned() } else { format!("{}.{name}", cut(section)) }
 }
 
-/// Returns the path of a list's item.
+/// Returns the path of a list element, for instance `model.layers[0]`.
 fn indexed(list: &str, at: usize) -> String {
     format!("{}[{at}]", cut(list))
 }
@@ -233,7 +232,7 @@ impl Reader {
 }
 
 impl Field {
-    /// Returns the error for a value that the field does not accept. `allowed` describes the
+    /// Creates the error for a value that the field does not accept. `allowed` describes the
     /// accepted values.
     pub(crate) fn refuse(&self, allowed: impl Into<String>) -> Error {
         Error::Value {
@@ -257,8 +256,8 @@ impl Field {
         Ok(u32::try_from(value).unwrap_or(*allowed.end()))
     }
 
-    /// Returns the value as a list of whole numbers. It may be a list, one number, or text with
-    /// commas between numbers, as command-line flags have it.
+    /// Returns the value as a list of whole numbers. The value may be a list, a single number, or
+    /// text with numbers separated by commas, as in command-line flags.
     pub(crate) fn integers32(&self, allowed: RangeInclusive<u32>) -> Result<Vec<u32>, Error> {
         let number = |value: &Found| match value {
             Found::Integer(value) => u32::try_from(*value).ok().filter(|v| allowed.contains(v)),
@@ -278,8 +277,9 @@ impl Field {
         })
     }
 
-    /// Returns the value as a number. `check` receives it rounded to f32, which is the type of the
-    /// arithmetic.
+    /// Returns the value as a number if `check` accepts it. `check` receives the number rounded to
+    /// f32, in which kernels compute. `allowed` describes the accepted numbers for the error
+    /// message.
     pub(crate) fn number(&self, allowed: &str, check: fn(f32) -> bool) -> Result<f64, Error> {
         number(&self.value, check).ok_or_else(|| self.refuse(allowed))
     }
@@ -298,8 +298,8 @@ impl Field {
         }
     }
 
-    /// Returns the value as layer numbers, from 0, in ascending order and without duplicates. It
-    /// may be one number, a list, or text with commas between numbers.
+    /// Returns the value as layer indices, from 0, in ascending order and without duplicates. The
+    /// value may be a list, a single number, or text with numbers separated by commas.
     pub(crate) fn layers(&self) -> Result<Vec<u32>, Error> {
         let last = MAX_LAYERS - 1;
         let refuse = || self.refuse(format!("a list of layers such as [0, 1], each from 0 to {last}"));
@@ -322,7 +322,7 @@ impl Field {
         Ok(layers)
     }
 
-    /// Returns the value if it is one of these words, and `None` otherwise.
+    /// Returns the value if it is one of `words`, and `None` otherwise.
     pub(crate) fn word<'w>(&self, words: &[&'w str]) -> Option<&'w str> {
         match &self.value {
             Found::Text(text) => words.iter().find(|word| *word == text).copied(),
@@ -330,7 +330,8 @@ impl Field {
         }
     }
 
-    /// Returns the choice whose name is the value.
+    /// Returns the choice whose name is the value of the field. `choices` has pairs of name and
+    /// choice.
     pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Error> {
         let found = match &self.value {
             Found::Text(text) => choices.iter().find(|(name, _)| name == text),
@@ -347,7 +348,7 @@ impl Field {
     }
 }
 
-/// Returns a value as a number if `check` accepts it, and `None` otherwise.
+/// Returns a value as a number, or `None` if it is not a number or `check` does not accept it.
 pub(crate) fn number(value: &Found, check: fn(f32) -> bool) -> Option<f64> {
     let value = match value {
         Found::Integer(value) => *value as f64,

@@ -2,14 +2,14 @@
 
 use eciton_types::ids::Layer;
 
-/// Result of a function of this crate.
+/// Result type of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Error of this crate. None is worth a retry, because the same input fails again.
+/// Error of this crate. Errors are deterministic, so retrying never helps.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The text is not valid TOML.
+    /// A text is not valid TOML.
     #[error("not valid TOML: {message}\n{place}")]
     Syntax {
         /// Position of the error in the text.
@@ -17,19 +17,19 @@ pub enum Error {
         /// Message of the TOML parser.
         message: String,
     },
-    /// The recipe has a key that does not exist.
+    /// A recipe has a key that does not exist.
     #[error("unknown key `{key}`; {}\n{place}", advice(.nearest.as_deref(), known))]
     UnknownKey {
-        /// Unknown key, with its section.
+        /// Unknown key with its section.
         key: String,
-        /// Existing key that resembles the unknown key most. `None` if no key resembles it.
+        /// Most similar existing key, or `None` if no key is similar.
         nearest: Option<String>,
-        /// Keys that exist in the section.
+        /// Existing keys of the section.
         known: Vec<String>,
         /// Position of the key in the text.
         place: Box<TextPlace>,
     },
-    /// The value of a key is out of its range or of another type.
+    /// The value of a key is out of range or has the wrong type.
     #[error("`{key}` is {found}, but must be {allowed}\n{place}")]
     Value {
         /// Key with its section.
@@ -41,21 +41,21 @@ pub enum Error {
         /// Position of the value in the text.
         place: Box<TextPlace>,
     },
-    /// Two settings are each valid, but exclude each other.
+    /// Two settings are valid on their own, but exclude each other.
     #[error("`{key}` is {found}, but `{other}` is {other_found}: {remedy}")]
     Together {
-        /// Key of the setting that requires more than the other one provides.
+        /// Key of the setting that has a requirement.
         key: &'static str,
         /// Value of `key`.
         found: String,
-        /// Key of the setting that does not meet the requirement.
+        /// Key of the setting that violates the requirement.
         other: &'static str,
         /// Value of `other`.
         other_found: String,
-        /// Advice to the user: an imperative sentence that ends the message.
+        /// Advice to the user, as an imperative sentence at the end of the message.
         remedy: &'static str,
     },
-    /// The executor of the run does not read this setting.
+    /// The executor of the run does not read a setting.
     #[error(
         "`{key}` is {found}, which the {kind} executor does not read; {}, or remove the key",
         readers(key, kind)
@@ -68,38 +68,38 @@ pub enum Error {
         /// Name of the run's executor.
         kind: &'static str,
     },
-    /// An override is not of the form `section.key=value`.
+    /// An override does not have the form `section.key=value`.
     #[error("cannot read the override {argument:?}: write section.key=value, for instance optimiser.lr=0.1")]
     Override {
         /// Override as given on the command line.
         argument: String,
     },
-    /// An input file (for instance a price list or a task profile) has a wrong format or impossible
-    /// values.
+    /// An input file, for instance a price list or a task profile, has the wrong format or
+    /// impossible values.
     #[error("not {what}: {reason}")]
     Content {
-        /// Kind of input that was expected.
+        /// Kind of input that was expected, for instance `a cloud file`.
         what: &'static str,
-        /// Description of the fault and of the allowed values.
+        /// Description of the problem and of the allowed values.
         reason: String,
     },
-    /// The configuration has a value that TOML cannot express.
+    /// TOML cannot express a value of the configuration.
     #[error("cannot write the configuration as TOML: {message}")]
     Write {
         /// Message of the TOML serialiser.
         message: String,
     },
-    /// A count exceeds the limit of this version.
+    /// A count exceeds its maximum.
     #[error("{what}: found {found}, but the maximum is {most}")]
     TooMany {
-        /// Items that are counted, with their unit.
+        /// Name of the counted items, for instance `bytes of a recipe or model file`.
         what: &'static str,
         /// Number of items found.
         found: u64,
-        /// Maximum number of items that is allowed.
+        /// Maximum number of items.
         most: u64,
     },
-    /// A layer does not fit the data or the other layers.
+    /// A layer does not fit the data set or the other layers.
     #[error("layer {layer} of the model: `{attribute}` is {found}, but must be {allowed}")]
     Model {
         /// Index of the layer, from 0.
@@ -108,10 +108,10 @@ pub enum Error {
         attribute: &'static str,
         /// Value of the attribute.
         found: String,
-        /// Values that the attribute may have.
+        /// Description of the values that are allowed for the attribute.
         allowed: String,
     },
-    /// The model has a key that none of its layers reads.
+    /// The model has a key that only other kinds of layers read.
     #[error(
         "`model.{attribute}` is set, but none of the model's layers reads it: remove it; it belongs to {kinds}"
     )]
@@ -121,47 +121,47 @@ pub enum Error {
         /// Kinds of layers that read the key.
         kinds: String,
     },
-    /// The model has a key that none of its layers reads, or a value that changes nothing.
+    /// The model has a key or value that has no effect on any of its layers.
     #[error("`model.{key}` is {found}, which none of the model's layers reads: {remedy}")]
     UnreadKey {
         /// Key of the model, without its section.
         key: &'static str,
         /// Value of the key.
         found: String,
-        /// Advice to the user: an imperative sentence that ends the message.
+        /// Advice to the user, as an imperative sentence at the end of the message.
         remedy: &'static str,
     },
-    /// The model requires edge features or edge weights that the data set does not have.
+    /// The model requires edge features or edge weights, but the data set has none or too few.
     #[error(
         "`model.{asked}`, but the data set's edges have {}: remove the key, or add columns to the data \
          set's edges (docs/reference/data-formats.md describes their files)",
         features(*columns)
     )]
     EdgeColumns {
-        /// Key of the model, with its value.
+        /// Key and value of the model setting with the requirement.
         asked: String,
         /// Number of features per edge in the data set.
         columns: u32,
     },
-    /// The model names a column of edge features that the data set does not have.
+    /// The model names an edge feature column that the data set does not have.
     #[error("`model.edge_weights` is \"{name}\", but the data set has no such edge column: {known}")]
     EdgeColumn {
-        /// Name of the column in the model.
+        /// Name of the column in the model setting.
         name: String,
         /// Description of the columns in the data set.
         known: String,
     },
-    /// The class weights do not fit the classes of the data set.
+    /// The class weights do not match the classes of the data set.
     #[error(
         "`model.class_weights` has {found}, but the data set has {classes} classes: give one number of at least 0 for each class, in the order of the classes, or \"balanced\""
     )]
     ClassWeights {
         /// Description of the weights in the setting.
         found: String,
-        /// Number of classes of the data.
+        /// Number of classes of the data set.
         classes: usize,
     },
-    /// A key applies to single-label classification only, but the task is another one.
+    /// A key for single-label classification is used with another task.
     #[error("`{key}` requires a task with one class per row, but the task is {task}: remove it")]
     ClassesOnly {
         /// Key with its section.
@@ -169,7 +169,7 @@ pub enum Error {
         /// Name of the run's task.
         task: &'static str,
     },
-    /// The task of the data set does not accept this loss or metric.
+    /// The learning task does not support this loss or metric.
     #[error("`{key}` is {found}, but the task is {task}: use {allowed}")]
     Objective {
         /// Key with its section.
@@ -181,26 +181,26 @@ pub enum Error {
         /// Description of the values that the task accepts.
         allowed: String,
     },
-    /// No model can be built for this data set.
+    /// The data set is not suitable for any model.
     #[error("the data set has {found}, but a model requires {allowed}")]
     Data {
         /// Description of the data set.
         found: String,
-        /// Description of the data that a model requires.
+        /// Description of the data that every model requires.
         allowed: &'static str,
     },
-    /// Pipeline settings exclude each other.
+    /// Settings of the pipeline exclude each other.
     #[error("the pipeline has {found}: {allowed}")]
     Pipeline {
-        /// Description of the settings.
+        /// Description of the conflicting settings.
         found: String,
-        /// Advice to the user: an imperative sentence that ends the message.
+        /// Advice to the user, as an imperative sentence at the end of the message.
         allowed: &'static str,
     },
 }
 
-/// Returns advice that names the executors which read a key. It does not recommend the executor for
-/// tests.
+/// Returns advice that names the executors which read the key `key`. The executor `loopback` is
+/// omitted, because it exists for tests.
 fn readers(key: &str, kind: &str) -> String {
     let names: Vec<String> =
         crate::executor::names_of_readers(key).map(|name| format!("\"{name}\"")).collect();
@@ -219,28 +219,28 @@ fn advice(nearest: Option<&str>, known: &[String]) -> String {
     }
 }
 
-/// Position in a text, or an override on the command line. It is printed together with the line of
-/// text.
+/// Position of a key or value, either in a file or in an override on the command line. Error
+/// messages show it with its line of text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextPlace {
-    /// Name of the file, or the override as given.
+    /// Name of the file, or the override itself.
     pub origin: String,
-    /// Line number, from 1. For an override, it is 0.
+    /// Line number, from 1. It is 0 for an override.
     pub line: usize,
     /// Column of the first marked character, from 1.
     pub column: usize,
     /// Number of marked characters.
     pub length: usize,
-    /// Text of the line, cut to at most [`TextPlace::MAX_LINE`] characters. Control characters are
-    /// escaped.
+    /// Text of the line, cut to at most [`TextPlace::MAX_LINE`] characters, with control characters
+    /// replaced.
     pub text: String,
 }
 
 impl TextPlace {
-    /// Maximum number of characters of a line in an error message.
+    /// Maximum number of characters that an error message shows of a line.
     pub const MAX_LINE: usize = 160;
 
-    /// Returns the position of a byte range in a text.
+    /// Converts a byte range of `text` to a position. `origin` is the name of the file.
     pub(crate) fn new(origin: &str, text: &str, span: std::ops::Range<usize>) -> Box<Self> {
         let start = floor(text, span.start);
         let end = floor(text, span.end).max(start);
@@ -262,14 +262,14 @@ impl TextPlace {
         })
     }
 
-    /// Returns the position of an override on the command line.
+    /// Returns the position that stands for an override on the command line.
     pub(crate) fn argument(argument: &str) -> Box<Self> {
         let shown: String = argument.chars().filter(|c| !c.is_control()).take(Self::MAX_LINE).collect();
         Box::new(Self { origin: format!("--set {shown}"), ..Self::default() })
     }
 }
 
-/// Returns the last character boundary in a text that is not after byte `at`.
+/// Returns the last character boundary at or before byte `at`.
 fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -296,7 +296,7 @@ impl std::fmt::Display for TextPlace {
     }
 }
 
-/// Returns the number of features per edge as text, for error messages.
+/// Describes the features per edge for error messages, given their number.
 fn features(columns: u32) -> String {
     match columns {
         0 => "no features".to_owned(),

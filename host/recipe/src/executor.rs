@@ -1,25 +1,26 @@
-//! Settings of the executor that runs the tensor tasks: sections `[executor]` and `[emulator]` of a
-//! recipe.
+//! Settings of the executor that runs the tensor tasks. They are the sections `[executor]` and
+//! `[emulator]` of a recipe.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::prices::{HostPlace, Processor};
 
-/// Executor: the threads, functions or workers that run a run's tasks.
+/// Executor, which is the kind of threads, functions or workers that run the tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecutorKind {
     /// Threads of this machine.
     #[default]
     Local,
-    /// Functions of an AWS emulator on this machine: real worker processes behind the real APIs.
+    /// Functions of an AWS emulator on this machine. They are real worker processes behind the real
+    /// APIs.
     Emulated,
-    /// Functions of AWS Lambda.
+    /// Functions on AWS Lambda.
     Lambda,
-    /// Workers that connect to this machine.
+    /// Worker processes that connect to this machine.
     Workers,
-    /// This process. Every task is encoded as a frame and may be attempted twice. It exists for
+    /// This process, with every task encoded as a frame and possibly attempted twice. It exists for
     /// tests of the code that remote executors share.
     Loopback,
 }
@@ -34,7 +35,7 @@ impl ExecutorKind {
         ("loopback", Self::Loopback),
     ];
 
-    /// Returns true if all tasks run on threads of this process, without frames.
+    /// Returns true if all tasks run on threads of this process, without being encoded as frames.
     #[must_use]
     pub fn is_here(self) -> bool {
         self == Self::Local
@@ -52,15 +53,15 @@ impl ExecutorKind {
         self == Self::Emulated
     }
 
-    /// Returns true if the cloud provider bills the tasks.
+    /// Returns true if tasks run in functions that a cloud provider charges for. Charges of the
+    /// emulator are simulated.
     #[must_use]
     pub fn is_charged(self) -> bool {
         matches!(self, Self::Emulated | Self::Lambda)
     }
 
-    /// Returns the minimum useful time of a task on a helper (a thread or a function), in
-    /// microseconds. For threads, it is a quarter of an epoch that is too short for a second
-    /// thread. Returns `None` for executors whose number of helpers is fixed.
+    /// Returns the minimum worthwhile duration of a task in a thread or function, in microseconds.
+    /// The autotuner uses it. Returns `None` for workers, whose number is fixed.
     #[must_use]
     pub fn round_trip_us(self) -> Option<u64> {
         match self {
@@ -78,8 +79,8 @@ impl ExecutorKind {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Returns the executors that read a key of a recipe, for instance `executor.functions`.
-    /// Returns `None` if all executors read the key.
+    /// Returns the executors that read a key, for instance `executor.functions`. Returns `None` if
+    /// all executors read it.
     #[must_use]
     pub fn readers(key: &str) -> Option<&'static [Self]> {
         match key.split_once('.')? {
@@ -101,24 +102,23 @@ impl ExecutorKind {
     }
 }
 
-/// Returns the names of the executors that read a key. It omits the executor for tests.
+/// Returns the names of the executors that read a key, without the executor `loopback` for tests.
 pub(crate) fn names_of_readers(key: &str) -> impl Iterator<Item = &'static str> {
     let readers = ExecutorKind::readers(key).unwrap_or_default().iter();
     readers.filter(|reader| **reader != ExecutorKind::Loopback).map(|reader| reader.name())
 }
 
-/// Transport of task data between the host and functions.
+/// Way in which task data are sent between the host and functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
-    /// Inside the request if the data fit, and through the object store otherwise. Data that are
-    /// used more than once (features, weights that several intervals read) always use the object
-    /// store.
+    /// Data are part of the request if they fit, and are sent through the object store otherwise.
+    /// Data that are used several times, such as features, always use the object store.
     #[default]
     Auto,
-    /// Inside requests and replies only. Only kernels are read from an object store.
+    /// Data are part of requests and replies. Only kernels are read from an object store.
     Payload,
-    /// Always through the object store.
+    /// Data are always sent through the object store.
     S3,
 }
 
@@ -128,19 +128,18 @@ impl Transport {
         [("auto", Self::Auto), ("payload", Self::Payload), ("s3", Self::S3)];
 }
 
-/// Format of rows that are sent between processes, or stored between stages. Gradients of
+/// Number format of rows that are sent between processes or stored between stages. Gradients of
 /// parameters are always f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RowFormat {
-    /// The rows are unchanged.
+    /// 32-bit floats, so rows are unchanged.
     #[default]
     F32,
-    /// The values are rounded to bfloat16, with 8 bits of precision. Rows take half the bytes, and
-    /// results differ.
+    /// bfloat16, which has 8 bits of precision. Rows take half the bytes, and results differ.
     Bf16,
-    /// Signs and scales, for rows that are sent to a layer which reads only signs and scales. A
-    /// value takes one bit, and results are the same. All other rows are unchanged.
+    /// One sign bit per value and a scale, for rows that are sent to a layer which reads only signs
+    /// and scales. Results are bit-identical. All other rows are unchanged.
     Bits,
 }
 
@@ -148,10 +147,10 @@ impl RowFormat {
     /// All formats, with their names in recipes.
     pub const ALL: [(&'static str, Self); 3] =
         [("f32", Self::F32), ("bf16", Self::Bf16), ("bits", Self::Bits)];
-    /// Formats in which rows may be stored, with their names in recipes.
+    /// Formats that are available for storage, with their names in recipes.
     pub const STORED: [(&'static str, Self); 2] = [("f32", Self::F32), ("bf16", Self::Bf16)];
 
-    /// Returns the size of a stored value, in bytes.
+    /// Returns the number of bytes per value in memory.
     #[must_use]
     pub const fn value_bytes(self) -> u32 {
         match self {
@@ -161,15 +160,15 @@ impl RowFormat {
     }
 }
 
-/// Placement of edge kernels in runs with functions. An edge kernel computes over lists of edges.
+/// Placement of edge kernels in runs with functions. An edge kernel computes on lists of edges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EdgePlace {
-    /// Edge kernels run on the host's threads, because the host has the rows.
+    /// The host's threads run edge kernels, because the host has all rows.
     #[default]
     Host,
-    /// Edge kernels run in functions, like other tasks. Each step sends the edge lists of its
-    /// interval and the rows that these lists name.
+    /// Functions run edge kernels like other tasks. Each step sends the edge lists of its interval
+    /// and the rows that these lists refer to.
     Functions,
 }
 
@@ -178,20 +177,20 @@ impl EdgePlace {
     pub const ALL: [(&'static str, Self); 2] = [("host", Self::Host), ("functions", Self::Functions)];
 }
 
-/// Rule that fuses consecutive stages of the program into one task.
+/// Rule that fuses consecutive stages of the program into one task (a fused stage).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "FusionText", into = "FusionText")]
 pub enum FusionChoice {
-    /// No fusion: each task is one stage.
+    /// Each stage is a separate task.
     #[default]
     None,
-    /// Fusion of as many consecutive stages as possible.
+    /// As many consecutive stages as possible are fused.
     Auto,
-    /// Fused stages that start at these stages of the program, numbered from 0.
+    /// Fused stages begin at the stages with these numbers, from 0.
     Firsts(Vec<u32>),
 }
 
-/// Text form of a [`FusionChoice`]: `"none"`, `"auto"` or a list of numbers.
+/// Form of a [`FusionChoice`] in a recipe, which is `"none"`, `"auto"` or a list of stage numbers.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum FusionText {
@@ -228,22 +227,22 @@ impl FusionChoice {
     }
 }
 
-/// Price of a c5 core (two vCPUs) per hour, in USD, from `infra/cloud.toml`.
+/// Price of a core (two vCPUs) of a c5 machine, in USD per hour, as in `infra/cloud.toml`.
 pub const CORE_HOUR_USD: f64 = 0.085;
-/// Maximum number of functions that a run may use.
+/// Maximum number of functions per run.
 pub const MAX_FUNCTIONS: u32 = 10_000;
 
-/// Cap on the number of functions that a run may use at the same time.
+/// Maximum number of functions that a run uses at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "CountForm", into = "CountForm")]
 pub enum FunctionCount {
-    /// This number of functions, from 0 to [`MAX_FUNCTIONS`]. If 0, the host runs all tasks.
+    /// A fixed number of functions, from 0 to [`MAX_FUNCTIONS`]. If 0, the host runs all tasks.
     Fixed(u32),
-    /// A number of functions that an autotuner chooses and adjusts during the run.
+    /// A number that an autotuner chooses and adjusts during the run.
     Auto,
 }
 
-/// Text form of a [`FunctionCount`]: a number or `"auto"`.
+/// Form of a [`FunctionCount`] in a recipe, which is a number or `"auto"`.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum CountForm {
@@ -272,56 +271,57 @@ impl From<FunctionCount> for CountForm {
     }
 }
 
-/// Section `[executor]`: the executor of a run, and the transport of its task data.
+/// Section `[executor]` of a recipe, with the executor that runs the tasks and the transport of
+/// their data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Executor {
     /// Executor that runs the tasks.
     pub kind: ExecutorKind,
-    /// Transport of frames between host and functions.
+    /// Way in which task data are sent between the host and functions.
     pub transport: Transport,
-    /// Format of rows that are sent between the host and functions or workers.
+    /// Number format of rows that are sent between the host and functions or workers.
     pub rows: RowFormat,
-    /// True if a function starts to compute on the first rows while it receives further rows. It
-    /// works through the object store only.
+    /// True if a function starts to compute on the first rows while it still receives others. This
+    /// requires the object store.
     pub stream: bool,
-    /// Cap on the number of tasks in flight in functions. The host's threads run the other tasks.
-    /// It never changes a result.
+    /// Maximum number of tasks in flight in functions. The host's threads run the other tasks. It
+    /// does not affect results.
     pub functions: FunctionCount,
-    /// Placement of edge kernels: on the host, or in functions. It never changes a result.
+    /// Placement of edge kernels, on the host or in functions. It does not affect results.
     #[serde(default)]
     pub edge_kernels: EdgePlace,
-    /// Rule that fuses consecutive stages into one task. It never changes a result.
+    /// Rule that fuses consecutive stages into one task. It does not affect results.
     #[serde(default, skip_serializing_if = "FusionChoice::is_none")]
     pub fuse: FusionChoice,
-    /// Location of the host relative to the functions, which determines the price of the bytes
-    /// between them. If `None`, the host's metadata determines it (`lambda`); for other executors
-    /// the host is at home. It never changes a result.
+    /// Location of the host relative to the functions, which determines the price of traffic
+    /// between them. If `None`, `lambda` reads it from the host's metadata, and other executors
+    /// assume a host outside the cloud. It does not affect results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostPlace>,
-    /// Price of the host per hour, in USD, to which [`FunctionCount::Auto`] compares the price of
-    /// functions. If `None`, it is [`CORE_HOUR_USD`] for each compute thread.
+    /// Price of the host in USD per hour, to which [`FunctionCount::Auto`] compares the price of
+    /// functions. If `None`, it is [`CORE_HOUR_USD`] per compute thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_hour_usd: Option<f64>,
-    /// Memory size of each function, in MiB. One vCPU corresponds to 1,769 MiB. With `lambda`, it
-    /// selects the deployed function of that size.
+    /// Memory size per function, in MiB. One vCPU corresponds to 1,769 MiB. The executor `lambda`
+    /// uses the deployed function of this size.
     pub memory_mb: u32,
-    /// Time limit of a function, in seconds. Only `emulated` reads it, because a deployed function
-    /// has its own limit.
+    /// Time limit of an emulated function, in seconds. Only `emulated` reads it, because a deployed
+    /// function has its own limit.
     pub timeout_s: u32,
-    /// Minimum time after which a task is launched a second time, in milliseconds. The task must
-    /// also exceed `deadline_ratio`.
+    /// Minimum time before a task is relaunched, in milliseconds. The task must also exceed
+    /// `deadline_ratio`.
     pub deadline_ms: u64,
-    /// Multiple of the stage's average task time after which a task is launched a second time.
+    /// Multiple of a stage's average task time after which a task of the stage is relaunched.
     pub deadline_ratio: f64,
-    /// Share of the tasks of workers and functions that the host computes as well, from 0 to 1. The
-    /// host accepts an audited answer if both results have equal bits.
+    /// Share of the workers' and functions' tasks that the host recomputes, from 0 to 1. An answer
+    /// is accepted if both results are bit-identical.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub audit: f64,
-    /// True if a run continues with the earlier answers of a process after one of its answers was
+    /// True if earlier answers of a process remain in use after one of its answers was found to be
     /// wrong. The result of the run is then not verified.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep_doubtful: bool,
-    /// File of the deployment, which `eciton deploy` writes. If `None`, it is the default file.
+    /// Path of the deployment file that `eciton deploy` wrote. If `None`, the default path is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment: Option<String>,
 }
@@ -355,45 +355,48 @@ impl Executor {
     }
 }
 
-/// Section `[emulator]`: the AWS emulator and its simulated faults.
+/// Section `[emulator]` of a recipe, with the settings of the AWS emulator and its simulated
+/// faults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Emulator {
     /// Random seed of the simulated faults.
     pub seed: u64,
-    /// Cap on functions that run at the same time in the emulated account. Further requests are
+    /// Maximum number of concurrent functions in the emulated account. Further requests are
     /// throttled.
     pub account_concurrency: u32,
-    /// Network bandwidth of each function, in Mbit/s each way. If 0, functions that run whole
-    /// trainings have the bandwidth of [`Self::cloud`], and functions that run tasks have no limit.
+    /// Network bandwidth per function and direction, in Mbit/s. If 0, functions that run whole
+    /// trainings have the bandwidth of the preset [`Self::cloud`], and functions that run tasks are
+    /// unlimited.
     pub mbit_s: f64,
-    /// Additional time of a cold start, in milliseconds.
+    /// Additional duration of a cold start, in milliseconds.
     pub cold_start_ms: u64,
-    /// Preset of the cloud file whose times apply to functions that run whole trainings. Functions
-    /// that run tasks take real time.
+    /// Name of the preset whose times apply to functions that run whole trainings. The times of
+    /// functions that run tasks are measured.
     #[serde(default = "default_preset", skip_serializing_if = "is_default_preset")]
     pub cloud: String,
-    /// Share of invocations whose process dies. A third of them each die before, during and after
+    /// Share of invocations whose process crashes. One third each crash before, during and after
     /// their work.
     pub crash: f64,
-    /// Share of answers that are lost after the function has done its work.
+    /// Share of answers that are lost after the function has finished its work.
     pub lose: f64,
-    /// Share of answers in which one byte is changed. Answers of functions that run whole trainings
-    /// do not change.
+    /// Share of answers in which one byte is corrupted. Answers of functions that run whole
+    /// trainings are never corrupted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub corrupt: f64,
     /// Share of requests that the emulator runs twice.
     pub double: f64,
     /// Share of invocations that are delayed by `straggle_ms`.
     pub straggle: f64,
-    /// Delay of delayed invocations, in milliseconds.
+    /// Duration of the delay that `straggle` causes, in milliseconds.
     pub straggle_ms: u64,
-    /// Share of requests that are throttled, as if the account were at its limit.
+    /// Share of requests that are throttled as if the account had reached its limit.
     pub throttle: f64,
-    /// Path of the worker program. If `None`, it is the value of `ECITON_WORKER`, or `bootstrap`
-    /// next to `eciton`.
+    /// Path of the worker program. If `None`, it is the value of the environment variable
+    /// `ECITON_WORKER`, or the file `bootstrap` next to `eciton`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
-    /// Processor for which the programs were built. If `None`, it is the processor of this machine.
+    /// Processor architecture that the worker program was built for. If `None`, it is that of this
+    /// machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<Processor>,
 }

@@ -1,23 +1,24 @@
-//! Rules that decide whether gathers omit edges, and whether the first layer's gather runs once.
+//! Rules that decide whether gathers omit unused edges, and how often the first layer gathers
+//! features.
 
-/// Rule that decides whether the gathers next to the loss omit edges of vertices that the loss does
-/// not read.
+/// Rule that decides whether the gathers next to the loss omit the edges of vertices that the loss
+/// does not read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LabelledGathers {
-    /// The gathers omit edges if it saves enough work (see [`LabelledGathers::choose`]) and memory
+    /// Edges are omitted if this saves enough work ([`LabelledGathers::choose`]) and memory
     /// suffices.
     #[default]
     Auto,
-    /// The gathers always omit edges.
+    /// Edges are always omitted.
     Always,
-    /// The gathers never omit edges.
+    /// No edges are omitted.
     Never,
 }
 
-/// Minimum share of edges that lead to unlabelled vertices, as 1 / `LEFT_OUT`. With this share,
-/// both gathers omit a fifth of their edges. The additional lists take 4 bytes for each remaining
-/// edge.
+/// Reciprocal of the minimum share of edges that must be unused for [`LabelledGathers::Auto`] to
+/// omit them. At this share, both gathers omit a fifth of their edges. The additional edge lists
+/// take 4 bytes per remaining edge.
 const LEFT_OUT: u64 = 5;
 
 impl LabelledGathers {
@@ -25,8 +26,8 @@ impl LabelledGathers {
     pub const ALL: [(&'static str, Self); 3] =
         [("auto", Self::Auto), ("always", Self::Always), ("never", Self::Never)];
 
-    /// Returns true if the gathers omit edges, for a graph of `edges` edges. `labelled` of these
-    /// lead to vertices that the loss reads.
+    /// Returns true if the gathers omit edges, for a graph of `edges` edges. `labelled` is the
+    /// number of edges that lead to vertices that the loss reads.
     #[must_use]
     pub const fn choose(self, labelled: u64, edges: u64) -> bool {
         match self {
@@ -37,16 +38,16 @@ impl LabelledGathers {
     }
 }
 
-/// Rule that decides whether the first layer's gather runs once or in every epoch.
+/// Rule that decides whether the gather of the first layer runs once or in every epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GatherFeatures {
-    /// Sizes of the data set decide (`Rewrites::choose` in `eciton-program`).
+    /// The sizes of the data set decide (`Rewrites::choose` in `eciton-program`).
     #[default]
     Auto,
-    /// The gather runs once, before the first epoch.
+    /// The features are gathered once, before the first epoch.
     Once,
-    /// The gather runs in every epoch, after the first product.
+    /// The gather runs in every epoch, after the first matrix product.
     EachEpoch,
 }
 

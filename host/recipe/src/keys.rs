@@ -1,9 +1,8 @@
-//! The list of all keys of a recipe. Each key is declared once, in the file of its section, with
-//! its name, help, type, range and command-line flag.
-//!
-//! Recipes, model files and `--set` are all parsed with this list, so they give the same error
+//! List of all keys of a recipe. Each key is declared once, in the file of its section, with its
+//! name, help, type, range and command-line flag.
+//! Recipes, model files and `--set` are all parsed with this list, so they share their error
 //! messages. Command-line flags, the comments of `config.toml`, the arguments of the Python
-//! package, the JSON Schema and the reference page of all keys are generated from it ([`keys`]).
+//! package, the JSON Schema and the reference page are generated from it ([`keys`]).
 
 mod batch;
 mod checkpoint;
@@ -32,22 +31,24 @@ use key::Key;
 use model::MODEL;
 use write::{Offer, unknown, write};
 
-/// Declaration of a key, for help texts, references and other programs.
+/// Description of a key, for help texts, the reference page and other programs.
 #[derive(Clone, Debug)]
 pub struct KeyInfo {
     /// Key with its section, for instance `optimiser.lr`.
     pub key: String,
-    /// Meaning of the key: a noun phrase with its unit.
+    /// Meaning of the key, as a noun phrase with its unit.
     pub help: &'static str,
-    /// Type and range of the values.
+    /// Type and range of the allowed values.
     pub kind: Kind,
-    /// Default value as TOML. If `None`, `absent` describes what happens without the key.
+    /// Default value as TOML text. `None` if there is none, and then `absent` describes the effect
+    /// of leaving the key out.
     pub default: Option<String>,
-    /// Description of what happens if the recipe does not have the key.
+    /// Description of the effect of leaving the key out. It is empty if the key has a default
+    /// value.
     pub absent: &'static str,
-    /// Command-line flag that sets the key. `None` if there is no flag.
+    /// Command-line flag that sets the key, or `None` if there is no flag.
     pub flag: Option<Flag>,
-    /// Other common names of the key, for suggestions in error messages.
+    /// Other common names for the setting, which error messages recognise for suggestions.
     pub synonyms: &'static [&'static str],
 }
 
@@ -63,7 +64,7 @@ impl KeyInfo {
         self.key.rsplit('.').next().unwrap_or(&self.key)
     }
 
-    /// Returns the help text of the key, followed by the allowed values.
+    /// Returns the help text of the key with the allowed values.
     #[must_use]
     pub fn text(&self) -> String {
         match self.kind.short(self.name()) {
@@ -76,15 +77,16 @@ impl KeyInfo {
         }
     }
 
-    /// Returns the default value without quotes. If there is none, returns the description of what
-    /// happens without the key.
+    /// Returns the default value without quotes. If there is none, it returns the effect of leaving
+    /// the key out.
     #[must_use]
     pub fn default_text(&self) -> &str {
         self.default.as_deref().map_or(self.absent, |default| default.trim_matches('"'))
     }
 }
 
-/// Calls a macro for each section of a recipe, with the section's field of [`Config`] and its keys.
+/// Calls a macro once per section of a recipe, with the section's field of [`Config`] and its list
+/// of keys.
 macro_rules! sections {
     ($each:ident) => {
         $each!(data, data::DATA);
@@ -103,7 +105,7 @@ macro_rules! sections {
     };
 }
 
-/// Returns the declarations of all keys of a recipe, section by section, with their default values.
+/// Returns the descriptions of all keys of a recipe, section by section.
 #[must_use]
 pub fn keys() -> Vec<KeyInfo> {
     let config = Config::default();
@@ -130,7 +132,7 @@ pub fn keys() -> Vec<KeyInfo> {
     all
 }
 
-/// Returns the declarations of the keys of a layer, which are those of an element of
+/// Returns the descriptions of the keys of a layer, which are the keys of an element of
 /// `model.layers`.
 #[must_use]
 pub fn layer_keys() -> Vec<KeyInfo> {
@@ -138,7 +140,7 @@ pub fn layer_keys() -> Vec<KeyInfo> {
     all.map(|key| KeyInfo::new("model.layers[]", key, None)).collect()
 }
 
-/// Sections of a recipe, with other common names of each section.
+/// Names of the sections of a recipe, each with other common names for it.
 const SECTIONS: [(&str, &[&str]); 14] = [
     ("data", &["dataset"]),
     ("model", &["network"]),
@@ -160,7 +162,7 @@ fn is_section(name: &str) -> bool {
     SECTIONS.iter().any(|(section, _)| *section == name)
 }
 
-/// Writes all fields of a recipe into a configuration.
+/// Writes all fields of a recipe to a configuration.
 pub(crate) fn write_config(config: &mut Config, fields: &Fields) -> Result<()> {
     if let Some(field) = fields.0.iter().find(|field| !is_section(&field.name)) {
         return Err(unknown_section(field));
@@ -174,7 +176,7 @@ pub(crate) fn write_config(config: &mut Config, fields: &Fields) -> Result<()> {
     Ok(())
 }
 
-/// Writes one override, whose name has its section, into a configuration.
+/// Writes one override, whose path has its section, to a configuration.
 pub(crate) fn write_override(config: &mut Config, mut field: Field) -> Result<()> {
     let path = field.path.clone();
     let Some((section, name)) = path.split_once('.') else {
@@ -187,7 +189,8 @@ pub(crate) fn write_override(config: &mut Config, mut field: Field) -> Result<()
     write_section(config, section, &Fields(vec![field]))
 }
 
-/// Writes the fields of a model file, which has the keys of `[model]` except `file`.
+/// Writes the fields of a model file to the model settings. A model file has the keys of `[model]`
+/// except `file`.
 pub(crate) fn write_model_file(model: &mut ModelSettings, fields: &Fields) -> Result<()> {
     write(model, "", MODEL.get(1..).unwrap_or(MODEL), &fields.0, Vec::new).map(|_| ())
 }
@@ -210,7 +213,7 @@ fn write_section(config: &mut Config, section: &str, Fields(fields): &Fields) ->
     Ok(())
 }
 
-/// Returns the error for a key that is not in any section.
+/// Creates the error for a key that is not in any section, or is in an unknown section.
 fn unknown_section(field: &Field) -> Error {
     let sections: Vec<Offer> =
         SECTIONS.iter().map(|&(name, synonyms)| Offer { section: "", name, synonyms }).collect();
@@ -222,7 +225,7 @@ fn unknown_section(field: &Field) -> Error {
     unknown(&shown, &sections, &if inside { Vec::new() } else { known() })
 }
 
-/// Returns every key with a fixed name, for suggestions in error messages.
+/// Returns every key with a fixed name. Error messages for unknown keys may suggest them.
 fn known() -> Vec<Offer> {
     let mut all = Vec::new();
     macro_rules! offer {

@@ -1,15 +1,15 @@
-//! Lanes: the division of a pipeline among workers, the order of their steps, and the settings of
+//! Lanes, which divide a pipeline among workers, the order of their steps, and the settings of
 //! `[lanes]`.
 //!
-//! A *lane* is a worker's share of the pipeline, which runs one step at a time. A *chunk* is one of
-//! several separate runs of stages on a lane. A *replica* is a complete pipeline of `depth` lanes.
-//! `width` replicas share the intervals (micro-batches) of a round, in consecutive runs
-//! ([`Lanes::run`]). Each replica therefore has whole nodes of the gradient summation tree, as far
-//! as the tree allows.
+//! A *lane* is a worker's share of the pipeline, which runs one step at a time. A *chunk* is a
+//! range of consecutive stages on a lane, and a lane may have several. A *replica* is a complete
+//! pipeline of `depth` lanes. The `width` replicas share the intervals (micro-batches) of a round,
+//! in consecutive ranges ([`Lanes::run`]). As far as the summation tree of the gradients allows,
+//! each replica therefore has whole nodes of it.
 //!
-//! Lane l of replica r has the number `r depth + l`. The gradients of all intervals are added along
-//! one tree (`combine`). If a round reads one version of the weights, neither depth nor width
-//! changes a bit of the result.
+//! Lane `l` of replica `r` has the number `r * depth + l`. The gradients of all intervals are added
+//! along one tree. If a round reads a single version of the weights, results therefore do not
+//! depend on depth or width.
 
 use std::ops::Range;
 
@@ -17,26 +17,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Maximum number of lanes of all replicas together.
+/// Maximum number of lanes, over all replicas.
 pub const MAX_LANES: u32 = 4096;
 
-/// Number of lanes (workers' shares of the pipeline), and the order of their steps.
+/// Number of lanes (workers' shares of a pipeline), their chunks, and the order of their steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lanes {
-    /// Number of lanes of all replicas together. If 0, there are no lanes, and any thread runs any
+    /// Number of lanes, over all replicas. If 0, there are no lanes, and any thread may run any
     /// step.
     pub count: u32,
     /// Number of replicas of the pipeline.
     pub width: u32,
     /// Order in which a lane runs its steps.
     pub order: Order,
-    /// Cap on intervals (micro-batches) in flight on a lane. If `None`, the order determines the
-    /// cap.
+    /// Maximum number of intervals (micro-batches) in flight per lane. If `None`, the order of
+    /// steps determines it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<u32>,
-    /// Number of chunks of a lane, which are separate runs of stages. If `None`, the order
-    /// determines the number.
+    /// Number of chunks (ranges of stages) per lane. If `None`, the order of steps determines it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunks: Option<u32>,
 }
@@ -48,7 +47,7 @@ impl Default for Lanes {
 }
 
 impl Lanes {
-    /// Returns the number of chunks of a lane, which are separate runs of stages.
+    /// Returns the number of chunks (ranges of stages) per lane.
     #[must_use]
     pub fn chunks(&self) -> u32 {
         self.chunks.unwrap_or_else(|| self.order.default_chunks()).max(1)
@@ -63,15 +62,15 @@ impl Lanes {
         }
     }
 
-    /// Returns the number of runs of stages of one replica, which is the number of its lanes times
-    /// the chunks of a lane.
+    /// Returns the number of chunks of one replica, which is its number of lanes times the chunks
+    /// per lane.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.depth() as usize * self.chunks() as usize
     }
 
-    /// Returns the replica that has an interval: `interval width / intervals`. `intervals` is the
-    /// number of intervals of all replicas.
+    /// Returns the replica that processes `interval`. `intervals` is the number of intervals over
+    /// all replicas.
     #[must_use]
     pub fn replica(&self, interval: u32, intervals: u32) -> u32 {
         let at = u64::from(interval) * u64::from(self.width) / u64::from(intervals.max(1));
@@ -79,8 +78,8 @@ impl Lanes {
         u32::try_from(at).unwrap_or(u32::MAX).min(self.width.saturating_sub(1))
     }
 
-    /// Returns the intervals that a replica has. `intervals` is the number of intervals of all
-    /// replicas. The numbers of two replicas differ by at most one.
+    /// Returns the intervals that a replica processes. `intervals` is the number of intervals over
+    /// all replicas. The counts of two replicas differ by at most one.
     #[must_use]
     pub fn run(&self, replica: u32, intervals: u32) -> Range<u32> {
         let width = u64::from(self.width.max(1));
@@ -90,27 +89,27 @@ impl Lanes {
     }
 }
 
-/// Section `[lanes]`: the lanes of a pipeline, and the division of stages among them.
+/// Section `[lanes]` of a recipe, with the number of lanes and the division of stages among them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LaneSettings {
-    /// Number of lanes and the order of their steps.
+    /// Number of lanes, their chunks, and the order of their steps.
     #[serde(flatten)]
     pub lanes: Lanes,
-    /// Index of the first layer in each run of stages of a replica, from 0. If empty, stages are
-    /// divided so that all runs take equal time.
+    /// Index of the first layer of each chunk (range of stages) of a replica, from 0. If empty, the
+    /// division gives all chunks about equal time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cut: Vec<u32>,
-    /// Lanes of a replica whose backward steps recompute the forward rows. The backward steps of
-    /// other lanes read stashed rows.
+    /// Lanes of a replica that recompute their forward rows in backward steps. All other lanes
+    /// stash these rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recompute: Vec<u32>,
-    /// Path of a task profile with the stage times for the division of stages. If `None`, times are
-    /// estimated from operation counts.
+    /// Path of a task profile with measured stage times, by which the stages are divided. If
+    /// `None`, times are estimated from operation counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// Network bandwidth of each lane in each direction, in Mbit/s, for planners. If `None`, all
-    /// lanes are on one machine.
+    /// Network bandwidth per lane and direction, in Mbit/s, for planners. If `None`, all lanes are
+    /// on one machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_mbits: Option<u32>,
 }
@@ -122,14 +121,14 @@ impl LaneSettings {
         *self == Self::default()
     }
 
-    /// Checks that the settings are compatible.
+    /// Checks that the settings are compatible with each other.
     ///
     /// # Errors
     /// Returns [`Error::Together`] in these cases:
     ///
-    /// * the width does not divide the count;
-    /// * the number of cuts differs from the number of runs of a replica;
-    /// * the order or another setting excludes a setting.
+    /// * the width is not a divisor of the number of lanes;
+    /// * the number of cuts differs from the number of chunks of a replica;
+    /// * the order of steps or another setting excludes a setting.
     pub fn check(&self) -> Result<()> {
         let Lanes { count, width, .. } = self.lanes;
         let refuse = |key, found: String, other, other_found, remedy| {
@@ -190,12 +189,12 @@ impl LaneSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// All forward steps of a round run before its backward steps (GPipe).
+    /// All forward steps of a round run before all backward steps (GPipe).
     ForwardFirst,
-    /// Each backward step runs as early as possible (1F1B).
+    /// Backward steps run as early as possible, alternating with forward steps (1F1B).
     #[default]
     BackwardFirst,
-    /// Forward and backward steps alternate, with several chunks (runs of stages) per lane.
+    /// Forward and backward steps alternate, with several chunks (ranges of stages) per lane.
     /// Micro-batches pass through the chunks in groups.
     Interleaved,
 }
@@ -214,8 +213,8 @@ impl Order {
         Self::ALL.iter().find(|(_, order)| *order == self).map_or("", |(name, _)| name)
     }
 
-    /// Returns the number of chunks (runs of stages) per lane if the recipe does not set it. Orders
-    /// of one chunk accept no other number.
+    /// Returns the number of chunks (ranges of stages) per lane if the recipe does not set it.
+    /// Orders with the default 1 do not support several chunks.
     #[must_use]
     pub const fn default_chunks(self) -> u32 {
         match self {

@@ -1,13 +1,14 @@
-//! Recipes: the settings of a run, and the model that they describe for a data set.
+//! Recipes, which are the settings of a run, and the models that they describe for a data set.
 //!
-//! A run starts as a [`Config`]: a TOML recipe and `--set section.key=value` overrides. Both are
-//! checked against one list of keys. The error for a misspelt key shows the nearest known key and
-//! the line. The `[model]` section becomes a [`Model`]: a list of layers with widths and all
-//! defaults, resolved for the features and classes of one data set.
+//! The settings of a run are a [`Config`], which is parsed from a TOML recipe and
+//! `--set section.key=value` overrides. Both are checked against one list of keys. The error for a
+//! misspelt key shows the line and the most similar key. The `[model]` section is resolved to a
+//! [`Model`] for the features and classes of one data set. A model is a list of layers with all
+//! widths and defaults filled in.
 //!
-//! [`Prices`] has the prices of machines and functions, and [`Cloud`] the limits of a provider. A
-//! [`Sweep`] has the trials of a search over recipes. All functions are pure: they use no clock,
-//! thread, randomness, file or network (`clippy.toml` refuses these, with reasons).
+//! [`Prices`] has the prices of machines and functions, and [`Cloud`] also has the limits of a
+//! provider. A [`Sweep`] lists the trials of a search over recipes. All functions are pure, without
+//! clocks, threads, randomness, files or networks. `clippy.toml` forbids these.
 //!
 //! ```
 //! use eciton_recipe::Config;

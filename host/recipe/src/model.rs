@@ -1,8 +1,8 @@
-//! Models: the settings that a user writes ([`ModelSettings`]) and the model that is trained
-//! ([`Model`]).
+//! Models, as the settings that a user writes ([`ModelSettings`]) and as the resolved layers that
+//! are trained ([`Model`]).
 //!
-//! A model is a list of layers. In a recipe's `[model]` section, or in a model file of its own with
-//! the same keys:
+//! A model is a list of layers. It is written in the `[model]` section of a recipe, or in a model
+//! file with the same keys:
 //!
 //! ```toml
 //! hidden = 16                # for layers that do not say
@@ -16,9 +16,9 @@
 //! kernel = "gcn"             # the last layer's width is the number of classes
 //! ```
 //!
-//! Notation: H is a layer's input after dropout, and N the symmetric normalisation `D^-1/2 (A + I)
-//! D^-1/2`. A is the sum over in-neighbours, and M their mean or, value by value, their maximum. W
-//! and b are trained.
+//! Notation: H is a layer's input after dropout, and N is the symmetric normalisation
+//! `D^-1/2 (A + I) D^-1/2`. A H is the sum over in-neighbours. M H is their mean or their
+//! columnwise maximum. W and b are trained.
 //!
 //! | kernel | H' before what follows | source |
 //! | --- | --- | --- |
@@ -31,17 +31,17 @@
 //! | `gatv2` | each head: sum over u of a(u, v) z_u, Z = H W_source + b_source, T = H W_target + b_target; a = softmax of w . leaky(z_u + t_v) over v's in-neighbours and v; + b | Brody, Alon and Yahav 2022, eq. 7 |
 //! | `linear` | H W + b; with `jumping`, H all earlier layers' outputs | Xu et al. 2018 |
 //!
-//! Layers without a graph, of images and of sequences, are in [`LayerKind`] from
-//! [`LayerKind::Embedding`] on. A layer may have a `name`, and list the earlier layers that it
-//! reads (`inputs`). Layers form a directed graph without cycles, whose last layer computes the
+//! The kinds of layers without a graph, for images and for sequences, are listed in [`LayerKind`]
+//! from [`LayerKind::Embedding`] on. A layer may have a `name` and list the earlier layers that it
+//! reads (`inputs`). The layers form a directed acyclic graph, and the last layer computes the
 //! scores.
 //!
 //! A layer whose `kernel` is a path to a component ([`LayerSettings::is_path`]) passes its rows to
-//! that kernel, either each row by itself or along edges ([`On`]). A few built-in kernels are used
-//! in the same way under their own names ([`LayerSettings::BUILT_IN`]).
+//! that kernel, either row by row or along edges ([`On`]). A few built-in kernels are used in the
+//! same way under their own names ([`LayerSettings::BUILT_IN`]).
 //!
-//! After the kernel, these steps run in this order: `norm` (each row by itself), the activation,
-//! and with `residual` the sum with the layer's input before dropout.
+//! After the kernel, a layer applies `norm` and then the activation. With `residual`, it finally
+//! adds the layer's input before dropout.
 
 mod activation;
 mod deep;
@@ -68,22 +68,21 @@ use eciton_types::ids::Layer;
 use eciton_types::signature::Attribute;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of layers of a model.
+/// Maximum number of layers per model.
 pub const MAX_LAYERS: u32 = 256;
-/// Maximum width of a layer.
+/// Maximum number of columns of a layer's output.
 pub const MAX_WIDTH: u32 = 65_536;
-/// Maximum number of propagation steps of one layer.
+/// Maximum number of propagation steps per layer.
 pub const MAX_HOPS: u32 = 64;
 /// Maximum number of attributes that a layer passes to a user's kernel.
 pub const MAX_ATTRIBUTES: u32 = 64;
-/// Maximum number of layers that the name of a model lists. The name of a deeper model is
-/// abbreviated.
+/// Maximum number of layers that [`Model::name`] lists. The names of deeper models are abbreviated.
 const NAMED_LAYERS: usize = 12;
-/// Maximum number of heads of an attention.
+/// Maximum number of heads per attention layer.
 pub const MAX_HEADS: u32 = 64;
 
-/// Normalisation of a layer's output. Kernel `normalise`, an operator of the host, or both compute
-/// it.
+/// Normalisation of a layer's output. Depending on the normalisation, the kernel `normalise`, a
+/// host operator, or both compute it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Norm {
@@ -92,15 +91,15 @@ pub enum Norm {
     None,
     /// Layer normalisation (Ba, Kiros and Hinton 2016).
     Layer,
-    /// Division by the row's Euclidean norm (Hamilton, Ying and Leskovec 2017, algorithm 1).
+    /// Division of each row by its Euclidean norm (Hamilton, Ying and Leskovec 2017, algorithm 1).
     L2,
-    /// Batch normalisation (Ioffe and Szegedy 2015). Each column uses its mean and variance over
-    /// all rows of the pass, in training and in evaluation alike.
+    /// Batch normalisation (Ioffe and Szegedy 2015). In training and in evaluation alike, each
+    /// column is normalised by its mean and variance over all rows of the pass.
     Batch,
-    /// PairNorm (Zhao and Akoglu 2020): subtracts the mean row, and divides by the root of the
-    /// rows' mean squared length. It has no trained parameters.
+    /// PairNorm (Zhao and Akoglu 2020). It subtracts the mean row, and divides by the root mean
+    /// square of the rows' lengths. It has no trained parameters.
     Pair,
-    /// RMSNorm (Zhang and Sennrich 2019): division by the root of the row's mean square.
+    /// RMSNorm (Zhang and Sennrich 2019), which divides each row by its root mean square.
     Rms,
 }
 
@@ -115,8 +114,8 @@ impl Norm {
         ("rms", Self::Rms),
     ];
 
-    /// Returns true if the normalisation subtracts the mean, which removes the effect of a bias
-    /// before it.
+    /// Returns true if the normalisation subtracts the mean of each column. A bias before it would
+    /// have no effect.
     pub const fn centres(self) -> bool {
         matches!(self, Self::Batch | Self::Pair)
     }
@@ -135,24 +134,24 @@ impl Norm {
     }
 }
 
-/// Distribution of the initial weights. Biases start at zero, except with
+/// Distribution of the initial weights. Biases are initialised to 0, except with
 /// [`FirstWeights::PyTorch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstWeights {
-    /// The usual distribution of the layer's kind, as in its paper and in PyG:
+    /// Default distribution of the layer's kind, as in its paper and in PyG. It is
     /// [`FirstWeights::Glorot`] for `gcn`, `gat` and `gatv2`, and [`FirstWeights::FanIn`] for other
     /// kinds.
     #[default]
     Auto,
-    /// Uniform in +-sqrt(6 / (rows + columns)) (Glorot and Bengio 2010), as the kernel's signature
-    /// specifies.
+    /// Uniform between plus and minus `sqrt(6 / (rows + columns))` (Glorot and Bengio 2010), as the
+    /// kernel's signature specifies.
     Glorot,
-    /// Uniform in +-1 / sqrt(rows), which is PyTorch's default for linear layers. (LeCun et al.
-    /// 1998, section 4.6, with variance 1 / (3 rows).)
+    /// Uniform between plus and minus `1 / sqrt(rows)`, which is PyTorch's default for linear
+    /// layers. The variance is `1 / (3 rows)` (LeCun et al. 1998, section 4.6).
     FanIn,
-    /// [`FirstWeights::FanIn`] for weights. Biases are drawn within the same bound as the weight of
-    /// their product.
+    /// [`FirstWeights::FanIn`] for weights. Biases are drawn within the bound of the weight that
+    /// they belong to.
     #[serde(rename = "pytorch")]
     PyTorch,
 }
@@ -163,16 +162,16 @@ impl FirstWeights {
         [("auto", Self::Auto), ("glorot", Self::Glorot), ("fan-in", Self::FanIn), ("pytorch", Self::PyTorch)];
 }
 
-/// Aggregation of the rows of a vertex's in-neighbours in a `sage` layer. For a vertex without
-/// in-neighbours, the result is zero.
+/// Aggregation of the rows of a vertex's in-neighbours in a `sage` layer. A vertex without
+/// in-neighbours receives zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aggregator {
     /// Mean of the in-neighbours' rows.
     #[default]
     Mean,
-    /// Maximum of each column, by edge kernel `maximum` (Hamilton, Ying and Leskovec 2017, section
-    /// 3.3, without the perceptron).
+    /// Columnwise maximum, computed by the edge kernel `maximum` (Hamilton, Ying and Leskovec 2017,
+    /// section 3.3, without the perceptron).
     Max,
 }
 
@@ -181,8 +180,8 @@ impl Aggregator {
     pub const ALL: [(&'static str, Self); 2] = [("mean", Self::Mean), ("max", Self::Max)];
 }
 
-/// Combination of the outputs of all earlier layers, which a jumping layer reads (Xu et al. 2018,
-/// "jumping knowledge").
+/// Combination of the outputs of all earlier layers as the input of one layer ("jumping knowledge",
+/// Xu et al. 2018).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Jumping {
@@ -197,7 +196,7 @@ impl Jumping {
     pub const ALL: [(&'static str, Self); 2] = [("concat", Self::Concat), ("sum", Self::Sum)];
 }
 
-/// Pooling of the rows of a graph's vertices, in a data set of many graphs.
+/// Pooling of the rows of each graph's vertices, in a data set of many graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Readout {
@@ -206,7 +205,7 @@ pub enum Readout {
     /// Sum of the vertices' rows (Xu et al. 2019, "How powerful are graph neural networks?",
     /// section 4.2).
     Sum,
-    /// Maximum of each column, by edge kernel `maximum`.
+    /// Columnwise maximum, computed by the edge kernel `maximum`.
     Max,
 }
 
@@ -215,38 +214,38 @@ impl Readout {
     pub const ALL: [(&'static str, Self); 3] = [("mean", Self::Mean), ("sum", Self::Sum), ("max", Self::Max)];
 }
 
-/// Model for one data set, with all widths and defaults resolved. [`ModelSettings`] has the
-/// settings from which it is resolved.
+/// Model for one data set, with all widths and defaults resolved from [`ModelSettings`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Model {
-    /// Number of features of a vertex.
+    /// Number of features per vertex.
     pub features: u32,
-    /// Number of classes, labels or target numbers. In link prediction, it is the number of columns
-    /// of an embedding. It is the width of the last layer.
+    /// Number of classes, labels or target numbers, or of embedding columns in link prediction. It
+    /// is the width of the last layer.
     pub classes: u32,
-    /// Loss that compares the last layer's rows with the targets.
+    /// Loss that compares the rows of the last layer with the targets.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub loss: Loss,
-    /// Exponent of the focal loss. If 0, the loss is the ordinary cross-entropy.
+    /// Exponent gamma of the focal loss. If 0, the loss is the ordinary cross-entropy.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub focal: f64,
-    /// True if the loss compares pairs of the last layer's rows by their inner products (link
-    /// prediction). Otherwise it compares each row with the known value of its vertex.
+    /// True for link prediction, where the loss is computed from inner products of pairs of rows.
+    /// Otherwise each row is compared with the target of its vertex.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub links: bool,
-    /// Column of the edge features that has the weight of each edge in gathers. If `None`, each
-    /// edge has the weight 1.
+    /// Index of the edge feature column that contains the weight of each edge in gathers. If
+    /// `None`, all edges have weight 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_weights: Option<u32>,
-    /// Initial values from the settings, which take precedence over each layer's `first_weights`.
+    /// Initial values from the model's settings, which take precedence over the layers'
+    /// `first_weights`.
     #[serde(default, skip_serializing_if = "Init::is_empty")]
     pub init: Init,
-    /// The layers, from one to [`MAX_LAYERS`].
+    /// Layers, from one to [`MAX_LAYERS`].
     pub layers: Vec<ModelLayer>,
 }
 
 impl Model {
-    /// Returns true if any layer has an activation with a slope, such as `leaky-relu`.
+    /// Returns true if any layer has an activation with a slope, which is `leaky-relu`.
     #[must_use]
     pub fn has_slope(&self) -> bool {
         self.layers.iter().any(|layer| {
@@ -262,44 +261,45 @@ impl Model {
 /// Layer of a [`Model`], with all attributes resolved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelLayer {
-    /// Computation of the layer.
+    /// Kind of the layer, which determines its computation.
     pub kind: LayerKind,
-    /// Number of columns of the output.
+    /// Number of columns of the layer's output.
     pub width: u32,
     /// Distribution of the initial weights. It is never [`FirstWeights::Auto`].
     pub first_weights: FirstWeights,
-    /// Dropout probability of the layer's input in training: 0 <= dropout < 1.
+    /// Dropout probability of the layer's input during training, in [0, 1).
     pub dropout: f64,
-    /// True if the layer adds a trained bias b.
+    /// True if the layer adds a trained bias.
     pub bias: bool,
     /// Normalisation of the layer's output.
     pub norm: Norm,
-    /// Activation of the layer. It is the identity for the last layer, whose rows are scores.
+    /// Activation of the layer. It is the identity in layers whose rows are scores, for instance in
+    /// the last layer.
     pub activation: Activation,
-    /// True if the layer's input is added to its output.
+    /// True if the layer adds its input to its output.
     pub residual: bool,
-    /// True if the layer's kernel reads edge features. Only `gatv2` and users' edge kernels can
-    /// read them.
+    /// True if the layer's kernel reads edge features. Only `gatv2` and users' edge kernels support
+    /// this.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub edge_features: bool,
-    /// Name by which other layers refer to this layer.
+    /// Name by which later layers refer to this layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Inputs of the layer, if its settings list them. [`Model::sources`] returns the inputs of all
-    /// layers.
+    /// Inputs that the layer's settings list. `None` if the defaults apply. [`Model::sources`]
+    /// returns the inputs in both cases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Vec<Source>>,
-    /// Shape of each row as an image. `None` if the layer's rows are not images.
+    /// Image shape of each row, or `None` if the rows are not images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
-    /// True if the layer has a row for each graph instead of each vertex.
+    /// True if the layer has one row per graph instead of one per vertex.
     #[serde(default, skip_serializing_if = "settings::is_default")]
     pub of_graphs: bool,
-    /// Layer whose weight this layer shares.
+    /// Layer whose weight this layer shares, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights_of: Option<Tied>,
-    /// Weight of the layer's own loss term. If `None`, the layer's rows are no scores. The last
-    /// layer's loss is always counted.
+    /// Weight of an additional loss term that this layer's rows contribute. If `None`, the rows are
+    /// not scores. The loss of the last layer is always included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_weight: Option<f64>,
     /// Initial values from the layer's own settings.
@@ -307,7 +307,7 @@ pub struct ModelLayer {
     pub init: Init,
 }
 
-/// Weight that a layer shares with an earlier layer.
+/// Reference to the weight of an earlier layer that a layer shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tied {
     /// Index of the layer that owns the weight.
@@ -316,7 +316,7 @@ pub struct Tied {
     pub transposed: bool,
 }
 
-/// Kind of a layer, with the attributes of the kind. The module documentation has the formulas.
+/// Kind of a layer with its attributes. The module documentation has the formulas.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kernel", rename_all = "kebab-case")]
 pub enum LayerKind {
@@ -327,44 +327,44 @@ pub enum LayerKind {
         /// Aggregation of the in-neighbours' rows.
         aggregator: Aggregator,
     },
-    /// Graph isomorphism network: a perceptron of two products on the sum of rows.
+    /// Graph isomorphism network (GIN), which applies a perceptron of two products to a sum of
+    /// rows.
     Gin {
-        /// Value of e, or its initial value if e is trained.
+        /// Value of epsilon, or its initial value if it is trained.
         epsilon: f64,
-        /// True if e is trained.
+        /// True if epsilon is trained.
         trained: bool,
     },
-    /// Simplified graph convolution.
+    /// Simplified graph convolution (SGC).
     Sgc {
         /// Number of propagation steps K, from 1 to [`MAX_HOPS`].
         hops: u32,
     },
-    /// Personalised propagation (APPNP), without weights.
+    /// Personalised propagation (APPNP), which has no weights.
     Appnp {
         /// Number of propagation steps K, from 1 to [`MAX_HOPS`].
         hops: u32,
-        /// Teleport probability a: 0 <= a < 1.
+        /// Teleport probability, in [0, 1).
         alpha: f64,
     },
-    /// Graph attention (GAT), computed by an operator of the host.
+    /// Graph attention (GAT), computed by a host operator.
     Gat(Attention),
-    /// Graph attention with scores that are not linear in the rows (GATv2), computed by an edge
-    /// kernel.
+    /// Graph attention whose scores are not linear in the rows (GATv2), computed by an edge kernel.
     Gatv2(Attention),
-    /// Matrix product, which does not read the graph.
+    /// Matrix product that does not read the graph.
     Linear {
-        /// Combination of the outputs of all earlier layers. If `None`, the layer reads a single
-        /// input.
+        /// Combination of the outputs of all earlier layers that this layer reads. If `None`, it
+        /// reads a single input.
         jumping: Option<Jumping>,
     },
-    /// Readout: one row for each graph, pooled from the rows of its vertices. It has no weights.
-    /// The result is in the row of the graph's representative vertex, and all other rows are zero.
+    /// Pooling of the rows of each graph's vertices, without weights. The result is stored in the
+    /// row of the graph's representative vertex, and all other rows are zero.
     Readout(Readout),
     /// Lookup of rows in a trained table.
     Embedding(Embedding),
-    /// Attention within groups of rows (sequences), with its input and output products.
+    /// Attention within sequences (groups of rows), including its input and output products.
     SelfAttention(SelfAttention),
-    /// Transformer block: attention and a perceptron, both residual.
+    /// Transformer block, which is an attention and a perceptron with residual sums.
     Transformer(Transformer),
     /// Convolution of images.
     Conv2d(Conv2d),
@@ -378,25 +378,28 @@ pub enum LayerKind {
     Product,
     /// Elementwise sum of the inputs.
     Sum,
-    /// Identity, whose output is normalised by the layer's norm.
+    /// Identity followed by the layer's norm.
     Normalise,
-    /// Identity, to which the layer's activation is applied.
+    /// Identity followed by the layer's activation.
     Activate,
-    /// User's kernel, which is a WebAssembly component.
+    /// Kernel of the user, which is a WebAssembly component, or a built-in kernel of
+    /// [`LayerSettings::BUILT_IN`].
     Own {
-        /// Path of the kernel's component, as written in the model.
+        /// Path or name of the kernel, as written in the model.
         #[serde(rename = "path")]
         kernel: String,
-        /// Rows or edges that the kernel computes on.
+        /// Interface of the kernel, which computes either on single rows or along edges.
         on: On,
         /// Attributes that the kernel is opened with.
         attributes: Vec<Attribute>,
-        /// True if each vertex counts as one of its own neighbours. Only kernels on edges read it.
+        /// True if an edge kernel also receives an edge from each vertex to itself. Kernels on rows
+        /// ignore it.
         with_self: bool,
     },
 }
 
-/// Returns a kernel's short name. For a path, it is the file's name without folders and extension.
+/// Returns the short name of a kernel. For a path, it is the file name without folders and
+/// extension.
 pub fn short_name(kernel: &str) -> &str {
     let file = kernel.rsplit('/').next().unwrap_or(kernel);
     match file.strip_suffix(".wasm").unwrap_or(file) {
@@ -405,31 +408,31 @@ pub fn short_name(kernel: &str) -> &str {
     }
 }
 
-/// Sizes of a graph attention with `H` heads of `F` values each.
+/// Sizes of a graph attention with H heads of F values each.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attention {
     /// Number of heads H, from 1 to [`MAX_HEADS`].
     pub heads: u32,
     /// Number of values F per head.
     pub features: u32,
-    /// True if the result is the mean of the heads (F columns) instead of their concatenation (H
-    /// F).
+    /// True if the output is the mean of the heads (F columns) instead of their concatenation (H F
+    /// columns).
     pub average: bool,
-    /// Slope of leaky(x), in [0, 1). leaky(x) is x if x > 0, and slope x otherwise.
+    /// Negative slope of the leaky ReLU of attention scores, in [0, 1).
     pub slope: f64,
-    /// Dropout probability of the edges' attention weights in training: 0 <= dropout < 1.
+    /// Dropout probability of the attention weights of edges during training, in [0, 1).
     pub dropout: f64,
 }
 
 impl Attention {
-    /// Returns H F, the number of values of all heads of a row.
+    /// Returns the number of values of all heads of a row, which is H F.
     #[must_use]
     pub const fn values(&self) -> u32 {
         self.heads * self.features
     }
 
-    /// Returns the number of columns of the rows `[z | s | t]` that the host's attention (`gat`)
-    /// reads.
+    /// Returns the number of columns of the rows `[z | s | t]` that the host's attention operator
+    /// (`gat`) reads.
     #[must_use]
     pub const fn input(&self) -> u32 {
         self.values() + 2 * self.heads
@@ -441,16 +444,16 @@ impl Attention {
         if self.average { self.features } else { self.values() }
     }
 
-    /// Returns the number of columns that the forward pass of the host's attention stashes for
-    /// backward. They are the values of positive scores, three softmax numbers per head, and each
-    /// head's result if only the mean of the heads is passed on.
+    /// Returns the number of columns that the forward step of the host's attention operator stashes
+    /// for backward. These are the values of positive scores, three softmax numbers per head, and
+    /// each head's output if the heads are averaged.
     #[must_use]
     pub const fn kept(&self) -> u32 {
         self.values() + 3 * self.heads + if self.average { self.values() } else { 0 }
     }
 
-    /// Returns the number of columns that the second backward step of the host's attention reads
-    /// from target rows. They are the gradient, and five numbers for each head.
+    /// Returns the number of columns of the target rows that the second backward step of the host's
+    /// attention operator reads. These are the gradient and five numbers per head.
     #[must_use]
     pub const fn turned(&self) -> u32 {
         self.output() + 5 * self.heads
@@ -458,8 +461,8 @@ impl Attention {
 }
 
 impl LayerKind {
-    /// Returns true if the layer computes sums or means of neighbours' rows. If edges have weights,
-    /// each row is weighted by its edge.
+    /// Returns true if the layer computes sums or means over neighbours, in which edges may have
+    /// weights.
     pub(crate) const fn gathers(&self) -> bool {
         match self {
             Self::Gcn | Self::Gin { .. } | Self::Sgc { .. } | Self::Appnp { .. } => true,
@@ -468,8 +471,8 @@ impl LayerKind {
         }
     }
 
-    /// Returns the name of the kind in recipes. For a user's kernel, it is the file's name without
-    /// folders and extension.
+    /// Returns the name of the kind in recipes. For a user's kernel, it is the short name of the
+    /// file.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -497,8 +500,8 @@ impl LayerKind {
         }
     }
 
-    /// Returns the gather of a first layer of this kind that reads no trained value, and can
-    /// therefore run before training. It requires that the layer's input has no dropout.
+    /// Returns the gather of a first layer of this kind that does not depend on trained values, so
+    /// that it can run once before training. Requires that the layer's input has no dropout.
     #[must_use]
     pub fn feature_gather(&self) -> Option<FeatureGather> {
         match self {
@@ -511,19 +514,22 @@ impl LayerKind {
     }
 }
 
-/// Gather of the features by a first layer, which can run once before the first epoch.
+/// Gather of the features by the first layer that can run once, before the first epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FeatureGather {
-    /// `N^hops X`, where N is the symmetric normalisation. It replaces the features X.
+    /// `N^hops X`, where X are the features and N is the symmetric normalisation. The result
+    /// replaces the features.
     Hops(u32),
-    /// `factor X + A X`, where A is the sum over in-neighbours. It replaces the features X.
+    /// `factor X + A X`, where A X is the sum over in-neighbours of the features X. The result
+    /// replaces the features.
     WithOwn(f64),
-    /// `D^-1 A X`, the mean over in-neighbours. The layer reads it in addition to the features X.
+    /// `D^-1 A X`, the mean over in-neighbours of the features X. The layer reads the result in
+    /// addition to the features.
     Beside,
 }
 
 impl Model {
-    /// Returns a GCN of the given sizes. Other settings are those of [`ModelSettings::default`].
+    /// Returns a GCN with these sizes. Other settings are those of [`ModelSettings::default`].
     ///
     /// # Errors
     /// Returns the errors of [`Model::resolve`].
@@ -539,8 +545,8 @@ impl Model {
         Self::resolve(&settings, features, classes, TaskType::Classification)
     }
 
-    /// Returns the inputs of a layer. By default, the input is the previous layer, or all previous
-    /// layers for a jumping layer.
+    /// Returns the inputs of a layer. Unless they are listed, these are the previous layer, or all
+    /// previous layers for a jumping layer.
     #[must_use]
     pub fn sources(&self, layer: usize) -> Vec<Source> {
         let found = self.layers.get(layer);
@@ -559,7 +565,7 @@ impl Model {
         }
     }
 
-    /// Returns the number of columns of a layer's input source.
+    /// Returns the number of columns of an input.
     #[must_use]
     pub fn width_of(&self, source: Source) -> u32 {
         match source {
@@ -568,8 +574,8 @@ impl Model {
         }
     }
 
-    /// Returns the number of columns of a layer's input. If there are several inputs, it is that of
-    /// the last one. For `concat`, it is the sum of all.
+    /// Returns the number of columns of a layer's input. With several inputs, it is that of the
+    /// last one, or the sum for `concat`.
     #[must_use]
     pub fn input_width(&self, layer: usize) -> u32 {
         let mut widths = self.sources(layer).into_iter().map(|source| self.width_of(source));
@@ -579,15 +585,15 @@ impl Model {
         }
     }
 
-    /// Returns true if a layer reads the data set's features.
+    /// Returns true if the layer with index `layer` reads the data set's features.
     #[must_use]
     pub fn reads_features(&self, layer: usize) -> bool {
         self.sources(layer).contains(&Source::Features)
     }
 
-    /// Returns the first layer's gather if it has the same result in every epoch and can therefore
-    /// run once. Returns `None` for other kinds of layers, or if the first layer has dropout. A
-    /// gather that replaces the features is returned only if no other layer reads the features.
+    /// Returns the gather of the first layer if its result is constant, so that it can run once.
+    /// Returns `None` if the layer has dropout or no such gather. Also returns `None` if the result
+    /// would replace features that other layers read.
     #[must_use]
     pub fn constant_gather(&self) -> Option<FeatureGather> {
         let first = self.layers.first().filter(|first| first.dropout == 0.0);
@@ -598,14 +604,14 @@ impl Model {
         first.and_then(|first| first.kind.feature_gather()).filter(alone)
     }
 
-    /// Returns true if the model predicts values of graphs instead of vertices.
+    /// Returns true if the model has a readout, so that it predicts values of graphs instead of
+    /// vertices.
     #[must_use]
     pub fn reads_out(&self) -> bool {
         self.layers.iter().any(|layer| matches!(layer.kind, LayerKind::Readout(_)))
     }
 
-    /// Returns the paths of the components that layers name. The paths are as written, in order,
-    /// and without duplicates.
+    /// Returns the component paths that layers use as kernels, in order and without duplicates.
     #[must_use]
     pub fn own_kernels(&self) -> Vec<&str> {
         let mut all: Vec<&str> = Vec::new();
@@ -622,7 +628,7 @@ impl Model {
         all
     }
 
-    /// Returns a name with the layers' kinds and all widths, for instance `gcn 1433-16-7` or
+    /// Returns a name with the kinds of the layers and all widths, for instance `gcn 1433-16-7` or
     /// `linear-linear-appnp 1433-64-7-7`.
     #[must_use]
     pub fn name(&self) -> String {
@@ -641,7 +647,7 @@ impl Model {
     }
 }
 
-/// Returns an index in the list of layers as a layer number.
+/// Converts an index in the list of layers to a layer id.
 pub fn number(layer: usize) -> Layer {
     Layer(u16::try_from(layer).unwrap_or(u16::MAX))
 }

@@ -5,18 +5,18 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use eciton_types::signature::TargetKind;
 
-/// Learning task: the kind of labels that are known for some vertices and predicted for others.
+/// Learning task, which is the kind of targets that the model predicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskType {
-    /// One class for each vertex.
+    /// One class per vertex.
     #[default]
     Classification,
-    /// Several labels for each vertex, each of which is true or false.
+    /// Several labels per vertex, each of which is true or false.
     MultiLabel,
-    /// One or more real numbers for each vertex.
+    /// One or more real numbers per vertex.
     Regression,
-    /// Links between vertices. Only the features of a vertex are known.
+    /// Links between vertices, predicted from the features of the vertices and the other links.
     LinkPrediction,
 }
 
@@ -35,7 +35,7 @@ impl TaskType {
         name(&Self::ALL, self)
     }
 
-    /// Returns the word for the columns of the scores, for messages.
+    /// Returns the word for the columns of the scores, for instance `classes`, for messages.
     #[must_use]
     pub const fn columns(self) -> &'static str {
         match self {
@@ -47,16 +47,16 @@ impl TaskType {
     }
 }
 
-/// Loss that training minimises. It is a mean over all known values of the training vertices. In
-/// link prediction, it is a mean over pairs of vertices.
+/// Loss that training minimises. It is a mean over all known targets of the training vertices, or
+/// over pairs of vertices in link prediction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
-    /// Cross-entropy of the softmax over classes.
+    /// Cross-entropy of the softmax over classes, for one class per vertex.
     #[default]
     CrossEntropy,
-    /// Binary cross-entropy of each label's sigmoid. In link prediction it is that of the sigmoid
-    /// of the inner product of two rows.
+    /// Binary cross-entropy of the sigmoid of each score. In link prediction, the score is the
+    /// inner product of two rows.
     BinaryCrossEntropy,
     /// Squared difference between the predicted and the known number.
     SquaredError,
@@ -65,7 +65,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// All losses, with the names that kernel `head` accepts.
+    /// All losses, with their names in recipes and in the kernel `head`.
     pub const ALL: [(&'static str, Self); 4] = [
         ("cross-entropy", Self::CrossEntropy),
         ("binary-cross-entropy", Self::BinaryCrossEntropy),
@@ -79,7 +79,7 @@ impl Loss {
         name(&Self::ALL, self)
     }
 
-    /// Returns the kind of targets that this loss compares scores with.
+    /// Returns the kind of targets that the loss compares scores with.
     #[must_use]
     pub const fn targets(self) -> TargetKind {
         match self {
@@ -88,7 +88,7 @@ impl Loss {
         }
     }
 
-    /// Returns the losses that a task accepts. The first of them is the default.
+    /// Returns the losses that a task supports, with the default first.
     #[must_use]
     pub const fn for_task(task: TaskType) -> &'static [Self] {
         match task {
@@ -98,62 +98,62 @@ impl Loss {
         }
     }
 
-    /// Returns the loss of a run: `wanted` or, without it, the default of the task.
+    /// Returns `wanted`, or the default loss of the task if it is `None`.
     ///
     /// # Errors
-    /// Returns [`Error::Objective`] if the task does not accept `wanted`.
+    /// Returns [`Error::Objective`] if the task does not support `wanted`.
     pub fn choose(wanted: Option<Self>, task: TaskType) -> Result<Self> {
         choose("model.loss", wanted, Self::for_task(task), task.name(), Self::name)
     }
 }
 
-/// Metric: a number for the quality of a model on a part of the split. In link prediction, it is
+/// Metric that measures the quality of a model on a part of the split. In link prediction, it is
 /// computed on held-out links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// Share of vertices whose class is predicted correctly. In multi-label tasks, it is the share
-    /// of all known labels.
+    /// Share of the vertices whose class is predicted correctly. In multi-label tasks, it is the
+    /// share of correctly predicted labels.
     #[default]
     Accuracy,
-    /// Area under the receiver operating characteristic. In multi-label tasks, it is the mean over
-    /// labels.
+    /// Area under the receiver operating characteristic curve. In multi-label tasks, it is the mean
+    /// over labels.
     RocAuc,
     /// Average precision, which estimates the area under the precision-recall curve. In multi-label
     /// tasks, it is the mean over labels.
     AveragePrecision,
-    /// Micro-averaged F1 score, computed from the total counts of all labels.
+    /// Micro-averaged F1 score, computed from the total counts over all labels.
     F1Micro,
-    /// Macro-averaged F1 score: the unweighted mean over all classes. In multi-label tasks, it is
-    /// the mean over labels.
+    /// Macro-averaged F1 score, which is the unweighted mean over all classes or labels.
     F1Macro,
-    /// Balanced accuracy: the mean over classes of the share of vertices that is predicted
-    /// correctly.
+    /// Balanced accuracy, which is the mean over classes of the share of correctly predicted
+    /// vertices.
     BalancedAccuracy,
-    /// Mean of `-log p` of each row's true class, in nats. Its exponential is the perplexity.
+    /// Mean of `-log p` in nats, where `p` is the predicted probability of the true class. Its
+    /// exponential is the perplexity.
     CrossEntropy,
     /// Mean absolute difference between predicted and known numbers.
     MeanAbsoluteError,
     /// Root of the mean squared difference between predicted and known numbers.
     RootMeanSquaredError,
-    /// Hits@10: share of held-out links whose score is among the best 10 when compared with all
-    /// pairs without a link (Hu et al. 2020, "Open graph benchmark").
+    /// Hits@10, which is the share of held-out links that score higher than the 10th best pair
+    /// without a link (Hu et al. 2020, "Open graph benchmark").
     #[serde(rename = "hits@10")]
     Hits10,
-    /// Hits@20: share of held-out links whose score exceeds the 20th best score of all pairs
+    /// Hits@20, which is the share of held-out links that score higher than the 20th best pair
     /// without a link.
     #[serde(rename = "hits@20")]
     Hits20,
-    /// Hits@50: share of held-out links whose score exceeds the 50th best score of all pairs
+    /// Hits@50, which is the share of held-out links that score higher than the 50th best pair
     /// without a link.
     #[serde(rename = "hits@50")]
     Hits50,
-    /// Hits@100: share of held-out links whose score exceeds the 100th best score of all pairs
+    /// Hits@100, which is the share of held-out links that score higher than the 100th best pair
     /// without a link.
     #[serde(rename = "hits@100")]
     Hits100,
-    /// Mean of 1 / rank of a held-out link, ranked among pairs without a link that have one of its
-    /// ends (MRR of Hu et al. 2020).
+    /// Mean reciprocal rank (MRR) of held-out links. Each link is ranked among pairs without a link
+    /// that share one of its ends (Hu et al. 2020).
     MeanReciprocalRank,
 }
 
@@ -182,24 +182,24 @@ impl Metric {
         name(&Self::ALL, self)
     }
 
-    /// Returns true if the metric is a share of 1, of which a higher value is better. Other metrics
-    /// are errors, of which a lower value is better.
+    /// Returns true if the metric is a share between 0 and 1, for which higher is better. All other
+    /// metrics are errors, for which lower is better.
     #[must_use]
     pub const fn is_share(self) -> bool {
         !matches!(self, Self::CrossEntropy | Self::MeanAbsoluteError | Self::RootMeanSquaredError)
     }
 
-    /// Returns a value of the metric with its sign set so that higher is better.
+    /// Returns a value of the metric, negated if lower is better. The result is always better if it
+    /// is higher.
     #[must_use]
     pub fn goodness(self, found: f64) -> f64 {
         if self.is_share() { found } else { -found }
     }
 
-    /// Returns the metric of a run: `wanted` or, without it, the default of the task for this
-    /// number of classes.
+    /// Returns `wanted`, or the default metric of the task and number of classes if it is `None`.
     ///
     /// # Errors
-    /// Returns [`Error::Objective`] if the task does not accept `wanted`.
+    /// Returns [`Error::Objective`] if the task does not support `wanted`.
     pub fn choose(wanted: Option<Self>, task: TaskType, classes: u32) -> Result<Self> {
         let all: &[Self] = match task {
             TaskType::Classification if classes == 2 => &[

@@ -1,4 +1,4 @@
-//! Optimisers: the update rules of the weights, and the learning rates.
+//! Optimisers, with the update rules of the weights and the learning rates.
 
 mod schedule;
 
@@ -8,35 +8,35 @@ pub use schedule::Schedule;
 
 use eciton_types::ids::{Layer, Round};
 
-/// Section `[optimiser]`. The default is Adam with the settings of Kipf and Welling: learning rate
-/// 0.01, and weight decay 5e-4 on the first layer.
+/// Section `[optimiser]` of a recipe. The default is Adam with the settings of Kipf and Welling.
+/// They are a learning rate of 0.01, and a weight decay of 5e-4 on the first layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Optimiser {
     /// Update rule of the weights.
     #[serde(flatten)]
     pub algorithm: Algorithm,
-    /// Initial learning rate of the schedule, above 0.
+    /// Base learning rate, above 0, from which the schedule starts.
     pub lr: f64,
     /// Schedule of the learning rate after the warm-up.
     #[serde(flatten)]
     pub schedule: Schedule,
-    /// Number of epochs in which the learning rate rises linearly from 0, before the schedule
-    /// begins.
+    /// Number of warm-up epochs, in which the learning rate rises linearly from 0 before the
+    /// schedule begins.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warmup: u32,
-    /// Maximum L2 norm of the gradient of all parameters together. A longer gradient is scaled down
-    /// before weight decay is added (`torch.nn.utils.clip_grad_norm_`; Pascanu et al. 2013).
+    /// Maximum L2 norm of the gradient over all parameters. A longer gradient is scaled down before
+    /// weight decay is added (like `torch.nn.utils.clip_grad_norm_`; Pascanu et al. 2013).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip_norm: Option<f64>,
-    /// Maximum magnitude of each value of a gradient. It is applied after `clip_norm` and before
-    /// weight decay (`torch.nn.utils.clip_grad_value_`).
+    /// Maximum absolute value of each gradient element. It is applied after `clip_norm` and before
+    /// weight decay (like `torch.nn.utils.clip_grad_value_`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clip_value: Option<f64>,
-    /// Weight decay of each layer. For `sgd` and `adam`, it is added to the gradient (`g + decay *
-    /// w`). For `adamw`, weights shrink by `lr * decay` instead.
+    /// Weight decay of each layer. In `sgd` and `adam`, the gradient becomes `g + decay * w`. In
+    /// `adamw`, weights shrink by a factor of `1 - lr * decay` instead.
     pub weight_decay: WeightDecay,
-    /// Layers, numbered from 0, whose parameters are not updated. Their gradients do not count in
-    /// the norm that `clip_norm` limits.
+    /// Indices of layers, from 0, whose parameters are frozen. Their gradients are not part of the
+    /// norm that `clip_norm` limits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub freeze: Vec<u32>,
 }
@@ -57,14 +57,14 @@ impl Default for Optimiser {
 }
 
 impl Optimiser {
-    /// Returns true if the parameters of a layer are not updated.
+    /// Returns true if the parameters of the layer are frozen, so that updates do not change them.
     #[must_use]
     pub fn freezes(&self, layer: Layer) -> bool {
         self.freeze.contains(&u32::from(layer.0))
     }
 
-    /// Returns the learning rate of an epoch, numbered from 1, in a run of `epochs` epochs. It
-    /// depends on these two numbers and the settings only.
+    /// Returns the learning rate of `epoch`, counted from 1, in a run of `epochs` epochs. It
+    /// depends only on these numbers and the settings.
     ///
     /// ```
     /// use eciton_recipe::{Optimiser, Schedule};
@@ -84,40 +84,41 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// Update rule of the weights, which computes new weights from gradients.
+/// Update rule that computes new weights from gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Algorithm {
-    /// `v = momentum * v + g; w -= lr * v`, or `w -= lr * (g + momentum * v)` with `nesterov`.
+    /// Stochastic gradient descent, `v = momentum * v + g; w -= lr * v`. With `nesterov`, the step
+    /// is `w -= lr * (g + momentum * v)`.
     Sgd {
         /// Momentum coefficient, in [0, 1).
         momentum: f64,
-        /// True if the step uses Nesterov momentum.
+        /// True for Nesterov momentum.
         nesterov: bool,
     },
     /// Adam (Kingma and Ba 2015) with bias correction.
     Adam {
-        /// Decay rate of the mean of the gradients, in [0, 1).
+        /// Decay rate of the running mean of the gradients, in [0, 1).
         beta1: f64,
-        /// Decay rate of the mean of the squared gradients, in [0, 1).
+        /// Decay rate of the running mean of the squared gradients, in [0, 1).
         beta2: f64,
-        /// Number above 0 that is added to the square root in the denominator.
+        /// Number above 0 that is added to the denominator, which is a square root.
         epsilon: f64,
     },
     /// Adam with decoupled weight decay (Loshchilov and Hutter 2019).
     AdamW {
-        /// Decay rate of the mean of the gradients, in [0, 1).
+        /// Decay rate of the running mean of the gradients, in [0, 1).
         beta1: f64,
-        /// Decay rate of the mean of the squared gradients, in [0, 1).
+        /// Decay rate of the running mean of the squared gradients, in [0, 1).
         beta2: f64,
-        /// Number above 0 that is added to the square root in the denominator.
+        /// Number above 0 that is added to the denominator, which is a square root.
         epsilon: f64,
     },
 }
 
 impl Algorithm {
-    /// Returns the number of moments that the rule stores for each value. They are the velocity, or
-    /// the mean of the gradients and, for Adam, the mean of their squares.
+    /// Returns the number of moments that the rule stores per weight. SGD stores the velocity. Adam
+    /// and AdamW store the running means of the gradients and of their squares.
     #[must_use]
     pub const fn moments(self) -> usize {
         match self {
@@ -155,19 +156,19 @@ impl Algorithm {
     }
 }
 
-/// Weight decay of all layers, or of each layer.
+/// Weight decay of the layers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum WeightDecay {
-    /// One decay for every layer.
+    /// The same decay for every layer.
     All(f64),
-    /// Decay of each layer, in the order of the layers. The last number also applies to all further
-    /// layers. Numbers past the last layer are not used.
+    /// One decay per layer, in the order of the layers. Further layers have the last decay of the
+    /// list. Surplus numbers are ignored.
     Layers(Vec<f64>),
 }
 
 impl WeightDecay {
-    /// Returns the weight decay of a layer's parameters, biases included.
+    /// Returns the weight decay of a layer's parameters, including its biases.
     #[must_use]
     pub fn for_layer(&self, layer: eciton_types::Layer) -> f64 {
         match self {

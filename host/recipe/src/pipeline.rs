@@ -1,20 +1,19 @@
-//! Limits on how far intervals may run ahead of each other, and the versions of rows and weights
-//! that a step reads. An interval is a run of rows that is scheduled as one unit.
+//! Pipeline modes, which limit how far intervals may run ahead of each other and determine which
+//! rows and weights a step reads. An interval is a range of rows that is scheduled as one unit.
 //!
 //! Let *f* be the last epoch that every interval has finished, so that its weights are available.
 //! An interval may enter epoch e if e <= f + 1 + B, where B is the [`Pipeline::bound`]. The slowest
-//! interval is in epoch f + 1, so the fastest is at most B epochs ahead of it. B is the S of Thorpe
-//! et al. 2021, section 5.2.
+//! interval is in epoch f + 1, so the fastest interval is at most B epochs ahead of it. B is the
+//! bound S of Thorpe et al. 2021, section 5.2.
 //!
 //! | mode | a stage starts when | B | rows that a gather of epoch e reads |
 //! | --- | --- | --- | --- |
 //! | [`Mode::Sync`] | every interval has run the previous stage | 0 | of e |
 //! | [`Mode::Pipe`] | the rows that it reads are available | 0, with `2bw` 1 | of e |
 //! | [`Mode::Async`] | its own rows are available | S | newest not after e: of e - 1 - S or later |
-//!
-//! With S = 0, no interval enters the next epoch early. A neighbour's row may still be of the
-//! previous epoch, because there is no barrier within the epoch. In every mode, the first epoch of
-//! a run reads rows of its own epoch, because no older rows exist. The last
+//! With S = 0, no interval enters the next epoch early. A gather may still read a neighbour's row
+//! of the previous epoch, because there is no barrier within an epoch. In every mode, the first
+//! epoch of a run reads rows of its own epoch, because no older rows exist. The last
 //! [`Pipeline::synchronous_last`] epochs also read rows of their own epoch.
 //!
 //! | weights | version that epoch e reads, e counted from 1 | versions alive at once |
@@ -25,18 +24,18 @@
 //! | [`WeightVersions::Newest`] | the newest at the start of each step; forward and backward may differ | 2 |
 //!
 //! [`WeightVersions::TwoBuffered`] is the rule of PipeDream-2BW (Narayanan et al. 2021, section
-//! 3.1). In its terms, an interval is a micro-batch, and an epoch has one micro-batch for each
-//! interval: `W(t+1) = W(t) - lr grad f(W(t-1))`.
+//! 3.1). In its terms, an interval is a micro-batch, and the update is
+//! `W(t+1) = W(t) - lr grad f(W(t-1))`.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// Maximum staleness bound S, in epochs. Every gathered row is stored S + 2 times, so memory limits
-/// S.
+/// the bound.
 pub const MAX_STALENESS: u32 = 62;
 
-/// Condition under which the steps of an interval (a run of rows that is scheduled as one unit) may
-/// start.
+/// Condition under which a step of an interval may start. An interval is a range of rows that is
+/// scheduled as one unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -46,7 +45,8 @@ pub enum Mode {
     /// own interval.
     #[default]
     Pipe,
-    /// A gather does not wait: it reads rows of earlier epochs if newer rows are not available yet.
+    /// A gather does not wait for other intervals. It reads their rows of earlier epochs if newer
+    /// rows are not available yet.
     Async,
 }
 
@@ -66,22 +66,24 @@ impl Mode {
     }
 }
 
-/// Version of the weights that an epoch reads.
+/// Rule for the version of the weights that an epoch reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WeightVersions {
     /// The version that the previous epoch wrote.
     #[default]
     #[serde(rename = "latest")]
     Latest,
-    /// The newest version at the time when an interval enters an epoch. All steps of the interval
-    /// in that epoch read it.
+    /// The newest version when an interval enters the epoch. All steps of the interval in that
+    /// epoch read this version.
     #[serde(rename = "stash")]
     Stash,
-    /// The version that the epoch before the previous one wrote (double-buffered weights).
+    /// The version that the epoch before the previous one wrote (double-buffered weights, as in
+    /// PipeDream-2BW).
     #[serde(rename = "2bw")]
     TwoBuffered,
-    /// The newest version at the start of each step. A backward step may read another version than
-    /// its forward step, as in a pipeline without weight stashing. It exists only for comparisons.
+    /// The newest version when each step starts. A backward step may read another version than its
+    /// forward step, as in a pipeline without weight stashing. This rule exists only for
+    /// comparisons.
     #[serde(rename = "newest")]
     Newest,
 }
@@ -101,45 +103,46 @@ impl WeightVersions {
         Self::ALL.iter().find(|(_, versions)| *versions == self).map_or("", |(name, _)| name)
     }
 
-    /// Returns true if a round (optimiser step) may begin before the previous round has ended.
+    /// Returns true if a round (optimiser step) may begin before the previous one has ended.
     const fn overlaps(self) -> bool {
         matches!(self, Self::TwoBuffered | Self::Newest)
     }
 }
 
-/// Section `[pipeline]`: limits on how far intervals may run ahead of each other.
+/// Section `[pipeline]` of a recipe, with limits on how far intervals (ranges of rows) may run
+/// ahead of each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pipeline {
     /// Condition under which a step may start.
     pub mode: Mode,
-    /// Staleness bound S, in epochs, from 0 to [`MAX_STALENESS`]. Values above 0 require
-    /// [`Mode::Async`].
+    /// Staleness bound S in epochs, from 0 to [`MAX_STALENESS`]. Only [`Mode::Async`] allows values
+    /// above 0.
     pub staleness: u32,
-    /// Version of the weights that an epoch reads. If `None`, it is [`WeightVersions::Stash`] in
-    /// [`Mode::Async`], and [`WeightVersions::Latest`] otherwise.
+    /// Rule for the version of the weights that an epoch reads. If `None`, it is
+    /// [`WeightVersions::Stash`] in [`Mode::Async`], and [`WeightVersions::Latest`] otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights: Option<WeightVersions>,
-    /// Cap on steps in flight in [`Mode::Async`]. If 0, there is no cap. With a smaller cap,
-    /// gathers read newer rows. With functions, only gathers count. If `None`, it is two for each
+    /// Maximum number of steps in flight in [`Mode::Async`], or 0 for no limit. With functions,
+    /// only gathers count. With a lower limit, gathers read newer rows. If `None`, it is two per
     /// compute thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<u32>,
-    /// Number of final epochs in [`Mode::Async`] that read no older rows and run one after another.
+    /// Number of epochs at the end of a [`Mode::Async`] run that are synchronous. They read no
+    /// older rows and run one after another.
     pub synchronous_last: u32,
-    /// Threshold of the validation metric in [`Mode::Async`], above 0. After the metric is this or
-    /// better, all epochs that no interval has entered yet run like the final epochs. If `None`,
-    /// there is no threshold.
+    /// Threshold of the validation metric in [`Mode::Async`], above 0. Once the metric reaches it,
+    /// all epochs that no interval has entered yet are synchronous. If `None`, there is no
+    /// threshold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synchronous_at: Option<f64>,
-    /// True if trials before the run choose mode and staleness (`staleness = "auto"`).
+    /// True if trials before the run choose mode and staleness. It is set by `staleness = "auto"`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub auto: bool,
 }
 
 impl Pipeline {
-    /// Returns settings of [`Mode::Async`]. `staleness` is the maximum number of epochs by which an
-    /// interval may be ahead of the slowest interval.
+    /// Returns settings of [`Mode::Async`] with the staleness bound `staleness`, in epochs.
     #[must_use]
     pub const fn asynchronous(staleness: u32) -> Self {
         Self {
@@ -159,10 +162,11 @@ impl Pipeline {
         *self == Self::default()
     }
 
-    /// Checks that the settings are compatible.
+    /// Checks that the settings are compatible with each other.
     ///
     /// # Errors
-    /// Returns [`Error::Pipeline`] for a staleness that the mode or the weights do not allow.
+    /// Returns [`Error::Pipeline`] if two settings exclude each other, for instance a staleness
+    /// that the mode or the weights do not allow.
     pub fn check(&self) -> Result<()> {
         let Self { mode, staleness, synchronous_last, auto, .. } = *self;
         let refuse = |found: String, allowed| Err(Error::Pipeline { found, allowed });
@@ -212,8 +216,8 @@ impl Pipeline {
         }
     }
 
-    /// Returns the rule for the version of the weights that an epoch reads. If the recipe sets
-    /// none, it is the default of the mode.
+    /// Returns the rule for the version of the weights that an epoch reads. If it is not set, the
+    /// mode determines it.
     #[must_use]
     pub fn weights(&self) -> WeightVersions {
         self.weights.unwrap_or(match self.mode {
@@ -222,8 +226,8 @@ impl Pipeline {
         })
     }
 
-    /// Returns B, the maximum number of epochs by which an interval may be ahead of the slowest
-    /// interval.
+    /// Returns the bound B, which is the maximum number of epochs by which an interval may be ahead
+    /// of the slowest interval.
     #[must_use]
     pub fn bound(&self) -> u32 {
         match (self.mode, self.weights()) {
@@ -233,8 +237,8 @@ impl Pipeline {
         }
     }
 
-    /// Returns the number of epochs whose rows are stored at once, for each slot (row buffer) that
-    /// a gather reads.
+    /// Returns the number of epochs whose rows must be stored at the same time, for each slot (row
+    /// buffer) that a gather reads.
     #[must_use]
     pub fn row_versions(&self) -> u32 {
         self.bound() + if self.mode == Mode::Async { 2 } else { 1 }
@@ -250,7 +254,7 @@ impl Pipeline {
         }
     }
 
-    /// Returns the maximum number of epochs whose gradients are in flight at the same time.
+    /// Returns the maximum number of epochs whose gradients are computed at the same time.
     #[must_use]
     pub fn gradient_versions(&self) -> u32 {
         self.bound() + 1

@@ -1,25 +1,27 @@
-//! Published pipeline schedules, such as GPipe and 1F1B. A schedule consists of an order of steps
-//! and a version of the weights.
+//! Published pipeline schedules such as GPipe and 1F1B. Each is a combination of a step order and a
+//! weight version rule.
 
 use crate::config::Config;
 use crate::lanes::Order;
 use crate::pipeline::WeightVersions;
 
-/// Published pipeline schedule: an order of the lanes' steps, and the version of the weights that
-/// they read.
+/// Published pipeline schedule, which determines the order of the lanes' steps and the weight
+/// versions that they read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PipelineSchedule {
-    /// GPipe: all forward steps, then all backward steps.
+    /// GPipe, which runs all forward steps and then all backward steps.
     GPipe,
-    /// 1F1B with flush: one forward step and one backward step alternate, with one version of the
+    /// 1F1B with flush, which alternates forward and backward steps and has one version of the
     /// weights.
     Flush,
-    /// PipeDream-2BW: 1F1B with overlapping rounds and two versions of the weights.
+    /// PipeDream-2BW, which is 1F1B with overlapping rounds (updates) and two versions of the
+    /// weights.
     TwoBuffered,
-    /// 1F1B with overlapping rounds and the newest weights, so that forward and backward read
-    /// different versions. It exists only for comparisons.
+    /// 1F1B with overlapping rounds (updates) and the newest weights, so forward and backward may
+    /// read different versions. It exists only for comparisons.
     Naive,
-    /// Interleaved 1F1B: several chunks (runs of stages) per lane, with one version of the weights.
+    /// Interleaved 1F1B, which has several chunks (ranges of stages) per lane and one version of
+    /// the weights.
     Interleaved,
 }
 
@@ -39,16 +41,16 @@ impl PipelineSchedule {
         Self::ALL.iter().find(|(_, schedule)| *schedule == self).map_or("", |(name, _)| name)
     }
 
-    /// Returns the schedule with this name.
+    /// Returns the schedule called `name`, ignoring case.
     ///
     /// # Errors
-    /// Returns a text with the names of all schedules if no schedule has this name.
+    /// Returns the names of all schedules as an error text if no schedule has this name.
     pub fn named(name: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().find(|(known, _)| name.eq_ignore_ascii_case(known));
         found.map(|(_, schedule)| *schedule).ok_or_else(|| Self::ALL.map(|(name, _)| name).join(", "))
     }
 
-    /// Returns the order of steps and the version of the weights of the schedule.
+    /// Returns the step order and the weight version rule of the schedule.
     #[must_use]
     pub const fn settings(self) -> (Order, WeightVersions) {
         match self {
@@ -61,18 +63,19 @@ impl PipelineSchedule {
     }
 }
 
-/// Returns the keys of a recipe that a schedule sets, with their values.
+/// Returns the assignments of recipe keys that select the schedule called `name`, as pairs of key
+/// and value.
 ///
 /// # Errors
-/// Returns a text with the names of all schedules if no schedule has this name.
+/// Returns the names of all schedules as an error text if no schedule has this name.
 pub fn assignments(name: &str) -> Result<[(&'static str, &'static str); 2], String> {
     let (order, weights) = PipelineSchedule::named(name)?.settings();
     Ok([("lanes.order", order.name()), ("pipeline.weights", weights.name())])
 }
 
 impl Config {
-    /// Returns the schedule that has the configuration's order and weights. If there is none,
-    /// returns 1F1B with flush.
+    /// Returns the schedule with the configuration's step order and weight version rule. If there
+    /// is none, it returns [`PipelineSchedule::Flush`].
     #[must_use]
     pub fn schedule(&self) -> PipelineSchedule {
         let settings = (self.lanes.lanes.order, self.pipeline.weights());
@@ -80,8 +83,8 @@ impl Config {
         all.find(|schedule| schedule.settings() == settings).unwrap_or(PipelineSchedule::Flush)
     }
 
-    /// Returns the schedules that a planner may choose. They train with defined weights, and use
-    /// several chunks per lane only if the recipe's lanes have several.
+    /// Returns the schedules that a planner may choose. [`PipelineSchedule::Naive`] is excluded,
+    /// and [`PipelineSchedule::Interleaved`] requires lanes with several chunks.
     #[must_use]
     pub fn schedules(&self) -> Vec<PipelineSchedule> {
         use PipelineSchedule::{Flush, GPipe, Interleaved, TwoBuffered};

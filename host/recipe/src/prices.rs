@@ -1,7 +1,7 @@
-//! Prices of one cloud region, and functions that compute dollars from counts. All costs in the
-//! project come from these functions.
+//! Prices of one cloud region, and functions that convert usage to USD. All costs in the project
+//! are computed here.
 //!
-//! [`crate::Cloud`] reads the prices from `infra/cloud.toml`.
+//! [`crate::Cloud`] parses the prices from `infra/cloud.toml`.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 use crate::cloud::{finite, positive};
 use crate::error::{Error, Result};
 
-/// Prices of one region, in USD.
+/// Prices of one cloud region, in USD.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
-    /// Date of the prices, for instance `2026-11`.
+    /// Year and month of the prices, for instance `2026-11`.
     pub date: String,
-    /// Name of the region. It is the table's name in the file.
+    /// Name of the region, taken from the table's name in the file.
     #[serde(skip)]
     pub region: String,
-    /// Source of the prices, for instance an address.
+    /// Source of the prices, for instance a web address.
     pub source: String,
     /// Prices of functions (AWS Lambda).
     pub lambda: Lambda,
@@ -40,15 +40,15 @@ pub struct Prices {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lambda {
-    /// Price of 1 GiB for one second on x86-64.
+    /// Price per GiB-second on x86-64.
     pub x86_64_gb_second: f64,
-    /// Price of 1 GiB for one second on arm64.
+    /// Price per GiB-second on arm64.
     pub arm64_gb_second: f64,
-    /// Price of a million invocations.
+    /// Price per million invocations.
     pub million_requests: f64,
-    /// GiB-seconds per month that an account does not pay for.
+    /// Free GiB-seconds per account and month.
     pub free_gb_seconds: f64,
-    /// Invocations per month that an account does not pay for.
+    /// Free invocations per account and month.
     pub free_requests: f64,
 }
 
@@ -56,11 +56,11 @@ pub struct Lambda {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct S3 {
-    /// Price of a thousand PUT, COPY, POST or LIST requests.
+    /// Price per thousand PUT, COPY, POST or LIST requests.
     pub thousand_writes: f64,
-    /// Price of a thousand other requests.
+    /// Price per thousand other requests.
     pub thousand_reads: f64,
-    /// Price of storing 1 GB for one month.
+    /// Price per GB stored for a month.
     pub gb_month: f64,
 }
 
@@ -68,24 +68,23 @@ pub struct S3 {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transfer {
-    /// Price of 1 GB that leaves AWS.
+    /// Price per GB that is sent from AWS to the internet.
     pub to_internet_gb: f64,
-    /// Price of 1 GB between two zones of a region, in each direction.
+    /// Price per GB between two zones of a region, for each direction.
     pub between_zones_gb: f64,
-    /// Price of 1 GB within a zone.
+    /// Price per GB within a zone.
     pub within_zone_gb: f64,
 }
 
-/// Location of the host relative to the functions, which determines the price of the bytes between
+/// Location of the host relative to the functions, which determines the price of traffic between
 /// them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HostPlace {
-    /// Outside AWS, or in another region. All bytes that functions send to the host leave their
-    /// region.
+    /// Outside AWS, or in another region. Data that functions send to the host leave their region.
     #[default]
     Home,
-    /// In the region of the functions, which may run in other zones of it.
+    /// In the region of the functions, but possibly in another zone.
     Region,
     /// In the same zone as the functions.
     Zone,
@@ -103,14 +102,14 @@ impl HostPlace {
     }
 }
 
-/// Numbers of bytes that were sent between a host, functions and their object store.
+/// Traffic between a host, functions and their object store, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Bytes of requests to functions.
+    /// Bytes of requests from the host to functions.
     pub to_functions: u64,
-    /// Bytes of the functions' replies.
+    /// Bytes of replies from functions to the host.
     pub from_functions: u64,
-    /// Bytes of objects that the host read from the object store.
+    /// Bytes that the host read from the object store.
     pub objects_to_host: u64,
 }
 
@@ -118,7 +117,7 @@ pub struct Moved {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Logs {
-    /// Price of 1 GB of log lines that are written.
+    /// Price per GB of ingested log data.
     pub gb_taken_in: f64,
 }
 
@@ -126,31 +125,31 @@ pub struct Logs {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Alarms {
-    /// Price of one alarm for a month.
+    /// Price per alarm and month.
     pub each_month: f64,
-    /// Number of alarms that an account does not pay for.
+    /// Number of free alarms per account.
     pub free: u32,
 }
 
-/// Price and size of a virtual machine, on demand.
+/// On-demand price and sizes of a virtual machine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// Price of an hour. Each second is charged.
+    /// Price per hour, charged by the second.
     pub hour: f64,
-    /// Number of vCPUs. On x86-64, two of them are one core.
+    /// Number of vCPUs. On x86-64, a core has two vCPUs.
     pub vcpus: u32,
     /// Size of the memory, in GiB.
     pub gib: f64,
     /// Maximum network bandwidth, in Gbit/s.
     pub gbits: f64,
-    /// Number of physical cores. If `None`, two vCPUs count as one core.
+    /// Number of physical cores. If `None`, it is half the number of vCPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<u32>,
-    /// Speed of a core, relative to one core of c7a.
+    /// Speed of a core, relative to one core of a c7a machine.
     #[serde(default = "whole")]
     pub speed: f64,
-    /// Price of a spot machine as a share of the price on demand.
+    /// Spot price as a share of the on-demand price, or `None` if it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spot: Option<f64>,
     /// True if the machine has a GPU.
@@ -170,19 +169,20 @@ impl Machine {
     }
 }
 
-/// Kind of processor that functions run on.
+/// Processor architecture of functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Processor {
-    /// Processors of Intel and AMD.
+    /// Intel and AMD processors.
     #[serde(rename = "x86_64")]
     X86_64,
-    /// Graviton processors of AWS.
+    /// AWS Graviton processors.
     #[serde(rename = "arm64")]
     Arm64,
 }
 
 impl Prices {
-    /// Checks all prices and machines of the region. `table` is the region's name in the file.
+    /// Checks that all prices and machine sizes of the region are in range. `table` is the region's
+    /// table in the file, for error messages.
     pub(crate) fn check(&self, table: &str) -> Result<()> {
         let Self { lambda, s3, transfer, logs, alarms, ec2, .. } = self;
         let prices = [
@@ -223,7 +223,7 @@ impl Prices {
         Ok(())
     }
 
-    /// Returns the price of functions, in USD, from GiB-seconds and invocations.
+    /// Returns the price of functions in USD, given their GiB-seconds and number of invocations.
     #[must_use]
     pub fn lambda_usd(&self, processor: impl Into<Processor>, gb_seconds: f64, invocations: u64) -> f64 {
         let second = match processor.into() {
@@ -233,21 +233,20 @@ impl Prices {
         gb_seconds * second + invocations as f64 * self.lambda.million_requests / 1e6
     }
 
-    /// Returns the price of requests to the object store, in USD.
+    /// Returns the price of object store requests in USD, given the numbers of writes and reads.
     #[must_use]
     pub fn s3_usd(&self, writes: u64, reads: u64) -> f64 {
         (writes as f64 * self.s3.thousand_writes + reads as f64 * self.s3.thousand_reads) / 1e3
     }
 
-    /// Returns the price of bytes between a host and functions, in USD. Bytes that enter a region
-    /// are free. Within a region, the object store is free, because it is in all zones. A NAT
-    /// gateway is not counted.
+    /// Returns the price of traffic between a host and functions, in USD. Traffic into a region is
+    /// free, and so is the object store within a region. A NAT gateway is not included.
     #[must_use]
     pub fn transfer_usd(&self, place: HostPlace, moved: &Moved) -> f64 {
         self.moved_bytes(place, moved) as f64 / 1e9 * self.transfer_gb_usd(place)
     }
 
-    /// Returns the number of bytes that are charged for a host at this location.
+    /// Returns the number of charged bytes for a host at this location.
     #[must_use]
     pub fn moved_bytes(&self, place: HostPlace, moved: &Moved) -> u64 {
         match place {
@@ -256,7 +255,7 @@ impl Prices {
         }
     }
 
-    /// Returns the price of 1 GB of charged bytes for a host at this location, in USD.
+    /// Returns the price per GB of charged traffic for a host at this location, in USD.
     #[must_use]
     pub fn transfer_gb_usd(&self, place: HostPlace) -> f64 {
         match place {
@@ -266,18 +265,17 @@ impl Prices {
         }
     }
 
-    /// Returns the monthly price of this number of alarms, in USD, for an account without other
-    /// alarms.
+    /// Returns the monthly price of `count` alarms in USD, for an account that has no other alarms.
     #[must_use]
     pub fn alarms_usd(&self, count: u32) -> f64 {
         f64::from(count.saturating_sub(self.alarms.free)) * self.alarms.each_month
     }
 
-    /// Returns a machine by name.
+    /// Returns the machine type called `name`, for instance `c5.2xlarge`.
     ///
     /// # Errors
-    /// Returns [`Error::Content`] if the region has no machine of that name. The message lists the
-    /// machines that it has.
+    /// Returns [`Error::Content`] if the region has no machine type of this name. The message lists
+    /// the known ones.
     pub fn machine(&self, name: &str) -> Result<Machine> {
         self.ec2.get(name).copied().ok_or_else(|| {
             let known: Vec<&str> = self.ec2.keys().map(String::as_str).collect();

@@ -1,5 +1,5 @@
-//! Setting `data.split`: the rule that draws training, validation and test rows, which replace the
-//! data set's own split.
+//! Setting `data.split`, which is a rule that draws training, validation and test rows. They
+//! replace the data set's own split.
 //!
 //! | written | rows that it draws from the labelled rows |
 //! | --- | --- |
@@ -22,39 +22,39 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Description of the accepted forms, for error messages.
+/// Description of the accepted forms of a rule, for error messages.
 const FORM: &str = "shares of each class 0.6,0.2,0.2, random:0.6/0.2/0.2, stratified:0.6/0.2/0.2, per-class:20/500/1000 (or .../rest), \
                     folds:5/0 or stratified-folds:5/0";
-/// Maximum number of folds.
+/// Maximum number of folds of a cross-validation.
 const MAX_FOLDS: u32 = 10_000;
-/// Tolerance for rounding: the sum of the shares may exceed 1 by this amount.
+/// Tolerance by which the sum of the shares may exceed 1 because of rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// Rule that draws a split into training, validation and test rows.
+/// Rule that divides the labelled rows into training, validation and test rows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum SplitRule {
-    /// Shares of the labelled rows for training, validation and test. Their sum is at most 1.
+    /// Shares of the labelled rows. Their sum is at most 1, and the remaining rows are unused.
     Shares {
-        /// Shares for training, validation and test, in this order. The first is above 0.
+        /// Shares of training, validation and test rows, in this order. The first is above 0.
         shares: [f64; 3],
-        /// True if each class is divided by the shares separately.
+        /// True if the shares apply to each class separately.
         stratified: bool,
     },
-    /// Fixed numbers of rows for training, validation and test.
+    /// Fixed numbers of training, validation and test rows.
     PerClass {
-        /// Number of training rows of each class, at least 1.
+        /// Number of training rows per class, at least 1.
         train: u32,
-        /// Number of validation rows, drawn from the remaining rows of all classes.
+        /// Total number of validation rows, drawn from the rows that are not training rows.
         validation: u32,
-        /// Number of test rows, drawn from the rows that then remain. If `None`, all remaining rows
-        /// are test rows.
+        /// Total number of test rows, drawn from the rows that remain then. If `None`, all
+        /// remaining rows are test rows.
         test: Option<u32>,
     },
-    /// Folds for cross-validation: one fold is for test, the next for validation, and all others
-    /// for training. After the last fold, the first one is next.
+    /// Folds of a cross-validation. One fold has the test rows, the next one (cyclically) the
+    /// validation rows, and all others the training rows.
     Folds {
-        /// Number of folds, at least 3.
+        /// Total number of folds, at least 3.
         folds: u32,
         /// Index of the test fold, from 0.
         fold: u32,

@@ -1,4 +1,4 @@
-//! Sweep: many training runs of one recipe, each with its own settings.
+//! Sweeps, which are sets of training runs of one recipe with different settings.
 //!
 //! ```
 //! use eciton_recipe::Sweep;
@@ -22,62 +22,62 @@ use toml::{Table, Value};
 use crate::error::{Error, Result};
 use crate::until::Part;
 
-/// Maximum number of trials of a sweep.
+/// Maximum number of trials per sweep.
 pub const MAX_TRIALS: u64 = 100_000;
-/// Maximum number of parameters of a sweep, and maximum number of values of one parameter.
+/// Maximum number of parameters per sweep. `MAX_VALUES` is the maximum number of values per
+/// parameter.
 const MAX_PARAMETERS: u64 = 64;
 const MAX_VALUES: u64 = 10_000;
 /// Maximum size of a sweep file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Sweep, as its file describes it.
+/// Sweep as described by its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
-    /// Recipe of all trials. It is `DATASET/MODEL` of `eciton recipes`, the name of a model if
-    /// `data` is set, or the path of a recipe file. If `None`, the settings are chosen from the
-    /// data.
+    /// Recipe of all trials. It is `DATASET/MODEL` as in `eciton recipes`, a model name if `data`
+    /// is set, or the path of a recipe file. If `None`, the settings are derived from the data.
     pub recipe: Option<String>,
-    /// Data set of all trials. It replaces the data set of the recipe.
+    /// Data set of all trials, which replaces the data set of the recipe.
     pub data: Option<String>,
-    /// Number of trials of each choice with different seeds, which are `run.seed` and the following
-    /// numbers.
+    /// Number of seeds with which each choice of settings is trained. They are `run.seed` and the
+    /// following numbers.
     pub seeds: u32,
-    /// Number of folds of a cross-validation. If 0, the recipe's own split is used.
+    /// Number of cross-validation folds. If 0, the recipe's own split is used.
     pub folds: u32,
     /// True if each class is spread evenly over the folds.
     pub stratified: bool,
-    /// Number of choices that are drawn at random. If `None`, the sweep has all combinations of
-    /// values.
+    /// Number of choices that are drawn at random. If `None`, the sweep has all combinations of the
+    /// parameters' values.
     pub random: Option<u32>,
-    /// Random seed of the drawn choices.
+    /// Random seed for drawing the choices.
     pub draw_seed: u64,
     /// Successive halving. If `None`, every trial is trained for all epochs.
     pub halving: Option<Halving>,
-    /// Part of the split whose metric ranks the choices: validation, or test if the file sets it.
+    /// Part of the split whose metric ranks the choices. It is validation by default, or test.
     pub rank_by: Part,
-    /// Keys that differ between choices, in alphabetical order.
+    /// Parameters that differ between the choices, in alphabetical order.
     pub parameters: Vec<Parameter>,
 }
 
-/// Successive halving (Jamieson and Talwalkar 2016; the rungs are those of Hyperband, Li et al.
-/// 2017). All choices are trained for a few epochs. The best `1 / eta` of them continue to `eta`
-/// times as many epochs, and so on, up to the recipe's last epoch.
+/// Successive halving (Jamieson and Talwalkar 2016) with the rungs of Hyperband (Li et al. 2017).
+/// All choices are trained for a few epochs. The best `1 / eta` of them continue to `eta` times as
+/// many epochs, and so on, up to the recipe's last epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Halving {
-    /// Reduction factor of a rung, from 2 to 100: one of `eta` choices continues to the next rung.
+    /// Reduction factor, from 2 to 100. One of `eta` choices continues to the next rung.
     #[serde(default = "three")]
     pub eta: u32,
-    /// Number of epochs of the first rung.
+    /// Number of epochs before the choices are ranked for the first time.
     pub epochs: u32,
 }
 
-/// Rung: one step of successive halving.
+/// Rung, which is one step of successive halving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rung {
-    /// Number of epochs after which the choices of the rung are ranked.
+    /// Number of epochs, counted from the start, after which the choices of the rung are ranked.
     pub epochs: u32,
-    /// Number of choices that are trained in the rung.
+    /// Number of choices that are trained to the end of the rung.
     pub choices: u64,
 }
 
@@ -86,8 +86,8 @@ fn three() -> u32 {
 }
 
 impl Halving {
-    /// Returns the rungs for a number of choices, trained to epoch `last` at most. If one choice
-    /// remains, it continues to the last epoch at once.
+    /// Returns the rungs for `choices` choices and a training of `last` epochs. Once a single
+    /// choice remains, it continues to the last epoch.
     ///
     /// ```
     /// use eciton_recipe::sweep::{Halving, Rung};
@@ -98,7 +98,8 @@ impl Halving {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::Content`] if the first rung is as long as the recipe's training.
+    /// Returns [`Error::Content`] if the first rung has at least as many epochs as the whole
+    /// training.
     pub fn rungs(self, choices: u64, last: u32) -> Result<Vec<Rung>> {
         if self.epochs >= last {
             let reason = "does not train longer; reduce halving.epochs, or increase run.epochs";
@@ -119,39 +120,40 @@ impl Halving {
     }
 }
 
-/// Key of a recipe that differs between the trials of a sweep, with its values.
+/// Key of a recipe that differs between the choices of a sweep, with its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// Key with its section, for instance `optimiser.lr`.
     pub key: String,
-    /// Values of the key in the sweep.
+    /// Values that the sweep tries.
     pub values: Values,
 }
 
-/// Values of a parameter of a sweep.
+/// Values that a sweep tries for one parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
     /// List of values, as TOML texts.
     List(Vec<String>),
-    /// Range of numbers, from which values are drawn uniformly or log-uniformly.
+    /// Range from which values are drawn at random.
     Range {
         /// Smallest number of the range.
         low: f64,
         /// Largest number of the range.
         high: f64,
-        /// True if values are drawn log-uniformly.
+        /// True if values are drawn log-uniformly, and false if uniformly.
         log: bool,
     },
 }
 
-/// Trial: one training run of a sweep.
+/// Trial, which is one training run of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// Number of the trial, from 0, in the order of the sweep.
+    /// Index of the trial in the sweep, from 0.
     pub number: u32,
-    /// Settings of the trial's choice, as (key, value) pairs.
+    /// Settings of the trial's choice, as pairs of key and value.
     pub choice: Vec<(String, String)>,
-    /// Settings of fold and seed, which distinguish the trials of one choice.
+    /// Settings of fold and seed, as pairs of key and value. They distinguish the trials of one
+    /// choice.
     pub repeat: Vec<(String, String)>,
 }
 
@@ -161,7 +163,7 @@ impl Trial {
         self.choice.iter().chain(&self.repeat).map(|(key, value)| format!("{key}={value}"))
     }
 
-    /// Returns all settings of the trial as one text, separated by spaces.
+    /// Returns all settings of the trial as one text, for instance `model.hidden=16 run.seed=1`.
     #[must_use]
     pub fn settings(&self) -> String {
         self.assignments().collect::<Vec<_>>().join(" ")
@@ -189,7 +191,7 @@ struct Text {
     grid: Table,
 }
 
-/// Parts of the split whose metric may rank choices.
+/// Part of the split whose metric may rank the choices.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 enum RankBy {
@@ -220,12 +222,12 @@ fn limit(what: &'static str, found: u64, most: u64) -> Result<()> {
 }
 
 impl Sweep {
-    /// Parses the text of a sweep file.
+    /// Parses the text of a sweep file and checks it.
     ///
     /// # Errors
-    /// Returns [`Error::Content`] if the text is not a valid sweep: not TOML, an unknown key, a
-    /// parameter without values, or a range in a sweep that draws nothing. Returns
-    /// [`Error::TooMany`] if it exceeds the limits of this module.
+    /// Returns [`Error::Content`] if the text is not TOML, has an unknown key or a parameter
+    /// without values, or is otherwise invalid. A range is only valid if the sweep draws choices.
+    /// Returns [`Error::TooMany`] if the text exceeds a limit of this module.
     pub fn parse(text: &str) -> Result<Self> {
         limit("bytes of a sweep", text.len() as u64, MAX_BYTES)?;
         let found: Text = toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end()))?;
@@ -276,24 +278,23 @@ impl Sweep {
         Ok(Self { recipe, data, seeds, folds, stratified, random, draw_seed, halving, rank_by, parameters })
     }
 
-    /// Returns the name of the sweep's recipe or, without a recipe, of its data set.
+    /// Returns the name of the sweep's recipe, or the name of its data set if it has no recipe.
     #[must_use]
     pub fn subject(&self) -> &str {
         self.recipe.as_ref().or(self.data.as_ref()).map_or("", String::as_str)
     }
 
-    /// Returns the data set of a sweep without a recipe, and `None` otherwise.
+    /// Returns the data set of a sweep without a recipe. Returns `None` if the sweep has a recipe.
     #[must_use]
     pub fn open_data(&self) -> Option<&str> {
         self.data.as_deref().filter(|_| self.recipe.is_none())
     }
 
-    /// Returns all trials of the sweep. Choices are in order, and the last key's values change
-    /// first. Each choice has all folds, and each fold has all seeds. `seed` is the seed of the
-    /// recipe.
+    /// Returns all trials of the sweep. The values of the last parameter vary fastest. Each choice
+    /// is trained on all folds, and each fold with all seeds. `seed` is the seed of the recipe.
     ///
     /// # Errors
-    /// Returns [`Error::TooMany`] for more than [`MAX_TRIALS`] trials.
+    /// Returns [`Error::TooMany`] if there are more than [`MAX_TRIALS`] trials.
     pub fn trials(&self, seed: u64) -> Result<Vec<Trial>> {
         let lengths = self.parameters.iter().map(|parameter| match &parameter.values {
             Values::List(values) => values.len() as u64,
@@ -321,7 +322,7 @@ impl Sweep {
         Ok(trials)
     }
 
-    /// Returns the choice with this number in the grid of all combinations.
+    /// Returns the choice with index `at` among all combinations of values.
     fn nth(&self, mut at: u64) -> Vec<(String, String)> {
         let mut choice = Vec::new();
         for Parameter { key, values } in self.parameters.iter().rev() {
@@ -335,7 +336,7 @@ impl Sweep {
         choice
     }
 
-    /// Returns the randomly drawn choice with this number.
+    /// Returns the randomly drawn choice with index `at`.
     fn drawn(&self, at: u64) -> Vec<(String, String)> {
         let draw = |(place, Parameter { key, values }): (u64, &Parameter)| {
             let number = mixed(self.draw_seed, at, place);
@@ -376,8 +377,8 @@ fn mixed(seed: u64, at: u64, place: u64) -> u64 {
     })
 }
 
-/// Adds the parameters of a TOML table. A table within the table is a section, unless it describes
-/// a range.
+/// Collects the parameters of a TOML table into `into`. A nested table is a section, unless it
+/// describes a range.
 fn collect(into: &mut Vec<Parameter>, section: &str, table: &Table) -> Result<()> {
     for (name, value) in table {
         let key = if section.is_empty() { name.clone() } else { format!("{section}.{name}") };

@@ -1,4 +1,4 @@
-//! Random number generator for tests. The test prints its seed.
+//! Random number generator for tests.
 
 pub(crate) struct Random(u64);
 

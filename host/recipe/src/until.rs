@@ -1,9 +1,9 @@
-//! Setting `run.until`: a target value of a metric on one part of the split, at which training
-//! stops.
+//! Setting `run.until`, which is a target value of a metric on one part of the split. Training
+//! stops once the target is reached.
 //!
-//! It is written `PART[_METRIC]=VALUE`, for instance `test_acc=0.94`, `val=0.8` or
-//! `validation_mae=0.3`. For a share, training stops once the metric is at least the target. For an
-//! error, it stops once the metric is at most the target ([`Metric::goodness`]).
+//! The setting has the form `PART[_METRIC]=VALUE`, for instance `test_acc=0.94`, `val=0.8` or
+//! `validation_mae=0.3`. If the metric is a share, training stops once it is at least the target.
+//! If the metric is an error, training stops once it is at most the target ([`Metric::goodness`]).
 //!
 //! ```
 //! use eciton_recipe::{Metric, Until};
@@ -23,7 +23,7 @@ use crate::objective::Metric;
 /// Description of the accepted form, for error messages.
 const FORM: &str = "PART[_METRIC]=VALUE, for instance \"test_acc=0.94\" or \"val=0.8\"";
 
-/// Short names of metrics, which `run.until` accepts in addition to the full names.
+/// Short names of metrics that `run.until` accepts in addition to the full names.
 const SHORT: [(&str, Metric); 8] = [
     ("acc", Metric::Accuracy),
     ("auc", Metric::RocAuc),
@@ -42,12 +42,12 @@ pub enum Part {
     Train,
     /// Validation vertices, by which the best epoch is chosen.
     Validation,
-    /// Test vertices, whose metric is reported at the end of a run.
+    /// Test vertices, whose metric is reported at the end of the run.
     Test,
 }
 
 impl Part {
-    /// Names of all parts. `val` is a short name of `validation`.
+    /// Names of all parts in recipes. `val` is short for `validation`.
     const NAMES: [(&'static str, Self); 4] = [
         ("train", Self::Train),
         ("validation", Self::Validation),
@@ -70,23 +70,23 @@ impl Part {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Until {
-    /// Part of the split on which the metric is evaluated.
+    /// Part of the split on which the metric is computed.
     pub part: Part,
-    /// Metric that has the target. If `None`, it is the metric of the run.
+    /// Metric that must reach the target. If `None`, it is the metric of the run.
     pub metric: Option<Metric>,
-    /// Target value: a share of 1, or an error.
+    /// Target value of the metric.
     pub value: f64,
 }
 
 impl Until {
-    /// Returns true if a value of the run's metric reaches the target.
+    /// Returns true if the value `found` of the run's metric reaches the target.
     #[must_use]
     pub fn is_reached(&self, metric: Metric, found: f64) -> bool {
         metric.goodness(found) >= metric.goodness(self.value)
     }
 
-    /// Returns the reason why the target is not valid for a run with this metric. Returns `None` if
-    /// it is valid.
+    /// Returns the reason why the target is not valid for a run with this metric, or `None` if it
+    /// is valid.
     #[must_use]
     pub fn unfit(&self, metric: Metric) -> Option<String> {
         let name = metric.name();

@@ -1,19 +1,20 @@
-//! Order of a run's vertices in memory. Results are always reported in the data set's order.
+//! Order of the vertices in memory during a run. Results are always reported in the order of the
+//! data set.
 
-/// Order of a run's vertices in memory. `eciton data stat --orders` measures which order is best
-/// for a graph.
+/// Order of the vertices in memory during a run. `eciton data stat --orders` measures which order
+/// is fastest for a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VertexOrder {
     /// The order of the data set.
     #[default]
     Natural,
-    /// Descending degree.
+    /// Descending order of degree.
     Degree,
-    /// Reverse Cuthill-McKee order, which gives neighbours similar numbers.
+    /// Reverse Cuthill-McKee order, in which neighbours have similar indices.
     #[serde(rename = "rcm")]
     ReverseCuthillMckee,
-    /// Rabbit order, in which the vertices of a community are adjacent, at several levels of
+    /// Rabbit order, in which the vertices of each community are adjacent, on several levels of
     /// communities.
     Rabbit,
 }

@@ -1,20 +1,20 @@
-//! Workers that connect to a run: `[workers]` of a recipe.
+//! Settings of the workers that connect to a run, in section `[workers]` of a recipe.
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of workers of a run.
+/// Maximum number of workers per run.
 pub const MAX_WORKERS: u32 = 1024;
 
-/// Owner of the parameters: the process that stores and updates them.
+/// Owner of the parameters, which is the process that stores and updates them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
-    /// The host owns all parameters. Workers send gradients to the host, and the host sends weights
-    /// to the workers.
+    /// The host owns all parameters. It sends weights to the workers, and the workers send
+    /// gradients to the host.
     #[default]
     Host,
-    /// The workers own the parameters. Each worker updates the weights of its lanes (its share of
-    /// the pipeline). The host stores snapshots of the weights.
+    /// The workers own the parameters. Each worker updates the weights of its lane (share of the
+    /// pipeline), and the host stores snapshots of the weights.
     Worker,
 }
 
@@ -23,47 +23,47 @@ impl Owner {
     pub const ALL: [(&'static str, Self); 2] = [("host", Self::Host), ("worker", Self::Worker)];
 }
 
-/// Section `[workers]`: workers that connect to a run.
+/// Section `[workers]` of a recipe, with the workers that connect to the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workers {
-    /// Number of workers that the run waits for.
+    /// Number of workers that the run waits for before it starts.
     pub count: u32,
-    /// Address at which the run listens for workers, as `HOST:PORT`. If `None`, it listens on this
-    /// machine only, for workers that the run starts itself.
+    /// Address `HOST:PORT` at which the run listens for workers. If `None`, the run starts its own
+    /// workers on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<String>,
-    /// Folder to which the run writes the workers' tokens. If `None`, it is a temporary folder,
-    /// which is removed at the end of the run.
+    /// Folder to which the run writes the workers' tokens. If `None`, it is a temporary folder that
+    /// is deleted at the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<String>,
-    /// Time without a message after which a worker counts as failed, in milliseconds.
+    /// Time without a message after which a worker is considered failed, in milliseconds.
     pub silence_ms: u64,
-    /// Time limit for the answer to a task, in seconds. A worker that exceeds it is dropped even if
-    /// it sends heartbeats.
+    /// Time limit for the answer to a task, in seconds. A worker that exceeds it is disconnected
+    /// even if it still sends heartbeats.
     #[serde(default = "answer_s", skip_serializing_if = "is_usual_answer")]
     pub answer_s: u32,
-    /// Time for which the run waits for workers if too few are connected, in seconds.
+    /// Time that the run waits for workers while too few are connected, in seconds.
     pub wait_s: u32,
-    /// Cap on the memory in which a worker caches weights and rows, in bytes. It applies to workers
-    /// that the run starts itself.
+    /// Maximum memory for cached weights and rows on a worker, in bytes. It applies to workers that
+    /// the run starts itself.
     pub cache_bytes: u64,
-    /// True if a worker that is idle also computes the forward steps of the next lane (redundant
-    /// computation), so that the next lane's failure costs less.
+    /// True if idle workers also compute the forward steps of the next lane (redundant
+    /// computation). A failure of the next worker then costs less.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redundant: bool,
-    /// Owner of the parameters: the host or the workers.
+    /// Owner of the parameters.
     #[serde(default, skip_serializing_if = "is_host")]
     pub owner: Owner,
-    /// Number of updates between two snapshots that the host stores of parameters, if workers own
-    /// them.
+    /// Number of updates between two snapshots of the parameters. The host stores the snapshots if
+    /// workers own the parameters.
     #[serde(default = "snapshot_every", skip_serializing_if = "is_usual")]
     pub snapshot_every: u32,
-    /// Number of replicas of each parameter. The replicas are on the workers before the owner, and
-    /// apply the same updates. It is a list with one number per lane, or one number for all lanes.
+    /// Number of additional copies of each parameter, as one number per lane or one number for all
+    /// lanes. The copies are on the workers before the owner, and apply the same updates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<u32>,
-    /// Number of the task at which each worker that the run starts exits, to test failures. If 0,
-    /// the worker does not exit.
+    /// Number of the task at which each worker exits, to test failures. If 0, the worker does not
+    /// exit. It applies to workers that the run starts itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fail_at: Vec<u32>,
 }
@@ -110,13 +110,13 @@ impl Default for Workers {
 }
 
 impl Workers {
-    /// Returns true if workers own the parameters.
+    /// Returns true if the workers own the parameters.
     #[must_use]
     pub fn own(&self) -> bool {
         self.owner == Owner::Worker
     }
 
-    /// Returns the number of replicas of the parameters that a lane's worker owns.
+    /// Returns the number of additional copies of the parameters that the worker of `lane` owns.
     #[must_use]
     pub fn replicas_of(&self, lane: u32) -> u32 {
         let own =

@@ -1,4 +1,4 @@
-//! Writes the configuration as a recipe with a comment above each setting.
+//! Serialisation of a configuration as a recipe with a comment above each setting.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,15 @@ use super::Config;
 use crate::error::Result;
 use crate::keys;
 
-/// Maximum width of a comment line, in characters.
+/// Maximum length of a comment line, in characters.
 const WIDTH: usize = 100;
 
 impl Config {
-    /// Writes the same settings as [`Config::to_toml`], with a comment above each setting. The
-    /// comment has the meaning of the setting and its origin. `from` returns the origin of a key.
-    /// If it returns `None`, the origin is `default` for a value that equals the default, and `set`
-    /// otherwise.
+    /// Returns the same text as [`Config::to_toml`], with a comment above each setting. The comment
+    /// has the meaning of the setting and its origin.
+    ///
+    /// `from` returns the origin of a key. If it returns `None`, the origin is `default` for a
+    /// default value, and `set` for any other value.
     ///
     /// # Errors
     /// Returns the errors of [`Config::to_toml`].
@@ -40,8 +41,8 @@ impl Config {
     }
 }
 
-/// Returns the origin of each setting, read from the comments that [`Config::to_commented_toml`]
-/// wrote. A resumed run uses it to report the origins that it recorded at its start.
+/// Returns the origin of each setting by key, parsed from the comments that
+/// [`Config::to_commented_toml`] wrote. A resumed run restores the recorded origins in this way.
 #[must_use]
 pub fn origins(text: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
@@ -63,8 +64,8 @@ pub fn origins(text: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// Returns the keys of a recipe's text with their sections, and the line of each. It skips nested
-/// tables.
+/// Returns each key of a recipe's text with its section, and the line that sets it. Keys of nested
+/// tables are skipped.
 pub(super) fn settings(text: &str) -> impl Iterator<Item = (String, &str)> {
     let mut section = String::new();
     text.lines().filter_map(move |line| {
@@ -78,7 +79,7 @@ pub(super) fn settings(text: &str) -> impl Iterator<Item = (String, &str)> {
     })
 }
 
-/// Appends words as comment lines.
+/// Appends `words` as comment lines of at most [`WIDTH`] characters.
 fn comment(text: &mut String, words: &str) {
     let mut line = String::from("#");
     for word in words.split_whitespace() {

@@ -1,4 +1,4 @@
-//! Selection of the executor in a configuration.
+//! Selection of the executor of a configuration.
 
 use super::Config;
 use crate::error::{Error, Result};
@@ -6,25 +6,25 @@ use crate::executor::{Emulator, Executor, ExecutorKind};
 use crate::workers::Workers;
 
 impl Config {
-    /// Selects the executor `local`, which runs tasks on threads of this machine (see
-    /// [`Config::run_on`]).
+    /// Selects the executor `local`, which runs tasks on threads of this machine. See
+    /// [`Config::run_on`].
     pub fn run_here(&mut self) {
         self.run_on(ExecutorKind::Local);
     }
 
-    /// Selects the executor `workers`, which runs tasks on connected workers (see
-    /// [`Config::run_on`]).
+    /// Selects the executor `workers`, which runs tasks on connected workers. See
+    /// [`Config::run_on`].
     pub fn run_on_workers(&mut self) {
         self.run_on(ExecutorKind::Workers);
     }
 
-    /// Selects the executor `lambda`, which runs tasks on AWS Lambda (see [`Config::run_on`]).
+    /// Selects the executor `lambda`, which runs tasks on AWS Lambda. See [`Config::run_on`].
     pub fn run_on_lambda(&mut self) {
         self.run_on(ExecutorKind::Lambda);
     }
 
-    /// Selects an executor. Settings that the new executor does not read are reset to their
-    /// defaults. A recipe for functions can therefore also run on this machine.
+    /// Selects an executor, and resets all settings that it does not read to their defaults. A
+    /// recipe for functions can therefore also run on this machine.
     pub fn run_on(&mut self, kind: ExecutorKind) {
         let reads = |key| ExecutorKind::readers(key).is_none_or(|readers| readers.contains(&kind));
         let executor = std::mem::take(&mut self.executor);
@@ -47,11 +47,11 @@ impl Config {
         self.run.tune_threads &= reads("run.tune_threads");
     }
 
-    /// Checks that the executor of the run reads a key. `found` is the value of the key, for the
-    /// message.
+    /// Checks that the executor of this configuration reads the key `key`. `found` is the value of
+    /// the key for the error message.
     ///
     /// # Errors
-    /// Returns [`Error::Unread`] if the executor does not read the key.
+    /// Returns [`Error::Unread`] if the executor ignores the key.
     pub fn check_read(&self, key: &str, found: &str) -> Result<()> {
         let kind = self.executor.kind;
         match ExecutorKind::readers(key) {

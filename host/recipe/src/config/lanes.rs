@@ -1,4 +1,4 @@
-//! Checks of lanes and workers against the rest of a configuration.
+//! Checks of the lane and worker settings against the other sections.
 
 use super::Config;
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use crate::pipeline::{Mode, WeightVersions};
 use crate::workers::Workers;
 
 impl Config {
-    /// Checks that the lane settings are compatible with the other sections.
+    /// Checks that the lane settings are compatible with each other and with the other sections.
     pub(super) fn check_lanes(&self) -> Result<()> {
         self.lanes.check()?;
         let count = self.lanes.lanes.count;
@@ -56,13 +56,13 @@ impl Config {
         }
     }
 
-    /// Returns true if the host has all data that it needs to recompute a lane's tasks for an
-    /// audit.
+    /// Returns true if the host has all inputs of lane tasks, so that it can recompute these tasks
+    /// for an audit.
     fn audits_lanes(&self) -> bool {
         !self.workers.own() && self.pipeline.weights() == WeightVersions::Latest
     }
 
-    /// Checks the worker settings, if workers run the tasks.
+    /// Checks the worker settings if workers run the tasks.
     pub(super) fn check_workers(&self) -> Result<()> {
         let together = |key, found: String, other, other_found: &str, remedy| {
             Err(Error::Together { key, found, other, other_found: other_found.to_owned(), remedy })
@@ -101,33 +101,33 @@ impl Config {
         }
     }
 
-    /// Returns true if the workers of lanes store the sums of gradients until the update. If the
-    /// host has the parameters, rounds must not overlap, because a failed worker's sums are
-    /// recomputed from the round's rows. The sums are sent to the host only in rounds that are
-    /// audited.
+    /// Returns true if the workers of lanes store the sums of gradients until the weight update.
+    /// The sums are sent to the host only in rounds that are audited.
+    ///
+    /// If the host owns the parameters, rounds must not overlap. The sums of a failed worker are
+    /// then recomputed from the rows of the round.
     #[must_use]
     pub fn sums_stay(&self) -> bool {
         let one_version = self.pipeline.gradient_versions() == 1;
         self.has_worker_lanes() && (self.workers.own() || one_version)
     }
 
-    /// Returns the lanes for which a worker stores the rows of the micro-batches in flight only.
-    /// Without this limit, rows of all micro-batches of a round are stored. If lanes are workers,
-    /// the result has no lanes. After a failure a lane may exceed its cap, and steps may be
-    /// repeated from the rows of the whole update ([`Config::sums_stay`]).
+    /// Returns the lanes whose caps limit the row buffers to the micro-batches in flight. If lanes
+    /// run on workers, the result has no lanes, so the buffers hold all micro-batches of a round.
+    /// The reason is that a lane may exceed its cap after a failure, and steps may be repeated
+    /// ([`Config::sums_stay`]).
     #[must_use]
     pub fn ring_lanes(&self) -> Lanes {
         if self.has_worker_lanes() { Lanes::default() } else { self.lanes.lanes }
     }
 
-    /// Returns true if each lane (share of the pipeline) runs on a worker.
+    /// Returns true if each lane (share of the pipeline) runs on its own worker.
     #[must_use]
     pub fn has_worker_lanes(&self) -> bool {
         self.executor.kind.has_workers() && self.lanes.lanes.count > 0
     }
 
-    /// Checks that the settings of workers that own parameters are compatible with the other
-    /// sections.
+    /// Checks that `workers.owner = "worker"` is compatible with the other settings.
     fn check_owned(&self) -> Result<()> {
         let together = |other, other_found: &str, remedy| {
             let (key, found) = ("workers.owner", "\"worker\"".to_owned());

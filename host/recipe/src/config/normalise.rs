@@ -1,12 +1,12 @@
-//! Setting `data.normalise_features`: the normalisation of features before a run.
+//! Setting `data.normalise_features`, which normalises the features before a run.
 
 use serde::{Deserialize, Serialize};
 
-/// Normalisation of the features before a run.
+/// Normalisation that is applied to the features before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NormaliseFeatures {
-    /// The features are unchanged.
+    /// No normalisation.
     None,
     /// Each row is divided by its sum.
     Rows,

@@ -10,20 +10,21 @@ use crate::error::Result;
 use crate::keys;
 
 impl Config {
-    /// Parses a recipe. Settings that it does not give have their defaults. `origin` is the
-    /// recipe's name, for messages.
+    /// Parses the text of a recipe. All other settings have their defaults. `origin` is the name of
+    /// the recipe for error messages.
     ///
     /// # Errors
-    /// Returns [`crate::Error::Syntax`] for a text that is not TOML, [`crate::Error::UnknownKey`]
-    /// for a key that does not exist, and [`crate::Error::Value`] for a value out of range. These
-    /// messages name the line. Returns [`crate::Error::TooMany`] for a text of more than 1 MiB.
+    /// Returns [`crate::Error::Syntax`] if the text is not TOML, [`crate::Error::UnknownKey`] for
+    /// an unknown key, and [`crate::Error::Value`] for a value out of range. These messages have
+    /// the line. Returns [`crate::Error::TooMany`] if the text is longer than 1 MiB.
     pub fn parse(text: &str, origin: &str) -> Result<Self> {
         let mut config = Self::default();
         config.apply(text, origin)?;
         Ok(config)
     }
 
-    /// Replaces the settings that a recipe gives. If there is an error, nothing changes.
+    /// Applies the settings of a recipe to this configuration. After an error, the configuration is
+    /// unchanged.
     ///
     /// # Errors
     /// Returns the errors of [`Config::parse`].
@@ -35,11 +36,11 @@ impl Config {
         Ok(())
     }
 
-    /// Applies one override, `section.key=value`. The value is read as TOML. If it is not valid
-    /// TOML, it is read as text. If there is an error, nothing changes.
+    /// Applies an override of the form `section.key=value`. A value that is not valid TOML is taken
+    /// as text. After an error, the configuration is unchanged.
     ///
     /// # Errors
-    /// Returns [`crate::Error::Override`] for an argument that is not `section.key=value`, and the
+    /// Returns [`crate::Error::Override`] if the argument does not have this form. Also returns the
     /// errors of [`Config::parse`].
     pub fn set(&mut self, argument: &str) -> Result<()> {
         let mut changed = self.clone();
@@ -60,7 +61,7 @@ impl Config {
 }
 
 impl Config {
-    /// Parses a recipe like [`Config::parse`], and records its keys as set by the user.
+    /// Parses the text of a recipe like [`Config::parse`], and records that the user set its keys.
     ///
     /// # Errors
     /// Returns the errors of [`Config::parse`].
@@ -77,8 +78,8 @@ impl Config {
         Ok(config)
     }
 
-    /// Restores the choices of an earlier run that had this configuration. `origins` has the
-    /// origins in that run's `config.toml` ([`super::origins`]).
+    /// Restores the record of derived settings of an earlier run with this configuration. `origins`
+    /// are the origins of that run's `config.toml` ([`super::origins`]).
     ///
     /// # Errors
     /// Returns the errors of [`Config::to_toml`].
@@ -91,11 +92,11 @@ impl Config {
         Ok(())
     }
 
-    /// Applies a choice from the data, unless the user set the key or the other settings exclude
-    /// the value. Returns true if the choice was applied.
+    /// Applies a setting that was derived from the data. It is not applied if the user set the key,
+    /// or if other settings exclude the value. Returns true if it was applied.
     ///
     /// # Errors
-    /// Returns an error if the key or the value does not exist.
+    /// Returns an error if the key is unknown or the value is invalid.
     pub fn choose(&mut self, choice: Choice) -> Result<bool> {
         if self.choices.is_asked(&choice.key) {
             return Ok(false);

@@ -67,7 +67,8 @@ const SPLIT: (Kind, Write<Data>) = (
     },
 );
 
-/// Returns the rule of a split as text.
+/// Returns the text of a split rule. The field may also be a list of shares, which are joined with
+/// commas.
 fn split(field: &Field) -> Result<String> {
     let share = |share: &Found| match share {
         Found::Integer(share) => Some(share.to_string()),

@@ -7,7 +7,7 @@ use crate::executor::{
 };
 use crate::prices::HostPlace;
 
-/// Maximum number of a stage, because stage numbers have 16 bits.
+/// Maximum stage number, because stage numbers have 16 bits.
 const MAX_STAGE: u32 = 65_535;
 
 const HOSTS: [(&str, Option<HostPlace>); 4] = [

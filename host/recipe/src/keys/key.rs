@@ -1,36 +1,36 @@
-//! Declaration of a key: its name, help, type, range and command-line flag, and the setting that it
-//! writes.
+//! Declaration of a key, with its name, help, type, range, command-line flag, and the setting that
+//! it writes.
 
 use crate::document::{Field, Found};
 use crate::error::Result;
 
-/// Declaration of a key in a section whose settings have the type `T`.
+/// Declaration of a key. `T` is the type of the settings of its section.
 pub(crate) struct Key<T: 'static> {
-    /// Name of the key within its section.
+    /// Name of the key, without its section.
     pub(crate) name: &'static str,
-    /// Meaning of the key: a noun phrase with its unit. It does not list the values.
+    /// Meaning of the key, as a noun phrase with its unit. It does not list the allowed values.
     pub(crate) help: &'static str,
-    /// Type and range of the values.
+    /// Type and range of the allowed values.
     pub(crate) kind: Kind,
-    /// Function that reads a field and writes the setting of this key.
+    /// Function that parses a field and writes it to the setting.
     pub(crate) write: Write<T>,
-    /// Other common names of the key, for suggestions in error messages.
+    /// Other common names for the setting, which error messages recognise for suggestions.
     pub(crate) synonyms: &'static [&'static str],
-    /// Earlier name of the key. Recipes with this name are accepted for one version, with a
-    /// deprecation warning.
+    /// Outdated name of the key. It is still accepted for one version, with a deprecation warning.
     pub(crate) former: Option<&'static str>,
-    /// Earlier names of the key's values, each with its present name.
+    /// Outdated names of the key's values, as pairs of outdated and current name.
     pub(crate) former_values: &'static [(&'static str, &'static str)],
-    /// Description of what happens without the key, if it has no default value.
+    /// Description of the effect of leaving the key out. It is empty if the key has a default
+    /// value.
     pub(crate) absent: &'static str,
-    /// Command-line flag of `eciton train` and other commands that sets the key.
+    /// Command-line flag that sets the key, for `eciton train` and other commands.
     pub(crate) flag: Option<Flag>,
 }
 
-/// Function that reads a field, checks it by a [`Kind`], and writes the setting.
+/// Function that checks a field against a [`Kind`] and writes its value to the settings.
 pub(crate) type Write<T> = fn(&mut T, &Field, &Kind) -> Result<()>;
 
-/// Declares a key without synonyms and without a command-line flag.
+/// Declares a key without synonyms, outdated names or a command-line flag.
 pub(crate) const fn key<T>(
     name: &'static str,
     help: &'static str,
@@ -40,37 +40,37 @@ pub(crate) const fn key<T>(
 }
 
 impl<T> Key<T> {
-    /// Returns true for the name of the key, and for its earlier name.
+    /// Returns true if `name` is the current or the outdated name of the key.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         self.name == name || self.former == Some(name)
     }
 
-    /// Adds other common names of the key, for suggestions in error messages.
+    /// Adds other common names for the setting, which error messages recognise for suggestions.
     pub(crate) const fn also(mut self, synonyms: &'static [&'static str]) -> Self {
         self.synonyms = synonyms;
         self
     }
 
-    /// Adds the earlier name of the key.
+    /// Adds the outdated name of the key.
     pub(crate) const fn formerly(mut self, name: &'static str) -> Self {
         self.former = Some(name);
         self
     }
 
-    /// Adds earlier names of the key's values, each with its present name.
+    /// Adds outdated names of the key's values, as pairs of outdated and current name.
     pub(crate) const fn values_formerly(mut self, names: &'static [(&'static str, &'static str)]) -> Self {
         self.former_values = names;
         self
     }
 
-    /// Adds the description of what happens without the key.
+    /// Adds a description of the effect of leaving the key out.
     pub(crate) const fn absent(mut self, effect: &'static str) -> Self {
         self.absent = effect;
         self
     }
 
-    /// Adds a command-line flag: its name without `--`, the placeholder of its value, and its group
-    /// in help texts.
+    /// Adds a command-line flag. `name` has no `--`, `value` is the placeholder of its value in
+    /// help texts, and `group` is its heading there.
     pub(crate) const fn flag(mut self, name: &'static str, value: &'static str, group: Group) -> Self {
         self.flag = Some(Flag { name, value, group });
         self
@@ -80,15 +80,15 @@ impl<T> Key<T> {
 /// Command-line flag that sets a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flag {
-    /// Name of the flag, without `--`.
+    /// Name of the flag, without the leading `--`.
     pub name: &'static str,
-    /// Placeholder of the flag's value in help texts.
+    /// Placeholder of the value in help texts, for instance `N`.
     pub value: &'static str,
-    /// Group of the flag in help texts.
+    /// Heading under which help texts list the flag.
     pub group: Group,
 }
 
-/// Group of flags under one heading in help texts.
+/// Heading under which help texts list a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
     /// Data set and its split.
@@ -103,12 +103,12 @@ pub enum Group {
     Pipeline,
     /// Threads, storage and the executor.
     Execution,
-    /// Functions of a cloud.
+    /// Cloud functions.
     Functions,
 }
 
 impl Group {
-    /// Returns the heading of the group in help texts.
+    /// Returns the text of the heading in help texts.
     #[must_use]
     pub const fn heading(self) -> &'static str {
         match self {
@@ -123,16 +123,16 @@ impl Group {
     }
 }
 
-/// Range of numbers that a key accepts. An infinite end means no limit.
+/// Range of numbers that a key accepts. An infinite bound means no limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// Lower end of the range.
+    /// Lower bound of the range.
     pub least: f64,
-    /// Upper end of the range.
+    /// Upper bound of the range.
     pub most: f64,
-    /// True if the lower end itself is not allowed.
+    /// True if the lower bound is excluded.
     pub above: bool,
-    /// True if the upper end itself is not allowed.
+    /// True if the upper bound is excluded.
     pub below: bool,
 }
 
@@ -140,27 +140,27 @@ impl Bounds {
     /// Any finite number.
     pub(crate) const FINITE: Self =
         Self { least: f64::NEG_INFINITY, most: f64::INFINITY, above: true, below: true };
-    /// Numbers above 0.
+    /// Finite numbers above 0.
     pub(crate) const POSITIVE: Self = Self { least: 0.0, ..Self::FINITE };
-    /// Numbers of 0 or more.
+    /// Finite numbers of at least 0.
     pub(crate) const NOT_NEGATIVE: Self = Self { above: false, ..Self::POSITIVE };
-    /// Shares from 0 to 1.
+    /// Numbers from 0 to 1, both included.
     pub(crate) const SHARE: Self = Self::from(0.0, 1.0);
-    /// Shares from 0 to below 1.
+    /// Numbers from 0 (included) to 1 (excluded).
     pub(crate) const SHARE_BELOW_1: Self = Self { below: true, ..Self::SHARE };
 
-    /// Creates a range that includes both ends.
+    /// Creates a range that includes both bounds.
     pub(crate) const fn from(least: f64, most: f64) -> Self {
         Self { least, most, above: false, below: false }
     }
 
-    /// Creates a range without its lower end.
+    /// Creates a range that excludes its lower bound and includes its upper bound.
     pub(crate) const fn above(least: f64, most: f64) -> Self {
         Self { above: true, ..Self::from(least, most) }
     }
 
-    /// Returns true if a number is in the range after rounding to f32, which is the type of the
-    /// arithmetic.
+    /// Returns true if a number is within the range after rounding to f32, in which kernels
+    /// compute.
     fn contains(&self, value: f64) -> bool {
         let value = f64::from(value as f32);
         let above = if self.above { value > self.least } else { value >= self.least };
@@ -168,7 +168,8 @@ impl Bounds {
         value.is_finite() && above && below
     }
 
-    /// Returns the range in words, for messages about the key `name`.
+    /// Returns a description of the range for error messages about the key `name`, for instance
+    /// `a number from 0 to 1`.
     fn text(&self, name: &str) -> String {
         let Self { least, most, above, below } = *self;
         match (least.is_finite(), most.is_finite()) {
@@ -184,7 +185,8 @@ impl Bounds {
         }
     }
 
-    /// Returns the range in short form, for help texts of the key `name`.
+    /// Returns a short description of the range for help texts of the key `name`, for instance
+    /// `0 to 1`.
     fn short(&self, name: &str) -> String {
         let text = self.text(name);
         ["a number with ", "a number from ", "a number "]
@@ -194,35 +196,34 @@ impl Bounds {
     }
 }
 
-/// Type and range of the values of a key.
+/// Type and range of the values that a key accepts.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// Whole number between two ends, which are both allowed.
+    /// A whole number between two bounds, both included.
     Integer(u64, u64),
-    /// Whole number between two ends, or the word `auto`.
+    /// A whole number between two bounds (both included), or the word `auto`.
     IntegerOrAuto(u64, u64),
-    /// List of whole numbers between two ends. It may be a list, one number, or text with commas
-    /// between the numbers.
+    /// Whole numbers between two bounds, both included. The value may be a list, a single number,
+    /// or text with numbers separated by commas.
     Integers(u64, u64),
-    /// List of layer numbers, from 0.
+    /// Indices of layers, from 0.
     Layers,
-    /// Number within a range.
+    /// A number within a range.
     Number(Bounds),
-    /// Boolean: `true` or `false`.
+    /// A Boolean, `true` or `false`.
     Flag,
-    /// Text that is not empty. The noun phrase describes it.
+    /// Non-empty text. The noun phrase describes it.
     Text(&'static str),
     /// One of the words that the function returns.
     Choice(fn() -> Vec<&'static str>),
-    /// One of the words that the function returns, or another text, which the noun phrase
-    /// describes.
+    /// One of the words that the function returns, or another text that the noun phrase describes.
     Open(fn() -> Vec<&'static str>, &'static str),
-    /// Value of another form, which the noun phrase describes.
+    /// A value of another form, which the noun phrase describes.
     Other(&'static str),
 }
 
 impl Kind {
-    /// Returns the allowed values in words, for messages about the key `name`.
+    /// Returns a description of the allowed values for error messages about the key `name`.
     #[must_use]
     pub fn text(&self, name: &str) -> String {
         match self {
@@ -244,8 +245,8 @@ impl Kind {
         }
     }
 
-    /// Returns the allowed values as a short list, for help texts and comments. The text is empty
-    /// if the key's help already describes them.
+    /// Returns a short description of the allowed values for help texts and comments. It is empty
+    /// if the help of the key already describes them.
     #[must_use]
     pub fn short(&self, name: &str) -> String {
         match self {
@@ -318,7 +319,7 @@ impl Kind {
     }
 }
 
-/// Returns a number as text. Large numbers are written as powers of 2 or 10.
+/// Formats a number. Large powers are written in short form, for instance `2^31 - 1` or `10^9`.
 fn count(value: u64) -> String {
     let power = |above: u64| above.is_power_of_two().then(|| format!("2^{}", above.trailing_zeros()));
     if value >= 1_000_000 {
@@ -336,13 +337,14 @@ fn count(value: u64) -> String {
     value.to_string()
 }
 
-/// Returns the names of a table of named choices.
+/// Returns the names of a table that has pairs of name and choice.
 pub(crate) fn names<T, const N: usize>(all: &[(&'static str, T); N]) -> Vec<&'static str> {
     all.iter().map(|(name, _)| *name).collect()
 }
 
-/// Expands to a [`Kind`] and the [`Write`] function for a setting of this kind. With `some`, the
-/// function writes `Some`. The file that uses the macro defines `To`, the type of its settings.
+/// Expands to a pair of a [`Kind`] and the [`Write`] function of a setting. With `some`, the
+/// function writes an `Option`. The file that uses the macro must define `To`, the type of its
+/// settings.
 macro_rules! value {
     (integer($least:expr, $most:expr) => $($to:ident).+) => {
         (Kind::Integer($least, $most), |to: &mut To, field: &Field, kind: &Kind| { to.$($to).+ = kind.integer(field)?; Ok(()) })

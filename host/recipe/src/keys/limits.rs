@@ -4,7 +4,7 @@ use super::key::{Key, Kind, key, value};
 use crate::config::Limits;
 use crate::document::Field;
 
-/// Largest integer of TOML.
+/// Largest integer that TOML can express.
 const MAX_INTEGER: u64 = i64::MAX as u64;
 
 type To = Limits;

@@ -136,7 +136,8 @@ const LAYERS: Declared<ModelSettings> =
         Ok(())
     });
 
-/// Returns the value of the key `layers`: the number of layers, or the settings of each layer.
+/// Returns the value of the key `layers`, which is either the number of layers or the settings of
+/// each layer.
 fn layers(field: &Field, kind: &Kind) -> Result<Layers> {
     let allowed = kind.text(&field.name);
     match &field.value {
@@ -160,7 +161,8 @@ fn layers(field: &Field, kind: &Kind) -> Result<Layers> {
     }
 }
 
-/// Returns the error for the name or the inputs of a layer, with their position in the text.
+/// Creates the error for an invalid name or invalid inputs of a layer, with the position in the
+/// text.
 fn misplaced(items: &[Found], list: &Field, refusal: &wiring::Refusal) -> Error {
     let table = match items.get(refusal.layer) {
         Some(Found::Table(Fields(fields))) => &fields[..],

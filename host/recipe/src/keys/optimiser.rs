@@ -13,8 +13,8 @@ fn is_decay(value: f32) -> bool {
     value >= 0.0 && value.is_finite()
 }
 
-/// Settings of the section. In [`OPTIMISER`], `kind` and `schedule` precede the keys that depend on
-/// their values.
+/// Type of the section's settings. In [`OPTIMISER`], `kind` and `schedule` precede the keys whose
+/// meaning depends on them.
 type To = Optimiser;
 
 pub(super) const OPTIMISER: &[Key<Optimiser>] = &[

@@ -10,10 +10,10 @@ use crate::vertex_order::VertexOrder;
 
 /// Maximum number of epochs.
 const MAX_EPOCHS: u32 = 1_000_000_000;
-/// Largest integer of TOML.
+/// Largest integer that TOML can express.
 const MAX_INTEGER: u64 = i64::MAX as u64;
 
-/// Numeric classes of processors, with their names.
+/// Numeric classes of processors, as pairs of name and description.
 const NUMERIC_CLASSES: [(&str, &str); 4] = [
     ("portable-1", "portable-1"),
     ("neon-fma-1", "neon-fma-1"),

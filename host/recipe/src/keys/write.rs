@@ -1,10 +1,10 @@
-//! Writes fields to settings by the declarations of keys, and creates the error for an unknown key.
+//! Application of fields to settings by the declarations of keys, and errors for unknown keys.
 
 use super::key::Key;
 use crate::document::{Field, Found};
 use crate::error::{Error, Result};
 
-/// Existing key that an error message may suggest.
+/// Existing key that the error message for an unknown key may suggest.
 pub(super) struct Offer {
     pub(super) section: &'static str,
     pub(super) name: &'static str,
@@ -12,19 +12,19 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// Returns the suggestion for a key of a section. `section` is empty for keys outside of every
-    /// section.
+    /// Creates the suggestion for a key of a section. `section` is empty for keys outside of
+    /// sections.
     pub(super) fn new<T>(section: &'static str, key: &Key<T>) -> Self {
         Self { section, name: key.name, synonyms: key.synonyms }
     }
 }
 
-/// Earlier name of a key or value that occurs in a recipe or an override.
+/// Outdated name of a key or value that a recipe or override contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deprecated {
-    /// Setting as written, for instance `workers.redundant`.
+    /// Setting as the user wrote it, for instance `workers.redundant`.
     pub found: String,
-    /// Present name of the key or value.
+    /// Current name of the key or value.
     pub present: String,
 }
 
@@ -35,9 +35,9 @@ impl std::fmt::Display for Deprecated {
     }
 }
 
-/// Writes fields to settings, in the order of the keys' declarations. `others` returns the keys of
-/// all sections, which an error message may suggest. The result lists the earlier names that the
-/// text uses.
+/// Writes fields to `target` in the order in which `keys` are declared, and returns the outdated
+/// names that the fields use. `others` returns the keys of all sections, which error messages may
+/// suggest.
 pub(super) fn write<T>(
     target: &mut T,
     section: &'static str,
@@ -49,7 +49,7 @@ pub(super) fn write<T>(
     write_each(target, section, &keys, fields, others)
 }
 
-/// Writes fields by two lists of keys, outside of every section.
+/// Writes fields that have no section, with the keys of two lists.
 pub(super) fn write_with<T>(
     target: &mut T,
     keys: &[Key<T>],
@@ -100,8 +100,8 @@ fn write_each<T>(
     Ok(deprecated)
 }
 
-/// Returns the error for a key that does not exist. `own` has the keys of its section, and `others`
-/// those of other sections. The message suggests the most similar key.
+/// Creates the error for an unknown key, which suggests the most similar key. `own` has the keys of
+/// its section, and `others` those of other sections.
 pub(super) fn unknown(field: &Field, own: &[Offer], others: &[Offer]) -> Error {
     let mut best: (f64, Option<String>) = (0.55, None);
     let mut offer = |key: &Offer, share: f64| {
@@ -125,7 +125,7 @@ pub(super) fn unknown(field: &Field, own: &[Offer], others: &[Offer]) -> Error {
     }
 }
 
-/// Returns the similarity of two keys, in [0, 1]. Long keys are cut, because the measure takes
+/// Returns the similarity of two keys, from 0 to 1. Long keys are cut, because the comparison takes
 /// quadratic time.
 fn resemblance(left: &str, right: &str) -> f64 {
     let cut: String = left.chars().take(64).flat_map(char::to_lowercase).collect();

@@ -1,25 +1,26 @@
-//! Activations: elementwise functions that a layer applies to its output.
+//! Activations, which are elementwise functions that a layer applies to its output.
 
 use serde::{Deserialize, Serialize};
 
 /// Default slope of `leaky-relu`, which is also the default of PyTorch, PyG and ONNX.
 pub const LEAKY_SLOPE: f64 = 0.01;
-/// Slope of `leaky-relu` in run folders of format 1. It is the only slope that kernels other than
-/// `activate` implement.
+/// Slope of `leaky-relu` in run folders of format 1. Kernels other than `activate` implement only
+/// this slope.
 const KERNELS_SLOPE: f32 = 0.2;
 
-/// Slope of a leaky ReLU, which multiplies values below 0. It is stored as the bits of an f32.
+/// Slope of a leaky ReLU, which is the factor of values below 0. It is stored as the bits of an
+/// f32, so that it can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slope(u32);
 
 impl Slope {
-    /// Creates a slope from this value, rounded to f32.
+    /// Creates a slope from `value`, rounded to f32.
     #[must_use]
     pub const fn new(value: f64) -> Self {
         Self((value as f32).to_bits())
     }
 
-    /// Returns the slope as a number.
+    /// Returns the slope as the shortest decimal number that rounds to the same f32.
     #[must_use]
     pub fn value(self) -> f64 {
         // The shortest decimal that is this f32, so that 0.01 stays 0.01.
@@ -27,7 +28,7 @@ impl Slope {
     }
 }
 
-/// Activation: an elementwise function that a layer applies to its output.
+/// Activation, which is an elementwise function that a layer applies to its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Activation {
@@ -55,7 +56,7 @@ pub enum Activation {
 }
 
 impl Activation {
-    /// All activations, with their names in recipes. `leaky-relu` has its default slope.
+    /// All activations, with their names in recipes. `leaky-relu` has the default slope.
     pub const ALL: [(&'static str, Self); 10] = [
         ("identity", Self::Identity),
         ("relu", Self::Relu),
@@ -69,8 +70,8 @@ impl Activation {
         ("softplus", Self::Softplus),
     ];
 
-    /// Returns true if only kernel `activate` computes the function. Other activations are also
-    /// applied by the kernel before or after them.
+    /// Returns true if only the kernel `activate` implements the activation. All other activations
+    /// are also implemented by the kernel before or after them.
     pub const fn stands_alone(self) -> bool {
         match self {
             Self::LeakyRelu(slope) => slope.0 != KERNELS_SLOPE.to_bits(),
@@ -95,7 +96,7 @@ impl Activation {
         }
     }
 
-    /// Returns the slope of a `leaky-relu`, and `None` for other functions.
+    /// Returns the slope of a `leaky-relu`, or `None` for other activations.
     #[must_use]
     pub fn slope(self) -> Option<f64> {
         match self {
@@ -104,8 +105,8 @@ impl Activation {
         }
     }
 
-    /// Returns the activation with another slope. Functions other than `leaky-relu`, and a `slope`
-    /// of `None`, change nothing.
+    /// Returns this activation with another slope. It has no effect if the activation is not
+    /// `leaky-relu`, or if `slope` is `None`.
     #[must_use]
     pub(super) fn with_slope(self, slope: Option<f64>) -> Self {
         match (self, slope) {
@@ -116,8 +117,8 @@ impl Activation {
 }
 
 impl From<Activation> for String {
-    /// Returns the name of the activation. If a `leaky-relu` does not have the default slope, the
-    /// slope follows in brackets.
+    /// Returns the name of the activation. If the slope of a `leaky-relu` differs from the default,
+    /// it follows in parentheses, for instance `leaky-relu(0.2)`.
     fn from(activation: Activation) -> Self {
         match activation.slope().filter(|&slope| slope != LEAKY_SLOPE) {
             Some(slope) => format!("{}({slope})", activation.name()),

@@ -1,32 +1,32 @@
-//! Layers of deep networks, which compute rows, images or sequences without a graph.
+//! Layers of networks without a graph, which compute on rows, images or sequences.
 //!
-//! Rows stay flat. An image is a row of `height * width * channels` values, channels last. A
-//! sequence is a group of consecutive rows, one for each token.
+//! All rows are flat. An image is a row of `height * width * channels` values, with the channels
+//! last. A sequence is a group of consecutive rows, with one row per token.
 
 use super::{Activation, Norm};
 use serde::{Deserialize, Serialize};
 
-/// Maximum width of a row in a layer whose width is computed from its input.
+/// Maximum number of columns of a layer whose width is computed from its input.
 pub const MAX_ROW: u32 = 1 << 24;
 /// Maximum number of rows of an embedding table.
 pub const MAX_ENTRIES: u32 = 1 << 24;
 
-/// Input of a layer: the features, or the output of an earlier layer.
+/// Input of a layer, which is either the features or the output of an earlier layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// The data set's features.
     Features,
-    /// Output of an earlier layer, given by the layer's index in the list.
+    /// Output of an earlier layer, given by its index in the list of layers.
     Layer(u32),
 }
 
-/// Shape of an image: height, width and channels. An image is stored as one row.
+/// Shape of an image as height, width and number of channels. The image is stored as one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image(pub u32, pub u32, pub u32);
 
 impl Image {
-    /// Returns the number of values of the image's row. If it exceeds [`MAX_ROW`], returns `None`.
+    /// Returns the number of values of the image, or `None` if it exceeds [`MAX_ROW`].
     #[must_use]
     pub fn values(self) -> Option<u32> {
         let Self(height, width, channels) = self;
@@ -41,66 +41,65 @@ impl std::fmt::Display for Image {
     }
 }
 
-/// Returns the number of window positions along one extent of an image. Returns `None` if the
-/// window does not fit once.
+/// Returns the number of positions of a window along one side of an image, or `None` if the window
+/// does not fit. `reach` is the length of the window, and all values are in pixels.
 pub(crate) fn places(extent: u32, reach: u32, stride: u32, padding: u32) -> Option<u32> {
     let room = extent.checked_add(padding.checked_mul(2)?)?.checked_sub(reach)?;
     Some(room.checked_div(stride)? + 1)
 }
 
-/// Lookup in a table of rows. The input has the indices of table rows.
+/// Lookup in a table of trained rows. The input of the layer has indices into the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Embedding {
-    /// Number of rows of the table. Valid indices are from 0 to `entries` - 1.
+    /// Number of rows of the table. Valid indices are 0 to `entries - 1`.
     pub entries: u32,
-    /// True if the layer adds a trained row for the position in the sequence.
+    /// True if the layer adds another trained row for the position within the sequence.
     pub positions: bool,
 }
 
-/// Attention between the rows of a group, which is a sequence (Vaswani et al. 2017, section 3.2).
+/// Attention between the rows of a sequence (Vaswani et al. 2017, section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SelfAttention {
-    /// Number of heads. It divides the width of the layer.
+    /// Number of heads, which is a divisor of the layer's width.
     pub heads: u32,
-    /// True if a row attends only to itself and to earlier rows.
+    /// True if each row attends only to itself and to earlier rows of its sequence.
     pub causal: bool,
 }
 
-/// Transformer block that normalises before attention and perceptron (Xiong et al. 2020): `y = x +
-/// attention(norm(x))`, then `y + W2 act(W1 norm(y) + b1) + b2`.
+/// Transformer block with normalisation before its attention and its perceptron (Xiong et al.
+/// 2020). It computes `y = x + attention(norm(x))`, and then `y + W2 act(W1 norm(y) + b1) + b2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transformer {
-    /// Attention in the first half of the block.
+    /// Attention of the block's first half.
     #[serde(flatten)]
     pub attention: SelfAttention,
-    /// Number of columns between the two products of the perceptron, in the second half of the
-    /// block.
+    /// Width of the hidden layer of the perceptron, which is the block's second half.
     pub hidden: u32,
-    /// Normalisation of the rows before the attention and before the perceptron.
+    /// Normalisation that precedes the attention and the perceptron.
     pub before: Norm,
-    /// Activation between the two products of the perceptron.
+    /// Activation of the hidden layer of the perceptron.
     pub between: Activation,
 }
 
-/// Convolution of images (LeCun et al. 1989).
+/// Two-dimensional convolution of images (LeCun et al. 1989).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conv2d {
     /// Shape of the input image.
     pub image: Image,
     /// Number of channels of the output image.
     pub channels: u32,
-    /// Height and width of the convolution kernel.
+    /// Height and width of the convolution kernel, in pixels.
     pub size: u32,
-    /// Distance of neighbouring kernel positions, in pixels.
+    /// Distance between neighbouring kernel positions, in pixels.
     pub stride: u32,
-    /// Number of zeros that are added on each side of the image.
+    /// Number of zero pixels that are added on each side of the image.
     pub padding: u32,
-    /// Distance of neighbouring kernel values in the image, in pixels.
+    /// Distance between the pixels that neighbouring kernel values are applied to, in pixels.
     pub dilation: u32,
 }
 
 impl Conv2d {
-    /// Returns the shape of the output image. Returns `None` if the kernel does not fit into the
+    /// Returns the shape of the output image, or `None` if the kernel does not fit into the padded
     /// image.
     #[must_use]
     pub fn output(&self) -> Option<Image> {
@@ -110,22 +109,21 @@ impl Conv2d {
     }
 }
 
-/// Pooling of images: the maximum or mean of each window, for each channel.
+/// Two-dimensional pooling of images. Each window is reduced to one value per channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool2d {
     /// Shape of the input image.
     pub image: Image,
-    /// Height and width of the window.
+    /// Height and width of the window, in pixels.
     pub window: u32,
-    /// Distance of neighbouring windows, in pixels.
+    /// Distance between neighbouring windows, in pixels.
     pub stride: u32,
-    /// Function that reduces a window to one value.
+    /// Function that reduces the values of a window to one value.
     pub by: PoolBy,
 }
 
 impl Pool2d {
-    /// Returns the shape of the output image. Returns `None` if the window does not fit into the
-    /// image.
+    /// Returns the shape of the output image, or `None` if the window does not fit into the image.
     #[must_use]
     pub fn output(&self) -> Option<Image> {
         let along = |extent| places(extent, self.window, self.stride, 0);
@@ -133,7 +131,7 @@ impl Pool2d {
     }
 }
 
-/// Function that reduces a pooling window to one value.
+/// Function that reduces the values of a pooling window to one value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PoolBy {
@@ -158,7 +156,7 @@ impl PoolBy {
     }
 }
 
-/// Selection of consecutive columns of the input.
+/// Selection of a range of consecutive columns of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slice {
     /// Index of the first column, from 0.

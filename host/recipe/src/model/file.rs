@@ -1,4 +1,4 @@
-//! Model files: the keys of `[model]` in a file of their own.
+//! Model files, which contain the keys of `[model]`.
 
 use super::ModelSettings;
 use crate::document;
@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::keys;
 
 impl ModelSettings {
-    /// Parses a model file. `origin` is the file's name, for messages.
+    /// Parses the text of a model file. `origin` is the name of the file for error messages.
     ///
     /// # Errors
     /// Returns the errors of [`crate::Config::parse`].

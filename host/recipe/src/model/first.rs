@@ -1,4 +1,4 @@
-//! Initial weights in settings: for a model, for a layer, or for a parameter by its name.
+//! Distributions of initial weights in the settings of a model, a layer or a named parameter.
 
 use eciton_types::signature::Initialiser;
 use serde::{Deserialize, Serialize};
@@ -7,25 +7,25 @@ use std::collections::BTreeMap;
 /// Distribution of the initial values of some parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct First {
-    /// Distribution of the values.
+    /// Kind of the distribution.
     pub kind: FirstKind,
-    /// Size of the distribution. Depending on [`FirstKind`], it is a standard deviation, a bound, a
-    /// gain or a value.
+    /// Parameter of the distribution. Depending on [`FirstKind`], it is a standard deviation, a
+    /// bound, a gain or a constant.
     pub size: f64,
     /// True if the distribution is narrower for the last product before each residual sum. Its
-    /// values are divided by the square root of the number of these sums (Radford et al. 2019,
+    /// values are divided by the square root of the number of residual sums (Radford et al. 2019,
     /// section 2.3).
     pub by_depth: bool,
 }
 
-/// Distribution of initial values.
+/// Kind of a distribution of initial values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstKind {
-    /// Normal with mean 0 and standard deviation `std`. The default of 0.02 is that of Radford et
-    /// al. 2018, section 4.1.
+    /// Normal with mean 0 and standard deviation `std`. The default 0.02 is from Radford et al.
+    /// 2018, section 4.1.
     Normal,
-    /// Uniform between -`bound` and `bound`.
+    /// Uniform between `-bound` and `bound`.
     Uniform,
     /// Orthogonal rows or columns, whichever are fewer, of length `gain` (Saxe, McClelland and
     /// Ganguli 2014).
@@ -46,8 +46,8 @@ impl FirstKind {
         ("constant", Self::Constant),
     ];
 
-    /// Returns the name and the default of the key that sets the distribution's size. The default
-    /// is `None` if the key is required. Returns `None` for a distribution without a size.
+    /// Returns the key that sets the distribution's parameter, with its default. The default is
+    /// `None` if the key is required. Returns `None` if the distribution has no parameter.
     pub(crate) const fn size(self) -> Option<(&'static str, Option<f64>)> {
         match self {
             Self::Normal => Some(("std", Some(0.02))),
@@ -60,7 +60,8 @@ impl FirstKind {
 }
 
 impl First {
-    /// Returns the initialiser of the values. `factor` multiplies the size of the distribution.
+    /// Returns the initialiser for a kernel parameter. `factor` multiplies the parameter of the
+    /// distribution.
     pub fn initialiser(&self, factor: f64) -> Initialiser {
         let size = (self.size * factor) as f32;
         match self.kind {
@@ -73,18 +74,19 @@ impl First {
     }
 }
 
-/// Initial values that the settings of a model or of a layer give.
+/// Initial values in the settings of a model or of a layer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Written", try_from = "Written")]
 pub struct Init {
-    /// Initial values of all parameters that have at least two extents, so not of biases.
+    /// Distribution for all parameters with at least two extents, which excludes biases. `None` if
+    /// it is not set.
     pub all: Option<First>,
-    /// Initial values of single parameters, by name. The prefix `layers.N.` of a name may be
+    /// Distributions for single parameters, by name. The prefix `layers.N.` of a name may be
     /// omitted.
     pub parameters: BTreeMap<String, First>,
 }
 
-/// Serialised form of [`Init`] and of [`First`].
+/// Serialised form of [`Init`] and [`First`], as a table with one key per kind of distribution.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,13 +157,13 @@ impl TryFrom<Written> for Init {
 }
 
 impl Init {
-    /// Returns true if the settings give no initial values.
+    /// Returns true if no initial values are set.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_none() && self.parameters.is_empty()
     }
 
-    /// Returns the initial values for one named parameter. A setting for the parameter's full name
-    /// takes precedence over one for its name within the layer.
+    /// Returns the distribution that is set for a named parameter, if any. `whole` is its full name
+    /// and takes precedence over `within`, its name within the layer.
     pub fn named(&self, (whole, within): (&str, &str)) -> Option<First> {
         self.parameters.get(whole).or_else(|| self.parameters.get(within)).copied()
     }

@@ -1,4 +1,4 @@
-//! Resolution: computes a [`Model`] for one data set from the settings of a model.
+//! Resolution of model settings, which computes a [`Model`] for one data set.
 
 mod deep;
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::objective::{Loss, TaskType};
 use eciton_types::signature::Attribute;
 
-/// Description of the allowed dropout probabilities, for error messages.
+/// Description of the valid dropout probabilities, for error messages.
 const PROBABILITY: &str = "a number with 0 <= dropout < 1";
 /// Default number of propagation steps of an `appnp` layer (Gasteiger et al. 2019, section 4).
 const APPNP_HOPS: u32 = 10;
@@ -19,29 +19,30 @@ const APPNP_HOPS: u32 = 10;
 const APPNP_ALPHA: f64 = 0.1;
 /// Default number of propagation steps of an `sgc` layer (Wu et al. 2019, section 5).
 const SGC_HOPS: u32 = 2;
-/// Default number of heads of a `gat` or `gatv2` layer, except the last layer (Velickovic et al.
+/// Default number of heads of a `gat` or `gatv2` layer, except in the last layer (Velickovic et al.
 /// 2018, section 3.3).
 const GAT_HEADS: u32 = 8;
-/// Default slope of the attention scores (Velickovic et al. 2018, section 2.1).
+/// Default negative slope of the leaky ReLU of attention scores (Velickovic et al. 2018, section
+/// 2.1).
 const GAT_SLOPE: f64 = 0.2;
-/// Names of the layer kinds with graph attention.
+/// Names of the layer kinds that compute graph attention.
 const ATTENTIONS: &[&str] = &["gat", "gatv2"];
-/// Names of the layer kinds that have heads.
+/// Names of the layer kinds that have attention heads.
 const WITH_HEADS: &[&str] = &["gat", "gatv2", "self-attention", "transformer"];
-/// Placeholder for an attention, until the width of its layer is known.
+/// Placeholder for the sizes of an attention while the width of its layer is not known yet.
 const UNRESOLVED: Attention =
     Attention { heads: 1, features: 1, average: false, slope: GAT_SLOPE, dropout: 0.0 };
 
 impl Model {
-    /// Resolves model settings for a data set with the given number of features, and of classes,
-    /// labels or target numbers. In link prediction, `classes` is the number of columns of an
-    /// embedding.
+    /// Resolves model settings for a data set and task. `features` is the number of features.
+    /// `classes` is the number of classes, labels or target numbers, or the number of embedding
+    /// columns in link prediction.
     ///
     /// # Errors
-    /// Returns [`Error::Data`] without features or with fewer than two classes,
-    /// [`Error::Objective`] for a loss that the task does not accept, [`Error::ClassesOnly`] for a
-    /// setting that only a loss over classes has, and [`Error::TooMany`] for more than
-    /// [`MAX_LAYERS`] layers. Returns [`Error::Model`] for a layer that does not fit:
+    /// Returns [`Error::Data`] if there are no features or fewer than two classes, and
+    /// [`Error::Objective`] if the task does not support the loss. Returns [`Error::ClassesOnly`]
+    /// for a setting that only single-label classification has, and [`Error::TooMany`] for more
+    /// than [`MAX_LAYERS`] layers. Returns [`Error::Model`] if a layer is not valid, for instance:
     ///
     /// * an unknown kind, a width out of range, or an attribute that its kind does not have;
     /// * a last layer whose width is not the number of classes, or which has an activation.
@@ -109,12 +110,12 @@ impl Model {
         Ok(model)
     }
 
-    /// Checks that the data set has all edge features that the model reads. `columns` is the number
+    /// Checks that the data set has all edge features that the model reads. `columns` is its number
     /// of features per edge.
     ///
     /// # Errors
     /// Returns [`Error::EdgeColumns`] if the edges have no features, or no column with the
-    /// requested number.
+    /// requested index.
     pub fn check_edges(&self, columns: u32) -> Result<()> {
         let asks = self.layers.iter().any(|layer| layer.edge_features);
         let asked = match (self.edge_weights, asks) {
@@ -126,10 +127,10 @@ impl Model {
     }
 }
 
-/// Layer kinds without weights whose output is as wide as each of their inputs. If such a layer
-/// computes scores, its inputs are scores too.
+/// Layer kinds that have no weights and whose output is as wide as each input. If such a layer
+/// computes scores (class scores or predictions), its inputs are scores too.
 const PASSED: &[&str] = &["appnp", "readout", "sum"];
-/// Layer kinds that may follow a readout, because they read neither neighbours nor other rows.
+/// Layer kinds that may follow a readout, because they compute each row separately.
 const OF_ROWS: &[&str] = &[
     "linear",
     "readout",
@@ -146,7 +147,7 @@ const OF_ROWS: &[&str] = &[
 /// Layer kinds whose kernels can read edge features.
 const KNOW_EDGES: &[&str] = &["gatv2", LayerSettings::OWN_ON_EDGES];
 
-/// Joins names to an enumeration in words, for error messages.
+/// Joins names to a list in words for error messages, for instance `gcn, sage and gin`.
 fn all_of(kinds: &[&str]) -> String {
     match kinds {
         [before @ .., one, last] if !before.is_empty() => format!("{}, {one} and {last}", before.join(", ")),
@@ -154,8 +155,8 @@ fn all_of(kinds: &[&str]) -> String {
     }
 }
 
-/// Returns the inputs of a layer that is not part of the model yet, with the same defaults as
-/// [`Model::sources`].
+/// Returns the inputs of a layer that is not part of `model` yet. Without explicit `inputs`, the
+/// defaults are those of [`Model::sources`].
 fn reads(model: &Model, layer: &LayerSettings, inputs: Option<&Vec<Source>>) -> Vec<Source> {
     // At most `MAX_LAYERS`.
     let before = 0..model.layers.len() as u32;
@@ -166,8 +167,8 @@ fn reads(model: &Model, layer: &LayerSettings, inputs: Option<&Vec<Source>>) -> 
     }
 }
 
-/// Checks the losses of layers before the last one. These layers must have the same rows and the
-/// same targets as the last layer.
+/// Checks the loss terms of layers before the last one. Such a layer must have one row per vertex
+/// or per graph like the last layer, because both use the same targets.
 fn check_losses(model: &Model) -> Result<()> {
     let last = model.layers.len().saturating_sub(1);
     for (at, layer) in model.layers.iter().enumerate() {
@@ -185,9 +186,9 @@ fn check_losses(model: &Model) -> Result<()> {
     Ok(())
 }
 
-/// Returns, for each layer, true if its rows are scores or become scores through layers without
-/// weights. These are the last layer, layers with their own loss, and inputs that [`PASSED`] layers
-/// pass on.
+/// Returns, for each layer, true if its rows are scores (class scores or predictions). These are
+/// the rows of the last layer, of layers with their own loss, and the inputs of [`PASSED`] layers
+/// with scores.
 fn scores(listed: &[LayerSettings], wired: &[Option<Vec<Source>>]) -> Vec<bool> {
     let mut scores: Vec<bool> = listed.iter().map(|layer| layer.loss_weight.is_some()).collect();
     if let Some(last) = scores.last_mut() {
@@ -211,7 +212,8 @@ fn scores(listed: &[LayerSettings], wired: &[Option<Vec<Source>>]) -> Vec<bool> 
     scores
 }
 
-/// Key that only some layer kinds have: its name, whether the layer sets it, and the kinds.
+/// Key that only some layer kinds have. The fields are its name, whether the layer sets it, and the
+/// layer kinds.
 type OwnKey = (&'static str, bool, &'static [&'static str]);
 
 fn own_keys(own: &KindSettings) -> [OwnKey; 10] {
@@ -229,8 +231,8 @@ fn own_keys(own: &KindSettings) -> [OwnKey; 10] {
     ]
 }
 
-/// Returns the list of layers. If the settings give only the number of layers, the list is
-/// generated.
+/// Returns the settings of each layer. If the model settings have only the number of layers, the
+/// list is generated from it.
 fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>> {
     let too_many = |found: u64| {
         let (what, most) = ("layers of a model (at least 1)", u64::from(MAX_LAYERS));
@@ -290,18 +292,17 @@ fn listed(settings: &ModelSettings, classes: u32) -> Result<Vec<LayerSettings>> 
     Ok(layers)
 }
 
-/// Layer whose settings are being resolved.
+/// Layer whose settings are being resolved, with its context.
 struct Resolving<'a> {
     settings: &'a ModelSettings,
     layer: &'a LayerSettings,
-    /// Model with the layers before this one.
+    /// Model with all layers before this one.
     model: &'a Model,
-    /// Number of classes, if the layer's rows are scores or become scores through layers without
-    /// weights. `None` for all other layers.
+    /// Number of classes if the layer's rows are scores, and `None` otherwise.
     classes: Option<u32>,
     /// Inputs of the layer.
     sources: Vec<Source>,
-    /// Index of the layer whose weight this layer shares.
+    /// Index of the layer whose weight this layer shares, if any.
     tied: Option<usize>,
 }
 
@@ -446,12 +447,12 @@ impl Resolving<'_> {
         })
     }
 
-    /// Returns the slope of the layer's activation, if the layer or the model sets it.
+    /// Returns the slope of the layer's activation from the settings of the layer or the model.
     fn slope(&self) -> Option<f64> {
         self.layer.activation_slope.or(self.settings.activation_slope)
     }
 
-    /// Returns the kind of the layer, with the attributes of the kind.
+    /// Resolves the kind of the layer and the attributes of the kind.
     fn kind(&self) -> Result<LayerKind> {
         let Self { settings, layer, .. } = *self;
         let of: [OwnKey; 2] = [
@@ -586,7 +587,7 @@ impl Resolving<'_> {
     }
 }
 
-/// Returns true for a number with 0 <= value < 1.
+/// Returns true if the value is at least 0 and below 1.
 fn is_probability(value: f32) -> bool {
     (0.0..1.0).contains(&value)
 }

@@ -1,4 +1,4 @@
-//! Settings of a model, as a recipe or a model file gives them.
+//! Settings of a model, as written in a recipe or a model file.
 
 use super::{Activation, Aggregator, FirstWeights, Image, Init, Jumping, Norm, On, PoolBy, Readout, SetKeys};
 use crate::class_weights::ClassWeights;
@@ -8,67 +8,66 @@ use eciton_types::signature::Value;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Section `[model]` of a recipe, or the content of a model file.
+/// Section `[model]` of a recipe, or the contents of a model file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelSettings {
-    /// Path of a model file, whose keys replace those below. The caller reads the file
+    /// Path of a model file whose keys replace the other fields. The caller reads the file
     /// ([`ModelSettings::parse`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Kind of the layers, if `layers` is a number.
+    /// Kind of the model, if `layers` is a number.
     #[serde(default)]
     pub kind: ModelKind,
-    /// Width of every layer except the last, unless the layer specifies its own.
+    /// Width of every layer except the last. A layer may set its own.
     pub hidden: u32,
-    /// Activation of every layer except the last, unless the layer specifies its own. If `None`, it
-    /// is the default of the layer's kind ([`ModelKind::activation`]).
+    /// Activation of every layer except the last. A layer may set its own. If `None`, the kind of
+    /// the model determines it ([`ModelKind::activation`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation: Option<Activation>,
-    /// Slope of every `leaky-relu`, unless the layer specifies its own. If `None`, it is
+    /// Slope of every `leaky-relu`. A layer may set its own. If `None`, it is
     /// [`LEAKY_SLOPE`](super::LEAKY_SLOPE).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation_slope: Option<f64>,
-    /// Dropout of the input of every layer with weights, unless the layer specifies its own: 0 <=
-    /// dropout < 1.
-    pub dropout: f64,
-    /// True if layers have a bias, unless the layer specifies it.
-    pub bias: bool,
-    /// Normalisation of the rows of every layer except the last, unless the layer specifies its
+    /// Dropout probability of the input of every layer with weights, in [0, 1). A layer may set its
     /// own.
+    pub dropout: f64,
+    /// True if layers have a bias. A layer may set its own.
+    pub bias: bool,
+    /// Normalisation of the output of every layer except the last. A layer may set its own.
     #[serde(default, skip_serializing_if = "is_default")]
     pub norm: Norm,
     /// True if every layer except the last adds its input to its output where the widths are equal.
-    /// A layer may specify its own value.
+    /// A layer may set its own.
     #[serde(default, skip_serializing_if = "is_default")]
     pub residual: bool,
     /// Distribution of the initial weights.
     #[serde(default, skip_serializing_if = "is_default")]
     pub first_weights: FirstWeights,
-    /// Initial values that take precedence over `first_weights`. A layer may specify its own.
+    /// Initial values that take precedence over `first_weights`. A layer may set its own.
     #[serde(default, skip_serializing_if = "Init::is_empty")]
     pub init: Init,
     /// Loss that training minimises. If `None`, it is the default of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Loss>,
-    /// Weights of the classes in the loss. If `None`, all rows have the same weight.
+    /// Class weights in the loss. If `None`, all rows have equal weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_weights: Option<ClassWeights>,
     /// Exponent gamma of the focal loss (Lin et al. 2017, equation 4). If 0, the loss is the
-    /// cross-entropy.
+    /// ordinary cross-entropy.
     #[serde(default, skip_serializing_if = "is_default")]
     pub focal: f64,
-    /// Column of the edge features that has the weight of each edge, for layers that gather. If
-    /// `None`, each edge has the weight 1.
+    /// Column of the edge features that contains the weight of each edge, for layers that gather.
+    /// If `None`, all edges have weight 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_weights: Option<EdgeColumn>,
-    /// Combination of the outputs of all N layers, which a final `linear` layer reads if `layers =
-    /// N`. If `None`, there is no such layer.
+    /// Combination of the outputs of all layers, which an additional final `linear` layer reads if
+    /// `layers` is a number (jumping knowledge). If `None`, there is no such layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumping: Option<Jumping>,
-    /// Settings that only some kinds of layers have, unless the layer specifies its own.
+    /// Settings that only some kinds of layers have. A layer may set its own.
     #[serde(flatten)]
     pub own: KindSettings,
-    /// Names of the keys that the user set one by one, for error messages.
+    /// Names of the keys that the user set individually, for error messages.
     #[serde(skip)]
     pub set_keys: SetKeys,
     /// Number of layers, or the settings of each layer.
@@ -80,8 +79,8 @@ pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Default for ModelSettings {
-    /// Returns the model of Kipf and Welling (2017): two layers, hidden width 16, ReLU, dropout
-    /// 0.5, and bias.
+    /// Returns the model of Kipf and Welling (2017), which has two layers, hidden width 16, ReLU,
+    /// dropout 0.5, and biases.
     fn default() -> Self {
         Self {
             file: None,
@@ -108,8 +107,8 @@ impl Default for ModelSettings {
 }
 
 impl ModelSettings {
-    /// Sets the slope of each `leaky-relu` to 0.2, the fixed slope of run folders of format 1,
-    /// which have no key for it. Other models do not change.
+    /// Sets the slope of each `leaky-relu` to 0.2 unless a slope is set. Run folders of format 1
+    /// have no key for the slope, which was fixed at 0.2.
     pub fn set_slope_of_format_1(&mut self) {
         let leaky = |activation: Option<Activation>| matches!(activation, Some(Activation::LeakyRelu(_)));
         if leaky(self.activation) {
@@ -122,8 +121,8 @@ impl ModelSettings {
         }
     }
 
-    /// Returns the paths of the components that the layers name, as written. A path is repeated if
-    /// several layers name it.
+    /// Returns the component paths that layers use as kernels, as written. A path is repeated if
+    /// several layers use it.
     pub fn own_kernels(&self) -> impl Iterator<Item = &str> {
         let layers = match &self.layers {
             Layers::List(layers) => &layers[..],
@@ -132,8 +131,8 @@ impl ModelSettings {
         layers.iter().map(|layer| &layer.kernel[..]).filter(|kernel| LayerSettings::is_path(kernel))
     }
 
-    /// Returns the paths of the components that the layers name, mutably, so that the caller can
-    /// resolve relative paths.
+    /// Returns the component paths that layers use as kernels, mutably. The caller can resolve
+    /// relative paths in place.
     pub fn own_kernels_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let layers = match &mut self.layers {
             Layers::List(layers) => &mut layers[..],
@@ -143,21 +142,21 @@ impl ModelSettings {
     }
 }
 
-/// Column of the edge features, given by its number or its name.
+/// Column of the edge features, given by its index or its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum EdgeColumn {
-    /// Number of the column, counted from 0.
+    /// Index of the column, from 0.
     Number(u32),
-    /// Name of the column, which the data set defines.
+    /// Name of the column as defined by the data set.
     Name(String),
 }
 
 impl EdgeColumn {
-    /// Returns the number of the column. `names` are the names of the data set's columns.
+    /// Returns the index of the column. `names` are the names of the data set's columns.
     ///
     /// # Errors
-    /// Returns [`Error::EdgeColumn`] if no column has the name, or if several columns have it.
+    /// Returns [`Error::EdgeColumn`] if no column or several columns have the name.
     pub fn number(&self, names: &[String]) -> Result<u32> {
         match self {
             Self::Number(number) => Ok(*number),
@@ -179,7 +178,7 @@ impl EdgeColumn {
     }
 }
 
-/// Kind of a model whose layers are all generated from one number, `layers = N`.
+/// Kind of a model that is given by a number of layers N, from which its layers are generated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModelKind {
@@ -190,7 +189,7 @@ pub enum ModelKind {
     Sage,
     /// N `gin` layers.
     Gin,
-    /// One `sgc` layer, which has N as its default number of hops.
+    /// A single `sgc` layer with N propagation steps by default.
     Sgc,
     /// N `gat` layers.
     Gat,
@@ -221,8 +220,8 @@ impl ModelKind {
         Self::ALL.into_iter().find_map(|(name, kind)| (kind == self).then_some(name)).unwrap_or_default()
     }
 
-    /// Returns the default activation of the kind's layers. It is ELU for attention (Velickovic et
-    /// al. 2018), and ReLU for all other kinds.
+    /// Returns the default activation of layers of this kind. It is ELU for graph attention
+    /// (Velickovic et al. 2018), and ReLU for all other kinds.
     #[must_use]
     pub const fn activation(self) -> Activation {
         match self {
@@ -231,7 +230,7 @@ impl ModelKind {
         }
     }
 
-    /// Returns the kernel of the kind's layers.
+    /// Returns the layer kind of the generated layers.
     pub(super) const fn layer(self) -> &'static str {
         match self {
             Self::Gcn => "gcn",
@@ -245,23 +244,23 @@ impl ModelKind {
     }
 }
 
-/// Setting `layers` of a model.
+/// Value of the model's setting `layers`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Layers {
-    /// Number of layers of the model's kind, from 1 to 256.
+    /// Number of layers of the kind that the model sets, from 1 to 256.
     Count(u32),
     /// Settings of each layer, in order.
     List(Vec<LayerSettings>),
 }
 
-/// Settings of one layer. Most settings that are `None` default to the setting of the model.
+/// Settings of one layer. Most settings default to those of the model if they are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LayerSettings {
-    /// Kind of the layer. It is one of [`LayerSettings::KERNELS`] or [`LayerSettings::BUILT_IN`],
-    /// or the path of a component ([`LayerSettings::is_path`]).
+    /// Kind of the layer, which is one of [`LayerSettings::KERNELS`] or
+    /// [`LayerSettings::BUILT_IN`], or the path of a component ([`LayerSettings::is_path`]).
     pub kernel: String,
-    /// Width of the layer's output.
+    /// Number of columns of the layer's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<u32>,
     /// Activation that the layer applies to its output.
@@ -282,22 +281,23 @@ pub struct LayerSettings {
     /// True if the layer adds its input to its output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residual: Option<bool>,
-    /// Combination of the outputs of all earlier layers, for `linear` layers. If `None`, the layer
-    /// reads a single input.
+    /// Combination of the outputs of all earlier layers that a `linear` layer reads (jumping
+    /// knowledge). If `None`, the layer reads a single input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jumping: Option<Jumping>,
-    /// True if the output is the mean of the heads instead of their concatenation (`gat`, `gatv2`).
-    /// If `None`, it is true in the last layer only.
+    /// True if a `gat` or `gatv2` layer outputs the mean of its heads instead of their
+    /// concatenation. If `None`, it is true in the last layer only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average: Option<bool>,
     /// Settings that only some kinds of layers have.
     #[serde(flatten)]
     pub own: KindSettings,
-    /// Rows or edges that a user's kernel computes on. If `None`, it is rows.
+    /// Interface of a user's kernel, which computes either on single rows or along edges. If
+    /// `None`, it computes on rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<On>,
-    /// True if each vertex counts as one of its own neighbours, for a user's kernel on edges. If
-    /// `None`, it is true.
+    /// True if a user's edge kernel also receives an edge from each vertex to itself. If `None`, it
+    /// is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub self_loops: Option<bool>,
     /// Attributes that are passed to a user's kernel.
@@ -313,11 +313,11 @@ pub struct LayerSettings {
     /// Name of the layer whose weight this layer shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights_of: Option<String>,
-    /// Weight of the layer's own loss term. If `None`, the layer's rows are no scores. The last
-    /// layer's loss is always counted.
+    /// Weight of an additional loss term that this layer's rows contribute. If `None`, the rows are
+    /// not scores. The loss of the last layer is always included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_weight: Option<f64>,
-    /// Initial values of the layer. If empty, those of the model apply.
+    /// Initial values of the layer's parameters. If empty, the model's setting applies.
     #[serde(default, skip_serializing_if = "Init::is_empty")]
     pub init: Init,
     /// Settings that only layers for images and sequences have.
@@ -325,98 +325,100 @@ pub struct LayerSettings {
     pub deep: DeepSettings,
 }
 
-/// Settings that only layers for images and sequences have. Parentheses have the layer kinds that
-/// read a setting, with their defaults.
+/// Settings that only layers for images and sequences have. The comments name the layer kinds that
+/// read a setting, with their defaults in parentheses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeepSettings {
-    /// Number of rows of the embedding table (`embedding`: the number of classes).
+    /// Number of rows of the embedding table. Read by `embedding` (number of classes).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<u32>,
-    /// True if the layer adds a trained row for each position in a sequence (`embedding`: false).
+    /// True if the layer adds a trained row for each position in a sequence. Read by `embedding`
+    /// (false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub positions: Option<bool>,
-    /// True if a row does not attend to later rows of its sequence (`self-attention`,
-    /// `transformer`: false).
+    /// True if a row does not attend to later rows of its sequence. Read by `self-attention` and
+    /// `transformer` (false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causal: Option<bool>,
-    /// Number of columns between the two products of the perceptron (`transformer`: four times its
-    /// width).
+    /// Hidden width of the perceptron. Read by `transformer` (four times the layer's width).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<u32>,
-    /// Height, width and channels of the input image (`conv2d`, `pool2d`: those of the input
-    /// layer's rows).
+    /// Height, width and channels of the input image. Read by `conv2d` and `pool2d` (shape of the
+    /// input layer's images).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
-    /// Number of channels of the output image (`conv2d`: the model's `hidden`).
+    /// Number of channels of the output image. Read by `conv2d` (the model's `hidden`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<u32>,
-    /// Height and width of the convolution kernel (`conv2d`: 3).
+    /// Height and width of the convolution kernel, in pixels. Read by `conv2d` (3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_size: Option<u32>,
-    /// Distance of neighbouring kernel or window positions, in pixels (`conv2d`: 1, `pool2d`: the
-    /// window).
+    /// Distance between neighbouring kernel or window positions, in pixels. Read by `conv2d` (1)
+    /// and `pool2d` (size of the window).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stride: Option<u32>,
-    /// Number of zeros that are added on each side of the image (`conv2d`: 0).
+    /// Number of zero pixels that are added on each side of the image. Read by `conv2d` (0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub padding: Option<u32>,
-    /// Distance of neighbouring kernel values in the image, in pixels (`conv2d`: 1).
+    /// Distance between the pixels that neighbouring kernel values are applied to. Read by `conv2d`
+    /// (1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dilation: Option<u32>,
-    /// Height and width of the pooling window (`pool2d`: 2).
+    /// Height and width of the pooling window, in pixels. Read by `pool2d` (2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u32>,
-    /// Function that reduces a pooling window to one value (`pool2d`: the maximum).
+    /// Function that reduces a pooling window to one value. Read by `pool2d` (maximum).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolBy>,
-    /// Index of the first selected column (`slice`: 0).
+    /// Index of the first selected column. Read by `slice` (0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<u32>,
-    /// Number of selected columns (`slice`; the setting is required).
+    /// Number of selected columns. Read by `slice` (required).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
 }
 
-/// Settings that only some kinds of layers have, for the whole model or for one layer. Parentheses
-/// have the layer kinds that read a setting, with their defaults.
+/// Settings that only some kinds of layers have, for the whole model or for one layer. The comments
+/// name the layer kinds that read a setting, with their defaults in parentheses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindSettings {
-    /// Number of propagation steps (`sgc`: 2, `appnp`: 10).
+    /// Number of propagation steps. Read by `sgc` (2) and `appnp` (10).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hops: Option<u32>,
-    /// Teleport probability (`appnp`: 0.1).
+    /// Teleport probability. Read by `appnp` (0.1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
-    /// Weight of the vertex's own row in the sum, minus 1 (`gin`: 0).
+    /// Weight of the vertex's own row in the sum, minus 1. Read by `gin` (0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epsilon: Option<f64>,
-    /// True if `epsilon` is trained (`gin`: false).
+    /// True if `epsilon` is trained. Read by `gin` (false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train_epsilon: Option<bool>,
-    /// Aggregation of the in-neighbours' rows (`sage`: the mean).
+    /// Aggregation of the in-neighbours' rows. Read by `sage` (mean).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggregator: Option<Aggregator>,
-    /// Number of attention heads (8). The last layer has 1 head by default if it is a `gat` or
-    /// `gatv2` layer.
+    /// Number of attention heads, by default 8. In the last layer, the default of `gat` and `gatv2`
+    /// is 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heads: Option<u32>,
-    /// Dropout probability of the edges' attention weights (`gat`, `gatv2`: the layer's dropout).
+    /// Dropout probability of the attention weights of edges. Read by `gat` and `gatv2` (dropout of
+    /// the layer).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attention_dropout: Option<f64>,
-    /// Factor of negative attention scores (`gat`, `gatv2`: 0.2).
+    /// Negative slope of the leaky ReLU of attention scores. Read by `gat` and `gatv2` (0.2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub negative_slope: Option<f64>,
-    /// True if the kernel reads edge features (`gatv2` and users' edge kernels: false).
+    /// True if the kernel reads edge features. Read by `gatv2` and users' edge kernels (false).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_features: Option<bool>,
-    /// Pooling of the rows of a graph's vertices (`readout`: the mean). If the model sets it
-    /// together with `layers = N`, a `readout` and a `linear` layer follow the N layers.
+    /// Pooling of the rows of each graph's vertices. Read by `readout` (mean). If it is set for a
+    /// model with a number of layers, a `readout` and a `linear` layer are appended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readout: Option<Readout>,
 }
 
 impl KindSettings {
-    /// Returns these settings. Where a setting is `None`, it is replaced by that of `model`.
+    /// Returns these settings, with each unset one replaced by the setting of `model`.
     pub(super) fn or(self, model: Self) -> Self {
         Self {
             hops: self.hops.or(model.hops),
@@ -434,7 +436,7 @@ impl KindSettings {
 }
 
 impl LayerSettings {
-    /// All kinds of layers, except users' kernels and [`Self::BUILT_IN`].
+    /// Names of all layer kinds, except users' kernels and [`Self::BUILT_IN`].
     pub const KERNELS: [&'static str; 20] = [
         "gcn",
         "sage",
@@ -458,43 +460,43 @@ impl LayerSettings {
         "activate",
     ];
 
-    /// Name of users' edge kernels in lists of kinds, for messages.
+    /// Description of users' edge kernels in lists of layer kinds, for error messages.
     pub(super) const OWN_ON_EDGES: &str = "kernels of your own on edges";
 
-    /// Description of component paths, which messages add to lists of kernel names.
+    /// Description of component paths that error messages append to lists of layer kinds.
     pub(crate) const OR_PATH: &str = "or the path of a component, with a `/` or ending in `.wasm`";
 
-    /// Returns true if a layer's kernel is the path of a component: it contains `/` or ends with
+    /// Returns true if `kernel` is the path of a component, which contains `/` or ends with
     /// `.wasm`.
     #[must_use]
     pub fn is_path(kernel: &str) -> bool {
         kernel.contains('/') || kernel.ends_with(".wasm")
     }
 
-    /// Names of built-in kernels that are layer kinds of their own. Their settings are in
-    /// `attributes`, like those of users' kernels.
+    /// Names of built-in kernels that are layer kinds of their own. They are configured by
+    /// `attributes`, like users' kernels.
     pub const BUILT_IN: [&'static str; 3] = ["binary", "ipa", "spiking"];
 
-    /// Returns true if a layer only passes its rows to a kernel and uses the result unchanged. The
-    /// kernel is a component's path, or one of [`Self::BUILT_IN`].
+    /// Returns true if a layer of this kind only passes its rows to the kernel and uses the result
+    /// unchanged. `kernel` is then a component's path or one of [`Self::BUILT_IN`].
     #[must_use]
     pub fn is_own(kernel: &str) -> bool {
         Self::is_path(kernel) || Self::BUILT_IN.contains(&kernel)
     }
 
-    /// Returns true if the layer is of one of `kinds`, which are the kinds that read some key.
+    /// Returns true if the layer is of one of the kinds `kinds`.
     pub(super) fn has(&self, kinds: &[&str]) -> bool {
         let along_edges = Self::is_path(&self.kernel) && self.on == Some(On::Edges);
         kinds.contains(&&self.kernel[..]) || along_edges && kinds.contains(&Self::OWN_ON_EDGES)
     }
 
-    /// Returns a layer of this kind, whose settings all default to those of the model.
+    /// Returns a layer of the kind `kernel`, with all other settings unset.
     #[must_use]
     pub fn with_kernel(kernel: &str) -> Self {
         Self { kernel: kernel.to_owned(), ..Self::default() }
     }
 
-    /// Returns a `gcn` layer, whose settings all default to those of the model.
+    /// Returns a `gcn` layer with all other settings unset.
     #[must_use]
     pub fn gcn() -> Self {
         Self::with_kernel("gcn")

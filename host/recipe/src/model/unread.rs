@@ -1,8 +1,8 @@
-//! Detects keys of `[model]` that change nothing, because none of the model's layers reads them.
+//! Detection of `[model]` keys that have no effect, because none of the model's layers reads them.
 //!
-//! The check changes the value of each key and resolves the model again. If the model stays the
-//! same for every other value, no layer reads the key. The check therefore holds for every key and
-//! every list of layers, without a table of the keys that each kind reads.
+//! The check changes the value of each key and resolves the model again. If every change leaves the
+//! model the same, no layer reads the key. The check therefore needs no table of the keys that each
+//! layer kind reads.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,8 @@ use super::{
 use crate::error::{Error, Result};
 use crate::objective::TaskType;
 
-/// Names of keys that the user set one by one: by a flag, by `--set`, by a sweep or by a calling
-/// program. All such records compare equal, so that two models are equal if their settings are.
+/// Names of the keys that the user set individually by a flag, by `--set`, by a sweep or by a
+/// calling program. All records compare equal, so that models are compared by their settings only.
 #[derive(Clone, Debug, Default)]
 pub struct SetKeys(BTreeSet<String>);
 
@@ -26,7 +26,7 @@ impl PartialEq for SetKeys {
 }
 
 impl SetKeys {
-    /// Adds the name of a key.
+    /// Records that the user set the key.
     pub(crate) fn add(&mut self, key: &str) {
         self.0.insert(key.to_owned());
     }
@@ -36,12 +36,12 @@ impl SetKeys {
     }
 }
 
-/// Check of one key: its name, whether its value differs from the default, and functions that
-/// change the value.
+/// Check of one key. The fields are its name, whether its value differs from the default, and
+/// functions that change the value.
 type Probe = (&'static str, bool, Vec<fn(&mut ModelSettings)>);
 
 /// Returns the checks of all keys that layers may read. `loss`, `class_weights`, `focal`,
-/// `edge_weights` and `jumping` are omitted, because other code refuses them where they have no
+/// `edge_weights` and `jumping` are omitted, because other code rejects them if they have no
 /// effect.
 fn probes(settings: &ModelSettings) -> Vec<Probe> {
     let default = ModelSettings::default();
@@ -137,23 +137,23 @@ fn probes(settings: &ModelSettings) -> Vec<Probe> {
     ]
 }
 
-/// Returns the first of two values that differs from the present value.
+/// Returns the first of two values that differs from `now`.
 fn other<T: PartialEq>(now: T, [first, second]: [T; 2]) -> T {
     if now == first { second } else { first }
 }
 
 impl ModelSettings {
-    /// Records that the user set one key by itself.
+    /// Records that the user set the key individually.
     pub(crate) fn note_set(&mut self, key: &str) {
         self.set_keys.add(key);
     }
 
-    /// Refuses a key that none of the model's layers reads, if the user set it or if its value
-    /// differs from the default.
+    /// Rejects keys that none of the model's layers reads. Only keys that the user set, or whose
+    /// value differs from the default, are checked.
     ///
     /// # Errors
-    /// Returns [`Error::UnreadKey`] for such a key. A model that cannot be resolved is no error
-    /// here, because [`Model::resolve`] reports it.
+    /// Returns [`Error::UnreadKey`] for such a key. Succeeds if the model cannot be resolved,
+    /// because [`Model::resolve`] reports that error.
     pub fn check_read(&self, features: u32, classes: u32, task: TaskType) -> Result<()> {
         let resolve = |settings: &Self| Model::resolve(settings, features, classes, task);
         let Ok(model) = resolve(self) else { return Ok(()) };

@@ -1,15 +1,15 @@
-//! Inputs of layers: resolves layer names to indices, and checks that each layer precedes its
-//! readers.
+//! Inputs of layers. This module resolves layer names to indices, and checks that each layer
+//! precedes its readers.
 
 use super::deep::Source;
 use super::settings::LayerSettings;
 
-/// Name that refers to the data set's features in `inputs`.
+/// Name of the data set's features in a layer's `inputs`.
 pub(crate) const FEATURES: &str = "features";
-/// Maximum number of characters of a layer's name.
+/// Maximum length of a layer's name, in characters.
 const MAX_NAME: usize = 64;
 
-/// Error in one layer's name or inputs.
+/// Reason why the name or the inputs of a layer are not valid.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     /// Index of the layer in the list.
@@ -24,7 +24,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(fits)
 }
 
-/// Returns the index of the layer with this name. The layer must precede layer `reader`.
+/// Returns the index of the layer called `name`, which must precede the layer `reader`.
 pub(crate) fn earlier(
     layers: &[LayerSettings],
     reader: usize,
@@ -62,7 +62,8 @@ pub(crate) fn earlier(
     }
 }
 
-/// Returns the inputs of each layer. For layers whose settings list no inputs, it is `None`.
+/// Returns the inputs of each layer, or `None` for layers whose settings list no inputs. Also
+/// checks names, shared weights, and that every layer is read.
 pub(crate) fn sources(layers: &[LayerSettings]) -> Result<Vec<Option<Vec<Source>>>, Refusal> {
     for (at, layer) in layers.iter().enumerate() {
         let Some(name) = &layer.name else { continue };
@@ -96,7 +97,7 @@ pub(crate) fn sources(layers: &[LayerSettings]) -> Result<Vec<Option<Vec<Source>
     Ok(all)
 }
 
-/// Checks that every layer except the last is read by a later layer, or has its own loss.
+/// Checks that every layer except the last is read by a later layer or has its own loss term.
 fn check_read(layers: &[LayerSettings], all: &[Option<Vec<Source>>]) -> Result<(), Refusal> {
     let mut read = vec![false; layers.len()];
     for (at, (layer, sources)) in layers.iter().zip(all).enumerate() {

@@ -1,12 +1,12 @@
-//! Learning rate of each epoch: a warm-up, followed by a schedule. The module is pure arithmetic.
+//! Learning rate of each epoch, which is a warm-up followed by a schedule.
 //!
-//! `lr` is the base rate, W the number of warm-up epochs, and E the number of all epochs. The rate
-//! of epoch e, counted from 1, is:
+//! `lr` is the base rate, W the number of warm-up epochs, and E the total number of epochs. Epoch
+//! e, counted from 1, has this rate:
 //!
-//! * `lr * e / (W + 1)` if e <= W. This is a line from 0, which reaches `lr` in the first epoch
-//!   after the warm-up.
-//! * The rate of the schedule otherwise, where k = e - 1 - W is the number of epochs since the
-//!   warm-up, of K = E - W in total:
+//! * If e <= W, it is `lr * e / (W + 1)`. This line from 0 reaches `lr` in the first epoch after
+//!   the warm-up.
+//! * Otherwise it is the rate of the schedule. There, k = e - 1 - W is the number of epochs since
+//!   the warm-up. The schedule has K = E - W epochs in total:
 //!
 //! | schedule | rate | in `torch.optim.lr_scheduler` |
 //! | --- | --- | --- |
@@ -16,43 +16,43 @@
 //! | `step` | `lr * gamma^floor(k / step_every)` | `StepLR(step_size=step_every, gamma=gamma)` |
 //! | `exponential` | `lr * gamma^k` | `ExponentialLR(gamma=gamma)` |
 //!
-//! `final_lr` is the rate that an epoch after the last would have. Therefore no epoch is trained at
-//! a rate of 0. In PyTorch, the warm-up is `LinearLR(start_factor=1 / (W + 1), total_iters=W)`,
+//! `final_lr` is the rate of a hypothetical epoch after the last one, so no epoch is trained at a
+//! rate of 0. In PyTorch, the warm-up is `LinearLR(start_factor=1 / (W + 1), total_iters=W)`,
 //! joined to the schedule by `SequentialLR(milestones=[W])`. The cosine schedule is that of
 //! Loshchilov and Hutter (2017, equation 5) without restarts.
 //!
-//! The computation uses only sums, products and quotients of f64, so that every machine computes
-//! the same rate. The cosine functions of different C libraries differ in the last bit.
+//! The computation uses only sums, products and quotients of f64, so all machines compute identical
+//! rates. The cosine functions of different C libraries differ in the last bit.
 
 use serde::{Deserialize, Serialize};
 
 use eciton_types::ids::Round;
 
-/// Learning-rate schedule after the warm-up.
+/// Schedule of the learning rate after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "schedule", rename_all = "lowercase")]
 pub enum Schedule {
-    /// Constant rate.
+    /// The rate is constant.
     #[default]
     Constant,
-    /// Linear change to `final_lr`.
+    /// The rate changes linearly from `lr` to `final_lr`.
     Linear {
-        /// Rate that an epoch after the last would have, at least 0.
+        /// Rate of a hypothetical epoch after the last one, at least 0.
         final_lr: f64,
     },
-    /// Half a cosine wave from `lr` to `final_lr`.
+    /// The rate follows half a cosine wave from `lr` to `final_lr`.
     Cosine {
-        /// Rate that an epoch after the last would have, at least 0.
+        /// Rate of a hypothetical epoch after the last one, at least 0.
         final_lr: f64,
     },
-    /// Multiplication by `gamma` after every `step_every` epochs.
+    /// The rate is multiplied by `gamma` after every `step_every` epochs.
     Step {
-        /// Number of epochs between two multiplications, at least 1.
+        /// Number of epochs between multiplications, at least 1.
         step_every: u32,
         /// Factor of each multiplication, in (0, 1].
         gamma: f64,
     },
-    /// Multiplication by `gamma` after every epoch.
+    /// The rate is multiplied by `gamma` after every epoch.
     Exponential {
         /// Factor of each multiplication, in (0, 1].
         gamma: f64,
@@ -60,9 +60,9 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// All schedules, each with its default settings. `linear` and `cosine` end at 0, `step`
-    /// divides the rate by ten every hundred epochs, and `exponential` reduces it by one per cent
-    /// per epoch.
+    /// All schedules with their default settings. `linear` and `cosine` decrease to 0, `step`
+    /// divides the rate by ten every hundred epochs, and `exponential` decreases it by 1 % per
+    /// epoch.
     pub const ALL: [Self; 5] = [
         Self::Constant,
         Self::Linear { final_lr: 0.0 },
@@ -84,8 +84,8 @@ impl Schedule {
     }
 }
 
-/// Returns the learning rate of an epoch in a run of `epochs` epochs. (The module documentation has
-/// the formulas.) Epochs past the last keep the final rate of the schedule.
+/// Returns the learning rate of an epoch in a run of `epochs` epochs. The module documentation has
+/// the formulas. Epochs after the last one have the final rate of the schedule.
 pub(super) fn rate(lr: f64, warmup: u32, schedule: Schedule, epoch: Round, epochs: u32) -> f64 {
     let epoch = epoch.0.max(1);
     if epoch <= warmup {
@@ -106,7 +106,8 @@ pub(super) fn rate(lr: f64, warmup: u32, schedule: Schedule, epoch: Round, epoch
     }
 }
 
-/// Returns `base^exponent`, computed by repeated squaring with at most 64 products.
+/// Returns `base` to the power of `exponent`, computed by repeated squaring with at most 64
+/// products.
 fn power(base: f64, exponent: u32) -> f64 {
     let (mut result, mut square, mut left) = (1.0, base, exponent);
     while left > 0 {
@@ -133,8 +134,8 @@ fn half_wave(x: f64) -> f64 {
     }
 }
 
-/// Returns `cos y` (`first` 0) or `sin y / y` (`first` 1) for y in [0, pi / 4], by Taylor's series.
-/// Ten terms give an error below 1e-20.
+/// Returns `cos(y)` if `first` is 0, or `sin(y) / y` if `first` is 1. It sums ten terms of the
+/// Taylor series, whose error is below 1e-20 for y in [0, pi / 4].
 fn series(first: f64, y: f64) -> f64 {
     let (mut sum, square) = (1.0, y * y);
     for term in (1..=10).rev() {

@@ -1,11 +1,11 @@
-//! The keys that only layers for images and sequences have.
+//! The keys of layers for images and sequences.
 
 use super::super::key::{Key, Kind, Write, key, names, value};
 use crate::document::{Field, Found};
 use crate::error::Result;
 use crate::model::{Image, LayerSettings, MAX_ENTRIES, MAX_ROW, MAX_WIDTH, PoolBy};
 
-/// Maximum extent, in pixels, of images, convolution kernels, windows and strides.
+/// Maximum extent of images, convolution kernels, windows and strides, in pixels.
 const MAX_PIXELS: u32 = 65_536;
 
 type To = LayerSettings;
@@ -102,7 +102,7 @@ const IMAGE: (Kind, Write<LayerSettings>) = (
     },
 );
 
-/// Returns the three extents of an image.
+/// Returns the three extents of an image from a list.
 fn image(field: &Field, kind: &Kind) -> Result<Image> {
     let refuse = || field.refuse(kind.text(&field.name));
     let extent = |item: &Found| match item {

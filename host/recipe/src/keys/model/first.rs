@@ -1,4 +1,4 @@
-//! The key `init` (initial weights) of a model and of its layers.
+//! The key `init` of a model and of its layers, which determines the initial weights.
 
 use crate::document::{Field, Fields, Found};
 use crate::error::{Error, Result};
@@ -7,10 +7,11 @@ use crate::model::{First, FirstKind, Init};
 pub(super) const FORM: &str = "a table, as { kind = \"normal\", std = 0.02 }; kinds: normal (std), uniform (bound), orthogonal \
                     (gain), zeros, constant (value); with `scaled_by_depth = true` where it is, and by name in \
                     `parameters`, as { parameters = { \"qkv.bias\" = { kind = \"zeros\" } } }";
-/// Maximum number of parameters that `init` may name.
+/// Maximum number of parameters that the key `init` may name.
 const MAX_NAMED: usize = 256;
 
-/// Returns the initial values for all weights and for named parameters.
+/// Returns the distributions of initial values, one for all weights and others for named
+/// parameters.
 pub(super) fn init(field: &Field) -> Result<Init> {
     let Found::Table(Fields(fields)) = &field.value else { return Err(field.refuse(FORM)) };
     let (named, rest): (Vec<&Field>, Vec<&Field>) =
@@ -37,7 +38,7 @@ pub(super) fn init(field: &Field) -> Result<Init> {
     Ok(init)
 }
 
-/// Returns the distribution that the fields of a table describe.
+/// Returns the distribution that the fields of an `init` table describe.
 fn first(table: &Field, fields: &[&Field]) -> Result<First> {
     let Some(kind) = fields.iter().find(|field| field.name == "kind") else {
         return Err(table.refuse(FORM));

@@ -1,4 +1,4 @@
-//! The keys of every layer.
+//! The keys that every layer has.
 
 use std::collections::BTreeMap;
 
@@ -196,7 +196,7 @@ const LAYER_INIT: (Kind, Write<LayerSettings>) = (Kind::Other(first::FORM), |lay
     Ok(())
 });
 
-/// Returns a list of layer names. One name may be given without a list.
+/// Returns a list of layer names. A single name may be given without a list.
 fn names_of_layers(field: &Field, kind: &Kind) -> Result<Vec<String>> {
     let name = |item: &Found| match item {
         Found::Text(text) => Some(text.clone()),
@@ -210,7 +210,8 @@ fn names_of_layers(field: &Field, kind: &Kind) -> Result<Vec<String>> {
     found.filter(fits).ok_or_else(|| field.refuse(kind.text(&field.name)))
 }
 
-/// Returns the built-in kind of a layer. The error for another text also mentions component paths.
+/// Returns the built-in kind of a layer. For other texts, the error also mentions that a component
+/// path is accepted.
 fn kernel(field: &Field) -> Result<&'static str> {
     let names = LayerSettings::KERNELS;
     field.choice(&names.map(|name| (name, name))).map_err(|_| {
@@ -220,7 +221,7 @@ fn kernel(field: &Field) -> Result<&'static str> {
     })
 }
 
-/// Returns the attributes of a kernel from a table.
+/// Returns the kernel attributes that a table lists.
 fn attributes(field: &Field) -> Result<BTreeMap<String, Value>> {
     let table = match &field.value {
         Found::Table(Fields(fields)) if fields.len() <= MAX_ATTRIBUTES as usize => fields,

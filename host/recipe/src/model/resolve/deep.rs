@@ -10,16 +10,16 @@ use crate::error::Result;
 
 /// Default number of attention heads (Vaswani et al. 2017, section 3.2.2).
 const HEADS: u32 = 8;
-/// Default width between the two products of a transformer's perceptron, as a multiple of the
-/// layer's width (Vaswani et al. 2017, section 3.3).
+/// Default hidden width of a transformer's perceptron, as a multiple of the layer's width (Vaswani
+/// et al. 2017, section 3.3).
 const HIDDEN: u32 = 4;
-/// Default height and width of a convolution kernel (Simonyan and Zisserman 2015).
+/// Default height and width of a convolution kernel, in pixels (Simonyan and Zisserman 2015).
 const KERNEL: u32 = 3;
-/// Default height and width of a pooling window.
+/// Default height and width of a pooling window, in pixels.
 const WINDOW: u32 = 2;
 
-/// Returns the keys that only layers for images and sequences have, with the kinds that read each
-/// key.
+/// Returns the keys of layers for images and sequences. Each has the information whether `layer`
+/// sets it, and the kinds of layers that read it.
 pub(super) fn keys(layer: &LayerSettings) -> [OwnKey; 14] {
     const ATTEND: &[&str] = &["self-attention", "transformer"];
     const IMAGES: &[&str] = &["conv2d", "pool2d"];
@@ -42,7 +42,7 @@ pub(super) fn keys(layer: &LayerSettings) -> [OwnKey; 14] {
     ]
 }
 
-/// Returns true if a layer kind is one of those for images and sequences.
+/// Returns true if `kernel` is the name of a layer kind for images and sequences.
 pub(super) fn is_one(kernel: &str) -> bool {
     matches!(
         kernel,
@@ -60,14 +60,14 @@ pub(super) fn is_one(kernel: &str) -> bool {
     )
 }
 
-/// Returns true if the model's defaults do not apply to the output of this kind. Only the layer's
-/// own settings then set its norm, activation and residual sum.
+/// Returns true if the model's default norm, activation and residual sum do not apply to layers of
+/// this kind. They apply only if the layer itself sets them.
 pub(super) fn is_rest(kind: &LayerKind) -> bool {
     is_weightless(kind) || matches!(kind, LayerKind::SelfAttention(_) | LayerKind::Transformer(_))
 }
 
-/// Returns true if a layer of this kind has no product. Such a layer has no bias, and no dropout of
-/// its input.
+/// Returns true if layers of this kind have no matrix product. Such layers have no bias and no
+/// dropout.
 pub(super) fn is_weightless(kind: &LayerKind) -> bool {
     use LayerKind as Kind;
     matches!(
@@ -84,8 +84,8 @@ pub(super) fn is_weightless(kind: &LayerKind) -> bool {
 }
 
 impl Resolving<'_> {
-    /// Returns the number of columns of the layer's input. For a `concat`, it is the sum over all
-    /// inputs, and otherwise that of the last input.
+    /// Returns the number of columns of the layer's input. With several inputs, it is that of the
+    /// last one, or the sum for `concat`.
     pub(super) fn input(&self) -> u32 {
         let mut widths = self.sources.iter().map(|&source| self.model.width_of(source));
         match &self.layer.kernel[..] {
@@ -99,21 +99,21 @@ impl Resolving<'_> {
         self.sources.contains(&Source::Features)
     }
 
-    /// Returns the name of an input, for messages.
+    /// Returns the name of an input for error messages, for instance `layer 2` or `the features`.
     fn called(&self, source: Source) -> String {
         let Source::Layer(place) = source else { return "the features".to_owned() };
         let name = self.model.layers.get(place as usize).and_then(|layer| layer.name.as_ref());
         name.map_or_else(|| format!("layer {place}"), |name| format!("{name:?}"))
     }
 
-    /// Returns the names of the layer's inputs with their numbers of columns, for messages.
+    /// Returns the names of the layer's inputs with their numbers of columns, for error messages.
     fn widths(&self) -> String {
         let one = |&source: &Source| format!("{} of {}", self.model.width_of(source), self.called(source));
         self.sources.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
-    /// Checks that the layer has the number of inputs that its kind requires, and that the widths
-    /// of the inputs are compatible.
+    /// Checks that the layer has the number of inputs that its kind requires, and that their widths
+    /// are compatible.
     pub(super) fn check_sources(&self) -> Result<()> {
         let (kernel, count) = (&self.layer.kernel[..], self.sources.len());
         let said = if self.layer.inputs.is_some() { count.to_string() } else { "left out".to_owned() };
@@ -144,7 +144,10 @@ impl Resolving<'_> {
         Ok(())
     }
 
-    /// Returns true if the layer has one row for each graph, because all of its inputs have.
+    /// Returns true if all inputs of the layer have one row per graph, which is the case after a
+    /// readout.
+    ///
+    /// Returns an error if only some of them do.
     pub(super) fn behind_readout(&self) -> Result<bool> {
         let of_graphs = |source: &Source| match source {
             Source::Features => false,
@@ -160,7 +163,7 @@ impl Resolving<'_> {
         Ok(count > 0)
     }
 
-    /// Returns the kind of a layer for images or sequences (`is_one`).
+    /// Resolves the kind of a layer for images or sequences ([`is_one`]).
     pub(super) fn deep(&self) -> Result<LayerKind> {
         let Self { settings, layer, .. } = *self;
         let deep = &layer.deep;
@@ -208,8 +211,8 @@ impl Resolving<'_> {
         })
     }
 
-    /// Returns the width and the image of a layer whose width is computed from its input. Returns
-    /// `None` for all other layers.
+    /// Returns the width and the image shape of a layer whose width is computed from its input.
+    /// Returns `None` for all other layers.
     pub(super) fn made(&self, kind: &LayerKind) -> Result<Option<(u32, Option<Image>)>> {
         let input = self.input();
         let images: Vec<Option<Image>> = self.sources.iter().map(|&source| self.image_of(source)).collect();
@@ -237,7 +240,7 @@ impl Resolving<'_> {
         }
     }
 
-    /// Returns the image shape of an input's rows. `None` if they are no images.
+    /// Returns the image shape of an input's rows, or `None` if the rows are not images.
     fn image_of(&self, source: Source) -> Option<Image> {
         match source {
             Source::Features => None,
@@ -245,8 +248,8 @@ impl Resolving<'_> {
         }
     }
 
-    /// Returns the image shape of the layer's input. It is the layer's setting `image` or, without
-    /// it, the shape of the input's rows.
+    /// Returns the image shape of the layer's input, from the layer's setting `image` or from the
+    /// layer that it reads.
     fn image(&self) -> Result<Image> {
         let input = self.input();
         let before = self.sources.first().and_then(|&source| self.image_of(source));
@@ -268,7 +271,7 @@ impl Resolving<'_> {
         }
     }
 
-    /// Returns the number of columns of the layer's single input, in words.
+    /// Describes the number of columns of the layer's input for error messages.
     fn columns(&self) -> String {
         let of = self.sources.first().map_or_else(String::new, |&source| self.called(source));
         format!("{} columns of {of}", self.input())
@@ -287,8 +290,8 @@ impl Resolving<'_> {
         }
     }
 
-    /// Checks that an embedding reads one column of the data set's features, which has indices of
-    /// table rows.
+    /// Checks that an embedding reads a single column of the data set's features, which contains
+    /// indices into its table.
     fn check_numbers(&self) -> Result<()> {
         let is_slice = |place: u32| {
             let layer = self.model.layers.get(place as usize);
@@ -365,8 +368,8 @@ impl Resolving<'_> {
         }
     }
 
-    /// Returns the default width of a layer that shares an embedding's weight: one score for each
-    /// row of the table. Returns `None` for other layers.
+    /// Returns the default width of a layer that shares the weight of an embedding, which is the
+    /// number of rows of the table. Returns `None` for other layers.
     pub(super) fn tied_width(&self) -> Option<u32> {
         match self.model.layers.get(self.tied?)?.kind {
             LayerKind::Embedding(embedding) if self.layer.kernel != "embedding" => Some(embedding.entries),
@@ -374,8 +377,8 @@ impl Resolving<'_> {
         }
     }
 
-    /// Returns the layer whose weight this layer shares. The weight must have the same shape as the
-    /// layer's own weight would have. For a product, the transposed shape is accepted too.
+    /// Returns the layer whose weight this layer shares, if any. The shape of the weight must be
+    /// that of the layer's own weight. For matrix products, the transposed shape is accepted too.
     pub(super) fn tied(&self, kind: &LayerKind, width: u32) -> Result<Option<Tied>> {
         let Some(place) = self.tied else { return Ok(None) };
         let name = self.layer.weights_of.as_deref().unwrap_or_default();
@@ -420,19 +423,19 @@ impl Resolving<'_> {
     }
 }
 
-/// Role of a weight in its layer.
+/// Role of a shareable weight in its layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weight {
-    /// Table whose rows are looked up.
+    /// Table in which rows are looked up.
     Table,
-    /// Matrix that rows are multiplied by.
+    /// Matrix by which rows are multiplied.
     Product,
-    /// Kernel that images are convolved with.
+    /// Kernel of a convolution.
     Convolution,
 }
 
-/// Returns the extents and the role of the weight that a layer may share. `input` and `width` are
-/// its numbers of columns before and after.
+/// Returns the shape and the role of a layer's shareable weight, or `None` if it has none. `input`
+/// and `width` are the layer's numbers of input and output columns.
 fn weight(kind: &LayerKind, (input, width): (u32, u32)) -> Option<([u32; 2], Weight)> {
     match kind {
         LayerKind::Embedding(of) => Some(([of.entries, width], Weight::Table)),
