@@ -177,7 +177,7 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// Kind of rows that a user's kernel computes on.
+/// Interface of a user's kernel, which computes either on single rows or along edges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum On {
