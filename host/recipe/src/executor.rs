@@ -184,7 +184,7 @@ pub enum FusionChoice {
     /// Each stage is a separate task.
     #[default]
     None,
-    /// As many consecutive stages as possible are fused.
+    /// The fusion combines as many consecutive stages as possible.
     Auto,
     /// Fused stages begin at the stages with these numbers, from 0.
     Firsts(Vec<u32>),

@@ -131,7 +131,7 @@ pub struct Alarms {
     pub free: u32,
 }
 
-/// On-demand price and sizes of a virtual machine.
+/// Price and sizes of a virtual machine that is rented on demand.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {

@@ -20,7 +20,7 @@ const COPIES: f64 = 7.0;
 /// seeds.
 pub const HOURS: f64 = 2.0;
 const SEEDS: u64 = 2;
-/// On-demand price of a p3.2xlarge in USD per hour (Thorpe et al. 2023, section 6). `SPOT` is its
+/// Price of an on-demand p3.2xlarge in USD per hour (Thorpe et al. 2023, section 6). `SPOT` is its
 /// price as a spot instance.
 const ON_DEMAND: f64 = 3.06;
 const SPOT: f64 = 0.918;
