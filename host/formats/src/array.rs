@@ -1,30 +1,31 @@
-//! NumPy array in the form in which a file stores it: element type, byte order, shape and bytes.
-//! Values are converted on demand.
+//! NumPy array as stored in a file, with its element type, byte order, shape and bytes. Values are
+//! converted on demand.
 
 use std::borrow::Cow;
 
 use eciton_graph::corrections::{Collector, Corrections, Number};
 use eciton_graph::error::{Error, Place, Result};
 
-/// Element type of an array. All types but `Object` and `Text` can be read as numbers.
+/// Element type of a NumPy array. All types except `Object` and `Text` can be read as numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Element {
-    /// Boolean of one byte, 0 or 1.
+    /// Boolean, stored as one byte that is 0 or 1.
     Bool,
-    /// Signed integer of 1, 2, 4 or 8 bytes.
+    /// Signed integer with this size in bytes (1, 2, 4 or 8).
     Int(u8),
-    /// Unsigned integer of 1, 2, 4 or 8 bytes.
+    /// Unsigned integer with this size in bytes (1, 2, 4 or 8).
     Uint(u8),
-    /// IEEE floating-point number of 4 or 8 bytes.
+    /// IEEE floating-point number with this size in bytes (4 or 8).
     Float(u8),
-    /// Pickled Python objects. The bytes of the array are a pickle or a list, not cells.
+    /// Pickled Python objects. The bytes of the array are a pickle or a list, not separate cells.
     Object,
-    /// Text cells of this number of bytes. They cannot be read as numbers.
+    /// Text cells with this size in bytes. They cannot be read as numbers.
     Text(u32),
 }
 
 impl Element {
-    /// Parses a type code without byte order, for instance `f4`. Returns `None` for unknown codes.
+    /// Parses a NumPy type code without its byte order, for instance `f4`. Returns `None` for
+    /// unknown codes.
     pub fn parse(code: &str) -> Option<Self> {
         if matches!(code, "O" | "O4" | "O8") {
             return Some(Self::Object);
@@ -54,24 +55,24 @@ impl Element {
     }
 }
 
-/// Array of at most two axes in a file, as stored bytes with their type and shape.
+/// NumPy array of at most two axes, as the stored bytes with their type and shape.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Array<'a> {
-    /// Type of the cells.
+    /// Element type of the cells.
     pub element: Element,
-    /// True if the most significant byte of a cell comes first.
+    /// True if the most significant byte of a cell is first.
     pub big_endian: bool,
-    /// True if the first axis varies fastest (Fortran order).
+    /// True if the cells are in Fortran order, in which the first axis varies fastest.
     pub fortran: bool,
-    /// Length of each axis: none, one or two values.
+    /// Length of each axis. There are at most two axes.
     pub shape: Vec<usize>,
-    /// Bytes of the cells, without header or padding.
+    /// Bytes of the cells, without header and padding.
     pub data: Cow<'a, [u8]>,
-    /// File (and archive entry) that error messages name.
+    /// Name of the file (and archive entry) for error messages.
     pub file: String,
 }
 
-/// Value of a cell as it was stored.
+/// Value of a cell before conversion.
 enum Cell {
     Int(i128),
     Float(f64),
@@ -87,15 +88,17 @@ impl Cell {
 }
 
 impl<'a> Array<'a> {
-    /// Returns the number of cells of a shape, or `None` if it overflows.
+    /// Returns the number of cells of an array with this shape, or `None` if it overflows.
     pub fn cells_of(shape: &[usize]) -> Option<usize> {
         shape.iter().try_fold(1usize, |cells, &extent| cells.checked_mul(extent))
     }
 
-    /// Creates an array over `data`, whose length must be exactly that of the cells of `shape`.
+    /// Creates an array over the bytes `data`, whose length must match `shape` exactly. `place` is
+    /// the location for error messages.
     ///
     /// # Errors
-    /// Returns [`Error::Malformed`] if the length differs, or if there are more than two axes.
+    /// Returns [`Error::Malformed`] if the length of `data` is wrong, or if there are more than two
+    /// axes.
     pub fn new(
         element: Element,
         big_endian: bool,
@@ -140,7 +143,7 @@ impl<'a> Array<'a> {
         self.shape.get(1).copied().unwrap_or(1)
     }
 
-    /// Checks that the array has `axes` axes. `what` describes the expected array in the error
+    /// Checks that the array has `axes` axes. `what` describes the expected array for the error
     /// message, for instance `offsets [V + 1]`.
     pub fn expect_axes(&self, axes: usize, what: &str) -> Result<()> {
         if self.shape.len() == axes {
@@ -161,7 +164,8 @@ impl<'a> Array<'a> {
         self.read_at(expected, |_, cell| each(cell))
     }
 
-    /// Calls `each` with the row-major index and the value of every cell.
+    /// Calls `each` with the row-major index and the value of every cell, and returns the results.
+    /// A result of `None` is reported as an error.
     fn read_at<T>(
         &self,
         expected: &'static str,
@@ -214,7 +218,7 @@ impl<'a> Array<'a> {
         }
     }
 
-    /// Returns all cells as f32, row-major. Values of f64 are rounded.
+    /// Returns all cells as f32 in row-major order. Values that f32 cannot represent are rounded.
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         if self.element == Element::Float(4) && !self.big_endian && !self.fortran {
             let cells = self.data.as_chunks::<4>().0;
@@ -227,7 +231,7 @@ impl<'a> Array<'a> {
         })
     }
 
-    /// Returns whether f32 represents every value of this element type exactly.
+    /// Returns whether f32 represents all values of the element type exactly.
     fn fits_f32(&self) -> bool {
         match self.element {
             Element::Float(width) => width <= 4,
@@ -236,8 +240,8 @@ impl<'a> Array<'a> {
         }
     }
 
-    /// Returns all cells as f32, row-major, with corrections for values that f32 cannot represent
-    /// exactly.
+    /// Returns all cells as f32 in row-major order, together with corrections for the values that
+    /// were rounded.
     pub fn to_f32_exact(&self) -> Result<(Vec<f32>, Corrections)> {
         if self.fits_f32() {
             return Ok((self.to_f32()?, Corrections::NONE));
@@ -252,8 +256,8 @@ impl<'a> Array<'a> {
         Ok((values, corrections.finish()))
     }
 
-    /// Returns the difference between each cell and its f32, row-major. Returns `None` if f32
-    /// represents all values of the element type exactly.
+    /// Returns the rounding error of each cell's conversion to f32, in row-major order. Returns
+    /// `None` if f32 represents all values of the element type exactly.
     pub fn residuals(&self) -> Result<Option<Vec<f64>>> {
         match self.fits_f32() {
             true => Ok(None),
@@ -261,7 +265,8 @@ impl<'a> Array<'a> {
         }
     }
 
-    /// Returns all cells as whole numbers, row-major. Floating-point cells must have whole values.
+    /// Returns all cells as integers in row-major order. Floating-point cells must have integral
+    /// values.
     pub fn to_i64(&self) -> Result<Vec<i64>> {
         self.read("64-bit whole numbers", |cell| match cell {
             Cell::Int(value) => i64::try_from(value).ok(),
@@ -269,7 +274,7 @@ impl<'a> Array<'a> {
         })
     }
 
-    /// Returns all cells as 32-bit ids, row-major.
+    /// Returns all cells as 32-bit ids in row-major order.
     pub fn to_u32(&self) -> Result<Vec<u32>> {
         if matches!(self.element, Element::Int(4) | Element::Uint(4)) && !self.big_endian && !self.fortran {
             let most = if self.element == Element::Int(4) { i32::MAX as u32 } else { u32::MAX };
@@ -287,7 +292,7 @@ impl<'a> Array<'a> {
         })
     }
 
-    /// Returns all cells as offsets, row-major.
+    /// Returns all cells as offsets in row-major order.
     pub fn to_u64(&self) -> Result<Vec<u64>> {
         self.read("offsets, not negative", |cell| match cell {
             Cell::Int(value) => u64::try_from(value).ok(),
@@ -295,7 +300,7 @@ impl<'a> Array<'a> {
         })
     }
 
-    /// Returns all cells as booleans, row-major. Numeric cells must be 0 or 1.
+    /// Returns all cells as booleans in row-major order. Numeric cells must be 0 or 1.
     pub fn to_bool(&self) -> Result<Vec<bool>> {
         self.read("flags (b1, or 0 and 1)", |cell| match cell {
             Cell::Int(value @ 0..=1) => Some(value == 1),

@@ -1,4 +1,4 @@
-//! Data sets in a single `.npz` archive. The layout is recognised by the names of the arrays.
+//! Data sets in a single `.npz` archive, whose layout is recognised by the names of its arrays.
 //!
 //! | layout | arrays | split |
 //! | --- | --- | --- |
@@ -7,16 +7,18 @@
 //! | [rows](super::rows) without a graph | `x`, `y`, or `data`, `target` | `train_mask`, `val_mask`, `test_mask`, else 60 / 20 / 20 %, seed 0 |
 //! | heterophilous (Platonov et al. 2023) | `edges [E, 2]`, `node_features`, `node_labels`, `{train,val,test}_masks [splits, V]` | published split 0 |
 //!
-//! Without a published split, the split of Shchur et al. is drawn: 20 training and 30 validation
-//! vertices of each class, and the rest for test. It is drawn with NumPy's legacy generator from
-//! seed 0, so that it equals the split of Python scripts that follow this rule. All graphs are made
-//! symmetric.
+//! Without a published split, the split of Shchur et al. is drawn. It has 20 training and 30
+//! validation vertices per class, and all others are test vertices. NumPy's legacy generator with
+//! seed 0 draws it, so it equals the split of Python scripts that follow this rule. All graphs are
+//! made symmetric.
 //!
-//! If the values of the adjacency are not all 1, they become a column of edge features, except on
-//! the diagonal. Repeated entries and stored zeros follow the rule of [`eciton_graph::edge_rule`].
+//! If any value of the adjacency matrix outside of the diagonal is not 1, the values become a
+//! column of edge features. Repeated entries and stored zeros follow the rule of
+//! [`eciton_graph::edge_rule`].
 //!
-//! Labels with several columns `[V, labels]` are flags if all values are 0, 1 or NaN, else numbers.
-//! Without a published split, 60 / 20 / 20 % of the labelled vertices are then drawn from seed 0.
+//! Labels with several columns `[V, labels]` are Boolean labels if all values are 0, 1 or NaN, and
+//! numbers otherwise. Without a published split, 60 / 20 / 20 % of the labelled vertices are then
+//! drawn with seed 0.
 
 use std::io::{Read, Seek};
 use std::path::Path;
@@ -41,23 +43,23 @@ use super::npz::Npz;
 use super::pickle::Pickle;
 use super::{csr, file, labels, rows};
 
-/// Known layouts, for the error message.
+/// Description of the known layouts, for the error message about an unknown one.
 pub(crate) const KNOWN: &str = "adj_data, adj_indices, adj_indptr, adj_shape, attr_*, labels \
      (gnn-benchmark); adj_matrix, node_attr, node_label (GraphData); edges, node_features, \
      node_labels, train_masks, val_masks, test_masks (heterophilous); x, y, or data, target (rows without \
      a graph)";
 
-/// Reads a `.npz` archive in any of the layouts above.
+/// Reads a `.npz` archive in any of the layouts that the module documentation lists.
 ///
 /// # Errors
-/// Returns [`Error::UnknownLayout`] with the arrays that were found if no layout matches, and
-/// [`Error::Mismatch`] if arrays do not fit together. Returns the errors of the array and pickle
-/// readers.
+/// Returns [`Error::UnknownLayout`] with the names of the arrays if no layout matches, and
+/// [`Error::Mismatch`] if the arrays are inconsistent. Also returns the errors of the array and
+/// pickle readers.
 pub fn open(path: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     Bundle { npz: Npz::open(path)?, name: file::stem(path) }.read(path, expected)
 }
 
-/// Open archive, and the name of its data set.
+/// Opened archive with the name of its data set.
 pub(crate) struct Bundle<R> {
     pub(crate) npz: Npz<R>,
     pub(crate) name: String,
@@ -107,7 +109,7 @@ impl<R: Read + Seek> Bundle<R> {
         )
     }
 
-    /// Reads the gnn-benchmark layout.
+    /// Reads an archive in the gnn-benchmark layout.
     fn plain(&mut self, attributed: bool) -> Result<Dataset> {
         let adjacency = self.sparse("adj")?;
         let (graph, edge_features) = self.graph_of(&adjacency, "adj_shape", "adj_data")?;
@@ -119,7 +121,7 @@ impl<R: Read + Seek> Bundle<R> {
         self.unsplit(graph, features, edge_features, "labels")
     }
 
-    /// Reads the GraphData layout.
+    /// Reads an archive in the GraphData layout.
     fn pickled(&mut self) -> Result<Dataset> {
         let adjacency = self.pickled_rows("adj_matrix")?;
         let (graph, edge_features) = self.graph_of(&adjacency, "adj_matrix", "adj_matrix")?;
@@ -154,7 +156,8 @@ impl<R: Read + Seek> Bundle<R> {
         Ok(made)
     }
 
-    /// Returns the vertices for which the first row of a mask `[splits, V]` or `[V]` is true.
+    /// Returns the vertices that the first row of a mask array selects. The array has the shape
+    /// `[splits, V]` or `[V]`.
     fn mask(&mut self, key: &str, vertices: usize) -> Result<Vec<u32>> {
         let (flags, columns, place) = self.with(key, |a| {
             let columns = if a.shape.len() == 2 { a.columns() } else { a.rows() };
@@ -194,8 +197,8 @@ impl<R: Read + Seek> Bundle<R> {
         }
     }
 
-    /// Returns the graph of an adjacency matrix, and its values as edge features unless all of them
-    /// are 1. Errors name the arrays `shape` and `data`.
+    /// Converts an adjacency matrix to a graph. Its values are returned as edge features unless all
+    /// of them are 1. `shape` and `data` are the names of its arrays for error messages.
     fn graph_of(&self, adjacency: &Stored, shape: &str, data: &str) -> Result<(Graph, Option<EdgeFeatures>)> {
         let vertices = adjacency.rows();
         if vertices != u64::from(adjacency.columns) {
@@ -265,7 +268,7 @@ impl<R: Read + Seek> Bundle<R> {
     }
 }
 
-/// Creates features from a dense array `[V, columns]`.
+/// Creates features from a dense array with the shape `[V, columns]`.
 pub(crate) fn dense(array: Array<'_>) -> Result<Features> {
     array.expect_axes(2, "features [V, columns]")?;
     let Ok(columns) = u32::try_from(array.columns()) else {

@@ -1,31 +1,31 @@
-//! Columnar tables: Parquet, and Arrow IPC files (also called Feather).
+//! Columnar tables, which are Parquet files and Arrow IPC files (also called Feather).
 //!
 //! A file is converted to the text of a CSV table with a header, which
-//! [`Table`](crate::table::Table) reads like any other. So the content decides the kinds of columns
-//! as it does in text files, and the same data gives the same data set in all formats. Missing
-//! values become empty fields, and dates and times are written as in ISO 8601. Index columns that
-//! pandas stores without a name are left out. Columns of lists and of records are refused. Memory
-//! is the text and one batch.
+//! [`Table`](crate::table::Table) then reads. The same data therefore yields the same data set in
+//! all formats, because the content determines the kinds of columns. Missing values become empty
+//! fields, and dates and times are written as in ISO 8601. Index columns that pandas stores without
+//! a name are skipped. Columns of lists or records are rejected. Reading needs memory for the text
+//! and one record batch.
 //!
-//! The feature `parquet` compiles these readers. Without it, opening such a file fails with an
-//! error that names the remedy.
+//! These readers require the feature `parquet`. Without it, opening such a file fails with an error
+//! that names the remedy.
 
 use std::path::Path;
 
-/// File name extensions of columnar tables, in the order in which a folder is searched.
+/// File name extensions of columnar tables, in the order in which files of a folder are looked up.
 pub(crate) const ENDINGS: [&str; 5] = ["parquet", "pq", "feather", "arrow", "ipc"];
 
-/// Returns whether a file has the extension of a columnar table.
+/// Returns whether a file name has the extension of a columnar table.
 pub(crate) fn is_columnar(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
     ending.is_some_and(|ending| ENDINGS.contains(&ending.as_str()))
 }
 
-/// Returns the content of a columnar table as CSV text.
+/// Converts a columnar table to CSV text.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`](eciton_graph::error::Error::Malformed) for a damaged file, for
-/// columns of lists, and without the feature `parquet`.
+/// Returns [`Error::Malformed`](eciton_graph::error::Error::Malformed) if the file is damaged or
+/// has columns of lists, or if the feature `parquet` is disabled.
 #[cfg(not(feature = "parquet"))]
 pub(crate) fn text(path: &Path) -> eciton_graph::error::Result<std::sync::Arc<[u8]>> {
     use eciton_graph::error::{Error, Place};
@@ -53,7 +53,7 @@ mod readers {
 
     use crate::file;
 
-    /// First bytes of a Parquet file.
+    /// First bytes of every Parquet file.
     const PARQUET: &[u8] = b"PAR1";
 
     pub(crate) fn text(path: &Path) -> Result<Arc<[u8]>> {
@@ -95,8 +95,8 @@ mod readers {
         }
     }
 
-    /// Refuses an Arrow file whose compressed buffers claim impossible sizes. The library would
-    /// allocate as much memory.
+    /// Rejects an Arrow file whose compressed buffers claim impossible sizes. The library would
+    /// allocate that much memory.
     fn check_sizes(file: &mut std::fs::File) -> std::result::Result<(), ArrowError> {
         let wrong = |what: &str| ArrowError::ParseError(what.to_owned());
         let length = file.metadata()?.len();
@@ -141,7 +141,7 @@ mod readers {
         Ok(())
     }
 
-    /// Writes record batches as CSV text.
+    /// Converts record batches to CSV text.
     fn write(
         name: &str,
         schema: &Schema,

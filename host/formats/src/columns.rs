@@ -1,14 +1,14 @@
-//! Selection of table columns by the names that a trained model expects.
+//! Lookup of table columns by the names that a trained model expects.
 
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::names::column;
 use eciton_input::text::listed;
 
-/// Returns the positions of the columns `wanted` among the names `found`: an exact match, else a
-/// match without regard to case.
+/// Returns the positions of the columns `wanted` among the names `found`. Names that match exactly
+/// are preferred to names that match only if case is ignored.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] that lists missing and found columns.
+/// Returns [`Error::Malformed`] with the missing names and the available columns.
 pub(crate) fn matched(file: &str, kind: &str, wanted: &[String], found: &[String]) -> Result<Vec<usize>> {
     let at: Vec<Option<u32>> = wanted.iter().map(|name| column(found, name)).collect();
     let missing: Vec<&String> =
@@ -28,7 +28,7 @@ pub(crate) fn matched(file: &str, kind: &str, wanted: &[String], found: &[String
     Ok(at.into_iter().flatten().map(|at| at as usize).collect())
 }
 
-/// Returns a line of the reading report about columns that were not read.
+/// Returns a line for the reading report about columns that are not used. `why` is the reason.
 pub(crate) fn unused(file: &str, why: &str, names: &[String]) -> String {
     let columns = if names.len() == 1 { "column" } else { "columns" };
     format!("{file}: {columns} not used ({why}): {}", listed(names))

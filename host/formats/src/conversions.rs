@@ -1,5 +1,5 @@
-//! File formats that Python programs read. Error messages contain the lines of Python that convert
-//! such a file.
+//! File formats that only Python programs read. The error messages contain Python code that
+//! converts such a file.
 
 use std::path::Path;
 
@@ -7,7 +7,8 @@ use eciton_graph::error::{Error, Place};
 
 use crate::file;
 
-/// File name extensions, the name of the format, and the Python lines that convert a file.
+/// Known formats, as tuples of file name extensions, description of the format, and Python code
+/// that converts a file.
 const FORMATS: [(&[&str], &str, &str); 5] = [
     (
         &["mat"],
@@ -48,7 +49,8 @@ const FORMATS: [(&[&str], &str, &str); 5] = [
     ),
 ];
 
-/// Returns the error for a file whose extension belongs to one of these formats, or `None`.
+/// Returns the error for a file in one of these formats, or `None` if its extension belongs to
+/// another format.
 pub(crate) fn error(path: &Path) -> Option<Error> {
     let ending = path.extension()?.to_str()?.to_ascii_lowercase();
     let (_, found, remedy) = FORMATS.iter().find(|(endings, ..)| endings.contains(&ending.as_str()))?;

@@ -1,8 +1,9 @@
-//! Built-in data set Cora (`data/cora.bin`), with Planetoid's order of vertices and its public
-//! split.
+//! Built-in data set Cora (`data/cora.bin`), with the vertex order and the public split of
+//! Planetoid.
 //!
-//! After the eight bytes `ECITCOR1`, the file is a sequence of varints (seven bits per byte, lowest
-//! first, the high bit set in all bytes but the last):
+//! The file starts with the eight bytes `ECITCOR1`. All further numbers are varints, with seven
+//! bits per byte, lowest bits first. The high bit is set in all bytes except the last. The numbers
+//! are:
 //!
 //! ```text
 //! vertices, columns, classes
@@ -11,8 +12,8 @@
 //! three times (train, validation, test): count, then the gaps between ascending ids
 //! ```
 //!
-//! The first gap of a list is counted from -1 (for neighbours from the vertex itself). A gap is at
-//! least 1, and 1 less than the gap is stored.
+//! Lists have ascending numbers and are stored as gaps. The first gap of a list is counted from -1,
+//! or from the vertex itself for neighbours. A gap is at least 1, and is stored minus 1.
 
 use eciton_graph::adjacency::{Graph, check_vertices};
 use eciton_graph::corrections::Corrections;
@@ -26,8 +27,7 @@ static BYTES: &[u8] = include_bytes!("../data/cora.bin");
 const MAGIC: &[u8] = b"ECITCOR1";
 const FILE: &str = "cora.bin";
 
-/// Research fields of the papers, as named by McCallum et al. (2000), in the order of Planetoid's
-/// classes.
+/// Research fields of the papers (McCallum et al. 2000), in the order of Planetoid's classes.
 const FIELDS: [&str; 7] = [
     "Theory",
     "Reinforcement_Learning",
@@ -38,7 +38,7 @@ const FIELDS: [&str; 7] = [
     "Rule_Learning",
 ];
 
-/// Reads the built-in file.
+/// Parses the built-in file.
 pub(super) fn load() -> Result<Dataset> {
     parse(BYTES)
 }
@@ -121,7 +121,8 @@ impl Cursor<'_> {
         Err(self.wrong("a number of 32 bits"))
     }
 
-    /// Reads a count and then that many ascending numbers above `last`.
+    /// Reads a list, which is a count followed by that many ascending numbers above `last`, and
+    /// appends it to `into`.
     fn list(&mut self, mut last: i64, into: &mut Vec<u32>) -> Result<()> {
         for _ in 0..self.varint()? {
             last += 1 + i64::from(self.varint()?);

@@ -1,8 +1,9 @@
-//! Reader of line items of an AWS Cost and Usage Report: CSV, plain or compressed with gzip.
+//! Reader for the line items of an AWS Cost and Usage Report, which is a CSV file, optionally
+//! compressed with gzip.
 //!
 //! Column names are those of a legacy report (`lineItem/UsageType`) or of CUR 2.0
-//! (`line_item_usage_type`). A report of a whole account may have gigabytes, so line items are read
-//! one by one.
+//! (`line_item_usage_type`). Line items are read one at a time, because the report of a whole
+//! account may have gigabytes.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -12,41 +13,43 @@ use eciton_graph::error::{Error, Place, Result};
 
 use crate::gzip::Source;
 
-/// Maximum length of a line item, in bytes.
+/// Maximum length of one line item, in bytes.
 const MAX_ITEM_BYTES: usize = 1 << 20;
-/// Number of bytes that are read at a time.
+/// Number of bytes that are read from the file at a time.
 const BLOCK_BYTES: u64 = 1 << 18;
-/// CloudFormation tag with the name of the stack, in the form that [`normal`] returns.
+/// CloudFormation tag that contains the name of the stack, in the form that [`normal`] returns.
 const STACK_TAG: &str = "awscloudformationstackname";
 
-/// Line item of a cost report.
+/// Line item of a Cost and Usage Report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Item {
-    /// Type of the line, such as `Usage`, `Credit` or `Tax`. `Usage` if the report has no such
-    /// column.
+    /// Type of the line item, for instance `Usage`, `Credit` or `Tax`. It is `Usage` if the report
+    /// has no such column.
     pub kind: String,
-    /// Usage type, with the prefix of the region.
+    /// AWS usage type, including its region prefix.
     pub usage: String,
-    /// Operation. Empty if the report has no such column.
+    /// AWS operation. It is empty if the report has no such column.
     pub operation: String,
-    /// Resource, which is an ARN or the name of a bucket. Empty for lines without a resource.
+    /// Resource, which is an ARN or the name of a bucket. It is empty if the line item has no
+    /// resource.
     pub resource: String,
-    /// Quantity that was used, in [`Self::unit`].
+    /// Used quantity, in [`Self::unit`].
     pub quantity: f64,
-    /// Unit of the quantity. Empty if the report has no such column.
+    /// Unit of the quantity. It is empty if the report has no such column.
     pub unit: String,
     /// Unblended cost, in [`Self::currency`].
     pub cost: f64,
-    /// Currency of the cost. `USD` if the report has no such column.
+    /// Currency of the cost. It is `USD` if the report has no such column.
     pub currency: String,
-    /// Start and end of the usage as `YYYY-MM-DDTHH:MM:SS`. Empty if the report has no such
-    /// columns.
+    /// Start and end of the usage, in the form `YYYY-MM-DDTHH:MM:SS`. Both are empty if the report
+    /// has no such columns.
     pub interval: [String; 2],
-    /// Value of the tag `aws:cloudformation:stack-name`. Empty if the line has no such tag.
+    /// Value of the tag `aws:cloudformation:stack-name`. It is empty if the line item has no such
+    /// tag.
     pub stack: String,
 }
 
-/// Positions of the columns that are read.
+/// Positions of the relevant columns of a report.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     usage: usize,
@@ -63,12 +66,12 @@ struct Columns {
     tags: Option<usize>,
 }
 
-/// Returns a column name in lower case without punctuation, for comparisons.
+/// Normalises a column name for comparisons, to lower case without punctuation.
 fn normal(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// Cost report that is open for reading.
+/// Cost and Usage Report that is open for reading.
 pub struct Report {
     reader: csv::Reader<Blocks>,
     columns: Columns,
@@ -81,8 +84,8 @@ impl Report {
     /// Opens a report and reads its header.
     ///
     /// # Errors
-    /// Returns an error that names the file if it cannot be read, is not CSV, or lacks a required
-    /// column.
+    /// Returns an error if the file cannot be read, is not CSV, or lacks a required column. The
+    /// message has the name of the file.
     pub fn open(path: &Path) -> Result<Self> {
         let mut source = Source::open(path)?;
         let file = source.file().to_owned();
@@ -141,11 +144,11 @@ impl Report {
         Ok(Self { reader, columns, record, path: path.to_owned(), file })
     }
 
-    /// Returns the next line item, or `None` at the end.
+    /// Returns the next line item, or `None` at the end of the report.
     ///
     /// # Errors
-    /// Returns an error for a damaged file. The message has the line, and the column of an invalid
-    /// number.
+    /// Returns an error if the file is damaged. The message has the line, and the column if a
+    /// number is invalid.
     pub fn next_item(&mut self) -> Result<Option<Item>> {
         self.reader.get_mut().since = 0;
         let line = self.reader.position().line();
@@ -181,13 +184,14 @@ impl Report {
     }
 }
 
-/// Converts a time such as `2026-11-27 17:00:00.000` or `2026-11-27T17:00:00Z` to
+/// Converts a time such as `2026-11-27 17:00:00.000` or `2026-11-27T17:00:00Z` to the form
 /// `2026-11-27T17:00:00`.
 fn moment(text: &str) -> String {
     text.chars().take(19).map(|c| if c == ' ' { 'T' } else { c }).collect()
 }
 
-/// Returns the name of the stack in a CUR 2.0 map of tags, which is a JSON object.
+/// Returns the name of the stack from the tags of a CUR 2.0 line item, which are a JSON object. The
+/// name is empty if there is no such tag.
 fn stack(tags: &str) -> String {
     let found: std::collections::BTreeMap<String, serde_json::Value> =
         serde_json::from_str(tags).unwrap_or_default();
@@ -195,7 +199,7 @@ fn stack(tags: &str) -> String {
     own.and_then(|(_, value)| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// Returns the error for a record that could not be read.
+/// Converts an error of the csv crate to an error with the location in the report.
 fn refused(error: csv::Error, path: &Path, file: &str, line: u64) -> Error {
     let line = error.position().map_or(line, csv::Position::line);
     let place = Place::line(file, line);
@@ -215,12 +219,12 @@ fn refused(error: csv::Error, path: &Path, file: &str, line: u64) -> Error {
     }
 }
 
-/// Byte source for the csv crate, with a limit on the bytes of one record.
+/// Byte source for the csv crate that limits the length of a record.
 struct Blocks {
     source: Source,
     out: Vec<u8>,
     given: usize,
-    /// Number of bytes read since the last record.
+    /// Number of bytes read since the start of the current record.
     since: usize,
 }
 

@@ -1,4 +1,4 @@
-//! SciPy's compressed sparse rows (CSR): three arrays and a shape, which several layouts contain.
+//! SciPy's compressed sparse rows (CSR), which several layouts store as three arrays and a shape.
 
 use eciton_graph::adjacency::offsets_fault;
 use eciton_graph::error::{Error, Place, Result};
@@ -6,17 +6,18 @@ use eciton_graph::features::SparseRows;
 
 use super::array::Array;
 
-/// Compressed sparse rows as stored in a file. Columns may be in any order, with repeats and zeros.
+/// Compressed sparse rows (CSR) as stored in a file. Columns may be unsorted and repeated, and
+/// values may be 0.
 #[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) columns: u32,
     pub(crate) offsets: Vec<u64>,
     pub(crate) indices: Vec<u32>,
     pub(crate) values: Vec<f32>,
-    /// Difference between each number and its f32. `None` if the file has numbers that f32
-    /// represents exactly.
+    /// Rounding error of each value's conversion to f32. `None` if f32 represents all values
+    /// exactly.
     residuals: Option<Vec<f64>>,
-    /// Name of the file in error messages.
+    /// Name of the file for error messages.
     file: String,
 }
 
@@ -26,7 +27,7 @@ impl Stored {
         self.offsets.len() as u64 - 1
     }
 
-    /// Returns row and column of every stored entry, in the order of the values.
+    /// Returns the row and column of every stored entry, in the order of the values.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
         let rows = (0u32..).zip(self.offsets.windows(2));
         rows.flat_map(|(row, span)| {
@@ -35,7 +36,7 @@ impl Stored {
         })
     }
 
-    /// Returns the rows with sorted columns and without zeros. Repeated entries are added up.
+    /// Returns the rows with sorted columns. Repeated entries are added up, and zeros are removed.
     pub(crate) fn sorted(self) -> SparseRows {
         let Self { columns, offsets, indices, values, residuals, file } = &self;
         match residuals {
@@ -47,11 +48,12 @@ impl Stored {
     }
 }
 
-/// Checks the arrays of compressed rows against each other.
+/// Creates compressed sparse rows from the arrays of a file, after checking that the arrays are
+/// consistent.
 ///
 /// # Errors
 /// Returns [`Error::Malformed`] if the offsets do not ascend to the number of stored values, or if
-/// a column is outside the shape.
+/// a column index is out of range.
 pub(crate) fn stored(
     file: &str,
     shape: &[i64],

@@ -1,34 +1,35 @@
-//! Dictionary of the 64-bit ids in a file. The dense id of an id is its rank among all ids.
+//! Dictionary of the 64-bit ids in a file. It maps each id to its dense id, which is its rank among
+//! all ids.
 //!
-//! Low ids are stored as a bitmap with a running count every 512 bits (1.06 bits per number). Other
-//! ids are stored as a sorted list (8 bytes each). The bitmap takes at most 2 bytes for each byte
-//! of the file, and at most 512 MiB (ids below 2^32).
+//! Low ids are stored in a bitmap with a running count every 512 bits (1.06 bits per possible id).
+//! All other ids are stored in a sorted list with 8 bytes each. The bitmap has at most 2 bytes per
+//! byte of the file, and at most 512 MiB (ids below 2^32).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// Map from words to codes.
+/// Hash map from words to integer codes.
 pub(crate) type Codes<W> = HashMap<W, u32, foldhash::fast::RandomState>;
 
-/// Upper bound of the ids in a bitmap.
+/// Upper bound of the ids that are stored in the bitmap.
 const MAX_BITS: u64 = 1 << 32;
 const BLOCK_WORDS: usize = 8;
 
-/// Collects ids, optionally from several threads.
+/// Builder of a [`Dictionary`], which several threads may share.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    /// Ids below this bound are stored as bits.
+    /// Bound below which ids are stored in the bitmap.
     bits: u64,
     words: RwLock<Vec<AtomicU64>>,
     others: Mutex<Others>,
 }
 
-/// Ids that are not stored as bits.
+/// Ids that are too high for the bitmap.
 #[derive(Debug)]
 struct Others {
     ids: Vec<u64>,
-    /// Length of `ids` at which repeats are removed.
+    /// Length of `ids` at which duplicates are removed.
     room: usize,
 }
 
@@ -40,15 +41,15 @@ impl Collector {
         Self { bits, words: RwLock::default(), others: Mutex::new(others) }
     }
 
-    /// Adds ids, in any order and with any repeats.
+    /// Adds ids, which may be in any order and may repeat.
     pub(crate) fn add(&mut self, ids: impl Iterator<Item = u64>) {
         let words = self.words.get_mut().unwrap_or_else(PoisonError::into_inner);
         let others = self.others.get_mut().unwrap_or_else(PoisonError::into_inner);
         others.add(words, self.bits, ids);
     }
 
-    /// Adds ids like [`Collector::add`], from any thread. Threads wait for each other only for ids
-    /// that are higher than all before.
+    /// Adds ids like [`Collector::add`], but from any thread. Threads only wait for each other if
+    /// an id is higher than all ids before.
     pub(crate) fn share(&self, ids: impl Iterator<Item = u64>) {
         let mut higher = Vec::new();
         {
@@ -72,7 +73,7 @@ impl Collector {
         }
     }
 
-    /// Returns the dictionary of all ids that were added.
+    /// Converts the collected ids to a dictionary.
     pub(crate) fn finish(self) -> Dictionary {
         let mut others = self.others.into_inner().unwrap_or_else(PoisonError::into_inner);
         others.compact();
@@ -94,7 +95,7 @@ impl Collector {
 }
 
 impl Others {
-    /// Adds ids below `bits` to `words`, and all other ids to this list.
+    /// Adds each id to the bitmap `words` if it is below `bits`, and to this list otherwise.
     fn add(&mut self, words: &mut Vec<AtomicU64>, bits: u64, ids: impl Iterator<Item = u64>) {
         for id in ids {
             if id < bits {
@@ -123,29 +124,30 @@ impl Others {
     }
 }
 
-/// Ids of a file in ascending order. The dense id of an id is the number of smaller ids.
+/// Distinct ids of a file in ascending order. The dense id of an id is the number of smaller ids.
 #[derive(Debug)]
 pub(crate) struct Dictionary {
     words: Vec<u64>,
     ranks: Vec<u64>,
-    /// Number of ids in `words`.
+    /// Number of ids in the bitmap.
     low: u64,
     others: Vec<u64>,
 }
 
 impl Dictionary {
-    /// Returns the number of ids.
+    /// Returns the number of distinct ids.
     pub(crate) fn len(&self) -> u64 {
         self.low + self.others.len() as u64
     }
 
-    /// Returns whether the ids are 0 to V - 1.
+    /// Returns whether the ids are exactly 0 to V - 1, where V is their number.
     pub(crate) fn dense(&self) -> bool {
         let last = self.words.last().map_or(0, |word| 64 - u64::from(word.leading_zeros()));
         self.others.is_empty() && (self.words.len() as u64 * 64 + last).saturating_sub(64) == self.low
     }
 
-    /// Returns the dense id of `id`, or `None` if `id` is unknown or if there are 2^32 ids or more.
+    /// Returns the dense id of `id`. Returns `None` if `id` is unknown, or if its dense id exceeds
+    /// 32 bits.
     pub(crate) fn find(&self, id: u64) -> Option<u32> {
         let at = (id / 64) as usize;
         let rank = match self.words.get(at) {
@@ -164,7 +166,7 @@ impl Dictionary {
         u32::try_from(rank).ok()
     }
 
-    /// Returns all ids in ascending order, 8 bytes each.
+    /// Returns all ids in ascending order.
     pub(crate) fn ids(&self) -> Vec<u64> {
         let mut ids = Vec::with_capacity(self.len() as usize);
         for (at, &word) in (0u64..).zip(&self.words) {

@@ -1,5 +1,6 @@
-//! Built-in data set of handwritten digits (`data/digits.bin.gz`): images of 8 x 8 grey values,
-//! which are divided by 16. Every fifth image is for test, all others are for training.
+//! Built-in data set of handwritten digits (`data/digits.bin.gz`). The images have 8 x 8 grey
+//! values, which are divided by 16. Every fifth image is a test image, and all others are training
+//! images.
 
 use std::io::Read;
 
@@ -13,16 +14,16 @@ use crate::rows;
 
 static BYTES: &[u8] = include_bytes!("../data/digits.bin.gz");
 const FILE: &str = "digits.bin.gz";
-/// Number of pixels of an image.
+/// Number of pixels per image.
 const PIXELS: usize = 64;
-/// Largest value of a pixel in the file.
+/// Maximum value of a pixel in the file.
 const WHITE: f32 = 16.0;
-/// Number of classes, the digits 0 to 9.
+/// Number of classes, which are the digits 0 to 9.
 const DIGITS: u32 = 10;
-/// One of this number of images is in the test split.
+/// Reciprocal of the share of test images.
 const TESTS: u32 = 5;
 
-/// Reads the built-in file.
+/// Decompresses and parses the built-in file.
 pub(super) fn load() -> Result<Dataset> {
     let mut bytes = Vec::new();
     let unpacked = flate2::read::GzDecoder::new(BYTES).read_to_end(&mut bytes);

@@ -1,14 +1,15 @@
-//! Graph documents: GML, GraphML and node-link JSON, in the form in which networkx, igraph, Gephi
-//! and d3 write them.
+//! Graph documents in GML, GraphML and node-link JSON, as written by networkx, igraph, Gephi and
+//! d3.
 //!
-//! The reader of a document collects [`records::Records`] of nodes and of edges. They become a
-//! table of nodes and a table of edges, which are read like those of a folder. Node attributes are
-//! columns with kinds, or labels. Numeric edge attributes are edge features. Files next to the
-//! document contain what its nodes lack: `features`, `labels` and `split`, as [`super::folder`]
-//! reads them.
+//! The reader of a document collects [`records::Records`] of nodes and of edges. They are converted
+//! to a node table and an edge table, which are read like the tables of a folder. Node attributes
+//! become feature columns or labels, and numeric edge attributes become edge features. Files next
+//! to the document (`features`, `labels` and `split`) may provide the rest, as described in
+//! [`super::folder`].
 //!
-//! Nested attributes become separate columns (`pos.x`, `pos.0`). Every edge is used in both
-//! directions. Memory besides the data set is the file, the attributes as text, and the two tables.
+//! Nested attributes become separate columns, for instance `pos.x` or `pos.0`. Every edge is used
+//! in both directions. In addition to the data set, reading needs memory for the file, the
+//! attributes as text, and the two tables.
 
 mod gml;
 mod graphml;
@@ -25,7 +26,7 @@ use super::file;
 use super::folder::{self, roles::Roles};
 use super::request::Request;
 
-/// Memory that reading a document takes, per byte of the file.
+/// Estimated memory for reading a document, in bytes per byte of the file.
 const MEMORY_PER_BYTE: u64 = 8;
 
 /// Format of a graph document.
@@ -37,7 +38,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// Returns the format for a file name extension, or `None`.
+    /// Returns the format with this file name extension, or `None` if the extension is unknown.
     pub(crate) fn by_ending(ending: &str) -> Option<Self> {
         match ending {
             "gml" => Some(Self::Gml),
@@ -48,11 +49,11 @@ impl Format {
     }
 }
 
-/// Reads a graph document, and the tables next to it.
+/// Reads a graph document together with the tables next to it.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] with the line if the text does not follow the format, and the
-/// errors of [`super::folder::open`].
+/// Returns [`Error::Malformed`] with the line if the text does not follow the format. Also returns
+/// the errors of [`super::folder::open`].
 pub(crate) fn open(path: &Path, format: Format, request: Request<'_>) -> Result<Dataset> {
     let name = file::name(path);
     let bytes = file::read(path)?;

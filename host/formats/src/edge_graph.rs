@@ -1,6 +1,6 @@
-//! Construction of graphs from the edges that a file lists, with edge values.
+//! Construction of graphs from the edge list of a file, with edge values.
 //!
-//! The readers of graph formats call these functions with the edges of a file.
+//! The readers of all graph formats call these functions.
 
 use eciton_graph::adjacency::{Graph, Options};
 use eciton_graph::dataset::EdgeFeatures;
@@ -11,12 +11,13 @@ use eciton_input::threads::processors;
 
 use crate::edge_rows::EdgeRows;
 
-/// Options of readers: each edge is added in both directions, and self-loops are included.
-/// [`crate::open`] drops self-loops later, unless they are to be kept.
+/// Graph construction options of the readers. Each edge is added in both directions, and self-loops
+/// are included. [`crate::open`] removes self-loops later unless the caller keeps them.
 pub(crate) const AS_LISTED: Options = Options { symmetric: true, keep_self_loops: true };
 
-/// Builds the graph of the edges of `file`, each in both directions, with their rows of values if
-/// there are any. `published` is true for layouts of published data sets.
+/// Builds the graph of an edge list, with each edge in both directions. The optional `rows` are the
+/// values of the edges. `file` is the name for messages, and `published` is true for layouts of
+/// published data sets.
 pub(crate) fn graph_of(
     file: &str,
     vertices: u64,
@@ -33,8 +34,8 @@ pub(crate) fn graph_of(
     Ok((graph, None))
 }
 
-/// Builds the graph of an edge source of `file`, each edge in both directions, with the source's
-/// values.
+/// Builds the graph of an edge source, with each edge in both directions and with the source's edge
+/// values. `file` is the name for messages.
 pub(crate) fn graph_and_values(file: &str, source: &dyn EdgeSource) -> Result<(Graph, Option<EdgeFeatures>)> {
     if source.columns() == 0 {
         let (graph, found) = EdgeRule::new(file, AS_LISTED).merged(source, processors())?;
@@ -49,18 +50,19 @@ pub(crate) fn graph_and_values(file: &str, source: &dyn EdgeSource) -> Result<(G
     all.graph(file, source.vertices())
 }
 
-/// Edges in the order of a file, with the values of each.
+/// Edge list in the order of a file, with the values of each edge.
 #[derive(Debug, Default)]
 pub(crate) struct ValuedEdges {
     pub(crate) edges: Vec<(u32, u32)>,
     pub(crate) columns: u32,
     pub(crate) values: Vec<f32>,
-    /// True if the only column is the edge's weight.
+    /// True if the only column contains edge weights.
     pub(crate) weight: bool,
 }
 
 impl ValuedEdges {
-    /// Builds the graph of the edges, each in both directions, with their values.
+    /// Builds the graph of the edges, with each edge in both directions and with the edge values.
+    /// `file` is the name for messages.
     pub(crate) fn graph(&self, file: &str, vertices: u64) -> Result<(Graph, Option<EdgeFeatures>)> {
         let Self { edges, columns, values, weight } = self;
         if *columns == 0 {

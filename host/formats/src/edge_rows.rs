@@ -18,20 +18,21 @@ use super::numbers::number;
 use super::table::{Row, Table};
 use super::{columns, file, npy};
 
-/// Finite values of each edge of a file, one row per edge.
+/// Finite values of the edges of a file, with one row per edge.
 pub(crate) struct EdgeRows {
     columns: u32,
     values: Vec<f32>,
-    /// Names of the columns. Empty if the file has none.
+    /// Names of the columns. The list is empty if the file has no names.
     pub(crate) names: Vec<String>,
     /// Treatment of edges whose value is 0.
     zeros: Zeros,
-    /// File that contains the rows.
+    /// Name of the file with the rows, for messages.
     file: String,
 }
 
 impl EdgeRows {
-    /// Creates rows of `columns` values. Error messages name `file`.
+    /// Creates rows of `columns` values each, after checking that all values are finite. `file` is
+    /// the name for error messages.
     pub(crate) fn new(columns: usize, values: Vec<f32>, file: &str) -> Result<Self> {
         check_columns(columns as u64, || Place::whole(file))?;
         check_finite(&values, columns, file)?;
@@ -39,8 +40,8 @@ impl EdgeRows {
         Ok(Self { columns: columns as u32, values, names: Vec::new(), zeros: Zeros::Kept, file })
     }
 
-    /// Creates rows from an array `[E, columns]`, or `[E]` of weights. `other` is the file with the
-    /// `edges` edges.
+    /// Creates rows from an array `[E, columns]`, or from an array `[E]` of weights. `other` is the
+    /// file that contains the `edges` edges.
     pub(crate) fn of_array(array: &Array<'_>, edges: usize, other: &str) -> Result<Self> {
         let (found, expected) = (array.rows() as u64, edges as u64);
         if found != expected {
@@ -52,7 +53,7 @@ impl EdgeRows {
         Ok(Self { zeros, ..rows })
     }
 
-    /// Reads the array at `path`, or returns `None` if the file does not exist.
+    /// Reads the rows from the array at `path`. Returns `None` if the file does not exist.
     pub(crate) fn beside(path: &Path, edges: usize, other: &str) -> Result<Option<Self>> {
         if !present(path) {
             return Ok(None);
@@ -61,8 +62,8 @@ impl EdgeRows {
         Self::of_array(&npy::parse(&bytes, &file::name(path))?, edges, other).map(Some)
     }
 
-    /// Returns the edge values of a folder: the columns of the table of `edges` edges, or
-    /// `edge_features.npy`.
+    /// Returns the edge values of a folder. They come from the number columns of the edge table or
+    /// from `edge_features.npy`, but not from both.
     pub(crate) fn of_folder(
         folder: &Path,
         table: &Table,
@@ -84,8 +85,8 @@ impl EdgeRows {
         Self::beside(array, edges, &table.file)
     }
 
-    /// Builds the graph of `edges` with `options`, and assigns these rows to its edges. `published`
-    /// is as in [`Findings::report`](eciton_graph::edge_rule::Findings::report).
+    /// Builds the graph of `edges` with these rows as edge values. `published` is passed to
+    /// [`Findings::report`](eciton_graph::edge_rule::Findings::report).
     pub(crate) fn graph(
         &self,
         vertices: u64,
@@ -99,41 +100,42 @@ impl EdgeRows {
         Ok((graph, rows))
     }
 
-    /// Returns whether some row drops its edge, because its weight is 0.
+    /// Returns whether an edge is dropped because its weight is 0.
     pub(crate) fn has_zeros(&self) -> bool {
         self.zeros == Zeros::NoEdges && self.columns == 1 && self.values.contains(&0.0)
     }
 
-    /// Returns the rows unchanged. They must be in the order of the graph's lists.
+    /// Returns the rows as edge features without reordering them. They must already be in the order
+    /// of the graph's edge lists.
     pub(crate) fn in_place(self) -> Result<EdgeFeatures> {
         EdgeFeatures::new(self.columns, self.values)
     }
 }
 
-/// Columns of an edge table that are features: those after the ids that contain a number in every
-/// record.
+/// Feature columns of an edge table. These are the columns after the two ids that contain a number
+/// in every record.
 pub(crate) struct Columns {
     of: Vec<usize>,
     names: Vec<String>,
     values: Grown<f32>,
     file: String,
-    /// Lines for the reading report, which are added after the table has been read completely.
+    /// Notes for the reading report. They are added once the whole table has been read.
     report: Vec<(Level, String)>,
 }
 
-/// Counts of the fields in a column of an edge table.
+/// Counts of the kinds of fields in one column of an edge table.
 #[derive(Clone, Default)]
 struct Contents {
     numbers: u64,
-    /// Number of fields that are neither numbers nor missing.
+    /// Number of fields that are neither numbers nor missing values.
     words: u64,
-    /// Line of the first missing field.
+    /// Line of the first missing value.
     missing: Option<u64>,
 }
 
 impl Columns {
-    /// Finds the feature columns. With `expected`, these are the columns that a model was trained
-    /// on, by their names.
+    /// Selects the feature columns of an edge table. If `expected` is set, they are the columns
+    /// that the model was trained on, found by name.
     pub(crate) fn select(table: &Table, expected: Option<&Expected>) -> Result<Self> {
         let all = table.names(0)?;
         let wanted = expected.map(|expected| &expected.edge_features[..]).unwrap_or_default();
@@ -160,8 +162,9 @@ impl Columns {
         Ok(Self { of, names, values, file: table.file.clone(), report })
     }
 
-    /// Returns the columns after the ids that have a number in the first record. Adds lines about
-    /// other columns to `report`. Refuses a column that has numbers but no words later on.
+    /// Returns the columns after the two ids that have a number in the first record, and adds notes
+    /// about other columns to `report`. Returns an error for a column that starts with a missing
+    /// value, but otherwise contains only numbers.
     fn found(table: &Table, report: &mut Vec<(Level, String)>) -> Result<Vec<usize>> {
         let mut rows = table.rows(2)?;
         let Some(first) = rows.next()? else { return Ok(Vec::new()) };
@@ -224,7 +227,7 @@ impl Columns {
         self.of.len()
     }
 
-    /// Appends the values of an edge to `values`.
+    /// Appends the values of one edge to `values`.
     pub(crate) fn read(&self, row: &Row, values: &mut Vec<f32>) -> Result<()> {
         for &at in &self.of {
             let field = row.get(at);
@@ -239,7 +242,7 @@ impl Columns {
         Ok(())
     }
 
-    /// Returns the columns with the values of all edges.
+    /// Returns these columns with the values of all edges.
     pub(crate) fn with(self, values: Grown<f32>) -> Self {
         Self { values, ..self }
     }

@@ -1,8 +1,10 @@
-//! Edge lists as text, with one edge per line: two whole numbers, then optional further fields. A
-//! file is divided into byte ranges, and any thread may read any range at any time.
+//! Edge lists as text files with one edge per line. A line has two whole numbers, optionally
+//! followed by further fields. A file is divided into byte ranges, which threads read
+//! independently.
 //!
-//! Fields are separated by blanks, tabs or commas. Lines that start with `#` or `%` are comments. A
-//! range contains the lines that start in it, so that ranges of any size give the same edges.
+//! Fields are separated by spaces, tabs or commas. Lines that start with `#` or `%` are comments. A
+//! range contains the lines that start in it, so the result does not depend on the size of the
+//! ranges.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -16,15 +18,15 @@ use super::dictionary::Dictionary;
 use super::lines::{MAX_LINE_BYTES, count};
 use super::{file, gzip};
 
-/// Number of bytes of a range. The shortest line has four bytes (`0 1` and its end), so a range has
-/// at most [`MAX_CHUNK_EDGES`] edges.
+/// Number of bytes per range. The shortest line has four bytes (`0 1` and a line break), so a range
+/// has at most [`MAX_CHUNK_EDGES`] edges.
 const RANGE_BYTES: u64 = 8 << 20;
 const _: () = assert!(RANGE_BYTES / 4 < MAX_CHUNK_EDGES as u64);
 
-/// Byte order mark, with which some programs start a UTF-8 text.
+/// Byte order mark with which some programs start a UTF-8 file.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Fault of a line in a block of text.
+/// Invalid line in a block of text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// Position of the line's first byte within the block.
@@ -34,7 +36,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Returns the error of this fault at a location.
+    /// Converts the fault to an error with this location.
     pub(crate) fn at(self, place: Place) -> Error {
         let remedy = if self.expected.contains("as the first edge") {
             "write one edge per line with the same columns (a vertex and all its neighbours in one line is an adjacency \
@@ -50,8 +52,9 @@ impl Fault {
     }
 }
 
-/// Calls `each` with the two numbers of every line of `block`. A line must have at least `fields`
-/// fields. If `each` returns an error, its text is what was expected, and the line is at fault.
+/// Calls `each` with the two ids of every line of `block`. A line must have at least `fields`
+/// fields. If `each` returns an error, its text describes what was expected, and the fault is in
+/// that line.
 pub(crate) fn pairs(
     block: &[u8],
     fields: usize,
@@ -60,7 +63,7 @@ pub(crate) fn pairs(
     records(block, fields, |source, target, _| each(source, target))
 }
 
-/// Calls `each` with the two numbers of every line, like [`pairs`], and with the rest of the line.
+/// Calls `each` with the two ids of every line like [`pairs`], and also with the rest of the line.
 pub(crate) fn records(
     block: &[u8],
     fields: usize,
@@ -100,8 +103,8 @@ pub(crate) fn records(
     Ok(())
 }
 
-/// Returns the number of comment lines of a block. At the start of a file, comments before the
-/// first edge are not counted.
+/// Returns the number of comment lines of a block. If `start` is true, comments before the first
+/// edge are not counted.
 pub(crate) fn comments(block: &[u8], start: bool) -> u64 {
     if memchr::memchr2(b'#', b'%', block).is_none() {
         return 0;
@@ -114,7 +117,8 @@ pub(crate) fn comments(block: &[u8], start: bool) -> u64 {
     lines.filter(is_comment).count() as u64
 }
 
-/// Adds a warning to the reading report about comment lines after the first edge.
+/// Adds a warning to the reading report if `count`, the number of comment lines after the first
+/// edge, is not 0.
 pub(crate) fn report_comments(file: &str, count: u64) {
     if count > 0 {
         eciton_input::notes::warn(format!(
@@ -124,17 +128,18 @@ pub(crate) fn report_comments(file: &str, count: u64) {
     }
 }
 
-/// Returns whether a byte separates the fields of a line.
+/// Returns whether a byte is a separator between the fields of a line.
 pub(crate) fn separates(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b',')
 }
 
-/// Returns the end of the line at `at`: the position of its line end, or the end of the block.
+/// Returns the end of the line at `at`, which is the position of its line break, or the length of
+/// the block.
 fn line_end(block: &[u8], at: usize) -> usize {
     memchr::memchr(b'\n', block.get(at..).unwrap_or_default()).map_or(block.len(), |end| at + end)
 }
 
-/// Parses the number at `at`, and moves `at` to the next field or the end of the line.
+/// Parses the number at `at`, and advances `at` to the next field or to the end of the line.
 fn number(block: &[u8], at: &mut usize) -> Option<u64> {
     let start = *at;
     let mut value = 0u64;
@@ -156,23 +161,23 @@ fn number(block: &[u8], at: &mut usize) -> Option<u64> {
     (end > start).then_some(value)
 }
 
-/// Returns the start of a line, for error messages.
+/// Returns the start of a line in quotes, for error messages.
 pub(crate) fn excerpt(line: &[u8]) -> String {
     let start = line.get(..line.len().min(60)).unwrap_or_default();
     format!("{:?}", String::from_utf8_lossy(start).trim_end())
 }
 
-/// Expected content, in the error about a file that changes while it is read.
+/// Description of the expected content, for the error about a file that changes while it is read.
 const CHANGED: &str = "the ids that the file had when it was opened";
 
-/// Mapping of the numbers in a file to vertices.
+/// Mapping from the ids in a file to vertices.
 #[derive(Debug)]
 pub(crate) enum Numbering {
-    /// Vertices are numbered from 0 to V - 1. The value is V.
+    /// Ids are 0 to V - 1 and equal the vertices. The value is V.
     Dense(u64),
-    /// Vertices are numbered from 1 to V. The value is V.
+    /// Ids are 1 to V. The value is V.
     FromOne(u64),
-    /// Vertices have arbitrary ids, listed in the dictionary.
+    /// Ids are arbitrary. The dictionary maps them to vertices.
     Listed(Dictionary),
 }
 
@@ -195,22 +200,23 @@ impl Numbering {
     }
 }
 
-/// Selection of the fields after the two ids of a line that are edge values.
+/// Selection of the fields that are edge values, among the fields after the two ids of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ValueFields {
-    /// Positions of the value fields, ascending, counted from 0 after the ids.
+    /// Positions of the value fields in ascending order. Position 0 is the first field after the
+    /// ids.
     fields: Vec<usize>,
-    /// Positions of fields that are words in the first edge, ascending, counted from 0 after the
-    /// ids. They are not read.
+    /// Positions of the fields that are words in the first edge, in ascending order. They are not
+    /// read. Position 0 is the first field after the ids.
     words: Vec<usize>,
     /// Number of all fields after the two ids.
     count: usize,
-    /// Reason why each edge must have the fields, as a clause of the error message.
+    /// Reason why each edge must have these fields, as the last clause of the error message.
     reason: &'static str,
 }
 
 impl Default for ValueFields {
-    /// Returns the selection without fields.
+    /// Returns a selection without any fields.
     fn default() -> Self {
         let (fields, words) = (Vec::new(), Vec::new());
         Self { fields, words, count: 0, reason: "as each entry of the matrix has" }
@@ -218,13 +224,14 @@ impl Default for ValueFields {
 }
 
 impl ValueFields {
-    /// Returns the selection of the first field after the two ids, for a MatrixMarket value.
+    /// Returns the selection of the first field after the two ids, which is the value of a
+    /// MatrixMarket entry.
     pub(crate) fn first() -> Self {
         Self { fields: vec![0], words: Vec::new(), count: 1, reason: "as each entry of the matrix has" }
     }
 
-    /// Returns the selection of the fields that are numbers in the first edge. Every other edge
-    /// must have the same fields.
+    /// Returns the selection of the fields that are numbers in the first edge. `rest` is the text
+    /// after the ids. All edges must have the same number of fields.
     pub(crate) fn of_first_edge(rest: &[u8]) -> Self {
         let (mut values, mut words) = (Vec::new(), Vec::new());
         for (at, word) in fields(rest).enumerate() {
@@ -242,13 +249,14 @@ impl ValueFields {
         !self.words.is_empty()
     }
 
-    /// Returns whether a field that is a word in the first edge is a number in this edge.
+    /// Returns whether this edge has a number in a field that is a word in the first edge. `rest`
+    /// is the text after the ids.
     pub(crate) fn finds_number(&self, rest: &[u8]) -> bool {
         fields(rest).enumerate().any(|(at, word)| self.words.contains(&at) && finite(word).is_some())
     }
 
-    /// Refuses a first edge with a word for a missing number, and adds a note about word fields to
-    /// the reading report. `numbers` is the number of edges that have a number in such a field.
+    /// Adds a note about unused word fields to the reading report. It is a warning if `numbers`,
+    /// the number of other edges with a number in such a field, is not 0.
     pub(crate) fn report_words(&self, file: &str, first: &str, numbers: u64) {
         use eciton_input::notes::{add, warn};
         if self.words.is_empty() {
@@ -273,8 +281,8 @@ impl ValueFields {
         self.fields.len()
     }
 
-    /// Passes the values of an edge to `each`. `rest` is the text after the ids. Returns the
-    /// expected content as an error if a value is absent or not a number.
+    /// Calls `each` with the values of an edge. `rest` is the text after the ids. If a value is
+    /// missing or not a number, returns a description of the expected content as the error.
     pub(crate) fn read(&self, rest: &[u8], mut each: impl FnMut(f32)) -> std::result::Result<(), String> {
         let (mut words, mut next) = (fields(rest), 0);
         for &field in &self.fields {
@@ -290,10 +298,10 @@ impl ValueFields {
     }
 }
 
-/// First edge of an edge list, which determines the fields of all edges.
+/// First edge of an edge list, whose fields determine the fields of all edges.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FirstEdge {
-    /// Ids of the edge. `None` if the list has no edge.
+    /// Ids of the two ends. `None` if the list has no edge.
     pub(crate) ids: Option<(u64, u64)>,
     pub(crate) values: ValueFields,
     /// Text after the two ids.
@@ -307,7 +315,8 @@ impl FirstEdge {
         Self { ids: Some((source, target)), values, rest: String::from_utf8_lossy(rest).into_owned() }
     }
 
-    /// Adds warnings to the reading report if the first line may not be an edge.
+    /// Adds a warning to the reading report if the first line may be a header or a line of counts
+    /// instead of an edge.
     pub(crate) fn report_doubts(&self, file: &str, others: &OtherEdges) {
         let (Some(ids), 0) = (self.ids, self.values.count) else { return };
         let OtherEdges { vertices, edges, .. } = *others;
@@ -325,8 +334,8 @@ impl FirstEdge {
     }
 }
 
-/// Adds a warning to the reading report if the first line has the numbers of vertices and edges
-/// that follow. Returns whether it has.
+/// Adds a warning to the reading report if the numbers of the first line equal the numbers of
+/// vertices and edges in the other lines. Returns whether they do.
 pub(crate) fn report_counts(file: &str, (a, b): (u64, u64), others: &OtherEdges) -> bool {
     let OtherEdges { vertices, edges, .. } = *others;
     // With few edges, the order edges, vertices occurs by chance: `1 2` before `2 3`.
@@ -342,13 +351,13 @@ pub(crate) fn report_counts(file: &str, (a, b): (u64, u64), others: &OtherEdges)
     true
 }
 
-/// Counts of the edges after the first one.
+/// Counts of an edge list without its first edge.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OtherEdges {
     /// Number of distinct ids.
     pub(crate) vertices: u64,
     pub(crate) edges: u64,
-    /// True if an end of the first edge occurs again.
+    /// True if an end of the first edge occurs in another edge.
     pub(crate) has_first: bool,
 }
 
@@ -360,8 +369,8 @@ fn finite(word: &[u8]) -> Option<f32> {
     std::str::from_utf8(word).ok()?.parse().ok().filter(|value: &f32| value.is_finite())
 }
 
-/// Edge list in a plain file, as an [`EdgeSource`]. Each line is one edge, read in chunks of 8 MiB
-/// of text. The text is not stored in memory.
+/// Edge list in a plain text file, as an [`EdgeSource`]. Each line is an edge. The file is read in
+/// chunks of 8 MiB and is not kept in memory.
 #[derive(Debug)]
 pub struct EdgeText {
     text: Ranges,
@@ -415,11 +424,11 @@ impl EdgeSource for EdgeText {
     }
 }
 
-/// Plain text file, divided into ranges of lines.
+/// Plain text file that is divided into byte ranges, each with the lines that start in it.
 #[derive(Debug)]
 pub(crate) struct Ranges {
     path: PathBuf,
-    /// Position of the first byte of the first line, after a byte order mark.
+    /// Position of the first line, after a byte order mark.
     start: u64,
     end: u64,
     range_bytes: u64,
@@ -427,8 +436,8 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    /// Opens the lines of a plain file from byte `start` on. Each line must have at least `fields`
-    /// fields.
+    /// Opens a plain text file whose lines begin at byte `start`. Each line must have at least
+    /// `fields` fields.
     pub(crate) fn open(path: &Path, start: u64, fields: usize) -> Result<Self> {
         let refused = |source| Error::Read { path: path.to_owned(), source };
         let end = std::fs::metadata(path).map_err(refused)?.len();
@@ -457,7 +466,7 @@ impl Ranges {
         self
     }
 
-    /// Calls `each` with the two numbers of every line of a range, and with the rest of the line.
+    /// Calls `each` with the two ids of every line of a range and with the rest of the line.
     pub(crate) fn records(
         &self,
         range: u64,
@@ -466,7 +475,7 @@ impl Ranges {
         self.block(range, each).map(drop)
     }
 
-    /// Calls `each` like [`Ranges::records`], and returns the number of comment lines of the range.
+    /// Calls `each` like [`Ranges::records`], and returns the number of comment lines in the range.
     /// Comments before the first edge of the file are not counted.
     pub(crate) fn records_and_comments(
         &self,
@@ -506,7 +515,8 @@ impl Ranges {
         Ok(FirstEdge::default())
     }
 
-    /// Returns the lines that start in a range, and the position of the first one's first byte.
+    /// Returns the position of the first line that starts in a range, and the text of all lines
+    /// that start in the range.
     fn lines(&self, range: u64) -> Result<(u64, Vec<u8>)> {
         let refused = |source| Error::Read { path: self.path.clone(), source };
         let from = self.start.saturating_add(range.saturating_mul(self.range_bytes));
@@ -558,7 +568,8 @@ impl Ranges {
         Ok((early + skipped as u64, block.split_off(skipped.min(block.len()))))
     }
 
-    /// Returns the line number of a byte. It is counted only for an error.
+    /// Returns the location of a byte as a line number. The lines are only counted if an error
+    /// occurs.
     fn place(&self, byte: u64) -> Place {
         let name = file::name(&self.path);
         let lines_before = || {
@@ -577,8 +588,8 @@ impl Ranges {
         }
     }
 
-    /// Calls `visit` once for every range, from `threads` threads (at least one). Returns the error
-    /// of the lowest range that has one.
+    /// Calls `visit` once for every range, from up to `threads` threads. If several calls fail,
+    /// returns the error of the lowest range.
     pub(crate) fn visit(&self, threads: usize, visit: impl Fn(u64) -> Result<()> + Sync) -> Result<()> {
         let (next, fault) = (AtomicU64::new(0), Mutex::new(None::<(u64, Error)>));
         let work = || {
@@ -612,7 +623,8 @@ impl Ranges {
     }
 }
 
-/// Refuses a compressed file, whose edges cannot be streamed.
+/// Returns an error if the file is compressed, because the edges of a compressed file cannot be
+/// streamed.
 pub(crate) fn refuse_packed(path: &Path) -> Result<()> {
     if !gzip::Source::open(path)?.packed() {
         return Ok(());

@@ -8,10 +8,10 @@ use eciton_input::budget::{Charge, Exceeded};
 
 use super::gzip;
 
-/// Maximum size, in bytes, of a file that is read into memory.
+/// Maximum size of a file that is read into memory, in bytes.
 pub const MAX_FILE_BYTES: u64 = 16 << 30;
 
-/// Bytes of a file, charged to the memory budget of reading.
+/// Contents of a file, charged to the memory budget for reading.
 #[derive(Debug)]
 pub struct Bytes {
     bytes: Vec<u8>,
@@ -38,11 +38,11 @@ impl AsRef<[u8]> for Bytes {
     }
 }
 
-/// List that grows within the memory budget of reading.
+/// Growing list whose capacity is charged to the memory budget for reading.
 pub(crate) struct Grown<T> {
     items: Vec<T>,
     charge: Charge,
-    /// File whose content the list stores, for error messages.
+    /// Name of the file whose contents the list stores, for error messages.
     file: String,
 }
 
@@ -56,7 +56,7 @@ impl<T> Grown<T> {
         Ok(())
     }
 
-    /// Returns the list, with capacity for `more` further items.
+    /// Returns the list after ensuring capacity for `more` further items.
     pub(crate) fn room(&mut self, more: usize) -> Result<&mut Vec<T>> {
         if self.items.capacity() - self.items.len() < more {
             // Growth by half, because most of the reserved memory is used.
@@ -68,7 +68,7 @@ impl<T> Grown<T> {
         Ok(&mut self.items)
     }
 
-    /// Returns the items as bytes, with their memory charge.
+    /// Converts the items to bytes that keep their memory charge.
     pub(crate) fn into_bytes(self) -> Bytes
     where
         Vec<T>: Into<Vec<u8>>,
@@ -76,7 +76,7 @@ impl<T> Grown<T> {
         Bytes::new(self.items.into(), self.charge)
     }
 
-    /// Returns the items, which remain charged to the memory budget until the reading ends.
+    /// Returns the items. Their memory remains charged until the reading of the input ends.
     pub(crate) fn finish(self) -> Vec<T> {
         self.charge.keep();
         self.items
@@ -97,12 +97,12 @@ impl<T> DerefMut for Grown<T> {
     }
 }
 
-/// Charges `bytes` to the memory budget of reading on behalf of `file`.
+/// Charges `bytes` to the memory budget for reading. `file` is the name for the error message.
 pub(crate) fn charge(file: &str, bytes: u64) -> Result<Charge> {
     Charge::take(bytes).map_err(|exceeded| self::exceeded(file, exceeded))
 }
 
-/// Returns the error for a file that exceeds the memory budget of reading.
+/// Returns the error that reading `file` would exceed the memory budget.
 pub(crate) fn exceeded(file: &str, Exceeded { found, allowed }: Exceeded) -> Error {
     Error::Limit {
         place: Place::whole(file),
@@ -114,7 +114,7 @@ pub(crate) fn exceeded(file: &str, Exceeded { found, allowed }: Exceeded) -> Err
     }
 }
 
-/// Reads all bytes of a file. A gzip file is uncompressed.
+/// Reads a whole file, and decompresses it if it is a gzip file.
 pub(crate) fn read(path: &Path) -> Result<Bytes> {
     let refused = |source| Error::Read { path: path.to_owned(), source };
     let name = name(path);
@@ -141,25 +141,25 @@ pub(crate) fn read(path: &Path) -> Result<Bytes> {
     }
 }
 
-/// Returns the name of a file in error messages, which is the path as the user gave it.
+/// Returns the name of a file for error messages, which is the path as the user gave it.
 pub(crate) fn name(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// Returns the name of a file without folders, `.gz` and the last extension.
+/// Returns the name of a file without its folder, `.gz` and extension.
 pub(crate) fn stem(path: &Path) -> String {
     let name = path.file_name().map_or_else(|| "data".into(), |name| name.to_string_lossy());
     let plain = name.strip_suffix(".gz").unwrap_or(&name);
     Path::new(plain).file_stem().map_or_else(|| "data".to_owned(), |s| s.to_string_lossy().into_owned())
 }
 
-/// Returns the name of a file without folders and `.gz`.
+/// Returns the name of a file without its folder and `.gz`.
 pub(crate) fn plain_name(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_string_lossy().into_owned();
     Some(name.strip_suffix(".gz").map_or(name.clone(), str::to_owned))
 }
 
-/// Returns the folder of a file.
+/// Returns the folder that contains a file.
 pub(crate) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -167,7 +167,8 @@ pub(crate) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Returns the names in a folder, sorted. Names that are not Unicode are left out.
+/// Returns the names of the entries of a folder in sorted order. Names that are not Unicode are
+/// skipped.
 pub(crate) fn list(folder: &Path) -> Result<Vec<String>> {
     let refused = |source| Error::Read { path: folder.to_owned(), source };
     let mut names = Vec::new();
@@ -180,7 +181,7 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Returns the name of a folder without its parents.
+/// Returns the name of a folder without its parent folders.
 pub(crate) fn folder_name(folder: &Path) -> String {
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     real.file_name().map_or_else(|| "data".to_owned(), |n| n.to_string_lossy().into_owned())

@@ -1,47 +1,49 @@
-//! Reader of a folder of tables: a table of edges, and optionally features, labels and a split.
+//! Reader for a folder of tables, which has an edge table and optionally features, labels and a
+//! split.
 //!
-//! `roles.rs` finds the tables by their names, by `data.toml` ([`crate::settings`]), or by their
-//! headers and contents. A table of nodes (`nodes.rs`) is divided into tables of features, labels
+//! The tables are found by their names, by `data.toml` ([`crate::settings`]), or by their headers
+//! and contents (`roles.rs`). A node table (`nodes.rs`) is divided into tables of features, labels
 //! and the split, which are views of its columns.
 //!
-//! Each file may be compressed with gzip, as `edges.csv.gz` or under its plain name.
+//! Each file may be compressed with gzip, either as `edges.csv.gz` or under its plain name.
 //!
-//! * `edges.csv`: source, target, and optionally edge features: each further column with a finite
-//!   number in every record. Other columns are ignored with a note. Ids are words or whole numbers.
-//!   Every edge is used in both directions, with the same features. Repeated edges follow the rule
-//!   of [`eciton_graph::edge_rule`]. Instead of such columns there may be `edge_features.npy
-//!   [records of edges.csv, columns]`, or `[records]` of weights.
-//! * `features.csv`: id, then one column per feature; or `features.npy [V, columns]` for ids 0..V.
-//!   Without either, each vertex gets its own one-hot feature. If all fields are finite numbers,
-//!   they are read in one pass. Otherwise the content decides the kind of each column
-//!   ([`crate::kinds`]), and features are encoded.
-//! * `nodes.csv`: id, features, and optionally columns for labels and the split.
-//! * `labels.csv`: id, class (a whole number from 0, or a word; empty or -1 means no label); or id,
-//!   number. Labels are numbers if one of them has a fraction or an exponent, or is negative and
-//!   not -1; an empty field then means no label. Labels that are all -1 or 1 are two classes. Words
-//!   for a missing value (`nan`, `None`, `NA`) mean no label. Several columns of numbers are flags
-//!   if all are 0, 1 or empty, else numbers. The labels may also be in `labels.npy [V]` (floats
-//!   with a fraction, or negative and not -1, are numbers) or `[V, labels]`, in which NaN means no
-//!   label. Without labels the data can be loaded, but nothing can be trained.
-//! * `split.csv`: id, `train`, `val` or `test`. Without it 60 / 20 / 20 % of the labelled vertices
-//!   are drawn from seed 0 ([`Split::random`]).
-//! * `graphs.csv`: id, graph (a word or whole number): the graph of every vertex. In this case
-//!   labels and split belong to graphs. Their ids are ids of graphs, and `labels.npy` has one row
-//!   per graph if graph ids are consecutive from 0. Without features each vertex has the constant
-//!   1.
+//! * `edges.csv` has the columns source and target, and optionally edge features. Each further
+//!   column with a finite number in every record is a feature, and all others are ignored with a
+//!   note. Ids are words or whole numbers. Every edge is used in both directions, with the same
+//!   features. Repeated edges follow the rule of [`eciton_graph::edge_rule`]. Instead of such
+//!   columns there may be `edge_features.npy [records of edges.csv, columns]`, or `[records]` of
+//!   weights.
+//! * `features.csv` has the id and one column per feature. `features.npy [V, columns]` is an
+//!   alternative for ids 0 to V - 1. Without either, each vertex has its own one-hot feature. If
+//!   all fields are finite numbers, they are read in one pass. Otherwise the content determines the
+//!   kind of each column ([`crate::kinds`]), and the features are encoded.
+//! * `nodes.csv` has the id and features, and optionally columns for labels and the split.
+//! * `labels.csv` has the id and a class (a whole number from 0, or a word) or a number. Labels are
+//!   numbers if one of them has a fraction or an exponent, or is negative and not -1. Empty fields
+//!   and words such as `nan`, `None` and `NA` mean that there is no label, and so does the class
+//!   `-1`. Labels that are all -1 or 1 are two classes. Several columns of numbers are Boolean
+//!   labels if all values are 0, 1 or empty, and numbers otherwise. The labels may also be in
+//!   `labels.npy`, with the shape `[V]` or `[V, labels]`. NaN then means that there is no label.
+//!   Data without labels can be loaded, but no model can be trained on them.
+//! * `split.csv` has the id and `train`, `val` or `test`. Without it, 60 / 20 / 20 % of the
+//!   labelled vertices are drawn with seed 0 ([`Split::random`]).
+//! * `graphs.csv` has the id and the graph (a word or whole number) of every vertex. Labels and
+//!   split then belong to graphs, so their ids are ids of graphs. `labels.npy` has one row per
+//!   graph if graph ids are consecutive from 0. Without features, each vertex has the constant 1.
 //!
-//! Lines before the first record that start with `#` are comments. The first line is a header if
-//! its id field is one of `id, node, vertex, source, src, from, u, id_1, target...`, if it is the
-//! only line whose id is not a number, or if a comparison of the tables shows it (`headers.rs`).
-//! `.tsv` files are separated by tabs, `.txt` by blanks, tabs or commas.
+//! Before the first record, lines that start with `#` are comments. The first line is a header if
+//! its id field is one of `id, node, vertex, source, src, from, u, id_1, target...`. It is also a
+//! header if no other id is a word, or if a comparison of the tables shows it (`headers.rs`). The
+//! fields of `.tsv` files are separated by tabs, and those of `.txt` files by spaces, tabs or
+//! commas.
 //!
-//! Vertices are the ids of `features.*` if there is such a file; an edge or label with another id
-//! is then an error. Otherwise vertices are the ids of `graphs.csv`, else all ids of labels and
-//! edges; in the latter case at least one id of the labels must occur in an edge. Numeric ids are
+//! If there is a file `features.*`, its ids are the vertices, and any other id in an edge or label
+//! is an error. Otherwise the vertices are the ids of `graphs.csv`, or else all ids of labels and
+//! edges. In the last case, at least one id of the labels must occur in an edge. Numeric ids are
 //! sorted, and words keep the order of first appearance.
 //!
-//! For a trained model, columns of features, labels and edge features are chosen by the names that
-//! it [expects](Expected).
+//! For a trained model, the columns of features, labels and edge features are selected by the names
+//! that the model [expects](Expected).
 
 mod attributes;
 mod describe;
@@ -83,12 +85,13 @@ pub use attributes::Attributes;
 pub use describe::describe;
 pub(super) use graphs::graphs_beside;
 
-/// Reads a folder of tables. Memory besides the graph is 8 bytes per edge, and the columns of the
-/// edges.
+/// Reads a folder of tables. In addition to the graph, reading needs 8 bytes per edge and memory
+/// for the edge values.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] with the line for invalid tables, [`Error::UnknownVertex`] for an
-/// unknown id, [`Error::EmptyGraph`] without vertices, and the errors of [`Dataset::validate`].
+/// Returns [`Error::Malformed`] with the line if a table is invalid, [`Error::UnknownVertex`] for
+/// an unknown id, and [`Error::EmptyGraph`] if there are no vertices. Also returns the errors of
+/// [`Dataset::validate`].
 pub fn open(folder: &Path, request: Request<'_>) -> Result<Dataset> {
     let roles = match Roles::named(folder)? {
         roles @ Roles { edges: Some(_), nodes: Some(_), .. } => roles,
@@ -107,8 +110,8 @@ pub fn open(folder: &Path, request: Request<'_>) -> Result<Dataset> {
     Ok(made)
 }
 
-/// Reads a table of edges, and features, labels and split from a folder. A table `nodes` has
-/// precedence over that of the folder.
+/// Reads an edge table, together with features, labels and split from a folder. If `nodes` is set,
+/// it has precedence over the node table of the folder.
 ///
 /// # Errors
 /// Returns the errors of [`open`].
@@ -207,8 +210,8 @@ pub(crate) fn open_tables(
     known.dataset(file::stem(edges.path()), graph, placed)
 }
 
-/// Returns the path of a folder's table of graphs. `own` is true if the graph has a file of its
-/// own; in this case only the name `graphs.csv` counts.
+/// Returns the path of the table that assigns vertices to graphs, if there is one. If `own` is
+/// true, the graph has its own file, and only the name `graphs.csv` is accepted.
 fn graphs_of(folder: &Path, own: bool) -> Option<PathBuf> {
     match own {
         true => graphs_beside(folder),
@@ -216,8 +219,8 @@ fn graphs_of(folder: &Path, own: bool) -> Option<PathBuf> {
     }
 }
 
-/// Returns whether a folder has features and labels, but no edges. For a trained model, no labels
-/// are needed.
+/// Returns whether a folder has features and labels but no edges. If `expected` is set, a trained
+/// model reads the folder, and labels are not needed.
 pub(crate) fn has_rows(folder: &Path, expected: Option<&eciton_graph::expected::Expected>) -> bool {
     let Ok(roles) = Roles::named(folder) else { return false };
     let array = |name: &str| ["npy", "npy.gz"].iter().any(|e| present(&folder.join(format!("{name}.{e}"))));
@@ -225,7 +228,7 @@ pub(crate) fn has_rows(folder: &Path, expected: Option<&eciton_graph::expected::
     features && (roles.labels.is_some() || array("labels") || expected.is_some()) && roles.edges.is_none()
 }
 
-/// Returns whether a folder has features, labels or a table of nodes, according to file names or
+/// Returns whether a folder has features, labels or a node table, judging by file names and
 /// `data.toml`.
 pub(crate) fn has_parts(folder: &Path) -> bool {
     let Ok(roles) = Roles::named(folder) else { return true };
@@ -236,7 +239,7 @@ pub(crate) fn has_parts(folder: &Path) -> bool {
         || arrays.into_iter().any(|name| present(&folder.join(name)))
 }
 
-/// Adds the files of a folder that are not read next to a graph file to the reading report.
+/// Reports the files of a folder that are not read together with the graph file `graph`.
 pub(crate) fn report_unused(folder: &Path, graph: &str) {
     let Ok(roles) = Roles::named(folder) else { return };
     let mut used: Vec<String> = roles.files().iter().filter_map(|path| plain_name(path)).collect();
@@ -249,13 +252,13 @@ pub(crate) fn report_unused(folder: &Path, graph: &str) {
     unused::report(folder, &used, &format!("{graph} is read"));
 }
 
-/// Returns whether a folder has a table of edges, according to file names or `data.toml`. If
-/// `data.toml` cannot be read, returns true, so that reading the folder reports the error.
+/// Returns whether a folder has an edge table, judging by file names and `data.toml`. Returns true
+/// if `data.toml` cannot be read, so that reading the folder then reports the error.
 pub(crate) fn has_edges(folder: &Path) -> bool {
     Roles::named(folder).map_or(true, |roles| roles.edges.is_some())
 }
 
-/// Returns whether a table with another name is recognised as a table of edges by its content.
+/// Returns whether a table with an arbitrary name is recognised as the edge table by its content.
 ///
 /// # Errors
 /// Returns the errors of [`Roles::found`].
@@ -263,8 +266,8 @@ pub(crate) fn finds_edges(folder: &Path) -> Result<bool> {
     Ok(Roles::found(folder)?.edges.is_some())
 }
 
-/// Reads a folder of features and labels, and optionally a split, without edges. No vertex has a
-/// neighbour.
+/// Reads a folder that has features, labels and optionally a split, but no edges. Vertices then
+/// have no neighbours.
 ///
 /// # Errors
 /// Returns the errors of [`open`].

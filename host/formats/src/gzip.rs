@@ -1,11 +1,11 @@
-//! Gzip (RFC 1952): recognised by its first bytes, whatever the name of the file, and uncompressed
-//! within limits.
+//! Decompression of gzip data (RFC 1952) within limits. Gzip files are recognised by their first
+//! bytes, regardless of their names.
 //!
-//! Real text compresses to a third or a tenth of its size, and rows of rare words to about 1/140.
-//! Zeros compress to 1/228 at zlib's fastest level and to 1/1,032 at its best one. A file may
-//! therefore always uncompress to [`FREE_BYTES`], beyond that to [`MAX_RATIO`] times its own size,
-//! and never to more than [`MAX_UNPACKED_BYTES`]. The same limits apply to entries of a zip
-//! archive.
+//! Ordinary text compresses to a third or a tenth of its size, and rows of rare words to about
+//! 1/140. Zeros compress to 1/228 at zlib's fastest level and to 1/1,032 at its best one. Therefore
+//! any file may decompress to [`FREE_BYTES`]. Larger results are limited to [`MAX_RATIO`] times the
+//! size of the file and to [`MAX_UNPACKED_BYTES`]. The same limits apply to the entries of zip
+//! archives.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
@@ -17,14 +17,14 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::file::{self, Bytes, Grown};
 
-/// Uncompressed size, in bytes, that is allowed for any file.
+/// Decompressed size in bytes that is allowed for every file, regardless of its ratio.
 pub const FREE_BYTES: u64 = 64 << 20;
-/// Maximum ratio of uncompressed to compressed size, beyond [`FREE_BYTES`].
+/// Maximum ratio of decompressed to compressed size for results above [`FREE_BYTES`].
 pub const MAX_RATIO: u64 = 192;
-/// Maximum uncompressed size of a file, in bytes.
+/// Maximum decompressed size of a file, in bytes.
 pub const MAX_UNPACKED_BYTES: u64 = 64 << 30;
 
-/// Number of bytes that are uncompressed into memory at a time.
+/// Number of bytes that are decompressed into memory at a time.
 const UNPACKED_AT_ONCE: usize = 1 << 20;
 
 /// Returns whether `bytes` begin with the gzip magic number.
@@ -32,7 +32,7 @@ pub(crate) fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b])
 }
 
-/// Returns the maximum uncompressed size of `packed` compressed bytes.
+/// Returns the maximum decompressed size that is allowed for `packed` compressed bytes.
 pub(super) fn allowed(packed: u64) -> u64 {
     packed.saturating_mul(MAX_RATIO).clamp(FREE_BYTES, MAX_UNPACKED_BYTES)
 }
@@ -57,7 +57,7 @@ fn damaged(file: &str, at: u64, error: &std::io::Error) -> Error {
     )
 }
 
-/// Uncompresses a whole file in memory, up to [`file::MAX_FILE_BYTES`].
+/// Decompresses a whole file in memory. The result may have up to [`file::MAX_FILE_BYTES`].
 pub(crate) fn unpack(packed: &[u8], file: &str) -> Result<Bytes> {
     let allowed = allowed(packed.len() as u64).min(file::MAX_FILE_BYTES);
     let mut bytes = Grown::new(file);
@@ -78,7 +78,7 @@ pub(crate) fn unpack(packed: &[u8], file: &str) -> Result<Bytes> {
     }
 }
 
-/// Reader of a file from its start. Gzip files are uncompressed.
+/// Sequential reader of a file, which decompresses gzip files.
 pub(crate) struct Source {
     reader: Reader,
     path: PathBuf,
@@ -111,23 +111,24 @@ impl Source {
         Ok(Self { reader, path: path.to_owned(), file: file::name(path), given: 0, allowed })
     }
 
-    /// Creates a reader of bytes in memory. Error messages call them `file`.
+    /// Creates a reader of bytes in memory. `file` is their name in error messages.
     pub(crate) fn memory(bytes: Arc<[u8]>, file: &str) -> Self {
         let reader = Reader::Memory(std::io::Cursor::new(bytes));
         Self { reader, path: PathBuf::from(file), file: file.to_owned(), given: 0, allowed: u64::MAX }
     }
 
-    /// Returns whether the file is compressed.
+    /// Returns whether the file is compressed with gzip.
     pub(crate) fn packed(&self) -> bool {
         matches!(self.reader, Reader::Gzip(_))
     }
 
-    /// Returns the name of the file in error messages.
+    /// Returns the name of the file for error messages.
     pub(crate) fn file(&self) -> &str {
         &self.file
     }
 
-    /// Appends up to `most` further bytes. Returns their number, which is 0 at the end.
+    /// Appends up to `most` further bytes to `into`. Returns their number, which is 0 at the end of
+    /// the file.
     pub(crate) fn read(&mut self, into: &mut Vec<u8>, most: u64) -> Result<u64> {
         let before = into.len();
         let outcome = match &mut self.reader {

@@ -1,12 +1,13 @@
-//! Headers whose names are numbers, which pandas writes for an array: `0,1,2`, or years.
+//! Headers whose column names are numbers, for instance `0,1,2` or years. pandas writes such
+//! headers for arrays.
 
 use eciton_graph::error::Result;
 
 use crate::numbers::{canonical, number};
 use crate::table::Table;
 
-/// Returns the number of fields that count upwards from 0, from 1 or from a year. Returns `None`
-/// unless all numbers among the fields do so. Words and empty fields are ignored.
+/// Returns the number of numeric fields if they count upwards by one from 0, from 1 or from a year.
+/// Returns `None` otherwise. Words and empty fields are ignored.
 pub(crate) fn counting<'a>(fields: impl Iterator<Item = &'a str>) -> Option<usize> {
     let mut last = None;
     let mut count = 0;
@@ -25,16 +26,15 @@ pub(crate) fn counting<'a>(fields: impl Iterator<Item = &'a str>) -> Option<usiz
     (count > 0).then_some(count)
 }
 
-/// Content of the columns of a table after its first record.
+/// Summary of a table's columns below its first record.
 pub(crate) struct Below {
-    /// Number of records.
+    /// Number of records below the first one.
     pub(crate) rows: u64,
     /// For each column, true if every field is a number.
     pub(crate) numbers: Vec<bool>,
-    /// For each column, true if every field is a number that is written with a point or an
-    /// exponent.
+    /// For each column, true if every field is a number with a decimal point or an exponent.
     pub(crate) fractions: Vec<bool>,
-    /// For each column, true if the field of the first record occurs again.
+    /// For each column, true if the first record's field occurs again below.
     pub(crate) again: Vec<bool>,
 }
 

@@ -1,15 +1,15 @@
-//! Row numbers in arrays, for one part of a split: as numbers or as a mask of booleans.
+//! Arrays that select the rows of one part of a split, as row numbers or as a Boolean mask.
 
 use eciton_graph::error::{Error, Place, Result};
 
 use crate::array::{Array, Element};
 
-/// Returns the row numbers of one part of a split from an array of whole numbers, or from a boolean
-/// mask `[rows]`.
+/// Returns the row numbers of one part of a split. The array contains these numbers, or is a
+/// Boolean mask over all `rows` rows.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] for a mask of 0 and 1 in another type, and [`Error::Mismatch`] for
-/// a mask of another length.
+/// Returns [`Error::Malformed`] if the array is a mask of 0 and 1 that is not Boolean. Returns
+/// [`Error::Mismatch`] if a mask has the wrong length.
 pub(crate) fn rows_of(array: &Array<'_>, rows: usize) -> Result<Vec<u32>> {
     array.expect_axes(1, "row numbers, or a mask of booleans [rows]")?;
     if array.element != Element::Bool {
@@ -36,11 +36,11 @@ pub(crate) fn rows_of(array: &Array<'_>, rows: usize) -> Result<Vec<u32>> {
     Ok((0..).zip(flags).filter_map(|(row, holds)| holds.then_some(row)).collect())
 }
 
-/// Refuses row numbers that are in fact a mask of 0 and 1.
+/// Checks that an array of row numbers is not actually a mask of 0 and 1.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] if all numbers are 0 or 1 and one of them repeats, because row
-/// numbers do not repeat.
+/// Returns [`Error::Malformed`] if all numbers are 0 or 1 and some of them repeat. Row numbers
+/// never repeat.
 pub(crate) fn refuse_mask(numbers: &[u32], rows: usize, file: &str) -> Result<()> {
     let ones = numbers.iter().filter(|&&number| number == 1).count();
     let zeros = numbers.iter().filter(|&&number| number == 0).count();

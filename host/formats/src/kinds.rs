@@ -1,9 +1,9 @@
-//! Kinds of the columns of a table, which follow from their content, and the typed columns.
+//! Inference of the kinds of a table's columns from their content, and reading of typed columns.
 //!
-//! [`Columns`] reads a table in blocks on all processors. It fills the cells of an
-//! [`eciton_graph::encoding::Table`] while it determines the kind of each column. A column with
-//! numbers and other words is read again if it turns out to contain words. Memory is 16 bytes per
-//! number, 4 bytes per word, and the distinct words.
+//! [`Columns`] reads a table in blocks on all processors, and fills an
+//! [`eciton_graph::encoding::Table`] while it determines the kind of each column. A column that
+//! turns out to mix numbers and words is read a second time. Reading needs 16 bytes per number, 4
+//! bytes per word, and memory for the distinct words.
 //!
 //! | every known field is | kind |
 //! | --- | --- |
@@ -14,9 +14,9 @@
 //! | a word; at most half as many distinct words as rows | hashed |
 //! | a word; more distinct words, as in names and texts | ignored, with a note |
 //!
-//! Empty fields and words for a missing value are missing values in every kind. If at least half of
-//! the known fields are numbers, or dates, the other fields count as mistakes. The first of them is
-//! reported as an error with its line.
+//! In every kind, empty fields and words such as `nan` are missing values. If at least half of the
+//! known fields are numbers or dates, all other fields are treated as mistakes. The first of them
+//! is reported as an error with its line.
 
 mod cells;
 mod date;
@@ -38,7 +38,7 @@ use crate::settings::TableSettings;
 use crate::table::{Records, Row, Table, named};
 use crate::{columns, file};
 
-/// Maximum number of columns whose kind the reading report lists one by one.
+/// Maximum number of columns that the reading report lists individually.
 const MAX_REPORTED: usize = 40;
 
 /// Column of a table that is to be read.
@@ -47,28 +47,30 @@ pub(crate) struct Wanted {
     /// Position of the column in a record.
     pub(crate) at: usize,
     pub(crate) name: String,
-    /// Kind that the user or a trained model has set. If `None`, the content decides.
+    /// Kind that the user or a trained model has set. If `None`, the content determines the kind.
     pub(crate) kind: Option<Kind>,
 }
 
-/// Feature columns of a table, with their kinds.
+/// Feature columns of a table that are to be read, with their kinds.
 pub(crate) struct Columns<'a> {
     table: &'a Table,
     wanted: Vec<Wanted>,
-    /// True if the kinds of the columns come from a trained model instead of the content.
+    /// True if the kinds come from a trained model instead of the content.
     given: bool,
 }
 
 impl<'a> Columns<'a> {
-    /// Creates the selection of columns `wanted`, each of which may set a kind.
+    /// Creates a selection of the columns `wanted`.
     pub(crate) fn new(table: &'a Table, wanted: Vec<Wanted>) -> Self {
         Self { table, wanted, given: false }
     }
 
-    /// Finds the columns that the encoders of a trained model read, by their names in any case.
+    /// Selects the columns that the encoders of a trained model read. They are matched by name,
+    /// ignoring case. `found` are the column names of the table, and `others` are the positions of
+    /// columns with another use.
     ///
     /// # Errors
-    /// Returns [`Error::Malformed`] that lists missing columns.
+    /// Returns [`Error::Malformed`] with the missing columns if the table lacks some.
     pub(crate) fn expected(
         table: &'a Table,
         encoders: &[Encoder],
@@ -95,13 +97,17 @@ impl<'a> Columns<'a> {
         Ok(Self { given: true, ..Self::new(table, wanted.collect()) })
     }
 
-    /// Reads the cells of `rows` rows, or of all rows if the number is unknown. `see` collects what
-    /// the caller needs of the records of a block. `place` returns the rows of the records, each
+    /// Reads the cells of the selected columns. `rows` is the number of rows, or `None` if it is
+    /// not known.
+    ///
+    /// `see` is called with every record of a block, and collects data for the caller. `place`
+    /// receives this data with the number of records, and returns the row of each record. No row
+    /// may occur twice.
     /// row once.
     ///
     /// # Errors
-    /// Returns the errors of `see` and `place`, and [`Error::Malformed`] with the line of a field
-    /// that does not fit its column.
+    /// Returns the errors of `see` and `place`. Returns [`Error::Malformed`] with the line if a
+    /// field does not fit its column.
     pub(crate) fn read<S: Default + Send>(
         self,
         rows: Option<usize>,
@@ -170,7 +176,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Reads the columns without cells as words, into the rows `places`.
+/// Reads the columns whose cells were not stored again, as words. `places` are the rows of the
+/// records.
 fn read_again(
     table: &Table,
     wanted: &[Wanted],
@@ -211,12 +218,13 @@ fn read_again(
     Ok(())
 }
 
-/// Parses a finite number in digits.
+/// Parses a finite number that is written in digits.
 fn finite(field: &str) -> Option<Number> {
     exact(field).filter(|number| number.rounded.is_finite())
 }
 
-/// Returns the number that represents a field of a numeric kind.
+/// Converts a field of a numeric kind to a number. Booleans become 0 or 1, and dates become days.
+/// Returns `None` if the field does not fit the kind.
 fn parse(kind: Kind, field: &str) -> Option<Number> {
     match kind {
         Kind::Boolean => boolean(field).map(|value| f64::from(u8::from(value)).into()),
@@ -225,7 +233,7 @@ fn parse(kind: Kind, field: &str) -> Option<Number> {
     }
 }
 
-/// Returns the boolean value of a field, or `None`.
+/// Parses a Boolean, for instance `true`, `no` or `1`. Returns `None` for other fields.
 pub(crate) fn boolean(field: &str) -> Option<bool> {
     let is = |words: [&str; 3]| words.iter().any(|word| field.eq_ignore_ascii_case(word));
     match () {
@@ -235,7 +243,7 @@ pub(crate) fn boolean(field: &str) -> Option<bool> {
     }
 }
 
-/// Returns the error for a field that does not fit a kind that was set.
+/// Returns the error for a field that does not fit the kind of its column.
 fn unlike(table: &Table, line: u64, wanted: &Wanted, field: &str) -> Error {
     let (expected, remedy) = match wanted.kind {
         Some(Kind::Boolean) => {
@@ -255,8 +263,9 @@ fn unlike(table: &Table, line: u64, wanted: &Wanted, field: &str) -> Error {
     }
 }
 
-/// Returns the kind of a word column by the number of distinct words, and the reason if it is not a
-/// feature.
+/// Returns the final kind of a column. A column of words is a category, hashed or ignored,
+/// depending on its number of distinct words. The second value is the reason if the kind was set or
+/// the column is ignored.
 fn settled(wanted: &Wanted, kind: Kind, cells: &Cells, rows: usize) -> (Kind, &'static str) {
     let Cells::Words { words, .. } = cells else { return (kind, "") };
     let known = rows - cells.missing();
@@ -269,7 +278,8 @@ fn settled(wanted: &Wanted, kind: Kind, cells: &Cells, rows: usize) -> (Kind, &'
     }
 }
 
-/// Refuses a category column with too many values. This can only happen if the kind was set.
+/// Returns an error if a category column has too many values. This only happens if the user has set
+/// the kind.
 fn refuse_too_many(table: &Table, wanted: &Wanted, kind: Kind, cells: &Cells) -> Result<()> {
     match cells {
         Cells::Words { words, .. } if kind == Kind::Category && words.len() > MAX_SET_CATEGORIES => {
@@ -286,8 +296,8 @@ fn refuse_too_many(table: &Table, wanted: &Wanted, kind: Kind, cells: &Cells) ->
     }
 }
 
-/// Adds a warning if the name of a column is also one of its values, because the first record is
-/// then probably data.
+/// Adds a warning to the reading report if the name of a column is also one of its values. The
+/// first record is then probably data and not a header.
 fn doubt_header(table: &Table, name: &str, cells: &Cells) {
     let Cells::Words { words, .. } = cells else { return };
     if table.header.get() && words.iter().any(|word| word == name) {
@@ -299,7 +309,7 @@ fn doubt_header(table: &Table, name: &str, cells: &Cells) {
     }
 }
 
-/// Returns the line of the reading report about one column.
+/// Returns the line of the reading report about one column, with its kind.
 fn line(name: &str, kind: Kind, cells: &Cells, why: &str) -> (Kind, String) {
     let mut text = format!("column {}: {}", cut(name, 40), kind.name());
     match (kind, cells) {
@@ -319,8 +329,8 @@ fn line(name: &str, kind: Kind, cells: &Cells, why: &str) -> (Kind, String) {
     (kind, text)
 }
 
-/// Adds the kinds of all columns to the reading report. Columns that are not features are reported
-/// as notes.
+/// Adds the kinds of all columns to the reading report. Ignored columns are reported as notes, and
+/// all others as facts.
 fn report_kinds(file: &str, report: Vec<(Kind, String)>) {
     let (mut shown, total) = (0, report.len());
     for (kind, text) in report {
@@ -340,7 +350,7 @@ fn report_kinds(file: &str, report: Vec<(Kind, String)>) {
     }
 }
 
-/// Returns the kind of each of some columns, as the word for `data.toml`.
+/// Returns the kinds of the given columns as pairs of name and word for `data.toml`.
 ///
 /// # Errors
 /// Returns the errors of [`Columns::read`].
@@ -371,18 +381,18 @@ pub(crate) fn no_feature(table: &Table, read: &encoding::Table) -> Error {
     }
 }
 
-/// Returns the indices of the `count` rows after the first `rows` rows.
+/// Returns the indices of the next `count` rows, and advances `rows` by `count`.
 pub(crate) fn following(rows: &mut u32, count: usize) -> Vec<u32> {
     let first = *rows;
     *rows = rows.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
     (first..*rows).collect()
 }
 
-/// Returns whether every record has a distinct word in a column, and none of the words is a number,
-/// a date or a boolean.
+/// Returns whether a column has a different word in every record, none of which is a number, a date
+/// or a Boolean.
 ///
 /// # Errors
-/// Returns the errors of reading the table, and of memory for the words.
+/// Returns the errors of reading the table, or an error if the words exceed the memory budget.
 pub(crate) fn are_distinct_words(table: &Table, at: usize) -> Result<bool> {
     let _charge = file::charge(&table.file, 2 * table.bytes()?)?;
     let mut seen = HashSet::new();
@@ -400,7 +410,7 @@ pub(crate) fn are_distinct_words(table: &Table, at: usize) -> Result<bool> {
     Ok(!seen.is_empty())
 }
 
-/// Returns the fields of the first record, which are names if it is a header.
+/// Returns the fields of the first record, which are the column names if the record is a header.
 ///
 /// # Errors
 /// Returns the errors of reading the first record.
@@ -408,8 +418,8 @@ pub(crate) fn names_of_header(table: &Table) -> Result<Vec<String>> {
     Ok(table.first(0)?.fields().map(named).collect())
 }
 
-/// Returns a name for each column of a table: the name in the header, or `column N` if the header
-/// has none or repeats an earlier one.
+/// Returns a name for each column of a table. It is the name in the header, or `column N` if the
+/// header has no name or repeats an earlier one.
 ///
 /// # Errors
 /// Returns the errors of reading the first record.

@@ -1,4 +1,4 @@
-//! Conversion of label values in files to classes, flags or numbers.
+//! Conversion of label values to classes, Boolean labels or numbers.
 
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
@@ -7,18 +7,18 @@ use eciton_graph::split::NO_LABEL;
 
 use super::array::{Array, Element};
 
-/// Marker of a missing label among whole numbers.
+/// Marker of a missing label in a list of integers.
 pub(crate) const MISSING: i64 = i64::MIN;
 
-/// Labels, and the names of their classes (empty if they have none).
+/// Labels with the names of their classes. The list of names is empty if the classes have none.
 pub(crate) type Named = (Labels, Vec<String>);
 
-/// Converts whole numbers to labels. If all are -1 or 1, they are two classes. Otherwise -1 means
-/// no label, and the number of classes is one more than the highest number. If a number is
-/// [`MAX_CLASSES`] or more, the labels are numbers to predict, not classes.
+/// Converts integers to labels. Integers that are all -1 or 1 become two classes. Otherwise each
+/// integer is the index of a class, and -1 means that there is no label. If an integer is
+/// [`MAX_CLASSES`] or more, all labels are numbers to predict instead of classes.
 ///
 /// # Errors
-/// Returns [`Error::LabelRange`] with the row for any other negative number.
+/// Returns [`Error::LabelRange`] with the row if there is another negative integer.
 pub(crate) fn from_numbers(numbers: &[i64], file: &str) -> Result<Named> {
     if let Some(signs) = signs(numbers, file) {
         return Ok(signs);
@@ -35,11 +35,11 @@ pub(crate) fn from_numbers(numbers: &[i64], file: &str) -> Result<Named> {
     Ok((numbered(numbers, file)?, Vec::new()))
 }
 
-/// Converts whole numbers to classes with the same numbers. -1 means no label.
+/// Converts integers to classes with the same indices. -1 means that there is no label.
 ///
 /// # Errors
-/// Returns [`Error::LabelRange`] with the row for other negative numbers, and for [`MAX_CLASSES`]
-/// or more.
+/// Returns [`Error::LabelRange`] with the row for other negative integers, and for integers of
+/// [`MAX_CLASSES`] or more.
 pub(crate) fn numbered(numbers: &[i64], file: &str) -> Result<Labels> {
     let mut labels = Vec::with_capacity(numbers.len());
     for (row, &number) in numbers.iter().enumerate() {
@@ -68,7 +68,8 @@ fn report_minus_one(numbers: &[i64], file: &str) {
     }
 }
 
-/// Returns the classes `-1` and `1` if all labels are one of these two numbers.
+/// Converts labels that are all -1 or 1 to the two classes `-1` and `1`. Returns `None` for other
+/// labels.
 fn signs(numbers: &[i64], file: &str) -> Option<Named> {
     let known = numbers.iter().map(|&number| (number != MISSING).then_some(number));
     let labels = Labels::from_signs(known)?;
@@ -79,8 +80,8 @@ fn signs(numbers: &[i64], file: &str) -> Option<Named> {
     Some((labels, SIGN_CLASSES.map(str::to_owned).to_vec()))
 }
 
-/// Converts an array to labels: whole numbers by [`from_numbers`], floats by [`from_floats`], and
-/// several columns by [`from_columns`].
+/// Converts an array to labels. A single column of integers is converted by [`from_numbers`] and of
+/// floats by [`from_floats`]. Several columns are converted by [`from_columns`].
 ///
 /// # Errors
 /// Returns [`Error::Malformed`] or [`Error::LabelRange`] with the row of an invalid label.
@@ -96,8 +97,8 @@ pub(crate) fn from_array(array: &Array<'_>) -> Result<Named> {
     }
 }
 
-/// Converts an array to labels like [`from_array`], for a trained model. Its classes keep their
-/// numbers, and its numbers stay numbers.
+/// Converts an array to labels like [`from_array`], but as a trained model expects them. For
+/// classification, integers keep their class indices. For other tasks, labels are always numbers.
 ///
 /// # Errors
 /// Returns the errors of [`from_array`].
@@ -128,8 +129,8 @@ pub(crate) fn from_array_expecting(array: &Array<'_>, expected: Option<&Expected
     }
 }
 
-/// Converts whole numbers to labels of a trained model. If the model's classes have names, the
-/// numbers are names.
+/// Converts integers to the classes of a trained model. If the classes of the model have names, the
+/// integers are such names. Otherwise they are class indices.
 pub(crate) fn expected_classes(numbers: &[i64], expected: &Expected, file: &str) -> Result<Named> {
     if expected.numbered_classes() {
         return Ok((numbered(numbers, file)?, Vec::new()));
@@ -148,8 +149,9 @@ pub(crate) fn expected_classes(numbers: &[i64], expected: &Expected, file: &str)
     Ok((labels, distinct.iter().map(i64::to_string).collect()))
 }
 
-/// Converts one column of floats to labels. If all are whole and none is negative except -1, they
-/// are classes by [`from_numbers`], else numbers. NaN is unknown.
+/// Converts a column of floats to labels. They are classes, converted by [`from_numbers`], if all
+/// are integral and none is negative except -1. Otherwise they are numbers. NaN means that there is
+/// no label.
 pub(crate) fn from_floats(values: Vec<f32>, file: &str) -> Result<Named> {
     if values.iter().any(|&value| is_measured(value) || value.is_infinite()) {
         return Ok((Labels::Numbers(Values::named(1, values, file)?), Vec::new()));
@@ -158,7 +160,8 @@ pub(crate) fn from_floats(values: Vec<f32>, file: &str) -> Result<Named> {
     from_numbers(&values.iter().map(class).collect::<Vec<_>>(), file)
 }
 
-/// Converts several columns to labels: flags if all values are 0, 1 or NaN, else numbers.
+/// Converts several columns to labels. They are Boolean labels if all values are 0, 1 or NaN, and
+/// numbers otherwise.
 pub(crate) fn from_columns(columns: u32, values: Vec<f32>, file: &str) -> Result<Labels> {
     Ok(Labels::of_values(Values::named(columns, values, file)?))
 }
@@ -169,8 +172,8 @@ pub(crate) fn is_measured(value: f32) -> bool {
     value.is_finite() && (value.fract() != 0.0 || (value < 0.0 && value != -1.0))
 }
 
-/// Converts whole numbers that are only names to classes: the distinct numbers in ascending order.
-/// -1 means no label, unless all labels are -1 or 1.
+/// Converts integers that are arbitrary names to classes, which are numbered in ascending order. -1
+/// means that there is no label, unless all labels are -1 or 1.
 pub(crate) fn from_distinct(numbers: &[i64], file: &str) -> Result<Named> {
     if let Some(signs) = signs(numbers, file) {
         return Ok(signs);
@@ -184,7 +187,7 @@ pub(crate) fn from_distinct(numbers: &[i64], file: &str) -> Result<Named> {
     Ok((Labels::classes(numbers.iter().map(label).collect(), known.len() as u32), Vec::new()))
 }
 
-/// Checks that there are at most [`MAX_CLASSES`] classes.
+/// Checks that the number of classes is at most [`MAX_CLASSES`].
 fn check_count(classes: usize, file: &str) -> Result<()> {
     if classes as u64 <= u64::from(MAX_CLASSES) {
         return Ok(());
@@ -199,8 +202,8 @@ fn check_count(classes: usize, file: &str) -> Result<()> {
     })
 }
 
-/// Returns the class of each row of `columns` scores: the index of the first highest score, as in
-/// NumPy's argmax. A row of zeros is class 0, as in the loaders that the publications provide.
+/// Returns the class of each row of `columns` scores, which is the index of the first maximum, as
+/// in NumPy's argmax. A row of zeros is class 0, as in the loaders of the publications.
 pub(crate) fn from_one_hot(rows: &[f32], columns: usize) -> Vec<u32> {
     let class = |row: &[f32]| eciton_graph::metrics::best(row).unwrap_or(0) as u32;
     rows.chunks_exact(columns.max(1)).map(class).collect()

@@ -1,9 +1,9 @@
-//! Readers of data sets in common file formats. [`open`] recognises the format of a path, and
+//! Readers for data sets in common file formats. [`open`] recognises the format at a path, and
 //! [`builtin`] returns the data sets that are part of this crate.
 //!
-//! A reader creates an [`eciton_graph::dataset::Dataset`] and checks it before it returns it. No
-//! reader panics or runs code on bad input, and each error names the file and the position in it.
-//! Errors are those of [`eciton_graph::error`].
+//! Every reader returns an [`eciton_graph::dataset::Dataset`] that has been validated. Readers
+//! never panic or execute code on invalid input. Errors are those of [`eciton_graph::error`], and
+//! have the file and the position within it.
 //!
 //! ```
 //! let cora = eciton_formats::builtin("cora")?;
@@ -83,15 +83,15 @@ const KNOWN: &str = "a .npz of a known layout; a MatrixMarket file (.mtx), a MET
      and NAME_target.csv (MUSAE), with NAME_A.txt and NAME_graph_indicator.txt (TU), with .npz files, or with one of the files above; without a graph: a table with a column for labels (.csv, .parquet, .feather), a .npz with \
      x and y, a folder with features and labels, or with x.npy and y.npy";
 
-/// Reader of one of several data sets of a folder, which is chosen by name.
+/// Reader for a folder with several data sets, which receives the name of one of them.
 type Reader = fn(&Path, &str, Request<'_>) -> Result<Dataset>;
 
-/// Built-in data set, which is part of this crate.
+/// Data set that is part of this crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Builtin {
-    /// Name for [`builtin`].
+    /// Name of the data set, as accepted by [`builtin`].
     pub name: &'static str,
-    /// Description in one line.
+    /// One-line description of the data set.
     pub description: &'static str,
     /// True if the data set consists of rows without a graph.
     pub rows: bool,
@@ -114,11 +114,11 @@ pub fn builtins() -> &'static [Builtin] {
     ]
 }
 
-/// Returns a built-in data set by its name in any case.
+/// Returns the built-in data set called `name`, ignoring case.
 ///
 /// # Errors
-/// Returns [`Error::UnknownDataset`] with the most similar name if there is no data set of this
-/// name.
+/// Returns [`Error::UnknownDataset`] if there is no data set of this name. The error suggests the
+/// most similar name.
 pub fn builtin(name: &str) -> Result<Dataset> {
     let data = match name.to_lowercase().as_str() {
         "cora" => cora::load()?,
@@ -134,25 +134,26 @@ pub fn builtin(name: &str) -> Result<Dataset> {
 }
 
 /// Reads the data set at `path` for a trained model. Columns are matched by the names of the
-/// training data, other columns are reported and left out, and labels are optional.
+/// training data. Other columns are reported and skipped, and labels are optional.
 ///
 /// # Errors
-/// Returns the errors of [`open`], and [`Error::Malformed`] for a missing feature column.
+/// Returns the errors of [`open`]. Returns [`Error::Malformed`] if a feature column is missing.
 pub fn open_expecting(path: &Path, name: Option<&str>, expected: &Expected) -> Result<Dataset> {
     open_with(path, name, Some(expected).into())
 }
 
-/// Reads the data set at `path`. `name` chooses among several data sets of a folder. Self-loops are
-/// dropped, except those of a store.
+/// Reads the data set at `path`. `name` selects one of several data sets of a folder. Self-loops
+/// are dropped, except those of a store (a graph that `eciton data convert` wrote).
 ///
 /// # Errors
-/// Returns [`Error::ChooseName`] if a name is needed or unknown, [`Error::UnknownLayout`] with the
-/// files that were found if no layout matches, and the errors of the reader.
+/// Returns [`Error::ChooseName`] if a name is required or unknown. Returns [`Error::UnknownLayout`]
+/// with the names of the files if no layout matches. Also returns the errors of the format's
+/// reader.
 pub fn open(path: &Path, name: Option<&str>) -> Result<Dataset> {
     open_with(path, name, Request::default())
 }
 
-/// Reads a data set like [`open`], with the options of a [`Request`].
+/// Reads the data set at `path` like [`open`], with the options of a [`Request`].
 ///
 /// # Errors
 /// Returns the errors of [`open`] and [`open_expecting`].
@@ -162,7 +163,7 @@ pub fn open_with(path: &Path, name: Option<&str>, request: Request<'_>) -> Resul
     Ok(data)
 }
 
-/// Applies the requested treatment of self-loops to a data set. Readers return all self-loops.
+/// Keeps or drops the self-loops of a data set as requested. Readers return all self-loops.
 fn settled(path: &Path, data: Dataset, self_loops: Option<SelfLoops>) -> Result<Dataset> {
     let has = |name: &str| path.join(name).exists();
     if has(store::DESCRIPTION) {
@@ -182,7 +183,7 @@ fn settled(path: &Path, data: Dataset, self_loops: Option<SelfLoops>) -> Result<
     edge_rule::settle(data, self_loops.unwrap_or_default(), own)
 }
 
-/// Reads the data set at `path`, with all self-loops.
+/// Reads the data set at `path`, including all self-loops.
 fn read(path: &Path, name: Option<&str>, request: Request<'_>) -> Result<Dataset> {
     let expected = request.expected;
     let _reading = Reading::begin();
@@ -280,7 +281,8 @@ fn read(path: &Path, name: Option<&str>, request: Request<'_>) -> Result<Dataset
     })
 }
 
-/// Chooses one of several graph files of a folder.
+/// Selects one of the graph files of a folder by its name. Returns `None` if there is no graph
+/// file.
 fn chosen<'a>(folder: &Path, graphs: &'a [String], name: Option<&str>) -> Result<Option<&'a String>> {
     match (graphs, name) {
         ([], _) => Ok(None),
@@ -303,8 +305,7 @@ fn bundle_names(files: &[String]) -> Vec<String> {
     files.iter().filter_map(|f| f.strip_suffix(".npz")).map(str::to_owned).collect()
 }
 
-/// Returns whether the data set at `path` consists of rows without a graph, according to file
-/// names.
+/// Returns whether the data set at `path` consists of rows without a graph, judging by file names.
 #[must_use]
 pub fn is_rows(path: &Path) -> bool {
     if path.is_dir() {
@@ -327,8 +328,8 @@ pub fn is_rows(path: &Path) -> bool {
     }
 }
 
-/// Returns the names of files that are graph files according to their names. Edge lists and
-/// node-link JSON are not included, because other files have the same extensions.
+/// Returns the names among `files` that are certainly graph files. Edge lists and node-link JSON
+/// are excluded, because other files have the same extensions.
 fn graph_names(files: &[String]) -> Vec<String> {
     let graph = |name: &&String| {
         let document = |format| format != document::Format::Json;
@@ -342,8 +343,8 @@ fn graph_names(files: &[String]) -> Vec<String> {
     files.iter().filter(graph).cloned().collect()
 }
 
-/// Returns the names of graph files in a folder with features or labels: those of [`graph_names`],
-/// else edge lists.
+/// Returns the names of the graph files in a folder that also has features or labels. They are
+/// those of [`graph_names`], or edge lists if there are none.
 fn graphs_with_parts(folder: &Path, files: &[String]) -> Vec<String> {
     let known = graph_names(files);
     if !known.is_empty() {
@@ -361,7 +362,7 @@ fn graphs_with_parts(folder: &Path, files: &[String]) -> Vec<String> {
     files.iter().filter(list).cloned().collect()
 }
 
-/// Kind of a data file.
+/// Format of a data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Bundle,
@@ -374,7 +375,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind of a file by its first bytes, else by its name.
+    /// Detects the format of a file by its first bytes, or else by its name.
     fn detect(path: &Path) -> Result<Option<Self>> {
         let mut start = Vec::new();
         // A file that cannot be uncompressed reports the error when it is read.
@@ -406,20 +407,21 @@ impl Kind {
     }
 }
 
-/// Graph file whose edges can be read chunk by chunk, for any file size.
+/// Graph file whose edges are read in chunks, so that it may exceed the memory.
 pub struct Streamed {
-    /// Short name, derived from the file name.
+    /// Short name of the data set, derived from the file name.
     pub name: String,
-    /// Edges as they are listed in the file, in one direction each. A builder adds the other
+    /// Edges as listed in the file, each in one direction. The graph builder adds the other
     /// direction.
     pub edges: Box<dyn EdgeSource + Send>,
-    /// Ids of the vertices in the file. Numbers ascend.
+    /// Ids of the vertices in the file, which ascend if they are numbers.
     pub ids: VertexIds,
     folder: PathBuf,
 }
 
 impl Streamed {
-    /// Reads the attributes in the same folder: features, labels and split, as [`folder`] does.
+    /// Reads features, labels and split of the vertices from the folder of the file, like
+    /// [`folder::open`].
     ///
     /// # Errors
     /// Returns the errors of [`folder::open`].
@@ -429,9 +431,10 @@ impl Streamed {
 }
 
 /// Returns the edges of a plain MatrixMarket file or edge list for streaming, with their values.
-/// Returns `None` for all other data, including data sets of many graphs (`graphs.csv` next to the
-/// file), which [`open`] reads. The file is read once, on all processors, to check it and to
-/// collect its ids.
+/// The file is read once on all processors, to check it and to collect its ids.
+///
+/// Returns `None` for all other data, which [`open`] reads. This includes data sets of many graphs,
+/// which have a file `graphs.csv`.
 ///
 /// # Errors
 /// Returns the errors of [`snap::edges`] and [`matrix_market::edges`].

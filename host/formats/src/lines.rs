@@ -1,4 +1,4 @@
-//! Text of a plain or compressed file of any size, in blocks of complete lines.
+//! Reader of plain or compressed text files of any size, in blocks of complete lines.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use super::gzip::Source;
 
 /// Maximum length of a line, in bytes.
 pub const MAX_LINE_BYTES: u64 = 16 << 20;
-/// Number of bytes of a block, if no line is longer.
+/// Number of bytes per block. A block is larger only if a line is longer.
 const BLOCK_BYTES: u64 = 4 << 20;
 
-/// Reader of a text in blocks of complete lines. Memory is one block, plus the longest line if that
-/// is longer.
+/// Reader of a text file in blocks of complete lines. It needs memory for one block or for the
+/// longest line.
 pub(crate) struct Lines {
     source: Source,
     block: Vec<u8>,
-    /// Number of bytes of `block` that have been returned.
+    /// Number of bytes of `block` that have been returned to the caller.
     used: usize,
-    /// Number of the next block's first line, from 1.
+    /// Line number of the next block's first line, from 1.
     line: u64,
     done: bool,
 }
@@ -28,13 +28,13 @@ impl Lines {
         Ok(Self { source: Source::open(path)?, block: Vec::new(), used: 0, line: 1, done: false })
     }
 
-    /// Returns the name of the file in error messages.
+    /// Returns the name of the file for error messages.
     pub(crate) fn file(&self) -> &str {
         self.source.file()
     }
 
-    /// Returns a block of complete lines and the number of the first line, or `None` at the end of
-    /// the file. The last line of the file may lack its line end.
+    /// Returns the next block of complete lines with the line number of its first line. Returns
+    /// `None` at the end of the file. The last line of the file may lack its line break.
     pub(crate) fn next(&mut self) -> Result<Option<(u64, &[u8])>> {
         let handed = self.block.get(..self.used).unwrap_or_default();
         self.line += count(handed);
@@ -69,7 +69,8 @@ impl Lines {
         }
     }
 
-    /// Calls `each` with the number, from 1, and the text of every line without its line end.
+    /// Calls `each` with the line number (from 1) and the text of every line, without its line
+    /// break.
     pub(crate) fn each(mut self, mut each: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         let file = self.file().to_owned();
         while let Some((first, block)) = self.next()? {
@@ -86,15 +87,15 @@ impl Lines {
     }
 }
 
-/// Returns the number of line ends in `bytes`.
+/// Returns the number of line feeds in `bytes`.
 pub(crate) fn count(bytes: &[u8]) -> u64 {
     // Counts in pieces whose count fits into a byte, so that the loop is vectorised.
     let piece = |piece: &[u8]| u64::from(piece.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>());
     bytes.chunks(255).map(piece).sum()
 }
 
-/// Returns the error for line ends of CR alone (old Macs), with which the whole file would be one
-/// line.
+/// Returns the error for a file whose lines end with CR alone, as on old Macs. The whole file would
+/// otherwise be a single line.
 pub(crate) fn lone_cr(file: &str, line: u64) -> Error {
     Error::Malformed {
         place: Place::line(file, line),

@@ -1,5 +1,5 @@
-//! MatrixMarket coordinate files (Boisvert, Pozo and Remington 1996, NISTIR 5935): a square sparse
-//! matrix whose stored entries are edges. The file is plain or compressed with gzip.
+//! Reader for MatrixMarket coordinate files (Boisvert, Pozo and Remington 1996, NISTIR 5935), plain
+//! or compressed with gzip. The stored entries of a square sparse matrix are the edges of a graph.
 //!
 //! ```text
 //! %%MatrixMarket matrix coordinate pattern symmetric
@@ -9,11 +9,11 @@
 //! 3 2
 //! ```
 //!
-//! The field is `pattern`, `real` or `integer`, the symmetry `general` or `symmetric`. Values of
-//! `real` and `integer` are the edges' weights. Vertices are the rows, with the ids 1 to V as in
-//! the file. Every edge is used in both directions, also in a general matrix. Repeated entries and
-//! zeros follow the rule of [`eciton_graph::edge_rule`]. Files next to it contain features, labels
-//! and the split of the vertices, as [`super::folder`] reads them.
+//! The field is `pattern`, `real` or `integer`, and the symmetry is `general` or `symmetric`. The
+//! values of `real` and `integer` matrices are edge weights. The vertices are the rows and keep
+//! their ids 1 to V. Every edge is used in both directions, even for a general matrix. Repeated
+//! entries and zeros follow the rule of [`eciton_graph::edge_rule`]. Files next to the matrix may
+//! contain features, labels and split, as described in [`super::folder`].
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,36 +33,37 @@ use super::lines::{Lines, count};
 use super::request::Request;
 use super::snap::at_line;
 
-/// First bytes of a MatrixMarket file, in upper or lower case.
+/// First bytes of a MatrixMarket file, ignoring case.
 pub(crate) const BANNER: &[u8] = b"%%MatrixMarket";
-/// Number of bytes within which the size line must occur. Comments before it are short.
+/// Number of bytes at the start of a file within which the size line must occur. The comments
+/// before it are short.
 const MAX_HEADER_BYTES: u64 = 1 << 20;
-/// Number of vertices that a file may have in addition to one per byte. A size line alone must not
-/// cause a large allocation.
+/// Number of vertices that a file may have in addition to one per byte. This limit prevents a size
+/// line alone from causing a large allocation.
 pub const FREE_VERTICES: u64 = 1 << 16;
 
-/// Content of the first lines, up to the size line.
+/// Contents of the banner and the size line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Header {
     vertices: u64,
     entries: u64,
-    /// Number of fields of an entry: two ids, and a value unless the field is `pattern`.
+    /// Number of fields per entry. It is 2 for the field `pattern` (two ids), and otherwise 3 (with
+    /// a value).
     fields: usize,
-    /// Length of the first lines, up to and including the size line, in bytes.
+    /// Length in bytes of all lines up to and including the size line.
     bytes: usize,
-    /// Number of these lines.
+    /// Number of lines up to and including the size line.
     lines: u64,
 }
 
-/// Reads a file into memory, and the tables next to it. Memory besides the data set is 8 bytes per
-/// entry of a compressed file, or 12 if entries have values.
+/// Reads a MatrixMarket file into memory, together with the tables next to it. For a compressed
+/// file, reading needs 8 bytes per entry in addition to the data set, or 12 if entries have values.
 ///
-/// # Errors
-/// Returns [`Error::Malformed`] with the line for invalid text, and for values that are not finite,
-/// dense matrices, rectangular matrices, complex values and other symmetries. Returns
-/// [`Error::Mismatch`] if the number of entries differs from the size line, [`Error::EmptyGraph`]
-/// without vertices, and [`Error::Limit`] for too many vertices. Returns the errors of
-/// [`super::folder::open`] for the tables.
+/// Returns [`Error::Malformed`] with the line if the text is invalid or a value is not finite.
+/// Dense, rectangular and complex matrices and other symmetries are rejected in the same way.
+/// Returns [`Error::Mismatch`] if the number of entries differs from the size line. Returns
+/// [`Error::EmptyGraph`] if there are no vertices, and [`Error::Limit`] if there are too many. Also
+/// returns the errors of [`super::folder::open`] for the tables.
 pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let header = Header::read(path)?;
     let ((graph, edge_features), ids) = if Source::open(path)?.packed() {
@@ -75,12 +76,12 @@ pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     known.dataset(file::stem(path), graph, edge_features)
 }
 
-/// Returns the edges of a plain file for streaming, with their values, and the ids of the vertices
-/// in the file (1 to V, 8 bytes each). The file is read once, by `threads` threads, to check its
-/// entries. Memory is 8 MiB of text per thread.
+/// Returns the edges of a plain file for streaming, with their values and the ids of the vertices
+/// in the file (1 to V). The file is read once by `threads` threads to check its entries. Reading
+/// needs 8 MiB per thread, and 8 bytes per vertex.
 ///
 /// # Errors
-/// Returns the errors of [`open`], and [`Error::Malformed`] for a compressed file.
+/// Returns the errors of [`open`]. Also returns [`Error::Malformed`] if the file is compressed.
 pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
     edge_text::refuse_packed(path)?;
     let name = file::name(path);
@@ -109,7 +110,7 @@ fn names(vertices: u64) -> VertexIds {
     VertexIds::Numbers((1..=vertices).collect())
 }
 
-/// Returns the entries of a plain or compressed file.
+/// Reads all entries of a plain or compressed file into memory.
 fn entries(path: &Path, header: Header) -> Result<ValuedEdges> {
     let mut lines = Lines::open(path)?;
     let name = lines.file().to_owned();
@@ -143,7 +144,7 @@ impl Header {
         Self::parse(&start, &file::name(path))
     }
 
-    /// Parses the first lines.
+    /// Parses the lines up to the size line. `text` is the start of the file.
     fn parse(text: &[u8], file: &str) -> Result<Self> {
         let mut bytes = 0;
         let mut fields = 0;
@@ -185,12 +186,13 @@ impl Header {
         Error::malformed(Place::whole(file), "a banner line and a size line", "the end of the header")
     }
 
-    /// Returns the field that contains an entry's value, if entries have values.
+    /// Returns the selection of the field that contains the value of an entry. It is empty if
+    /// entries have no values.
     fn value_fields(&self) -> ValueFields {
         if self.fields > 2 { ValueFields::first() } else { ValueFields::default() }
     }
 
-    /// Refuses a size line with many more vertices than the file can contain.
+    /// Checks that the size line does not claim many more vertices than the file can contain.
     fn check_vertices(&self, text_bytes: u64, file: &str) -> Result<()> {
         let allowed = FREE_VERTICES + text_bytes;
         if self.vertices <= allowed {
@@ -222,8 +224,8 @@ impl Header {
 
 const DAMAGED: &str = "the file is damaged or has another format; download or write it again";
 
-/// Returns the number of fields of an entry according to the banner. An error is the expected value
-/// and the remedy.
+/// Returns the number of fields per entry, given the words of the banner. An error consists of the
+/// expected value and the remedy.
 fn banner(words: &[&str]) -> std::result::Result<usize, (&'static str, &'static str)> {
     let &["%%matrixmarket", object, format, field, symmetry] = words else {
         return Err(("%%MatrixMarket matrix coordinate FIELD SYMMETRY", DAMAGED));

@@ -1,5 +1,5 @@
-//! METIS graph files and partition files (Karypis, METIS 5 manual, section 4.1 and 4.2), plain or
-//! compressed with gzip.
+//! Reader for METIS graph files and partition files (Karypis, METIS 5 manual, sections 4.1 and
+//! 4.2), plain or compressed with gzip.
 //!
 //! ```text
 //! % a path of three vertices: 3 vertices, 2 edges
@@ -9,12 +9,14 @@
 //! 2
 //! ```
 //!
-//! The first line has the number of vertices and of (undirected) edges, then optionally `fmt`,
-//! three flags for vertex sizes, vertex weights and edge weights, and `ncon`, the number of weights
-//! per vertex. Then each vertex has one line with its neighbours. Lines that start with `%` are
-//! comments. Edge weights become a column of edge features, and an edge of weight 0 is dropped.
-//! Sizes and weights of vertices are ignored. Vertices have the ids 1 to V as in the file. Files
-//! next to it contain `features`, `labels` and `split`, as [`super::folder`] reads them.
+//! The first line has the number of vertices and of undirected edges. Optionally, `fmt` (three
+//! flags for vertex sizes, vertex weights and edge weights) and `ncon` (the number of weights per
+//! vertex) follow. Then each vertex has one line with its neighbours. Lines that start with `%` are
+//! comments.
+//!
+//! Edge weights become a column of edge features, and edges of weight 0 are dropped. Sizes and
+//! weights of vertices are ignored. Vertices keep their ids 1 to V. Files next to the graph may
+//! contain `features`, `labels` and `split`, as described in [`super::folder`].
 
 use std::path::Path;
 
@@ -32,30 +34,31 @@ use super::folder::Attributes;
 use super::lines::Lines;
 use super::request::Request;
 
-/// File name extensions of graph files, each with or without `.gz`.
+/// File name extensions of METIS graph files, each with or without `.gz`.
 pub(crate) const EXTENSIONS: [&str; 2] = ["graph", "metis"];
-/// Maximum number of weights per vertex.
+/// Maximum number of weights per vertex (`ncon`).
 pub const MAX_WEIGHTS: u64 = 64;
 
-/// Content of the first line.
+/// Contents of the first line of a graph file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Header {
     vertices: u64,
     edges: u64,
-    /// Number of values in a line before the vertex's neighbours: the vertex's size and weights.
+    /// Number of values before the neighbours in each line, which are the vertex's size and
+    /// weights.
     before: u64,
-    /// True if a weight follows each neighbour.
+    /// True if each neighbour is followed by an edge weight.
     weighted: bool,
 }
 
-/// Reads a graph file into memory, and the tables next to it. Memory is the whole text, and 8 bytes
-/// for each neighbour, or 12 with edge weights.
+/// Reads a METIS graph file into memory, together with the tables next to it. Reading needs memory
+/// for the whole text, and 8 bytes per neighbour, or 12 with edge weights.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] with the line for invalid text, [`Error::UnknownVertex`] for a
-/// neighbour that does not exist, and [`Error::Mismatch`] if the number of edges differs from the
-/// first line. Returns [`Error::EmptyGraph`] without vertices, [`Error::Limit`] for too many
-/// vertices, and the errors of [`super::folder::open`] for the tables.
+/// Returns [`Error::Malformed`] with the line if the text is invalid, and [`Error::UnknownVertex`]
+/// if a neighbour does not exist. Returns [`Error::Mismatch`] if the number of edges differs from
+/// the first line. Returns [`Error::EmptyGraph`] if there are no vertices, and [`Error::Limit`] if
+/// there are too many. Also returns the errors of [`super::folder::open`] for the tables.
 pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let (bytes, name) = (file::read(path)?, file::name(path));
     let mut lines =
@@ -161,8 +164,8 @@ impl Header {
         (words.len() <= 4).then_some(Self { vertices, edges, before, weighted })
     }
 
-    /// Calls `each` with the neighbours (from 0) of a vertex's line, and with the weights of their
-    /// edges.
+    /// Parses the line of a vertex. Calls `each` with every neighbour (numbered from 0) and the
+    /// weight of its edge. `number` is the line number for error messages.
     fn neighbours(
         &self,
         line: &[u8],
@@ -206,13 +209,13 @@ fn whole(word: &[u8]) -> Option<u64> {
     std::str::from_utf8(word).ok().filter(|_| digits)?.parse().ok()
 }
 
-/// Reads a partition file in the form that `gpmetis` writes: the part of each vertex, from 0, one
-/// per line. `vertices` is the expected number of lines, if known.
+/// Reads a partition file as `gpmetis` writes it. It has one line per vertex with the part of the
+/// vertex, from 0. `vertices` is the expected number of lines, or `None` if it is not known.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] with the line for invalid text, [`Error::Mismatch`] for another
-/// number of vertices, [`Error::EmptyGraph`] for an empty file, and [`Error::Limit`] for too many
-/// vertices.
+/// Returns [`Error::Malformed`] with the line if the text is invalid. Returns [`Error::Mismatch`]
+/// if the number of vertices is not the expected one. Returns [`Error::EmptyGraph`] if the file is
+/// empty, and [`Error::Limit`] if there are too many vertices.
 pub fn partition(path: &Path, vertices: Option<u64>) -> Result<Vec<u32>> {
     let name = file::name(path);
     let mut parts = Vec::new();

@@ -1,6 +1,6 @@
-//! Words for a missing value.
+//! Words that stand for a missing value, for instance `NA`.
 
-/// Words that pandas.read_csv reads as a missing value.
+/// Words that `pandas.read_csv` treats as missing values.
 const WORDS: [&str; 18] = [
     "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
     "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
@@ -11,8 +11,8 @@ pub(crate) fn is_missing(field: &str) -> bool {
     field.is_empty() || is_word(field)
 }
 
-/// Returns whether a field is a word for a missing value: one of the words of pandas, or `nan` in
-/// any case.
+/// Returns whether a field is a word for a missing value. These are the words of pandas, and `nan`
+/// ignoring case.
 pub(crate) fn is_word(field: &str) -> bool {
     // Most fields are excluded by their first and last characters, because no number ends like
     // these words.
@@ -21,7 +21,7 @@ pub(crate) fn is_word(field: &str) -> bool {
         && (WORDS.contains(&field) || field.eq_ignore_ascii_case("nan"))
 }
 
-/// Words for missing labels that occur in a label column, and their number.
+/// Words for missing values that occur in a label column, with their total number of occurrences.
 #[derive(Debug, Default)]
 pub(crate) struct MissingWords {
     count: u64,
@@ -39,7 +39,8 @@ impl MissingWords {
         }
     }
 
-    /// Adds a note to the reading report if any word was counted. `place` names the column.
+    /// Adds a note to the reading report if any such word has been counted. `place` is the name of
+    /// the column.
     pub(crate) fn report(&self, place: &str) {
         if self.count > 0 {
             let labels = if self.count == 1 { "1 label is a word" } else { "labels are words" };

@@ -1,10 +1,10 @@
-//! MUSAE data sets (Rozemberczki, Allen and Sarkar 2021): `NAME_edges.csv` (two columns with a
-//! header), `NAME.json` or `NAME_features.json` (vertex to list of feature ids) and
-//! `NAME_target.csv` with a column `id` and a class.
+//! Reader for MUSAE data sets (Rozemberczki, Allen and Sarkar 2021). A data set consists of three
+//! files. `NAME_edges.csv` has a header and two columns. `NAME.json` or `NAME_features.json` maps
+//! each vertex to a list of feature ids. `NAME_target.csv` has a column `id` and a class.
 //!
-//! The class is in the column `page_type`, else in the last one. Classes are its distinct words in
-//! alphabetical order. Features are 0 or 1. The files contain no split: 60 % are for training, 20 %
-//! for validation and 20 % for test, drawn with NumPy's legacy generator from seed 0.
+//! The class is in the column `page_type`, or else in the last column. The classes are its distinct
+//! words in alphabetical order. Features are 0 or 1. The files contain no split. NumPy's legacy
+//! generator with seed 0 draws 60 / 20 / 20 % of the vertices for training, validation and test.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,10 +21,11 @@ use eciton_input::file::present;
 use super::file::{self, Grown};
 use super::table::Table;
 
-/// Upper bound of feature ids.
+/// Exclusive upper bound of feature ids.
 pub const MAX_FEATURES: u64 = 1 << 24;
 
-/// Returns the names for which `files` contains edges and a target.
+/// Returns the names of the data sets among `files`. Each has a file of edges and a file of
+/// classes.
 pub(crate) fn names(files: &[String]) -> Vec<String> {
     let name = |f: &String| {
         let name = f.strip_suffix("_edges.csv")?;
@@ -33,11 +34,11 @@ pub(crate) fn names(files: &[String]) -> Vec<String> {
     files.iter().filter_map(name).collect()
 }
 
-/// Reads the data set `name` of a folder.
+/// Reads the data set `name` in a folder.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] with the line for invalid text, and [`Error::UnknownVertex`] for an
-/// edge or a class of a vertex without features.
+/// Returns [`Error::Malformed`] with the line if the text is invalid. Returns
+/// [`Error::UnknownVertex`] if an edge or a class belongs to a vertex without features.
 pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
     let mut path = folder.join(format!("{name}.json"));
     if !present(&path) {

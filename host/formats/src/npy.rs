@@ -1,4 +1,5 @@
-//! Reader of `.npy` files: one array after a small text header (NumPy's format, versions 1 and 2).
+//! Reader for `.npy` files, which contain one array after a short text header (NumPy's format,
+//! versions 1 and 2).
 
 use std::borrow::Cow;
 
@@ -7,12 +8,12 @@ use eciton_graph::error::{Error, Place, Result};
 use super::array::{Array, Element};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// Maximum length of a header, in bytes.
+/// Maximum length of the header, in bytes.
 const MAX_HEADER_BYTES: usize = 1 << 16;
-/// Maximum number of bytes of a file before its cells.
+/// Maximum number of bytes before the cells in a file.
 pub(crate) const MAX_START_BYTES: usize = MAX_HEADER_BYTES + 12;
 
-/// Parsed header of an array, and the bytes after it.
+/// `.npy` file with a parsed header.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Npy<'a> {
     element: Element,
@@ -24,7 +25,7 @@ pub struct Npy<'a> {
 }
 
 impl<'a> Npy<'a> {
-    /// Parses the header. Error messages name `file`.
+    /// Parses the header of a `.npy` file. `file` is the name for error messages.
     ///
     /// # Errors
     /// Returns [`Error::Malformed`] with the byte position if the header is invalid.
@@ -76,23 +77,24 @@ impl<'a> Npy<'a> {
         })
     }
 
-    /// Returns the number of cells along each axis.
+    /// Returns the length of each axis.
     pub(crate) fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Returns the pickle of an array of Python objects, or `None` for other arrays.
+    /// Returns the pickle of an array of Python objects, or `None` if the array has another type.
     pub fn pickle(&self) -> Option<&'a [u8]> {
         (self.element == Element::Object).then_some(self.data)
     }
 
-    /// Returns whether the array is a single Python object, in which form `None` is stored.
+    /// Returns whether the array is a single Python object. NumPy stores Python's `None` in this
+    /// form.
     pub(crate) fn is_one_object(&self) -> bool {
         self.element == Element::Object && self.shape.is_empty()
     }
 
-    /// Returns rows, columns and the byte position of the first cell of an f32 matrix that is
-    /// stored row after row in native byte order. Returns `None` for other arrays. `bytes` are the
+    /// Returns the rows, the columns and the byte position of the first cell of an f32 matrix in
+    /// row-major order and native byte order. Returns `None` for other arrays. `bytes` are the
     /// parsed bytes, which may be only the start of the file.
     pub(crate) fn plain_rows(&self, bytes: &[u8]) -> Option<(usize, usize, usize)> {
         let plain = self.element == Element::Float(4) && !self.big_endian && !self.fortran;
@@ -102,11 +104,11 @@ impl<'a> Npy<'a> {
         }
     }
 
-    /// Returns the array.
+    /// Returns the array of numbers.
     ///
     /// # Errors
-    /// Returns [`Error::Malformed`] if the length of the file differs from the header, or if the
-    /// array has more than two axes.
+    /// Returns [`Error::Malformed`] if the array contains Python objects or has more than two axes.
+    /// Also returns it if the length of the file does not match the header.
     pub fn array(self) -> Result<Array<'a>> {
         if self.element == Element::Object {
             return Err(Error::Malformed {
@@ -122,8 +124,9 @@ impl<'a> Npy<'a> {
     }
 }
 
-/// Parses a `.npy` file of images `[V, height, width]` or `[V, height, width, channels]`. Each
-/// image becomes a row. Arrays with fewer axes are returned unchanged.
+/// Parses a `.npy` file of images with the shape `[V, height, width]` or
+/// `[V, height, width, channels]`. Each image becomes a row of the result. Arrays with fewer axes
+/// are returned unchanged.
 ///
 /// # Errors
 /// Returns the errors of [`parse`].
@@ -156,11 +159,11 @@ struct Header {
 
 type Fault = (usize, &'static str, String);
 
-/// Maximum number of axes, as in an array of images with channels.
+/// Maximum number of axes in a header. An array of images with channels has four.
 const MAX_DIMENSIONS: usize = 4;
 
 impl Header {
-    /// Parses the Python dictionary of a header.
+    /// Parses the Python dictionary in a header.
     fn parse(text: &[u8]) -> std::result::Result<Self, Fault> {
         let mut cursor = Cursor { text, at: 0 };
         let mut header = Self::default();

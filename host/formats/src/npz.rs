@@ -1,4 +1,4 @@
-//! Reader of `.npz` files: zip archives of `.npy` files, stored or deflated.
+//! Reader for `.npz` files, which are zip archives of `.npy` files.
 
 use std::io::{Cursor, Read, Seek};
 use std::path::Path;
@@ -8,12 +8,12 @@ use eciton_graph::error::{Error, Place, Result};
 use super::file::{self, Bytes};
 use super::gzip;
 
-/// Maximum uncompressed size of an entry, in bytes.
+/// Maximum decompressed size of an entry, in bytes.
 pub const MAX_ENTRY_BYTES: u64 = 4 << 30;
-/// Maximum number of entries of an archive.
+/// Maximum number of entries per archive.
 pub const MAX_ENTRIES: usize = 4096;
 
-/// Open `.npz` archive.
+/// Opened `.npz` archive.
 pub struct Npz<R> {
     archive: zip::ZipArchive<R>,
     file: String,
@@ -21,7 +21,7 @@ pub struct Npz<R> {
 }
 
 impl Npz<Cursor<Bytes>> {
-    /// Opens an archive by its path.
+    /// Opens the archive at `path`.
     ///
     /// # Errors
     /// Returns [`Error::Read`] if the file cannot be read, and the errors of [`Npz::new`].
@@ -32,12 +32,12 @@ impl Npz<Cursor<Bytes>> {
 }
 
 impl<R: Read + Seek> Npz<R> {
-    /// Opens an archive from a reader. Error messages name `file`. No entry may uncompress to more
-    /// than `entry_limit` bytes.
+    /// Opens an archive from a reader. `file` is the name for error messages. No entry may
+    /// decompress to more than `entry_limit` bytes.
     ///
     /// # Errors
-    /// Returns [`Error::Malformed`] if the content is not a zip archive, and [`Error::Limit`] for
-    /// more than [`MAX_ENTRIES`] entries.
+    /// Returns [`Error::Malformed`] if the content is not a zip archive. Returns [`Error::Limit`]
+    /// if there are more than [`MAX_ENTRIES`] entries.
     pub fn new(reader: R, file: &str, entry_limit: u64) -> Result<Self> {
         let archive = zip::ZipArchive::new(reader)
             .map_err(|e| Error::malformed(Place::whole(file), "a zip archive", e.to_string()))?;
@@ -54,7 +54,7 @@ impl<R: Read + Seek> Npz<R> {
         Ok(Self { archive, file: file.to_owned(), entry_limit })
     }
 
-    /// Returns the names of the arrays, without `.npy`, sorted.
+    /// Returns the names of all arrays in sorted order, without `.npy`.
     pub fn keys(&self) -> Vec<String> {
         let mut keys: Vec<String> = self
             .archive
@@ -66,16 +66,16 @@ impl<R: Read + Seek> Npz<R> {
         keys
     }
 
-    /// Returns the name of the array `key` in error messages.
+    /// Returns the name of the array `key` for error messages, for instance `cora.npz!labels`.
     pub fn place(&self, key: &str) -> String {
         format!("{}!{key}", self.file)
     }
 
-    /// Returns the uncompressed `.npy` file of an array.
+    /// Returns the decompressed `.npy` file of the array `key`.
     ///
     /// # Errors
-    /// Returns [`Error::Malformed`] for a missing or damaged entry. Returns [`Error::Limit`] for an
-    /// entry that uncompresses to too many bytes, whatever size the archive's directory states.
+    /// Returns [`Error::Malformed`] if the entry is missing or damaged. Returns [`Error::Limit`] if
+    /// it decompresses to too many bytes, even if the archive's directory states a smaller size.
     pub fn entry(&mut self, key: &str) -> Result<Bytes> {
         let name = self.place(key);
         let place = Place::whole(name.clone());

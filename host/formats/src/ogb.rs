@@ -1,5 +1,5 @@
-//! Node and graph property data sets of the Open Graph Benchmark (Hu et al. 2020), in the layout of
-//! a downloaded and unpacked archive.
+//! Reader for the node and graph property data sets of the Open Graph Benchmark (Hu et al. 2020),
+//! in the layout of an unpacked download.
 //!
 //! ```text
 //! ogbn_arxiv/
@@ -24,15 +24,16 @@
 //! split/scaffold/{train,valid,test}.csv.gz   graph numbers, from 0
 //! ```
 //!
-//! with features as above. Without vertex features, each vertex has the constant 1. Such data sets
-//! are read from tables only.
+//! The features are as above. Without vertex features, each vertex has the constant 1. Data sets of
+//! many graphs are read from tables only.
 //!
-//! For a single graph, `raw` may contain instead of the tables `data.npz` (`edge_index [2, E]`,
-//! `num_nodes_list`, `num_edges_list`, `node_feat [V, columns]`, `edge_feat [E, columns]`) and
-//! `node-label.npz` (`node_label`). Tables are plain or compressed with gzip. Every edge is used in
-//! both directions with the same features, as in the benchmark's own examples for GCN. Repeated
-//! edges follow the rule of [`eciton_graph::edge_rule`]. Further columns of vertices are not read.
-//! Heterogeneous graphs are refused. If `split` contains several schemes, the name chooses one.
+//! For a single graph, `raw` may contain `data.npz` (`edge_index [2, E]`, `num_nodes_list`,
+//! `num_edges_list`, `node_feat [V, columns]`, `edge_feat [E, columns]`) and `node-label.npz`
+//! (`node_label`) instead of the tables. Tables are plain or compressed with gzip. Every edge is
+//! used in both directions with the same features, as in the benchmark's own examples for GCN.
+//! Repeated edges follow the rule of [`eciton_graph::edge_rule`]. Further columns of vertices are
+//! not read, and heterogeneous graphs are rejected. If `split` contains several schemes, the name
+//! selects one.
 
 use std::path::{Path, PathBuf};
 
@@ -59,11 +60,11 @@ use super::{bundle, file, labels, npy};
 
 /// Maximum number of columns of a feature table.
 pub const MAX_COLUMNS: usize = 1 << 20;
-/// Number of vertices that a data set without features and labels may have in addition to two per
-/// edge.
+/// Number of vertices that are allowed in addition to two per edge, in a data set without features
+/// and labels.
 const FREE_VERTICES: u64 = 1 << 20;
-/// Number of vertices that a data set of many graphs without features may have in addition to two
-/// per edge. These graphs are small.
+/// Number of vertices that are allowed in addition to two per edge, in a data set of many graphs
+/// without features. These graphs are small.
 const FREE_VERTICES_OF_MANY: u64 = 1 << 16;
 
 /// Returns whether a folder has the layout of the Open Graph Benchmark.
@@ -74,27 +75,28 @@ pub(crate) fn recognises(folder: &Path) -> bool {
         .any(|name| raw.join(name).exists())
 }
 
-/// Content of the folder `raw`.
+/// Contents of the folder `raw`.
 struct Raw {
     vertices: u64,
     edges: Vec<(u32, u32)>,
     features: Option<Features>,
     edge_rows: Option<EdgeRows>,
-    /// Labels, one row per vertex, or one row per graph in a data set of many graphs.
+    /// Labels with one row per vertex, or with one row per graph in a data set of many graphs.
     labels: Option<Labels>,
-    /// First vertex of each graph, in a data set of many graphs.
+    /// First vertex of each graph. `None` for a single graph.
     first: Option<Vec<u32>>,
 }
 
-/// Reads a folder in this layout. `scheme` chooses among several splits. Memory is the graph, 8
-/// bytes per edge while it is built, the features, edge features in file order and in graph order,
-/// and for `data.npz` the whole file.
+/// Reads a folder in the layout of the Open Graph Benchmark. `scheme` selects one of several
+/// splits. Reading needs memory for the graph, 8 bytes per edge, the features, and the edge
+/// features twice. For `data.npz`, it also needs memory for the whole file.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] with the line or row for invalid content, [`Error::UnknownVertex`]
-/// for a vertex that does not exist, and [`Error::Mismatch`] if files do not fit together. Returns
-/// [`Error::ChooseName`] if a scheme is needed or unknown, [`Error::Limit`] for too many vertices
-/// or columns, and the errors of [`Dataset::validate`].
+/// Returns [`Error::Malformed`] with the line or row if the content is invalid, and
+/// [`Error::UnknownVertex`] if a vertex does not exist. Returns [`Error::Mismatch`] if the files
+/// are inconsistent. Returns [`Error::ChooseName`] if a scheme is required or unknown, and
+/// [`Error::Limit`] if there are too many vertices or columns. Also returns the errors of
+/// [`Dataset::validate`].
 pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
     let raw = folder.join("raw");
     if raw.join("relations").exists() || find(&raw, "num-node-dict").is_some() {
@@ -133,7 +135,7 @@ pub fn open(folder: &Path, scheme: Option<&str>) -> Result<Dataset> {
     Dataset { edge_features, graphs, names, ..Dataset::new(name, graph, features, labels, split) }.checked()
 }
 
-/// Returns the assignment of vertices to graphs, given the first vertex of each graph.
+/// Returns the assignment of vertices to graphs. `first` has the first vertex of each graph.
 fn graphs(first: &[u32], vertices: u64) -> Result<Graphs> {
     let ends = first.iter().skip(1).copied().chain([vertices as u32]);
     let of =
@@ -275,7 +277,7 @@ impl Raw {
         Self { vertices, edges, features, edge_rows, labels, first: None }.checked(raw)
     }
 
-    /// Refuses a number of vertices that is much larger than the rest of the files suggests.
+    /// Checks that the number of vertices is not much larger than the other files suggest.
     fn checked(self, raw: &Path) -> Result<Self> {
         let (free, listed) = match self.first {
             Some(_) => (FREE_VERTICES_OF_MANY, self.features.is_some()),
@@ -328,19 +330,19 @@ fn one_number(array: Array<'_>) -> Result<u64> {
     }
 }
 
-/// Numbers of vertices and edges of the graphs.
+/// Numbers of vertices and edges, in total and per graph.
 struct Sizes {
     vertices: u64,
     edges: u64,
-    /// For each graph (at least one): its first vertex, its number of vertices, and the number of
-    /// edges up to its end.
+    /// First vertex, number of vertices, and cumulative number of edges of each graph. There is at
+    /// least one graph.
     each: Vec<(u32, u64, u64)>,
-    /// True for a graph property data set, which may have a single graph.
+    /// True for a graph property data set. It may have a single graph.
     of_graphs: bool,
 }
 
 impl Sizes {
-    /// Reads the numbers from the tables in `raw`.
+    /// Reads the sizes from the tables `num-node-list` and `num-edge-list` in `raw`.
     fn open(raw: &Path) -> Result<Self> {
         let [nodes, lines] = [needed(raw, "num-node-list")?, needed(raw, "num-edge-list")?];
         let of_graphs = find(raw, "graph-label").is_some();
@@ -375,14 +377,14 @@ impl Sizes {
         self.of_graphs || self.each.len() > 1
     }
 
-    /// Returns the first vertex of each graph, in a data set of many graphs.
+    /// Returns the first vertex of each graph, or `None` for a single graph.
     fn first(&self) -> Option<Vec<u32>> {
         self.many().then(|| self.each.iter().map(|&(from, ..)| from).collect())
     }
 
-    /// Returns the first vertex and the number of vertices of the graph that contains edge `at`.
-    /// `graph` is the graph of the previous edge, and is updated. Surplus edges are assigned to the
-    /// last graph.
+    /// Returns the first vertex and the number of vertices of the graph that contains the edge with
+    /// index `at`. `graph` is the graph of the previous edge, and is updated. Surplus edges belong
+    /// to the last graph.
     fn of_edge(&self, at: u64, graph: &mut usize) -> (u32, u64) {
         while self.each.get(*graph).is_some_and(|of| of.2 <= at) && *graph + 1 < self.each.len() {
             *graph += 1;
@@ -391,7 +393,8 @@ impl Sizes {
     }
 }
 
-/// Returns the numbers of a table with one column, at least one number, each with its line.
+/// Reads a table with one number per line. Returns the line and the number of each. There is at
+/// least one number.
 fn counts(path: &Path) -> Result<Vec<(u64, u64)>> {
     let name = file::name(path);
     let mut found = Grown::new(&name);
@@ -414,9 +417,11 @@ fn counts(path: &Path) -> Result<Vec<(u64, u64)>> {
     }
 }
 
-/// Reads a table of numbers, row-major. Returns the number of columns, the values, and corrections
-/// for values that f32 cannot represent exactly. An empty field or `nan` is NaN. Blank lines are
-/// skipped. `rows` is the expected number of rows, and the file that contains it.
+/// Reads a table of numbers in row-major order. Returns the number of columns, the values, and
+/// corrections for values that f32 cannot represent exactly.
+///
+/// An empty field or `nan` is NaN, and blank lines are skipped. `rows` is the expected number of
+/// rows, and `other` is the file that states it.
 fn table(path: &Path, (rows, other): (u64, &str)) -> Result<(u32, Vec<f32>, Corrections)> {
     let name = file::name(path);
     let (mut columns, mut values, mut found) = (0usize, Grown::new(&name), 0u64);
@@ -458,8 +463,8 @@ fn table(path: &Path, (rows, other): (u64, &str)) -> Result<(u32, Vec<f32>, Corr
     }
 }
 
-/// Returns the split of a scheme, or `None` if there are no splits. `first` is the first vertex of
-/// each graph, in a data set of many graphs.
+/// Reads the split of a scheme. Returns `None` if the folder has no splits. `first` has the first
+/// vertex of each graph, in a data set of many graphs.
 fn split(folder: &Path, scheme: Option<&str>, vertices: u64, first: Option<&[u32]>) -> Result<Option<Split>> {
     let parent = folder.join("split");
     if !parent.is_dir() {
@@ -493,7 +498,8 @@ fn split(folder: &Path, scheme: Option<&str>, vertices: u64, first: Option<&[u32
     Ok(Some(split.sorted()))
 }
 
-/// Reads the ids in the first column of a table. `known` is the number of vertices or graphs.
+/// Reads the ids in the first column of a table. `what` is `vertex` or `graph` for messages, and
+/// all ids must be below `known`.
 fn ids(path: &Path, what: &str, known: u64) -> Result<Vec<u32>> {
     let (name, mut found) = (file::name(path), Vec::new());
     Lines::open(path)?.each(|number, line| {

@@ -1,4 +1,4 @@
-//! Tables of vertex pairs whose links a user wants to predict, with two ids per line.
+//! Reader for tables of vertex pairs whose links a user wants to predict. Each line has two ids.
 //!
 //! ```text
 //! source,target
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The table is read like `edges.csv` ([`super::folder`]), with the same separators, comments and
-//! header. Columns after the second are ignored. Ids are those of a data set.
+//! header. Columns after the second one are ignored. The ids are those of the data set.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,16 +18,16 @@ use eciton_graph::error::{Error, Place, Result};
 use super::numbers::canonical;
 use super::table::Table;
 
-/// Table of vertex pairs, given by ids.
+/// Table of vertex pairs, each given by two ids.
 pub struct PairTable {
     table: Table,
 }
 
 impl PairTable {
-    /// Opens a table, whose records must have two ids each.
+    /// Opens a table of vertex pairs, and checks its first record.
     ///
     /// # Errors
-    /// Returns [`Error::Malformed`] with the line of an invalid record, or if there is no pair.
+    /// Returns [`Error::Malformed`] with the line if a record is invalid, or if there is no pair.
     /// Returns [`Error::Read`] if the file cannot be read, and [`Error::Limit`] if it is too large.
     pub fn open(path: &Path) -> Result<Self> {
         let table = Table::open(path)?;
@@ -47,11 +47,11 @@ impl PairTable {
         Ok(Self { table })
     }
 
-    /// Returns the pairs in order, as vertex indices below `vertices`. `ids` are the ids of the
-    /// data set.
+    /// Converts the pairs to vertex indices below `vertices`, in the order of the table. `ids` are
+    /// the ids of the data set's vertices.
     ///
     /// # Errors
-    /// Returns [`Error::Malformed`] with the line of an id that no vertex has.
+    /// Returns [`Error::Malformed`] with the line if an id does not belong to any vertex.
     pub fn find(&self, ids: &VertexIds, vertices: u32) -> Result<Vec<(u32, u32)>> {
         let places = Places::new(ids, vertices);
         let mut pairs = Vec::new();
@@ -72,11 +72,12 @@ impl PairTable {
     }
 }
 
-/// Lookup of the vertex with a given id.
+/// Lookup table from ids to vertices.
 enum Places<'a> {
-    /// Ids are 0 to V - 1. The value is V.
+    /// Ids are 0 to V - 1 and equal the vertices. The value is V.
     Dense(u32),
-    /// Numeric ids by vertex, and vertices by ascending id. The ids of a store may be in any order.
+    /// Id of each vertex, and the vertices in ascending order of their ids. The ids of a store may
+    /// be in any order.
     Numbers(&'a [u64], Vec<u32>),
     Words(HashMap<&'a str, u32>),
 }
@@ -108,7 +109,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Describes the valid ids, for error messages.
+    /// Describes the valid ids for error messages.
     fn known(&self, vertices: u32) -> String {
         match self {
             Self::Dense(_) => format!("ids of vertices, 0 to {}", vertices.saturating_sub(1)),

@@ -1,17 +1,19 @@
-//! Safe reader of Python pickles: protocols 0 to 4, limited to the constructors that published
-//! graph files use.
+//! Safe reader for Python pickles of protocols 0 to 4. It supports only the constructors that
+//! published graph files use.
 //!
-//! A pickle is a program for a small stack machine. This reader has the opcodes that build lists,
-//! tuples, dictionaries, numbers and text, and a fixed table of harmless globals (`globals.rs`):
-//! NumPy's arrays, element types and scalars, SciPy's sparse rows, `defaultdict`, `list`, and the
-//! latin-1 encoder. Any other global is refused by name. Nothing is imported, called or executed.
+//! A pickle is a program for a small stack machine. This reader supports the opcodes that build
+//! lists, tuples, dictionaries, numbers and text. A fixed table has the harmless globals that it
+//! supports (`globals.rs`). They are NumPy's arrays, element types and scalars, SciPy's sparse
+//! rows, `defaultdict`, `list`, and the latin-1 encoder. Any other global is rejected by name.
+//! Nothing is imported, called or executed.
 //!
 //! Objects are stored in one list (an arena) and refer to each other by index. Shared and cyclic
-//! structures therefore cost nothing, and no code here recurses over the content.
+//! structures therefore need no extra memory, and no code here recurses over the content.
 //!
 //! # Limits
 //! A pickle may have [`MAX_OBJECTS`] objects, [`MAX_STACK`] stack entries and [`MAX_MEMO`] memo
-//! entries. Numbers have at most 64 bits. Memory is at most about 60 times the length of the file.
+//! entries. Integers have at most 64 bits. Reading needs at most about 60 times the length of the
+//! file as memory.
 
 mod globals;
 mod machine;
@@ -26,17 +28,17 @@ use eciton_graph::error::Result;
 
 use super::array::Array;
 
-/// Maximum number of objects (lists, dictionaries, tuples, texts, arrays) of a pickle.
+/// Maximum number of objects (lists, dictionaries, tuples, texts and arrays) per pickle.
 pub const MAX_OBJECTS: usize = 1 << 26;
 /// Maximum number of entries on the stack of the pickle machine.
 pub const MAX_STACK: usize = 1 << 26;
-/// Number of bytes of text that may be copied, in addition to 16 times the length of the file.
-/// Other bytes are borrowed from the file.
+/// Maximum number of text bytes that may be copied, in addition to 16 times the length of the file.
+/// All other bytes are borrowed from the file.
 pub const MAX_COPIED_BYTES: usize = 64 << 20;
-/// Maximum number of entries of the memo, by which a pickle refers to earlier objects.
+/// Maximum number of memo entries. A pickle refers to earlier objects by its memo.
 pub const MAX_MEMO: usize = 1 << 26;
 
-/// Pickle that has been read.
+/// Parsed pickle.
 #[derive(Debug)]
 pub struct Pickle<'a> {
     nodes: Vec<Node<'a>>,
@@ -46,7 +48,7 @@ pub struct Pickle<'a> {
 }
 
 impl<'a> Pickle<'a> {
-    /// Reads a pickle. Error messages name `file`.
+    /// Parses a pickle. `file` is the name for error messages.
     ///
     /// # Errors
     /// Returns [`eciton_graph::error::Error::ForbiddenGlobal`],
@@ -56,18 +58,18 @@ impl<'a> Pickle<'a> {
         machine::Machine::new(bytes, file).run()
     }
 
-    /// Returns the content of the pickle.
+    /// Returns the top-level value of the pickle.
     pub fn root(&self) -> Value<'_, 'a> {
         self.value(self.root)
     }
 
-    /// Returns the length of the pickle in bytes. Content that is not shared within the pickle has
-    /// at most this number of parts.
+    /// Returns the length of the pickle in bytes. It is an upper bound on the number of values that
+    /// are not shared within the pickle.
     pub fn bytes_len(&self) -> usize {
         self.bytes_len
     }
 
-    /// Returns the name of the file in error messages.
+    /// Returns the name of the file for error messages.
     pub fn file(&self) -> &str {
         &self.file
     }
@@ -84,7 +86,7 @@ enum Item {
     Node(u32),
 }
 
-/// Object of the arena.
+/// Object in the arena.
 #[derive(Debug)]
 enum Node<'a> {
     Bytes(Cow<'a, [u8]>),
@@ -92,17 +94,17 @@ enum Node<'a> {
     Tuple(Vec<Item>),
     List(Vec<Item>),
     Dict(Vec<(Item, Item)>),
-    /// Array that `_reconstruct` has created, without its state.
+    /// Array that `_reconstruct` has created and that has no state yet.
     EmptyArray,
     Array(Array<'a>),
-    /// Array of Python objects. Its cells are in the list.
+    /// Array of Python objects. The item is the list of its cells.
     Objects(Item),
-    /// Element type: its code, and true if the most significant byte comes first.
+    /// Element type of an array, as its code and byte order.
     Dtype {
         code: Cow<'a, str>,
         big_endian: bool,
     },
-    /// Sparse rows, with the dictionary of their parts once that is known.
+    /// Sparse matrix in CSR form. The item is the dictionary of its parts, once it is known.
     Csr(Option<Item>),
 }
 

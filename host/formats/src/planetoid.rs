@@ -1,11 +1,14 @@
-//! Planetoid data sets (Yang, Cohen and Salakhutdinov 2016): `ind.NAME.{x,tx,allx,y,ty,ally,graph,
-//! test.index}`, read in the same way as the loader of Kipf and Welling does.
+//! Reader for Planetoid data sets (Yang, Cohen and Salakhutdinov 2016), with the files
+//! `ind.NAME.{x,tx,allx,y,ty,ally,graph,test.index}`. It yields the same data as the loader of Kipf
+//! and Welling.
 //!
-//! `allx` contains the features of the first vertices, and `tx` those of the test vertices in the
-//! order of `test.index`. `ally` and `ty` contain their labels, one column per class. `graph`
-//! contains the neighbours of each vertex. Test vertices that `test.index` omits (15 in Citeseer)
-//! have no features and, as in that loader, class 0; they are in no split. The vertices of `y` are
-//! for training (20 per class), the next 500 for validation, and those of `test.index` for test.
+//! `allx` contains the features of the first vertices. `tx` contains the features of the test
+//! vertices in the order of `test.index`. `ally` and `ty` contain their labels, with one column per
+//! class. `graph` contains the neighbours of each vertex.
+//!
+//! Test vertices that `test.index` omits (15 in Citeseer) have no features, belong to class 0 as in
+//! that loader, and are in no split. The vertices of `y` are training vertices (20 per class), the
+//! next 500 are validation vertices, and those of `test.index` are test vertices.
 
 use std::path::Path;
 
@@ -18,20 +21,20 @@ use eciton_graph::split::Split;
 use super::pickle::{Pickle, Value};
 use super::{file, labels};
 
-/// Number of validation vertices.
+/// Number of validation vertices in every data set.
 const VALIDATION: u32 = 500;
 
-/// Returns the names for which `files` contains a graph.
+/// Returns the names of the data sets among `files`. Each has a graph file.
 pub(crate) fn names(files: &[String]) -> Vec<String> {
     let name = |f: &String| Some(f.strip_prefix("ind.")?.strip_suffix(".graph")?.to_owned());
     files.iter().filter_map(name).collect()
 }
 
-/// Reads the data set `name` of a folder.
+/// Reads the data set `name` in a folder.
 ///
 /// # Errors
-/// Returns the errors of the pickle reader, and [`Error::Malformed`] or [`Error::Mismatch`] if the
-/// eight files do not fit together.
+/// Returns the errors of the pickle reader. Returns [`Error::Malformed`] or [`Error::Mismatch`] if
+/// the eight files are inconsistent.
 pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
     let read = |part: &str| {
         let path = folder.join(format!("ind.{name}.{part}"));

@@ -1,15 +1,17 @@
-//! Folder of plain arrays:
+//! Reader for a folder of plain arrays:
 //!
-//! * `indptr.npy [V + 1]` and `indices.npy [E]`: in-neighbours of each vertex.
+//! * `indptr.npy [V + 1]` and `indices.npy [E]`: in-neighbours of each vertex, as compressed sparse
+//!   rows.
 //! * `feat.npy [V, columns]`: features.
-//! * `label.npy [V]`: classes (-1 means no label), or numbers with fractions; or `[V, labels]`:
-//!   flags if all are 0, 1 or NaN, else numbers.
-//! * `train.npy`, `val.npy`, `test.npy`: vertex ids. Without these three, 60 / 20 / 20 % of the
-//!   labelled vertices are drawn from seed 0.
+//! * `label.npy [V]`: classes (-1 means that there is no label), or numbers with fractions.
+//!   `[V, labels]` is also accepted. Its values are Boolean labels if all are 0, 1 or NaN, and
+//!   numbers otherwise.
+//! * `train.npy`, `val.npy`, `test.npy`: vertex ids. Without these three files, 60 / 20 / 20 % of
+//!   the labelled vertices are drawn with seed 0.
 //! * `edge_feat.npy [E, columns]`, or `[E]` of weights: edge features in the order of `indices`.
 //!
-//! Repeated edges and weights of zero follow the rule of [`eciton_graph::edge_rule`]. The graph is
-//! used as it is stored, including its directions.
+//! Repeated edges and weights of zero follow the rule of [`eciton_graph::edge_rule`]. The graph
+//! keeps the directions of its edges.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -34,16 +36,17 @@ use super::folder::unused;
 use super::npy::Npy;
 use super::{bundle, file, indices, labels, npy};
 
-/// Maximum number of columns that are read directly into place. Wider arrays are read like any
-/// other array.
+/// Maximum number of columns of a feature array that is read directly into its final memory. Wider
+/// arrays are first read as a whole.
 const MAX_COLUMNS: usize = 1 << 20;
 
-/// Reads a folder of plain arrays.
+/// Reads a folder of plain arrays. `expected` describes the columns and classes of a trained model,
+/// if there is one.
 ///
 /// # Errors
-/// Returns the errors of the array reader, [`Error::Malformed`] if the offsets do not ascend to E,
-/// [`Error::UnknownVertex`] for a neighbour that does not exist, and the errors of
-/// [`Dataset::validate`].
+/// Returns the errors of the array reader. Returns [`Error::Malformed`] if the offsets do not
+/// ascend to E, and [`Error::UnknownVertex`] if a neighbour does not exist. Also returns the errors
+/// of [`Dataset::validate`].
 pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     let offsets = read(folder, "indptr", |a| {
         a.expect_axes(1, "offsets [V + 1]")?;
@@ -110,8 +113,8 @@ pub fn open(folder: &Path, expected: Option<&Expected>) -> Result<Dataset> {
     .checked()
 }
 
-/// Builds the graph from lists in any order, with the edge rows, which are in the order of the
-/// lists.
+/// Builds the graph from neighbour lists, which may be unsorted, and from the edge values in the
+/// same order.
 fn graph(
     offsets: Vec<u64>,
     indices: Vec<u32>,
@@ -139,7 +142,8 @@ fn graph(
     Ok((graph, Some(rows)))
 }
 
-/// Reads features. Plain f32 rows are read directly into place, other arrays as a whole.
+/// Reads the feature array. Plain f32 rows are read directly into their final memory, and other
+/// arrays are first read as a whole.
 fn features(path: &Path) -> Result<Features> {
     let refused = |source| Error::Read { path: path.to_owned(), source };
     let mut file = eciton_input::file::open(path).map_err(refused)?;

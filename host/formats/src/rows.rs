@@ -1,5 +1,5 @@
-//! Tabular data sets without a graph: rows of features with labels. Every row is a vertex without
-//! neighbours.
+//! Reader for tabular data sets without a graph, which are rows of features with labels. Every row
+//! becomes a vertex without neighbours.
 //!
 //! | at the path | features | labels | split |
 //! | --- | --- | --- | --- |
@@ -7,8 +7,8 @@
 //! | `FILE.npz` | `x`, or `data` (scikit-learn's), `[V, columns]` | `y`, or `target`, `[V]` or `[V, labels]` | `train_mask`, `val_mask`, `test_mask`, `[V]` |
 //! | folder without edges | `x.npy`, `data.npy`, `feat.npy` | `y.npy`, `target.npy`, `label.npy` | `train.npy`, `val.npy`, `test.npy`, of row numbers |
 //!
-//! A folder with `features.*` and `labels.*` and without `edges.*` is read by
-//! [`folder`](super::folder). Without a split, 60 / 20 / 20 % of the labelled rows are drawn from
+//! A folder with `features.*` and `labels.*` but without `edges.*` is read by
+//! [`folder`](super::folder). Without a split, 60 / 20 / 20 % of the labelled rows are drawn with
 //! seed 0.
 
 pub(crate) mod text;
@@ -31,31 +31,32 @@ use super::folder::unused;
 use super::npz::Npz;
 use super::{bundle, file, indices, labels, npy};
 
-/// Names of the arrays of features and labels in an archive.
+/// Names of the arrays with features and labels in an archive.
 const NAMES: [(&str, &str); 2] = [("x", "y"), ("data", "target")];
-/// Names of the files of features and labels in a folder, without extension.
+/// Names of the files with features and labels in a folder, without extension.
 const FILES: [(&str, &str); 3] = [("x", "y"), ("data", "target"), ("feat", "label")];
-/// Names of the masks of the split in an archive.
+/// Names of the mask arrays of the split in an archive.
 const MASKS: [&str; 3] = ["train_mask", "val_mask", "test_mask"];
-/// Names of the files with row numbers of the split in a folder, without extension.
+/// Names of the files with the split's row numbers in a folder, without extension.
 const PARTS: [&str; 3] = ["train", "val", "test"];
 
-/// Returns the names of the arrays of features and labels if an archive contains rows. An archive
-/// with arrays of edges has another layout. For a trained model, no labels are needed.
+/// Returns the names of the feature and label arrays if an archive contains rows without a graph.
+/// Archives with arrays of edges have another layout. If `expected` is set, a trained model reads
+/// the archive, and labels are not required.
 pub(crate) fn names(keys: &[String], expected: Option<&Expected>) -> Option<(&'static str, &'static str)> {
     let has = |wanted: &str| keys.iter().any(|key| key == wanted);
     let edges = keys.iter().any(|key| key.starts_with("edge") || key.starts_with("adj"));
     NAMES.into_iter().find(|(x, y)| has(x) && (has(y) || expected.is_some())).filter(|_| !edges)
 }
 
-/// Returns the paths of the arrays of features and labels if a folder contains rows. For a trained
-/// model, no labels are needed.
+/// Returns the paths of the feature and label arrays if a folder contains rows without a graph. If
+/// `expected` is set, a trained model reads the folder, and labels are not required.
 pub(crate) fn files(folder: &Path, expected: Option<&Expected>) -> Option<[PathBuf; 2]> {
     let both = FILES.map(|(x, y)| [x, y].map(|name| folder.join(format!("{name}.npy"))));
     both.into_iter().find(|[x, y]| present(x) && (expected.is_some() || present(y)))
 }
 
-/// Reads an archive of rows.
+/// Reads an archive of rows. `x` and `y` are the names of its feature and label arrays.
 pub(crate) fn archive<R: Read + Seek>(
     npz: &mut Npz<R>,
     name: String,
@@ -106,7 +107,7 @@ fn masked(mask: &Array<'_>, rows: usize) -> Result<Vec<u32>> {
     Ok((0..).zip(flags).filter_map(|(row, holds)| holds.then_some(row)).collect())
 }
 
-/// Reads a folder with the two arrays that [`files`] found.
+/// Reads a folder of rows, with the paths of the two arrays that [`files`] returned.
 pub(crate) fn folder(folder: &Path, [x, y]: &[PathBuf; 2], expected: Option<&Expected>) -> Result<Dataset> {
     fn read<T>(path: &Path, read: impl FnOnce(Array<'_>) -> Result<T>) -> Result<T> {
         let bytes = file::read(path)?;
@@ -137,8 +138,8 @@ pub(crate) fn folder(folder: &Path, [x, y]: &[PathBuf; 2], expected: Option<&Exp
     dataset(file::folder_name(folder), features, labels, split, VertexIds::Dense, names)
 }
 
-/// Creates the data set of rows. If `split` is `None`, 60 / 20 / 20 % of the labelled rows are
-/// drawn from seed 0.
+/// Creates a data set of rows without edges. If `split` is `None`, 60 / 20 / 20 % of the labelled
+/// rows are drawn with seed 0.
 pub(crate) fn dataset(
     name: String,
     features: Features,

@@ -1,11 +1,11 @@
-//! Texts and token sequences as rows without a graph. Each row is a token: its feature is the
-//! token's number, and its label is the next token.
+//! Texts and token sequences as rows without a graph. Each row is a token. Its feature is the index
+//! of the token, and its label is the next token.
 //!
-//! Tokens are numbered in ascending order of their symbols (code points, bytes or token ids). The
-//! stream is divided from its start into sequences with the same number of tokens. Tokens after the
-//! last complete sequence, and the final token, which has no successor, are left out. The first 90
-//! % of the sequences are for training. Of the others, the first half is for validation and the
-//! second half for test.
+//! Tokens are numbered in ascending order of their symbols, which are code points, bytes or token
+//! ids. From the start, the file is divided into sequences of equal length. The tokens after the
+//! last complete sequence and the final token, which has no successor, are omitted. The first 90 %
+//! of the sequences are training sequences. Of the others, the first half are validation sequences
+//! and the second half test sequences.
 
 use std::path::Path;
 
@@ -18,33 +18,35 @@ use eciton_graph::split::Split;
 
 use crate::{file, npy, rows};
 
-/// Percentage of the sequences that are for training. Half of the others are for validation.
+/// Percentage of the sequences that are used for training. Half of the others are used for
+/// validation.
 const TRAINS: u64 = 90;
-/// Maximum number of distinct tokens. Up to this limit, f32 represents their numbers exactly.
+/// Maximum number of distinct tokens, because f32 represents integers exactly up to this limit.
 const MAX_TOKENS: u32 = 1 << 24;
 
-/// Unit of text that forms a token.
+/// Unit of a file that forms one token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Unicode code point of a UTF-8 text.
+    /// A Unicode code point of a UTF-8 text.
     Characters,
-    /// Byte of a text.
+    /// A byte of a text.
     Bytes,
-    /// Token id of a `.npy` file.
+    /// A token id in a `.npy` file.
     Numbers,
 }
 
-/// Symbols of all tokens, in the order of token numbers.
+/// Vocabulary, which has the symbol of each token index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vocabulary {
-    /// Unit of text that forms a token.
+    /// Unit of a file that forms one token.
     pub unit: Unit,
-    /// Code points, bytes or token ids in ascending order.
+    /// Symbol of each token (code point, byte or token id), in ascending order.
     pub symbols: Vec<u32>,
 }
 
 impl Vocabulary {
-    /// Returns the number of each token of a text. Token ids are separated by spaces or commas.
+    /// Returns the token indices of a text. If the symbols are token ids, the text has ids
+    /// separated by spaces or commas.
     ///
     /// # Errors
     /// Returns the first token that is not in the vocabulary.
@@ -64,14 +66,14 @@ impl Vocabulary {
         }
     }
 
-    /// Returns the code point, byte or token id of a token number, or `None` if there is no such
-    /// token.
+    /// Returns the symbol (code point, byte or token id) of a token index, or `None` if the index
+    /// is too high.
     #[must_use]
     pub fn symbol(&self, token: u32) -> Option<u32> {
         self.symbols.get(token as usize).copied()
     }
 
-    /// Refuses symbols of a file that are not in the vocabulary.
+    /// Returns an error if a file contains symbols that are not in the vocabulary.
     fn check(&self, symbols: &[u32], file: &str) -> Result<()> {
         let unknown = |symbol: &u32| self.symbols.binary_search(symbol).is_err();
         let Some(at) = symbols.iter().position(unknown) else { return Ok(()) };
@@ -102,8 +104,8 @@ impl Vocabulary {
     }
 }
 
-/// Returns the symbols of a file: code points, bytes, or the token ids of a `.npy` file with one
-/// axis.
+/// Reads the symbols of a file. They are code points, bytes, or the token ids in a `.npy` file with
+/// one axis.
 fn symbols(path: &Path, unit: Unit) -> Result<Vec<u32>> {
     let (bytes, name) = (file::read(path)?, file::name(path));
     if is_array(path) {
@@ -126,7 +128,7 @@ fn symbols(path: &Path, unit: Unit) -> Result<Vec<u32>> {
     }
 }
 
-/// Returns the vocabulary of a file, with the token numbers that [`open`] uses.
+/// Returns the vocabulary of a file. [`open`] numbers the tokens in the same way.
 ///
 /// # Errors
 /// Returns the errors of [`open`].
@@ -137,15 +139,14 @@ pub fn vocabulary(path: &Path, unit: Unit) -> Result<Vocabulary> {
     Ok(Vocabulary { unit: if is_array(path) { Unit::Numbers } else { unit }, symbols })
 }
 
-/// Reads a text, or a `.npy` file of token ids, as sequences of `length` tokens. Tokens are
-/// numbered by the vocabulary `known` of a trained model. If it is `None`, the file's own
-/// vocabulary is used.
+/// Reads a text, or a `.npy` file of token ids, as sequences of `length` tokens. `known` is the
+/// vocabulary of a trained model. If it is `None`, the file's own vocabulary is used.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] with the position of a token that is not in `known`, for text that
-/// is not UTF-8 (if tokens are characters), for fewer than three sequences, and for more than 2^24
-/// distinct tokens. Returns [`Error::Read`] if the file cannot be read, and [`Error::Limit`] if it
-/// exceeds the memory budget.
+/// Returns [`Error::Malformed`] with the position if a token is not in `known`. Also returns it for
+/// characters that are not UTF-8, for fewer than three sequences, and for more than 2^24 distinct
+/// tokens. Returns [`Error::Read`] if the file cannot be read, and [`Error::Limit`] if it exceeds
+/// the memory budget.
 pub fn open(path: &Path, unit: Unit, length: u32, known: Option<&Vocabulary>) -> Result<Dataset> {
     let mut tokens = symbols(path, unit)?;
     let place = || Place::whole(file::name(path));
@@ -204,12 +205,13 @@ pub fn open(path: &Path, unit: Unit, length: u32, known: Option<&Vocabulary>) ->
     )
 }
 
-/// Returns whether a file is an array of token ids.
+/// Returns whether a file is an array of token ids, judging by its extension.
 fn is_array(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"))
 }
 
-/// Returns the name of a token as a class, which is the character itself if it is visible.
+/// Returns the class name of a token. It is the character itself if the character is visible, or
+/// otherwise a description.
 fn name_of(unit: Unit, symbol: u32) -> String {
     match (unit, char::from_u32(symbol)) {
         (Unit::Characters, Some(c)) if !c.is_control() && !c.is_whitespace() => c.to_string(),

@@ -1,4 +1,4 @@
-//! `data.toml`, the file in which a user sets how the tables of a folder are read.
+//! Settings file `data.toml`, in which a user states how the tables of a folder are read.
 //!
 //! ```toml
 //! [nodes]
@@ -17,9 +17,9 @@
 //! to = "target"
 //! ```
 //!
-//! The use of a column is `id`, `label`, `split`, or one of [`Kind::ALL`]. In a table of edges it
-//! is `source`, `target`, `number` or `ignore`. Columns that the file does not name are read as
-//! they would be without it. `eciton data init` writes the file.
+//! The use of a column is `id`, `label`, `split`, or one of [`Kind::ALL`]. In an edge table it is
+//! `source`, `target`, `number` or `ignore`. Columns that the file does not mention are read as if
+//! there were no such file. `eciton data init` writes the file.
 
 use std::path::Path;
 
@@ -31,12 +31,12 @@ use toml::{Table as Toml, Value};
 
 use crate::file;
 
-/// Name of the settings file.
+/// File name of the settings file.
 pub const FILE: &str = "data.toml";
 /// Maximum length of the settings file, in bytes.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Use of a table column.
+/// Use of a column in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Id,
@@ -69,21 +69,21 @@ impl Use {
     }
 }
 
-/// Uses that are set for the columns of a table.
+/// Uses that the settings file sets for the columns of a table.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct TableSettings {
-    /// File name of the table. If `None`, the settings apply to any file.
+    /// File name of the table. If `None`, the settings apply to a table of any name.
     pub(crate) file: Option<String>,
     pub(crate) columns: Vec<(String, Use)>,
 }
 
 impl TableSettings {
-    /// Returns the use of a column, if it is set.
+    /// Returns the use of the column `name`, or `None` if it is not set.
     pub(crate) fn column(&self, name: &str) -> Option<Use> {
         self.columns.iter().find(|(known, _)| known == name).map(|(_, how)| *how)
     }
 
-    /// Returns the kind of a feature column, if it is set.
+    /// Returns the kind of the feature column `name`, or `None` if it is not set.
     pub(crate) fn kind(&self, name: &str) -> Option<Kind> {
         match self.column(name) {
             Some(Use::Feature(kind)) => Some(kind),
@@ -91,11 +91,11 @@ impl TableSettings {
         }
     }
 
-    /// Returns the position of the column with a use that only one column can have.
+    /// Returns the position of the column with the use `wanted`, which only one column may have.
+    /// Returns `None` if the use is not set.
     ///
     /// # Errors
-    /// Returns [`Error::Malformed`] for a column that the table does not have, and for two columns
-    /// with this use.
+    /// Returns [`Error::Malformed`] if the table lacks the column, or if two columns have this use.
     pub(crate) fn position(&self, wanted: Use, names: &[String], file: &str) -> Result<Option<usize>> {
         let mut of = self.columns.iter().filter(|(_, how)| *how == wanted);
         let Some((name, _)) = of.next() else { return Ok(None) };
@@ -113,10 +113,10 @@ impl TableSettings {
         }
     }
 
-    /// Refuses settings for columns that the table does not have.
+    /// Checks that the table has all columns that the settings mention.
     ///
     /// # Errors
-    /// Returns [`Error::Malformed`] with the names of the table's columns.
+    /// Returns [`Error::Malformed`] with the names of the table's columns if one is missing.
     pub(crate) fn check(&self, names: &[String], file: &str) -> Result<()> {
         match self.columns.iter().find(|(name, _)| !names.contains(name)) {
             None => Ok(()),
@@ -138,7 +138,7 @@ fn refused(file: &str, expected: &str, found: &str) -> Error {
     }
 }
 
-/// Settings of a folder. Empty if the folder has no `data.toml`.
+/// Contents of a settings file. They are empty if the folder has no `data.toml`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) nodes: TableSettings,
@@ -146,11 +146,10 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads the settings of a folder.
+    /// Reads the `data.toml` of a folder. If there is none, the settings are empty.
     ///
     /// # Errors
-    /// Returns [`Error::Malformed`] for a file that is not TOML, and for unknown tables, keys and
-    /// uses.
+    /// Returns [`Error::Malformed`] if the file is not TOML, or has unknown tables, keys or uses.
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(FILE);
         if !present(&path) {
@@ -173,7 +172,8 @@ impl Settings {
         Ok(made)
     }
 
-    /// Returns the settings for the table of nodes in a file.
+    /// Returns the settings for the node table at `path`. They are empty if the settings name
+    /// another file.
     pub(crate) fn nodes_in(&self, path: &Path) -> TableSettings {
         let name = path.file_name().map(|name| name.to_string_lossy());
         let same = self.nodes.file.as_ref().is_none_or(|file| Some(file.as_str()) == name.as_deref());

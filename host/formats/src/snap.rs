@@ -1,6 +1,6 @@
-//! Edge lists in the format of SNAP (Leskovec and Krevl, snap.stanford.edu/data): text with one
-//! edge per line and comments after `#`. Ids are whole numbers below 2^64, with gaps. The file is
-//! plain or compressed with gzip.
+//! Reader for edge lists in the format of SNAP (Leskovec and Krevl, snap.stanford.edu/data), plain
+//! or compressed with gzip. The text has one edge per line, and comments start with `#`. Ids are
+//! integers below 2^64 and may have gaps.
 //!
 //! ```text
 //! # Directed graph: as-caida20071105.txt
@@ -9,13 +9,14 @@
 //! 1       3549
 //! ```
 //!
-//! Fields are separated by blanks, tabs or commas, and every line has the same number of fields as
-//! the first edge. Further fields (weights, times) that are numbers in the first edge are edge
-//! features, and must be numbers in every edge. `%` also starts a comment, as in KONECT's lists. A
-//! comment after the first edge adds a warning to the reading report. Vertices are the ids that
-//! occur, in ascending order, and results are reported with these ids. Every edge is used in both
-//! directions. Files next to it contain `features`, `labels` and `split` of the vertices, as
-//! [`super::folder`] reads them.
+//! Fields are separated by spaces, tabs or commas, and every line has as many fields as the first
+//! edge. Further fields such as weights and times are edge features if they are numbers in the
+//! first edge. They must then be numbers in every edge. `%` also starts a comment, as in the lists
+//! of KONECT. A comment after the first edge adds a warning to the reading report.
+//!
+//! The vertices are the ids that occur, in ascending order, and results are reported with these
+//! ids. Every edge is used in both directions. Files next to the list may contain `features`,
+//! `labels` and `split` of the vertices, as described in [`super::folder`].
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -38,12 +39,12 @@ use super::request::Request;
 /// File name extensions of edge lists, each with or without `.gz`.
 pub(crate) const EXTENSIONS: [&str; 6] = ["txt", "edges", "edgelist", "el", "tsv", "snap"];
 
-/// Reads an edge list into memory, and the tables next to it.
+/// Reads an edge list into memory, together with the tables next to it.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] with the line for invalid text, [`Error::EmptyGraph`] without
-/// edges, [`Error::Limit`] for too many vertices, and the errors of [`super::folder::open`] for the
-/// tables.
+/// Returns [`Error::Malformed`] with the line if the text is invalid, [`Error::EmptyGraph`] if
+/// there are no edges, and [`Error::Limit`] if there are too many vertices. Also returns the errors
+/// of [`super::folder::open`] for the tables.
 pub fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let ((graph, edge_features), ids) = if Source::open(path)?.packed() {
         let (edges, dictionary) = unpacked(path)?;
@@ -69,17 +70,18 @@ pub(crate) fn has_ids(path: &Path) -> bool {
     id() && id()
 }
 
-/// Returns the edges of a plain file for streaming, with their values, and the ids of the vertices
+/// Returns the edges of a plain file for streaming, with their values and the ids of the vertices
 /// in the file.
 ///
-/// The file is read once, by `threads` threads, to collect its ids and to check its values. Memory
-/// is 8 MiB of text and 32 MiB of ids per thread, and the dictionary (1.06 bits for each number up
-/// to the highest id, or 8 bytes per id). The result takes 8 bytes per vertex unless ids are 0 to V
-/// - 1.
+/// The file is read once by `threads` threads, to collect its ids and to check its values. Reading
+/// needs 8 MiB for text and 32 MiB for ids per thread, and memory for the dictionary of ids. The
+/// dictionary has 1.06 bits per number up to the highest id, or 8 bytes per id. The result has 8
+/// bytes per vertex, unless the ids are 0 to V - 1.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] with the line for invalid text, or for a compressed file. Returns
-/// [`Error::EmptyGraph`] without edges, and [`Error::Limit`] for too many vertices.
+/// Returns [`Error::Malformed`] with the line if the text is invalid, or if the file is compressed.
+/// Returns [`Error::EmptyGraph`] if there are no edges, and [`Error::Limit`] if there are too many
+/// vertices.
 pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
     edge_text::refuse_packed(path)?;
     let text = Ranges::open(path, 0, 2)?;
@@ -109,18 +111,19 @@ pub fn edges(path: &Path, threads: usize) -> Result<(EdgeText, VertexIds)> {
     Ok((EdgeText::new(text, numbering, values), ids))
 }
 
-/// Counts of an edge list for the reading report, over all its ranges.
+/// Counts of a whole edge list for the reading report. Several threads add to them.
 struct Survey {
     first: FirstEdge,
     edges: AtomicU64,
-    /// Number of edge ends that equal the first edge's source, and number that equal its target.
+    /// Number of edge ends that equal the source of the first edge, and number that equal its
+    /// target.
     ends: [AtomicU64; 2],
-    /// Number of edges with a number where the first edge has a word.
+    /// Number of edges that have a number in a field where the first edge has a word.
     numbers: AtomicU64,
     comments: AtomicU64,
 }
 
-/// Counts of one range, which are added to a [`Survey`].
+/// Counts of one range of an edge list, which are added to a [`Survey`].
 #[derive(Default)]
 struct Found {
     edges: u64,
@@ -153,7 +156,8 @@ impl Survey {
         self.comments.fetch_add(comments, Relaxed);
     }
 
-    /// Adds lines to the reading report. `vertices` is the number of ids.
+    /// Adds the counts and possible doubts to the reading report. `vertices` is the number of
+    /// distinct ids.
     fn report(&self, file: &str, vertices: u64) {
         let edges = self.edges.load(Relaxed);
         eciton_input::notes::fact(format!("{file}: {edges} lines with an edge, {vertices} distinct ids"));
@@ -180,8 +184,8 @@ fn names(dictionary: &Dictionary) -> VertexIds {
     }
 }
 
-/// Returns the edges of a compressed file. An edge takes 16 bytes while it is read and 8
-/// afterwards, and a value takes 4.
+/// Reads the edges of a compressed file into memory. While it is read, an edge takes 16 bytes, and
+/// afterwards 8. Each value takes 4 bytes.
 fn unpacked(path: &Path) -> Result<(ValuedEdges, Dictionary)> {
     let mut lines = Lines::open(path)?;
     let name = lines.file().to_owned();
@@ -228,7 +232,8 @@ fn unpacked(path: &Path) -> Result<(ValuedEdges, Dictionary)> {
     Ok((ValuedEdges { edges, columns, values: values.finish(), weight: columns == 1 }, dictionary))
 }
 
-/// Returns the error of a fault in a block. `first` is the number of the block's first line.
+/// Converts the fault of a block to an error with its line number. `first` is the line number of
+/// the block's first line.
 pub(crate) fn at_line(file: &str, first: u64, block: &[u8], fault: edge_text::Fault) -> Error {
     let before = block.get(..fault.at).unwrap_or_default();
     let line = first + super::lines::count(before);

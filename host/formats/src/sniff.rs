@@ -1,5 +1,5 @@
-//! Properties of a file that decide how it is read or which model suits it. They are found without
-//! reading the file as a data set.
+//! Properties of a file that determine how it is read or which model suits it. They are detected
+//! without reading the file as a data set.
 
 use std::path::Path;
 
@@ -7,13 +7,14 @@ use super::npy::{self, Npy};
 use super::npz::Npz;
 use super::{Kind, gzip, is_rows, rows};
 
-/// Number of bytes at the start of a file by which prose is recognised.
+/// Number of bytes at the start of a file that are examined to recognise prose.
 const START_BYTES: u64 = 1 << 16;
 /// Maximum number of channels of an image.
 const MAX_CHANNELS: usize = 4;
 
-/// Returns height, width and channels if an archive or folder of rows contains images `[V, height,
-/// width]` or `[V, height, width, channels]`. Returns `None` for all other data.
+/// Returns height, width and channels of the images in an archive or folder of rows. The feature
+/// array must have the shape `[V, height, width]` or `[V, height, width, channels]`. Returns `None`
+/// for all other data.
 #[must_use]
 pub fn image_shape(path: &Path) -> Option<[u32; 3]> {
     let shape = match path.is_dir() {
@@ -39,8 +40,8 @@ pub fn image_shape(path: &Path) -> Option<[u32; 3]> {
     Some([side(height)?, side(width)?, side(channels)?])
 }
 
-/// Returns whether a file is prose and not an edge list. A file is prose if it
-/// would be read as an edge list, but fewer than three quarters of its lines have two to four fields.
+/// Returns whether a file is prose although its name is that of an edge list. A file is prose if
+/// fewer than three quarters of its lines have two to four fields.
 #[must_use]
 pub fn is_prose(path: &Path) -> bool {
     if !path.is_file() || is_rows(path) || !matches!(Kind::detect(path), Ok(Some(Kind::EdgeList))) {

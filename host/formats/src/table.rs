@@ -1,12 +1,12 @@
-//! Text tables, read in blocks of complete records. Fields are separated by commas, tabs or blanks,
-//! and may be quoted. A header line is optional. [`Table::blocks`] reads on all processors,
-//! [`Table::each`] on the calling thread.
+//! Text tables, which are read in blocks of complete records. Fields are separated by commas, tabs
+//! or spaces, and may be quoted. A header is optional. [`Table::blocks`] reads on all processors,
+//! and [`Table::each`] on the calling thread.
 //!
-//! Before the first record, lines that start with `#` are comments. After it they are records,
-//! except in a table separated by blanks, where a line whose first word is `#` is a comment. Every
-//! record has the same number of fields as the first one. Memory is a few blocks of the file and
-//! its longest record. A table may be read any number of times. [`Table::view`] selects columns, so
-//! that one file can contain the tables of several files.
+//! Before the first record, lines that start with `#` are comments. After it they are records. Only
+//! in tables separated by spaces, a later line whose first word is `#` is a comment. Every record
+//! has the same number of fields as the first one. Reading needs memory for a few blocks of the
+//! file and its longest record. A table may be read any number of times. [`Table::view`] selects
+//! columns, so that a single file can contain several tables.
 
 mod parallel;
 mod rows;
@@ -24,16 +24,17 @@ use super::{columnar, file};
 
 pub(crate) use rows::{Records, Row, Rows};
 
-/// Separator of fields.
+/// Separator between the fields of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Separator {
     Byte(u8),
-    /// Any sequence of blanks and tabs.
+    /// Any sequence of spaces and tabs.
     Blanks,
 }
 
 impl Separator {
-    /// Returns the byte that separates fields, after sequences of blanks are reduced to one.
+    /// Returns the separator as a byte. Sequences of spaces and tabs are reduced to one space
+    /// before.
     fn byte(self) -> u8 {
         match self {
             Self::Byte(byte) => byte,
@@ -42,7 +43,7 @@ impl Separator {
     }
 }
 
-/// Words with which a header begins.
+/// Words that mark a first record as a header if they are its first field.
 const HEADERS: [&str; 17] = [
     "id",
     "node",
@@ -63,7 +64,7 @@ const HEADERS: [&str; 17] = [
     "user",
 ];
 
-/// Boolean that can be set through a shared reference while a table is read.
+/// Boolean that can be set through a shared reference.
 #[derive(Default)]
 pub(crate) struct Flag(AtomicBool);
 
@@ -87,31 +88,33 @@ impl Clone for Flag {
     }
 }
 
-/// Text table in a file.
+/// Text table in a file, which may be a view of some of the file's columns.
 #[derive(Clone)]
 pub(crate) struct Table {
     path: PathBuf,
-    /// Name of the file in error messages.
+    /// Name of the file for error messages.
     pub(crate) file: String,
     separator: Separator,
-    /// True if the first record is a header, which [`Table::rows`] leaves out.
+    /// True if the first record is a header, which [`Table::rows`] omits.
     pub(crate) header: Flag,
-    /// True if `header` was decided by comparison with other tables of a folder, and must not
-    /// change again.
+    /// True if the decision about the header is final, for instance after a comparison with other
+    /// tables of the folder.
     settled: Flag,
-    /// Fields of a record that are columns of the table, in this order. If `None`, all fields are.
+    /// Positions of the fields that are columns of this table, in this order. If `None`, all fields
+    /// are.
     select: Option<Arc<[usize]>>,
-    /// Text of a table that a reader of another format created. `None` for a text file.
+    /// Text of a table that was converted from another format. `None` for a text file.
     text: Option<Arc<[u8]>>,
-    /// True if the records are edges.
+    /// True if the records are the edges of a folder.
     edges: Flag,
-    /// Number of bytes that are read at a time.
+    /// Number of bytes that are read from the file at a time.
     block_bytes: u64,
 }
 
 impl Table {
-    /// Opens a table. The extension determines the separator (`tsv` tabs, `csv` commas). For other
-    /// extensions the first record does: a comma, a tab or blanks.
+    /// Opens a table. The file name extension determines the separator (tabs for `tsv`, commas for
+    /// `csv`). For other extensions, it is the first of comma, tab and space that the first record
+    /// contains.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = file::name(path);
         let named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("edges"));
@@ -147,8 +150,8 @@ impl Table {
         Ok(Self { path, file, separator, header, settled, select: None, text: None, edges, block_bytes })
     }
 
-    /// Creates a table with a header from comma-separated text, which was converted from the file
-    /// at `path`. Error messages name `file`.
+    /// Creates a table from comma-separated text with a header, which was converted from the file
+    /// at `path`. `file` is the name for error messages.
     pub(crate) fn of_text(text: Arc<[u8]>, path: &Path, file: &str) -> Self {
         Self {
             path: path.to_owned(),
@@ -163,24 +166,25 @@ impl Table {
         }
     }
 
-    /// Returns a view of the table whose columns are the fields `select`, in this order.
+    /// Returns a view of the table whose columns are those at the positions `select`, in this
+    /// order.
     pub(crate) fn view(&self, select: &[usize]) -> Self {
         let select = select.iter().map(|&at| self.select.as_ref().map_or(at, |of| of[at])).collect();
         Self { select: Some(select), ..self.clone() }
     }
 
-    /// Returns the same table, with `block_bytes` bytes read at a time.
+    /// Returns the same table, but reads it in blocks of `block_bytes` bytes.
     #[cfg(test)]
     pub(crate) fn in_blocks(&self, block_bytes: u64) -> Self {
         Self { block_bytes, ..self.clone() }
     }
 
-    /// Returns whether the table is a view of some columns.
+    /// Returns whether the table is a view that selects columns.
     pub(crate) fn is_view(&self) -> bool {
         self.select.is_some()
     }
 
-    /// Declares that the table contains the edges of a folder, for messages.
+    /// Marks the table as the edges of a folder, which changes some messages.
     pub(crate) fn set_edges(&self) {
         self.edges.set(true);
     }
@@ -197,26 +201,27 @@ impl Table {
         }
     }
 
-    /// Decides whether the first record is a header. Later decisions have no effect.
+    /// Decides finally whether the first record is a header. Later calls of [`Table::set_header`]
+    /// have no effect.
     pub(crate) fn settle(&self, header: bool) {
         self.header.set(header);
         self.settled.set(true);
     }
 
-    /// Sets whether the first record is a header, unless that is settled.
+    /// Decides whether the first record is a header, unless the decision is already final.
     pub(crate) fn set_header(&self, header: bool) {
         if !self.settled.get() {
             self.header.set(header);
         }
     }
 
-    /// Returns whether the decision about the header is settled.
+    /// Returns whether the decision about the header is final.
     pub(crate) fn is_settled(&self) -> bool {
         self.settled.get()
     }
 
     /// Adds a fact to the reading report that states how the first record was read. `others` are
-    /// tables with the same ids and further columns of the same file.
+    /// views of the same file with further columns.
     pub(crate) fn report_header(&self, others: &[&Self]) {
         let Ok(first) = self.first(0) else { return };
         let others: Vec<Row> = others.iter().filter_map(|other| other.first(0).ok()).collect();
@@ -235,7 +240,8 @@ impl Table {
         ));
     }
 
-    /// Returns all records, including a header. Each must have at least `fields` fields.
+    /// Returns a reader of all records, including a header. Each record must have at least `fields`
+    /// fields.
     pub(crate) fn records(&self, fields: usize) -> Result<Rows<'_>> {
         Ok(Rows::new(
             Blocks::new(self.source()?, self.separator, self.block_bytes),
@@ -243,8 +249,7 @@ impl Table {
         ))
     }
 
-    /// Returns the records like [`Table::records`], without the header. There must be at least one
-    /// record.
+    /// Returns a reader of all records except the header.
     pub(crate) fn rows(&self, fields: usize) -> Result<Rows<'_>> {
         let mut rows = self.records(fields)?;
         if self.header.get() {
@@ -253,7 +258,8 @@ impl Table {
         Ok(rows)
     }
 
-    /// Calls `each` with every row, without the header.
+    /// Calls `each` with every record except the header. Each record must have at least `fields`
+    /// fields.
     pub(crate) fn each(&self, fields: usize, mut each: impl FnMut(&Row) -> Result<()>) -> Result<()> {
         let mut rows = self.rows(fields)?;
         while let Some(row) = rows.next()? {
@@ -262,7 +268,7 @@ impl Table {
         Ok(())
     }
 
-    /// Returns the first record, whether it is a header or not.
+    /// Returns the first record, regardless of whether it is a header.
     pub(crate) fn first(&self, fields: usize) -> Result<Row> {
         let mut rows = self.records(fields)?;
         match rows.next()? {
@@ -271,7 +277,7 @@ impl Table {
         }
     }
 
-    /// Returns the error for a table without a record.
+    /// Returns the error for a table without records. `expected` describes the expected content.
     pub(crate) fn empty(&self, expected: &str) -> Error {
         Error::Malformed {
             place: Place::whole(&self.file),
@@ -281,8 +287,8 @@ impl Table {
         }
     }
 
-    /// Decides that the first record is a header if it begins with a known word, or if its id is
-    /// the only one that is not a number. Returns the decision.
+    /// Decides whether the first record is a header. It is one if its first field is a known header
+    /// word, or if its id is the only one that is not a number. Returns the decision.
     pub(crate) fn find_header(&self, fields: usize) -> Result<bool> {
         if self.settled.get() {
             return Ok(self.header.get());
@@ -295,8 +301,8 @@ impl Table {
         Ok(header)
     }
 
-    /// Decides about the header like [`Table::find_header`]. If ids are words, a word above numbers
-    /// in the second column also indicates a header.
+    /// Decides about the header like [`Table::find_header`], for a table whose ids may be words. A
+    /// word above numbers in the second column also indicates a header.
     pub(crate) fn find_header_of_words(&self) -> Result<()> {
         if self.settled.get() {
             return Ok(());
@@ -314,7 +320,7 @@ impl Table {
     }
 
     /// Decides about the header like [`Table::find_header`], for a table whose fields after the id
-    /// are all numbers.
+    /// are all numbers. A word among these fields in the first record also indicates a header.
     pub(crate) fn find_header_of_numbers(&self) -> Result<bool> {
         if self.settled.get() {
             return Ok(self.header.get());
@@ -328,8 +334,8 @@ impl Table {
         Ok(true)
     }
 
-    /// Returns whether a column has at least one field after the first one, and all these fields
-    /// are numbers.
+    /// Returns whether a column has fields below the first record, and `number` is true for all of
+    /// them.
     fn numbers_below(&self, column: usize, number: impl Fn(&str) -> bool) -> Result<bool> {
         let mut rows = self.records(0)?;
         rows.next()?;
@@ -343,8 +349,8 @@ impl Table {
         Ok(some)
     }
 
-    /// Returns the names of the columns from `first` on, if the first record is a header. The
-    /// result is empty unless all names are distinct.
+    /// Returns the column names of the header from position `first` on. The list is empty if there
+    /// is no header, or if a name is empty or occurs twice.
     pub(crate) fn names(&self, first: usize) -> Result<Vec<String>> {
         if !self.header.get() {
             return Ok(Vec::new());
@@ -358,16 +364,17 @@ impl Table {
         Ok(if own { names } else { Vec::new() })
     }
 
-    /// Returns whether the records are the edges of a folder.
+    /// Returns whether the table contains the edges of a folder.
     pub(crate) fn is_edges(&self) -> bool {
         self.edges.get()
     }
 
-    /// Refuses a first column without a name that counts the rows, which pandas writes as its
-    /// index.
+    /// Returns an error if the first column has no name and counts the rows. pandas writes its
+    /// index in this way.
     ///
     /// # Errors
-    /// Returns [`Error::Malformed`] with the line of the header.
+    /// Returns [`Error::Malformed`] with the line of the header for such a column. Also returns the
+    /// errors of reading the table.
     pub(crate) fn refuse_index(&self) -> Result<()> {
         let mut rows = self.records(0)?;
         let Some(first) = rows.next()? else { return Ok(()) };
@@ -399,7 +406,7 @@ impl Table {
         })
     }
 
-    /// Returns the size of the file in bytes, compressed or not.
+    /// Returns the size of the file in bytes, which is the compressed size of a gzip file.
     pub(crate) fn bytes(&self) -> Result<u64> {
         if let Some(text) = &self.text {
             return Ok(text.len() as u64);
@@ -408,8 +415,8 @@ impl Table {
         Ok(std::fs::metadata(&self.path).map_err(refused)?.len())
     }
 
-    /// Adds a note to the reading report that the first record was read as a header or as data,
-    /// with the reason `why`.
+    /// Adds a note to the reading report that the first record was read as a header or as data.
+    /// `why` is the reason.
     pub(crate) fn note(&self, header: bool, why: &str) {
         let Ok(first) = self.first(0) else { return };
         let words: Vec<&str> = first.fields().collect();
@@ -421,27 +428,27 @@ impl Table {
         ));
     }
 
-    /// Returns the error for an invalid field.
+    /// Returns the error for an invalid field in the given line.
     pub(crate) fn wrong(&self, line: u64, expected: &str, found: &str) -> Error {
         let place = Place::line(&self.file, line);
         Error::malformed(place, expected, format!("{found:.60?}"))
     }
 }
 
-/// Returns whether a column name is the one that pandas gives a column without a name.
+/// Returns whether a column name is empty or the name that pandas gives to a column without a name.
 pub(crate) fn is_unnamed(name: &str) -> bool {
     name.is_empty() || name.strip_prefix("Unnamed: ").is_some_and(is_number)
 }
 
-/// Maximum number of characters of a column name.
+/// Maximum length of a column name, in characters.
 const MAX_NAME: usize = 200;
 
-/// Returns the column name in a field, cut to the maximum length.
+/// Returns the column name in a header field, cut to the maximum length.
 pub(crate) fn named(field: &str) -> String {
     field.chars().take(MAX_NAME).collect()
 }
 
-/// Returns whether a word is a whole number.
+/// Returns whether a word is an unsigned integer.
 pub(crate) fn is_number(word: &str) -> bool {
     word.parse::<u64>().is_ok()
 }
@@ -451,8 +458,8 @@ fn is_word(field: &str) -> bool {
     !field.is_empty() && field.parse::<f32>().is_err()
 }
 
-/// Returns whether a header may begin with this word. An id is never empty, but pandas writes an
-/// empty name for its index.
+/// Returns whether a first field marks a record as a header. It is a known header word, or empty,
+/// because ids are never empty and pandas writes an empty name for its index.
 pub(crate) fn is_header(word: &str) -> bool {
     word.is_empty() || HEADERS.contains(&word.to_lowercase().as_str())
 }

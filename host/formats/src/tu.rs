@@ -1,5 +1,5 @@
-//! TU data sets (Morris et al. 2020): many graphs in text files, with one line per edge, vertex or
-//! graph.
+//! Reader for TU data sets (Morris et al. 2020), which have many graphs in text files with one line
+//! per edge, vertex or graph.
 //!
 //! ```text
 //! MUTAG/
@@ -15,13 +15,13 @@
 //!
 //! Only the first two files are required. Each may be compressed with gzip, with or without `.gz`
 //! at the end of its name. Classes are the distinct labels in ascending order. Features are the
-//! attributes, followed by the one-hot form of each label column (one column for each number from
-//! the lowest to the highest), as in PyTorch Geometric. Without either, each vertex has the
-//! constant 1. Every edge is used in both directions, with the same features. Repeated edges follow
-//! the rule of [`eciton_graph::edge_rule`].
+//! attributes, followed by one-hot columns for each label column, as in PyTorch Geometric. There is
+//! one such column for each number from the lowest to the highest. Without attributes and labels,
+//! each vertex has the constant 1. Every edge is used in both directions, with the same features.
+//! Repeated edges follow the rule of [`eciton_graph::edge_rule`].
 //!
-//! The files contain no split: 80 % of the graphs are for training, 10 % for validation and 10 %
-//! for test, drawn from seed 0 ([`Split::random`]).
+//! The files contain no split. 80 / 10 / 10 % of the graphs are drawn for training, validation and
+//! test with seed 0 ([`Split::random`]).
 
 use std::path::{Path, PathBuf};
 
@@ -41,13 +41,13 @@ use super::lines::Lines;
 use super::ogb::MAX_COLUMNS;
 use super::snap::at_line;
 
-/// Maximum number of one-hot columns of edge labels.
+/// Maximum number of one-hot columns for edge labels.
 pub const MAX_EDGE_LABELS: usize = 1 << 12;
 
 const INDICATOR: &str = "_graph_indicator.txt";
 
-/// Returns the names of the data sets in a folder that contains `files`: those in the folder
-/// itself, in its folder `raw`, and in folders `NAME` and `NAME/raw`.
+/// Returns the names of the data sets in a folder with the entries `files`. They may be in the
+/// folder itself, in its subfolder `raw`, or in subfolders `NAME` and `NAME/raw`.
 pub(crate) fn names(folder: &Path, files: &[String]) -> Vec<String> {
     let name =
         |file: &String| file.strip_suffix(".gz").unwrap_or(file).strip_suffix(INDICATOR).map(str::to_owned);
@@ -63,7 +63,7 @@ pub(crate) fn names(folder: &Path, files: &[String]) -> Vec<String> {
     names
 }
 
-/// Returns the folder that contains the files of a data set.
+/// Returns the folder that contains the files of the data set `name`, or `None` if there is none.
 fn locate(folder: &Path, name: &str) -> Option<PathBuf> {
     let own = folder.join(name);
     let all = [folder.to_owned(), folder.join("raw"), own.join("raw"), own];
@@ -77,13 +77,14 @@ fn find(folder: &Path, name: &str, part: &str) -> Option<PathBuf> {
         .find(|path| eciton_input::file::present(path))
 }
 
-/// Reads the data set `name` of a folder. Memory is the graph, 8 bytes per edge while it is built,
-/// the features, and edge features in file order and in graph order.
+/// Reads the data set `name` of a folder. Reading needs memory for the graph, 8 bytes per edge, the
+/// features, and the edge features twice.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] with the line for invalid text, [`Error::UnknownVertex`] for a
-/// vertex that does not exist, [`Error::Mismatch`] if files do not fit together, [`Error::Limit`]
-/// for too many columns, and the errors of [`Dataset::validate`].
+/// Returns [`Error::Malformed`] with the line if the text is invalid, and [`Error::UnknownVertex`]
+/// if a vertex does not exist. Returns [`Error::Mismatch`] if the files are inconsistent, and
+/// [`Error::Limit`] if there are too many columns. Also returns the errors of
+/// [`Dataset::validate`].
 pub fn open(folder: &Path, name: &str) -> Result<Dataset> {
     let folder = &locate(folder, name).unwrap_or_else(|| folder.to_owned());
     let of = indicator(folder, name)?;
@@ -111,7 +112,7 @@ fn needed(folder: &Path, name: &str, part: &str) -> Result<PathBuf> {
     })
 }
 
-/// Returns the graph of each vertex, numbered from 1.
+/// Reads the graph of each vertex. Graphs are numbered from 1.
 fn indicator(folder: &Path, name: &str) -> Result<Vec<u64>> {
     let path = needed(folder, name, "graph_indicator")?;
     let file = file::name(&path);
@@ -132,7 +133,8 @@ fn indicator(folder: &Path, name: &str) -> Result<Vec<u64>> {
     Ok(of.finish())
 }
 
-/// Returns all edges of the file, with vertices from 0.
+/// Reads all edges, and returns them with vertices numbered from 0. `of` is the graph of each
+/// vertex. Both ends of an edge must be in the same graph.
 fn edges(folder: &Path, name: &str, of: &[u64]) -> Result<Vec<(u32, u32)>> {
     let path = needed(folder, name, "A")?;
     let mut lines = Lines::open(&path)?;
@@ -166,7 +168,7 @@ fn edges(folder: &Path, name: &str, of: &[u64]) -> Result<Vec<(u32, u32)>> {
     Ok(edges)
 }
 
-/// Returns the labels of graphs, stored at the vertices that represent them.
+/// Reads the labels of the graphs, and assigns them to the representative vertex of each graph.
 fn labels(folder: &Path, name: &str, of: &[u64], graphs: &Graphs) -> Result<Labels> {
     let vertices = of.len() as u32;
     let (path, read): (_, fn(&Path) -> Result<Labels>) =
@@ -206,7 +208,8 @@ fn labels(folder: &Path, name: &str, of: &[u64], graphs: &Graphs) -> Result<Labe
     labels.at_vertices(&at, vertices, &file)
 }
 
-/// Reads one whole number per graph. Classes are the distinct numbers in ascending order.
+/// Reads one integer per graph as its class. The classes are the distinct integers in ascending
+/// order.
 fn classes(path: &Path) -> Result<Labels> {
     let (file, mut numbers) = (file::name(path), Vec::new());
     each_row(path, |line, fields| {
@@ -239,7 +242,8 @@ fn classes(path: &Path) -> Result<Labels> {
     Ok(Labels::classes(numbers.iter().map(class).collect(), known.len() as u32))
 }
 
-/// Returns attributes and one-hot labels of the vertices, or the constant 1 without either.
+/// Returns the attributes and one-hot labels of the vertices. Without either, each vertex has the
+/// constant 1.
 fn features(folder: &Path, name: &str, vertices: u64) -> Result<Features> {
     let rows = |path: &Path, found: usize| same(path, found as u64, vertices, "graph_indicator", name);
     let mut corrections = Corrections::NONE;
@@ -281,7 +285,7 @@ fn features(folder: &Path, name: &str, vertices: u64) -> Result<Features> {
     Ok(Features::from_sparse(sparse.finish())?.with_corrections(corrections))
 }
 
-/// Returns attributes and one-hot labels of the edges, if there are any.
+/// Returns the attributes and one-hot labels of the edges, or `None` if there are neither.
 fn edge_rows(folder: &Path, name: &str, edges: usize) -> Result<Option<EdgeRows>> {
     let rows = |path: &Path, found: usize| same(path, found as u64, edges as u64, "A", name);
     let (mut width, mut values) = (0, Vec::new());
@@ -304,7 +308,7 @@ fn edge_rows(folder: &Path, name: &str, edges: usize) -> Result<Option<EdgeRows>
     EdgeRows::new(columns, all, &file::name(&path)).map(Some)
 }
 
-/// Refuses a file whose number of lines differs from that of another file.
+/// Checks that a file has as many lines as another file.
 fn same(path: &Path, found: u64, expected: u64, other: &str, name: &str) -> Result<()> {
     if found == expected {
         return Ok(());
@@ -313,12 +317,12 @@ fn same(path: &Path, found: u64, expected: u64, other: &str, name: &str) -> Resu
     Err(Error::Mismatch { place, what: "lines", found, expected, other })
 }
 
-/// Columns of whole numbers, each converted to one-hot columns from its lowest to its highest
-/// number.
+/// Label columns, each of which is converted to one-hot columns. There is one for each integer from
+/// the lowest to the highest label.
 struct OneHot {
-    /// Numbers, row-major.
+    /// Labels in row-major order.
     numbers: Vec<i64>,
-    /// Lowest number of each column, and the index of its first one-hot column.
+    /// Lowest label of each label column, and the index of its first one-hot column.
     each: Vec<(i64, usize)>,
     columns: usize,
 }
@@ -371,15 +375,15 @@ impl OneHot {
         self.columns
     }
 
-    /// Returns the columns in which a row has a 1.
+    /// Returns the one-hot columns in which a row has a 1.
     fn columns_of(&self, row: usize) -> impl Iterator<Item = usize> + '_ {
         let numbers = &self.numbers[row * self.each.len()..(row + 1) * self.each.len()];
         self.each.iter().zip(numbers).map(|((least, first), number)| first + number.abs_diff(*least) as usize)
     }
 }
 
-/// Reads rows of finite numbers. Returns the number of columns (at least one), the values, and
-/// corrections for values that f32 cannot represent exactly.
+/// Reads rows of finite numbers. Returns the number of columns (at least one), the values in
+/// row-major order, and corrections for values that f32 cannot represent exactly.
 fn numbers(path: &Path) -> Result<(usize, Vec<f32>, Corrections)> {
     let (file, mut columns) = (file::name(path), 0);
     let (mut values, mut rows) = (Grown::new(&file), 0);
@@ -419,8 +423,8 @@ fn check_width(file: &str, line: u64, fields: &[&[u8]], columns: usize) -> Resul
     Err(Error::malformed(Place::line(file, line), expected, format!("{found} fields")))
 }
 
-/// Calls `each` with the number and the fields of every line that is not blank. Fields are
-/// separated by commas or blanks.
+/// Calls `each` with the line number and the fields of every line that is not blank. Fields are
+/// separated by commas or white space.
 fn each_row(path: &Path, mut each: impl FnMut(u64, &[&[u8]]) -> Result<()>) -> Result<()> {
     Lines::open(path)?.each(|number, line| {
         let fields: Vec<&[u8]> =
@@ -429,7 +433,7 @@ fn each_row(path: &Path, mut each: impl FnMut(u64, &[&[u8]]) -> Result<()>) -> R
     })
 }
 
-/// Parses a whole number, also in the form `1.0`, which some published files contain.
+/// Parses an integer. The form `1.0` is also accepted, because some published files contain it.
 fn whole(field: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(field).ok()?;
     let text = match text.split_once('.') {

@@ -1,8 +1,8 @@
-//! Reader of GML (Himsolt 1996, "GML: a portable graph file format"): keys with numbers, strings or
-//! bracketed lists.
+//! Reader for GML (Himsolt 1996, "GML: a portable graph file format"). A document consists of keys
+//! with numbers, strings or bracketed lists.
 //!
-//! Nodes are identified by their `label` if every node has a distinct one, as networkx writes them,
-//! else by their `id`.
+//! Nodes are identified by their `label` if every node has a distinct one, as in files that
+//! networkx writes. Otherwise they are identified by their `id`.
 
 use eciton_graph::error::{Error, Place, Result};
 
@@ -17,8 +17,8 @@ enum Token<'a> {
     Close,
 }
 
-/// Callback for a key and its value. If the value is `None`, it is a list, which the callback must
-/// read.
+/// Callback that receives a key and its value. If the value is `None`, it is a list, which the
+/// callback must read itself.
 type Each<'a, T> = dyn FnMut(&mut T, &str, Option<String>) -> Result<()> + 'a;
 
 struct Tokens<'a> {
@@ -75,7 +75,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Reads the key-value pairs of a list up to its end.
+    /// Reads the key-value pairs of a list up to its end, and calls `each` with each pair.
     fn pairs(&mut self, depth: usize, each: &mut Each<'_, Self>) -> Result<()> {
         if depth > MAX_DEPTH {
             return Err(self.wrong(&format!("lists of at most {MAX_DEPTH} levels"), "["));
@@ -99,7 +99,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Skips a list and all lists within it.
+    /// Skips a list, including all nested lists.
     fn skip_list(&mut self, depth: usize) -> Result<()> {
         self.pairs(depth, &mut |tokens, _, value| match value {
             Some(_) => Ok(()),
@@ -107,8 +107,9 @@ impl<'a> Tokens<'a> {
         })
     }
 
-    /// Adds the attributes of a list to a record, with nested ones as `prefix.key`. `take` receives
-    /// the pairs of the top level first.
+    /// Adds the attributes of a list to the current record. Attributes of nested lists have names
+    /// of the form `prefix.key`. Pairs of the outermost list are first passed to `take`, which
+    /// returns true if it has used the pair.
     fn attributes(
         &mut self,
         (depth, prefix): (usize, &str),

@@ -1,5 +1,6 @@
-//! Reader of GraphML (Brandes et al. 2002, "GraphML progress report"): nodes, edges, and `data`
-//! elements whose keys are declared once. Hyperedges, ports and nested graphs are refused.
+//! Reader for GraphML (Brandes et al. 2002, "GraphML progress report"). A document consists of
+//! nodes, edges, and `data` elements, whose keys are declared once. Hyperedges, ports and nested
+//! graphs are rejected.
 
 use std::collections::HashMap;
 
@@ -8,7 +9,7 @@ use eciton_graph::error::Result;
 use super::records::{Document, Records};
 use super::xml::{Event, Events};
 
-/// Node or edge whose element is being read.
+/// Node or edge whose XML element is being read.
 enum Open {
     Node(String),
     Edge(String, String),
@@ -121,7 +122,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Document> {
     }
 }
 
-/// Adds the default values that a record lacks.
+/// Adds the default values of attributes that the current record lacks. `of` is `node` or `edge`.
 fn fill(
     records: &mut Records,
     of: &str,

@@ -1,8 +1,9 @@
-//! Reader of node-link JSON, in the form in which networkx and d3 write it: `{"nodes": [{"id":
-//! ...}], "links": [{"source": ..., "target": ...}]}`, or `edges` instead of `links`.
+//! Reader for node-link JSON, as written by networkx and d3. A document has the form
+//! `{"nodes": [{"id": ...}], "links": [{"source": ..., "target": ...}]}`, or `edges` instead of
+//! `links`.
 //!
-//! Nodes are identified by their `id`, else by their `name`, else by their position from 0. The
-//! ends of edges are ids, or positions if nodes have no id.
+//! Nodes are identified by their `id`, otherwise by their `name`, otherwise by their position from
+//! 0. The ends of edges are ids, or positions if nodes have no id.
 
 use eciton_graph::error::{Error, Place, Result};
 use serde_json::Value;
@@ -69,8 +70,8 @@ pub(super) fn read(text: &str, file: &str) -> Result<Document> {
     Ok(document)
 }
 
-/// Replaces `NaN`, which Python writes for a missing number, by `null`. Returns `None` if the text
-/// contains no `NaN`.
+/// Replaces each `NaN`, which Python writes for missing numbers, by `null`. Returns `None` if the
+/// text contains no `NaN`.
 fn without_nan(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let (mut out, mut from, mut quoted, mut at) = (String::new(), 0, false, 0);
@@ -92,7 +93,7 @@ fn without_nan(text: &str) -> Option<String> {
     (from > 0).then_some(out)
 }
 
-/// Returns a value as the field of a table, or `None` for a list or an object.
+/// Converts a JSON value to the text of a table field. Returns `None` for arrays and objects.
 fn word(value: &Value) -> Option<String> {
     match value {
         Value::Null => Some(String::new()),
@@ -103,7 +104,8 @@ fn word(value: &Value) -> Option<String> {
     }
 }
 
-/// Adds a value to the current record. Nested values are added with their keys or positions.
+/// Adds a JSON value to the current record. Nested values are added separately, with their keys or
+/// positions in the attribute's name.
 fn add(records: &mut Records, name: &str, value: &Value, depth: usize) {
     match value {
         Value::Array(of) if depth < MAX_DEPTH => {

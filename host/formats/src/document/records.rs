@@ -16,11 +16,12 @@ pub(super) const MAX_DEPTH: usize = 64;
 pub(super) struct Records {
     pub(super) keys: Vec<String>,
     pub(super) positions: HashMap<String, u32>,
-    /// Key and value of each attribute.
+    /// Attributes of all records, as pairs of key index and value.
     pub(super) cells: Vec<(u32, String)>,
-    /// Number of attributes up to the end of each record.
+    /// Position in `cells` at which the attributes of each record end.
     pub(super) ends: Vec<usize>,
-    /// Ids of each record. A node has its id and an empty one, an edge has source and target.
+    /// Ids of each record. A node has its own id and an empty string. An edge has the ids of its
+    /// source and target.
     pub(super) ids: Vec<[String; 2]>,
 }
 
@@ -41,7 +42,7 @@ impl Records {
         self.cells.push((key, value));
     }
 
-    /// Ends the current record.
+    /// Completes the current record, which has the given ids.
     pub(super) fn end(&mut self, ids: [String; 2]) {
         self.ends.push(self.cells.len());
         self.ids.push(ids);
@@ -52,7 +53,8 @@ impl Records {
         &self.cells[from..self.ends[record]]
     }
 
-    /// Returns the values of a key if every record has a distinct value.
+    /// Returns the value of the key `name` for every record. Returns `None` if a record has no
+    /// value, or if two records have the same value.
     pub(super) fn distinct(&self, name: &str) -> Option<Vec<String>> {
         let key = *self.positions.get(name)?;
         let find = |record: usize| {
@@ -64,8 +66,8 @@ impl Records {
         (distinct.len() == values.len()).then_some(values)
     }
 
-    /// Returns the records as a table. Its first columns, called `ids`, contain the ids of the
-    /// records. The keys `without` are left out.
+    /// Converts the records to a table. Its first columns contain the ids of the records and have
+    /// the names `ids`. Attributes whose keys are in `without` are omitted.
     pub(super) fn table(&self, (path, file): (&Path, &str), ids: &[&str], without: &[&str]) -> Result<Table> {
         let failed = |error: &dyn std::fmt::Display| {
             Error::malformed(
@@ -107,7 +109,7 @@ impl Records {
     }
 }
 
-/// Nodes and edges of a document.
+/// Nodes and edges of a graph document.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     pub(super) nodes: Records,
@@ -115,10 +117,10 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Replaces the ids of nodes by `names`, also at the ends of edges.
+    /// Replaces the ids of all nodes by `names`, including at the ends of edges.
     ///
     /// # Errors
-    /// Returns [`Error::UnknownVertex`] if the end of an edge is not a node.
+    /// Returns [`Error::UnknownVertex`] if an edge has an end that is not a node.
     pub(super) fn renamed(&mut self, names: Vec<String>, file: &str) -> Result<()> {
         let mut positions = HashMap::new();
         for (at, [id, _]) in self.nodes.ids.iter().enumerate() {

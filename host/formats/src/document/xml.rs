@@ -1,5 +1,5 @@
-//! Reader of XML: elements, attributes and text. Document type declarations, which can define
-//! entities, are refused.
+//! Streaming reader for XML elements, attributes and text. Document type declarations are rejected,
+//! because they can define entities.
 
 use std::borrow::Cow;
 
@@ -8,16 +8,16 @@ use eciton_graph::error::{Error, Place, Result};
 /// Event of an XML document.
 #[derive(Debug, PartialEq)]
 pub(super) enum Event<'a> {
-    /// Start of an element: its name without prefix, its attributes, and true if the element ends
-    /// at once.
+    /// Start of an element, with its name (without namespace prefix), its attributes, and true if
+    /// the element is empty (`<name/>`).
     Open(&'a str, Vec<(&'a str, String)>, bool),
-    /// End of an element.
+    /// End of an element, with its name.
     Close(&'a str),
-    /// Text with entities replaced.
+    /// Text, with entities replaced.
     Text(Cow<'a, str>),
 }
 
-/// Sequence of the events of an XML document.
+/// Iterator-like reader that yields the events of an XML document.
 pub(super) struct Events<'a> {
     rest: &'a str,
     pub(super) line: u64,
@@ -34,7 +34,7 @@ impl<'a> Events<'a> {
         Error::malformed(Place::line(self.file, self.line), expected, found)
     }
 
-    /// Consumes `bytes` bytes, which must end at a character boundary.
+    /// Consumes and returns the next `bytes` bytes, which must end at a character boundary.
     fn take(&mut self, bytes: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(bytes);
         self.line += taken.bytes().filter(|&byte| byte == b'\n').count() as u64;
@@ -42,7 +42,8 @@ impl<'a> Events<'a> {
         taken
     }
 
-    /// Consumes everything up to and including `end`. Returns the text before `end`.
+    /// Consumes the text up to and including the next occurrence of `end`. Returns the text before
+    /// `end`.
     fn through(&mut self, end: &str) -> Result<&'a str> {
         let at = self.rest.find(end).ok_or_else(|| self.wrong(end, "the end of the file"))?;
         let taken = self.take(at + end.len());
@@ -113,12 +114,12 @@ impl<'a> Events<'a> {
     }
 }
 
-/// Returns the name of an element without its prefix.
+/// Returns the name of an element without its namespace prefix.
 fn local(name: &str) -> &str {
     name.rsplit(':').next().unwrap_or(name)
 }
 
-/// Replaces the five predefined entities of XML and character references. Unknown references are
+/// Replaces character references and the five predefined entities of XML. Unknown references are
 /// not changed.
 pub(super) fn unescape(text: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);

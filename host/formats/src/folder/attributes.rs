@@ -1,4 +1,4 @@
-//! Features, labels, split and graphs of vertices whose ids are known.
+//! Features, labels, split and graphs of vertices whose ids are already known.
 
 use std::path::Path;
 
@@ -25,20 +25,22 @@ use crate::request::Request;
 use crate::table::{Table, is_header};
 use crate::{bundle, columns, file, kinds, labels as arrays, npy};
 
-/// Attributes of vertices in a folder: features, labels, split, and the graph of each vertex if
-/// there are several graphs.
+/// Attributes of the vertices of a folder, with features, labels, split, and the graph of each
+/// vertex if there are several graphs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attributes {
-    /// Features, one row per vertex. Without a file, each vertex has its own one-hot feature, or
-    /// the constant 1 if there are many graphs.
+    /// Features with one row per vertex. If there is no file, each vertex has its own one-hot
+    /// feature, or the constant 1 if there are many graphs.
     pub features: Features,
-    /// Table from which the features were encoded. `None` if the features are numeric columns.
+    /// Typed table that the features were encoded from. `None` if all features are numbers in the
+    /// files.
     pub encoded: Option<Encoded>,
-    /// Labels. Without a file, no vertex has a class.
+    /// Labels of the vertices. If there is no file, no vertex has a label.
     pub labels: Labels,
-    /// Split. Without a file, 60 / 20 / 20 % of the labelled vertices.
+    /// Training, validation and test vertices. If there is no file, they are a random split of the
+    /// labelled vertices into 60 / 20 / 20 %.
     pub split: Split,
-    /// Graph of each vertex. `None` without `graphs.csv`.
+    /// Graph of each vertex. `None` if there is no `graphs.csv`.
     pub graphs: Option<Graphs>,
     /// Names of classes and columns, from headers and labels.
     pub names: Names,
@@ -47,9 +49,9 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Reads `features`, `labels`, `split` and `graphs.csv` of a folder, as far as they exist, for
-    /// known vertices. `ids` are the ids of the vertices in the files (numbers ascend), and
-    /// `vertices` is their number.
+    /// Reads the files `features`, `labels`, `split` and `graphs.csv` of a folder, as far as they
+    /// exist, for known vertices. `vertices` is the number of vertices. `ids` are their ids in the
+    /// files, which ascend if they are numbers.
     ///
     /// # Errors
     /// Returns the errors of [`open`].
@@ -151,7 +153,7 @@ impl Attributes {
         Ok(Self { features, encoded, labels, split, graphs, names, ids: ids.names.clone() })
     }
 
-    /// Returns the data set of a graph with these attributes and edge features.
+    /// Combines a graph and its edge features with these attributes to a data set.
     ///
     /// # Errors
     /// Returns the errors of [`Dataset::validate`].
@@ -169,11 +171,12 @@ impl Attributes {
     }
 }
 
-/// Returns whether the tables next to a matrix or a METIS graph number vertices from 0, as Python
-/// does, although the graph file numbers them from 1. This is so if one of the tables has the id 0.
+/// Returns whether the tables next to a matrix or METIS file count vertices from 0, although the
+/// graph file counts from 1. This is the case if one of the tables has the id 0.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] if a table has the highest id of a numbering from 1 as well.
+/// Returns [`Error::Malformed`] if one table has the id 0 and another one the highest id of a
+/// numbering from 1.
 fn counts_from_zero(parts: &Parts, ids: &VertexIds, vertices: u64) -> Result<bool> {
     match ids {
         VertexIds::Numbers(numbers) if numbers.first() == Some(&1) && numbers.last() == Some(&vertices) => {}
@@ -215,7 +218,7 @@ fn counts_from_zero(parts: &Parts, ids: &VertexIds, vertices: u64) -> Result<boo
     }
 }
 
-/// Returns the split without the vertices that have no label. Adds a note about them to the reading
+/// Removes the vertices without a label from a split, and adds a note about them to the reading
 /// report.
 fn of_labelled(mut split: Split, labels: &Labels, table: &Table, ids: &Ids) -> Split {
     let (mut left, mut first) = (0u64, None);
@@ -244,7 +247,7 @@ fn of_labelled(mut split: Split, labels: &Labels, table: &Table, ids: &Ids) -> S
     split
 }
 
-/// Reads a split table. If its ids are ids of graphs, `at` is the vertex that represents each
+/// Reads a split table. If its ids are ids of graphs, `at` is the representative vertex of each
 /// graph.
 fn split(table: &Table, ids: &Ids, at: Option<&[u32]>) -> Result<Split> {
     let part = |field: &str| match field.to_lowercase().as_str() {

@@ -1,4 +1,4 @@
-//! Generation of `data.toml`: the uses of all columns, as the tables are read without it.
+//! Generation of the text of `data.toml`, which lists how each column of the tables is used.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -15,13 +15,15 @@ use crate::settings::FILE;
 use crate::table::{Table, named};
 use crate::{file, kinds, rows};
 
-/// Use of each column: its name, and the word for the use in `data.toml`.
+/// Use of each column, as pairs of column name and word in `data.toml`.
 type Uses = Vec<(String, &'static str)>;
 
-/// Returns the path and the text of `data.toml` for a folder of tables or for a single table.
+/// Returns the path and the text of a `data.toml` for a folder of tables or for a single table. The
+/// text states the uses that reading without `data.toml` infers.
 ///
 /// # Errors
-/// Returns [`Error::UnknownLayout`] for a path without tables, and the errors of the readers.
+/// Returns [`Error::UnknownLayout`] if the path has no tables. Also returns the errors of the
+/// readers.
 pub fn describe(path: &Path, request: Request<'_>) -> Result<(PathBuf, String)> {
     let mut text = "# Uses of the columns of the tables. Columns without a line are read by their content.\n\
                     # nodes: id, label, split, number, boolean, date, category, hashed, ignore\n\
@@ -118,7 +120,7 @@ fn of_edges(path: &Path, roles: &Roles) -> Result<Uses> {
     Ok(if all.len() == names.len() { in_order(&all, uses) } else { uses })
 }
 
-/// Sorts uses in the order of the columns.
+/// Sorts the uses by the order of the columns.
 fn in_order(names: &[String], mut uses: Uses) -> Uses {
     let positions: HashMap<&str, usize> = names.iter().map(String::as_str).zip(0..).collect();
     uses.sort_by_key(|(name, _)| positions.get(name.as_str()).copied());

@@ -1,4 +1,5 @@
-//! Edges of a table. If nothing else defines the vertices, they are the ids of edges and labels.
+//! Reader for edge tables. If no other file defines the vertices, they are the ids in the edges and
+//! labels.
 
 use std::convert::Infallible;
 
@@ -17,16 +18,16 @@ use crate::numbers::{canonical, number};
 use crate::settings::Use;
 use crate::table::{Records, Row, Table, is_header, is_unnamed};
 
-/// Reason why the ids of an edge table are not 32-bit numbers.
+/// Reason why the ids of an edge table cannot be stored as 32-bit numbers.
 enum Other {
     /// An id is a word.
     Words,
-    /// An id does not fit 32 bits. Storing such ids would take 16 bytes per edge, so the table is
-    /// read twice instead.
+    /// An id exceeds 32 bits. Storing such ids would take 16 bytes per edge, so the table is read
+    /// twice instead.
     Wide,
 }
 
-/// Edges of a table.
+/// Edges of a table, with their values.
 pub(super) struct Edges {
     /// Source and target of each edge, in the order of the table.
     pub(super) pairs: Grown<(u32, u32)>,
@@ -34,7 +35,7 @@ pub(super) struct Edges {
 }
 
 impl Edges {
-    /// Reads the edges between known vertices.
+    /// Reads the edges between vertices whose ids are already known.
     pub(super) fn between(table: &Table, ids: &Ids, expected: Option<&Expected>) -> Result<Self> {
         let first = table.first(2)?;
         let unknown = |field| ids.position(first.get(field)).is_none() && number(first.get(field)).is_none();
@@ -51,8 +52,9 @@ impl Edges {
         made.checked(table)
     }
 
-    /// Reads the edges in blocks on all processors. `find` returns the ends of an edge, or the
-    /// reason why the table must be read in another way. `see` receives the ends of a block.
+    /// Reads the edges in blocks on all processors. `find` returns the two ends of an edge, or the
+    /// reason why the table must be read in another way. `see` is called with the edges of each
+    /// block.
     fn read<O: Send>(
         table: &Table,
         expected: Option<&Expected>,
@@ -90,10 +92,10 @@ impl Edges {
         })
     }
 
-    /// Reads edges whose ids are all numbers, including those of `labels`. Returns `None` if an id
-    /// is a word.
+    /// Reads edges whose ids are all numbers, including the ids of `labels`. Returns `None` if an
+    /// id is a word.
     ///
-    /// Edges store ids until all ids are known, so the table is read once.
+    /// The table is read only once, because edges store ids until all ids are known.
     pub(super) fn numbered(
         table: &Table,
         labels: Option<&Table>,
@@ -147,8 +149,7 @@ impl Edges {
         made.checked(table).map(|edges| Some((found, edges)))
     }
 
-    /// Reads the edges like [`Edges::numbered`], but in two passes, for ids that do not fit 32
-    /// bits.
+    /// Reads edges like [`Edges::numbered`], but in two passes, for ids that exceed 32 bits.
     fn wide(
         table: &Table,
         labels: Option<&Table>,
@@ -172,8 +173,8 @@ impl Edges {
         Ok(Some((ids, edges)))
     }
 
-    /// Reads edges whose ids are words. Ids are in order of first appearance, those of `labels`
-    /// first.
+    /// Reads edges whose ids are words. Vertices are numbered by first appearance, with the ids of
+    /// `labels` first.
     pub(super) fn worded(
         table: &Table,
         labels: Option<&Table>,
@@ -212,7 +213,7 @@ impl Edges {
         made.checked(table).map(|edges| (ids.finish(), edges))
     }
 
-    /// Refuses a table without an edge, unless it has a header of known words.
+    /// Returns an error if the table has no edge, unless it has a header of known words.
     pub(super) fn checked(self, table: &Table) -> Result<Self> {
         match self.pairs.is_empty() && !is_header(table.first(2)?.get(0)) {
             true => Err(table.empty("at least one edge: source, target")),
@@ -221,9 +222,9 @@ impl Edges {
     }
 }
 
-/// Decides whether a first row of words is a header, which it is if all other ids are numbers.
-/// Returns whether the decision is in doubt. Returns `None` if the first id is a number in another
-/// spelling (`007`), because ids are then words.
+/// Decides whether a first row of words is a header, given that all other ids must be numbers.
+/// Returns whether the decision is doubtful. Returns `None` if the first id is a number in another
+/// spelling, for instance `007`, because ids are then words.
 fn doubtful_header(table: &Table) -> Result<Option<bool>> {
     let first = table.first(2)?;
     let word = first.get(0);
@@ -238,8 +239,8 @@ fn doubtful_header(table: &Table) -> Result<Option<bool>> {
     }
 }
 
-/// Returns whether the first row of labels is a header, if ids are words. It is one if its id is in
-/// no edge, and its label occurs in no other row.
+/// Decides whether the first row of a label table is a header, if ids are words. It is one if its
+/// id occurs in no edge and its label in no other row.
 pub(super) fn label_header(labels: &Table, ids: &Ids, edges: &Edges) -> Result<bool> {
     let first = labels.first(2)?;
     let Some(id) = ids.position(first.get(0)) else { return Ok(false) };
@@ -260,8 +261,8 @@ pub(super) fn label_header(labels: &Table, ids: &Ids, edges: &Edges) -> Result<b
     Ok(header)
 }
 
-/// Returns whether the first row of edges is a header, if ids are words. It is one if neither of
-/// its ids occurs again, while others do.
+/// Decides whether the first row of an edge table is a header, if ids are words. It is one if
+/// neither of its ids occurs again, although other ids do.
 pub(super) fn edge_header(table: &Table, ids: &Ids, edges: &Edges, labels: Option<&Table>) -> Result<bool> {
     let Some((&(a, b), rest)) = edges.pairs.split_first() else { return Ok(false) };
     let occurs = |vertex: u32| rest.iter().any(|&(source, target)| source == vertex || target == vertex);
@@ -291,8 +292,8 @@ pub(super) fn edge_header(table: &Table, ids: &Ids, edges: &Edges, labels: Optio
     Ok(header)
 }
 
-/// Returns a table of edges whose first two columns are source and target, according to `data.toml`
-/// or the header. Columns that `data.toml` ignores are left out.
+/// Returns a view of an edge table whose first two columns are source and target. `data.toml` or
+/// the header determines these columns. Columns that `data.toml` ignores are omitted.
 pub(super) fn ordered(table: Table, roles: &Roles) -> Result<Table> {
     table.set_edges();
     table.refuse_index()?;

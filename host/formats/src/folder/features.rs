@@ -1,4 +1,4 @@
-//! Reader of `features.csv`: numbers, or columns of several kinds.
+//! Reader for `features.csv`, whose columns are either all numbers or of several kinds.
 
 use eciton_graph::corrections::{Collector, Number};
 use eciton_graph::encoding;
@@ -11,16 +11,16 @@ use crate::settings::TableSettings;
 use crate::table::{Row, Table};
 use crate::{columns, file, kinds};
 
-/// Result of reading a feature table.
+/// Contents of a feature table.
 pub(super) enum Read {
     /// Numeric features, with the names of the columns.
     Numbers(Features, Vec<String>),
     Typed(encoding::Table),
 }
 
-/// Reads the features of a table whose first column contains ids. Columns of finite numbers are
-/// read in one pass. Otherwise the content decides the kind of each column, unless `settings` or a
-/// trained model does.
+/// Reads a feature table, whose first column contains the ids. If all columns are finite numbers,
+/// one pass suffices. Otherwise `settings`, a trained model or the content determines the kind of
+/// each column.
 pub(super) fn read(
     table: &Table,
     ids: &Ids,
@@ -67,7 +67,7 @@ pub(super) fn read(
     }
 }
 
-/// Refuses a table in which a vertex has no row.
+/// Returns an error if a vertex has no row in the table.
 fn complete(table: &Table, ids: &Ids, placed: &Placed) -> Result<()> {
     match placed.first_missing() {
         None => Ok(()),
@@ -79,8 +79,8 @@ fn complete(table: &Table, ids: &Ids, placed: &Placed) -> Result<()> {
     }
 }
 
-/// Returns the feature columns of a table, counted from 1: all, or those that a model was trained
-/// on.
+/// Returns the positions of the feature columns, where 0 is the column of ids. They are all other
+/// columns, or those that a model was trained on.
 fn feature_columns(table: &Table, names: &[String], expected: Option<&Expected>) -> Result<Vec<usize>> {
     let all = (1..table.first(2)?.len()).collect();
     let Some(expected) = expected.filter(|expected| !expected.features.is_empty() && !names.is_empty())
@@ -97,8 +97,8 @@ fn feature_columns(table: &Table, names: &[String], expected: Option<&Expected>)
     Ok(at.into_iter().map(|at| at + 1).collect())
 }
 
-/// Reads the columns `chosen`, counted from 1, as finite numbers in one pass. Returns `None` if a
-/// field is not a finite number and `strict` is false.
+/// Reads the columns `chosen` as finite numbers in one pass. Column 0 contains the ids. Returns
+/// `None` if a field is not a finite number, or an error if `strict` is true.
 fn numbers(table: &Table, ids: &Ids, chosen: &[usize], strict: bool) -> Result<Option<Features>> {
     if table.rows(2)?.next()?.is_none() {
         return Err(table.empty("at least one row of features"));

@@ -1,4 +1,4 @@
-//! Reader of `graphs.csv`: the graph of each vertex.
+//! Reader for `graphs.csv`, which assigns each vertex to a graph.
 
 use std::path::{Path, PathBuf};
 
@@ -11,22 +11,22 @@ use super::ids::{Ids, Placed, Words};
 use crate::array::Array;
 use crate::table::Table;
 
-/// Returns the path of `graphs.csv` next to a graph file, if it exists. Other spellings do not
-/// count, because they may be edge lists.
+/// Returns the path of `graphs.csv` next to a graph file, if it exists. Files with other spellings
+/// are ignored, because they may be edge lists.
 pub(crate) fn graphs_beside(folder: &Path) -> Option<PathBuf> {
     ["graphs.csv", "graphs.csv.gz"].iter().map(|name| folder.join(name)).find(|path| present(path))
 }
 
-/// Graph of each vertex, and the user's ids of the graphs.
+/// Graph of each vertex, and the ids of the graphs in the user's data.
 pub(super) struct GraphIds {
     pub(super) graphs: Graphs,
     pub(super) ids: Ids,
-    /// Vertex that represents each graph, by graph id. It has the graph's labels.
+    /// Representative vertex of each graph, by graph. It has the labels of the graph.
     pub(super) at: Vec<u32>,
 }
 
 impl GraphIds {
-    /// Reads the table with the graph of every vertex.
+    /// Reads the table that assigns each vertex to a graph.
     pub(super) fn from_table(table: &Table, ids: &Ids) -> Result<Self> {
         // Graph of each vertex, as an index of the words of the file.
         let (mut words, mut of) = (Words::new(&table.file), vec![u32::MAX; ids.len() as usize]);
@@ -91,7 +91,8 @@ impl GraphIds {
         Ok(Self { graphs: Graphs::from_standing(standing, names, &table.file)?, ids: known, at })
     }
 
-    /// Refuses an array whose rows do not correspond to graphs numbered from 0.
+    /// Returns an error if the rows of `array` do not correspond to graphs that are numbered from
+    /// 0.
     pub(super) fn check_rows(&self, array: &Array<'_>) -> Result<()> {
         let (found, expected) = (array.rows() as u64, self.ids.len());
         if self.ids.names != VertexIds::Dense {

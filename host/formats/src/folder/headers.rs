@@ -1,8 +1,8 @@
-//! Recognition of headers by comparison of a folder's tables: words that start several tables, and
-//! numbers that count like the columns of an array.
+//! Recognition of headers by comparison of a folder's tables. It covers words that start several
+//! tables, and numbers that count like the columns of an array.
 //!
-//! A first record is a header if its id occurs as an id nowhere else. If the records of one table
-//! decide the question, [`Table`] does so.
+//! A first record is a header if its id does not occur as an id anywhere else. If the records of a
+//! single table suffice for the decision, [`Table`] makes it.
 
 use std::collections::HashSet;
 
@@ -29,9 +29,9 @@ pub(super) struct Tables<'a> {
 /// Table whose first record may be a header.
 struct Candidate<'a> {
     table: &'a Table,
-    /// Ids of the first record.
+    /// Ids in the first record.
     ids: Vec<String>,
-    /// True if the first record consists of numbers, or of a word and then numbers.
+    /// True if the first record consists of counting numbers, optionally after a first word.
     counts: bool,
 }
 
@@ -46,8 +46,8 @@ impl<'a> Tables<'a> {
         if is(self.edges) || is(self.graphs) { 2 } else { 1 }
     }
 
-    /// Decides for each table whether its first record is a header, if the comparison of tables
-    /// shows it.
+    /// Decides for each table whether its first record is a header, as far as the comparison of the
+    /// tables shows it.
     ///
     /// # Errors
     /// Returns the errors of reading the tables.
@@ -117,9 +117,10 @@ impl<'a> Tables<'a> {
         self.edges.is_some_and(|edges| std::ptr::eq(edges, table))
     }
 
-    /// Returns whether the ids of a first record occur as ids nowhere else. Numbers may occur again
-    /// in later records of a table in which each id occurs once; the first record is then a header.
-    /// A word that starts several tables must be above another word, which no other record has.
+    /// Returns whether the ids of a candidate's first record occur as ids nowhere else. Ids that
+    /// are numbers may occur again in later records of a table in which each id occurs once. A word
+    /// that starts several tables must be above another word that no other record has. The first
+    /// records of the tables `skipped` are ignored.
     fn may_be_header(&self, candidate: &Candidate<'_>, skipped: &[&Table]) -> Result<bool> {
         let edges = self.is_edges(candidate.table);
         let ids = if edges { &candidate.ids[..] } else { &candidate.ids[..1] };
@@ -141,8 +142,8 @@ impl<'a> Tables<'a> {
         Ok(!again && number(word).is_none() && !is_missing(word))
     }
 
-    /// Decides about numbers above edges. They are a header if other tables contain the ids of all
-    /// edges, but not these numbers.
+    /// Decides whether a first record of numbers in an edge table is a header. It is one if other
+    /// tables contain the ids of all edges, but not these numbers.
     fn settle_edges(&self, candidate: &Candidate<'_>, skipped: &[&Table]) -> Result<()> {
         let others: Vec<&Table> = [self.features, self.labels.filter(|_| self.graphs.is_none()), self.graphs]
             .into_iter()
@@ -180,7 +181,8 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// Decides about numbers, or a word and numbers, above a table in which each id occurs once.
+    /// Decides whether a first record of numbers, optionally after a word, is a header. Each id
+    /// occurs once in the table.
     fn settle_counting(&self, candidate: &Candidate<'_>, skipped: &[&Table]) -> Result<()> {
         let table = candidate.table;
         let (mut others, mut held, mut joins) = (false, false, false);
@@ -220,14 +222,15 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    /// Returns whether a record of a table has one of these ids. The first records of `skipped`
-    /// tables do not count.
+    /// Returns whether an id column of the table contains one of the ids `wanted`. The first
+    /// records of the tables `skipped` are ignored.
     fn holds(&self, table: &Table, wanted: &[String], skipped: &[&Table]) -> Result<bool> {
         holds(table, self.id_columns(table), wanted, skipped)
     }
 }
 
-/// Returns whether one of the first `columns` fields of a record is one of these ids.
+/// Returns whether one of the first `columns` columns contains one of the ids `wanted`. The first
+/// records of the tables `skipped` are ignored.
 fn holds(table: &Table, columns: usize, wanted: &[String], skipped: &[&Table]) -> Result<bool> {
     let mut found = false;
     each_below(table, skipped, |row| {
@@ -237,8 +240,8 @@ fn holds(table: &Table, columns: usize, wanted: &[String], skipped: &[&Table]) -
     Ok(found)
 }
 
-/// Calls `each` with the records of a table until it returns false. The first records of `skipped`
-/// tables are left out.
+/// Calls `each` with the records of a table until it returns false. The first records of the tables
+/// `skipped` are omitted.
 fn each_below(
     table: &Table,
     skipped: &[&Table],
@@ -256,8 +259,8 @@ fn each_below(
     Ok(())
 }
 
-/// Decides about edges with further columns in which only the first field is a word: that is a
-/// header.
+/// Settles that the first record of an edge table is a header if it has a word above a column of
+/// numbers. Only columns after the two ids are considered.
 fn word_above_numbers(edges: &Table, first: &[String]) -> Result<()> {
     let is_word = |field: &String| !field.is_empty() && field.parse::<f64>().is_err();
     let numbers = first.iter().any(|field| number(field).is_some() && !field.is_empty());
@@ -274,8 +277,8 @@ fn word_above_numbers(edges: &Table, first: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Decides whether the first row of a table is a header. If `ids` are known, it is one if its id is
-/// not among them.
+/// Decides whether the first row of a table is a header. If `ids` are known, a row whose id is not
+/// one of them is a header.
 pub(super) fn ids_or_header(table: &Table, ids: Option<&Ids>) -> Result<()> {
     let Some(ids) = ids else { return table.find_header_of_words() };
     if table.is_settled() {

@@ -1,4 +1,4 @@
-//! Ids of vertices or graphs in the user's data, and the index of each.
+//! Ids of vertices or graphs in the user's data, with their indices.
 
 use std::borrow::Cow;
 
@@ -12,26 +12,26 @@ use crate::file;
 use crate::numbers::canonical;
 use crate::table::{Row, Table};
 
-/// Ids in the user's data, and their indices.
+/// Ids of vertices or graphs in the user's data, with their indices.
 pub(super) struct Ids {
     pub(super) names: VertexIds,
     pub(super) lookup: Lookup,
     pub(super) count: u64,
-    /// True if these are ids of graphs.
+    /// True for ids of graphs, and false for ids of vertices.
     pub(super) of_graphs: bool,
 }
 
-/// Method to find the index of an id.
+/// Method that finds the index of an id.
 pub(super) enum Lookup {
     Dense,
-    /// Names are in ascending order and are found by binary search.
+    /// Ids are numbers in ascending order, and are found by binary search.
     Sorted,
-    /// Ids are numbers, and the index is the rank of the number.
+    /// Ids are numbers, and the index of an id is its rank.
     Ranks(Dictionary),
     Words(Codes<Box<str>>),
 }
 
-/// Words in order of first appearance.
+/// Distinct words, numbered in order of first appearance.
 pub(super) struct Words {
     pub(super) names: Vec<String>,
     positions: Codes<Box<str>>,
@@ -93,7 +93,7 @@ impl Ids {
         Self { names: VertexIds::Numbers(ids.ids()), lookup: Lookup::Ranks(ids), count, of_graphs: false }
     }
 
-    /// Returns the ids in a column of a table.
+    /// Collects the distinct ids in a column of a table.
     pub(super) fn of_column(table: &Table, column: usize) -> Result<Self> {
         let mut numbers = Collector::new(table.bytes()?);
         let mut words = false;
@@ -115,7 +115,7 @@ impl Ids {
         Ok(ids.finish())
     }
 
-    /// Creates ids from words in this order. Each word occurs once.
+    /// Creates ids from distinct words, in this order.
     pub(super) fn of_words(words: &[String], file: &str) -> Result<Self> {
         if words.iter().all(|word| canonical(word).is_some()) {
             let mut numbers = Collector::new(words.len() as u64);
@@ -131,7 +131,7 @@ impl Ids {
         self.count
     }
 
-    /// Returns whether ids are words, so that any word may be an id.
+    /// Returns whether ids are words, so that any text may be an id.
     pub(super) fn are_words(&self) -> bool {
         matches!(self.names, VertexIds::Words(_))
     }
@@ -147,7 +147,8 @@ impl Ids {
         }
     }
 
-    /// Describes an id that the user probably meant by `word`.
+    /// Returns a hint that names the id that the user may have meant by `word`, if there is a
+    /// similar one.
     fn similar(&self, word: &str) -> Option<String> {
         let names = (0..self.count.min(1 << 20)).map(|vertex| Cow::Owned(self.names.name(vertex as u32)));
         super::likeness::similar(word, names)
@@ -192,7 +193,7 @@ impl Ids {
     }
 }
 
-/// Flags of the vertices that have had a row. Each vertex may have one row.
+/// Set of the vertices that have occurred in a table in which each vertex may have one row.
 pub(super) struct Placed(Vec<bool>);
 
 impl Placed {
@@ -200,14 +201,16 @@ impl Placed {
         Self(vec![false; ids.len() as usize])
     }
 
-    /// Returns the vertex of a row, and marks it.
+    /// Returns the vertex of a row, and records that it has occurred. Returns an error if it has
+    /// occurred before.
     pub(super) fn place(&mut self, table: &Table, row: &Row, ids: &Ids) -> Result<u32> {
         let vertex = ids.find(table, row.line(), row.get(0))?;
         self.mark(table, vertex, row.line(), ids)?;
         Ok(vertex)
     }
 
-    /// Marks the vertices of some rows, which are given with their lines. Returns the vertices.
+    /// Records that the vertices of several rows have occurred, and returns them. `rows` has pairs
+    /// of vertex and line.
     pub(super) fn all(&mut self, table: &Table, rows: &[(u32, u64)], ids: &Ids) -> Result<Vec<u32>> {
         let place = |&(vertex, line): &(u32, u64)| self.mark(table, vertex, line, ids).map(|()| vertex);
         rows.iter().map(place).collect()

@@ -1,4 +1,4 @@
-//! Reading report about the ids of tables that occur in edges.
+//! Reading report about the ids of tables that occur in the edges.
 
 use eciton_graph::error::{Error, Place, Result};
 
@@ -8,10 +8,10 @@ use super::parts::{Part, Parts};
 use crate::edge_text::{OtherEdges, report_counts};
 use crate::table::Table;
 
-/// Adds counts of edges, and of ids that occur in edges, to the reading report.
+/// Adds the number of edges and the number of ids with an edge to the reading report.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] if none of a table's ids occurs in an edge.
+/// Returns [`Error::Malformed`] if none of the ids of a table occurs in an edge.
 pub(super) fn report(edges: &Table, pairs: &[(u32, u32)], parts: &Parts, ids: &Ids) -> Result<()> {
     if pairs.is_empty() {
         return Ok(());
@@ -52,7 +52,7 @@ pub(super) fn report(edges: &Table, pairs: &[(u32, u32)], parts: &Parts, ids: &I
     }
 }
 
-/// Returns the counts for all edges but the first.
+/// Returns the counts of distinct ids among all edges except the first one.
 fn others(pairs: &[(u32, u32)], vertices: u64) -> OtherEdges {
     let mut seen = vec![false; vertices as usize];
     let mut count = 0;
@@ -66,11 +66,12 @@ fn others(pairs: &[(u32, u32)], vertices: u64) -> OtherEdges {
     OtherEdges { vertices: count, ..OtherEdges::default() }
 }
 
-/// Counts the ids of `table` that occur in edges. `linked` is true for vertices with an edge.
+/// Reports how many ids of `table` occur in edges. `linked` is true for each vertex that has an
+/// edge.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] if the ids of the table define vertices (`sole`) and none of them
-/// occurs in an edge.
+/// Returns [`Error::Malformed`] if no id of the table occurs in an edge, and `sole` is true. `sole`
+/// states that only this table and the edges define the vertices.
 fn check(table: &Table, edges: &Table, ids: &Ids, linked: &[bool], sole: bool) -> Result<()> {
     let (mut total, mut joined) = (0u64, 0u64);
     let mut apart: Vec<String> = Vec::new();

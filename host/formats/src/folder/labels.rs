@@ -1,4 +1,5 @@
-//! Reader of `labels.csv`: classes, numbers or flags, depending on the content.
+//! Reader for `labels.csv`, whose content determines whether the labels are classes, numbers or
+//! Boolean labels.
 
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
@@ -13,7 +14,7 @@ use crate::numbers::{is_infinite, number, whole};
 use crate::table::Table;
 use crate::{columns, file, labels};
 
-/// Returns the value of a label, NaN if it is unknown.
+/// Returns the number in a label field, or NaN if the label is missing.
 fn value(table: &Table, line: u64, column: usize, field: &str) -> Result<f32> {
     if is_missing(field) {
         return Ok(f32::NAN);
@@ -26,29 +27,29 @@ fn value(table: &Table, line: u64, column: usize, field: &str) -> Result<f32> {
     })
 }
 
-/// Kinds of fields that occur in a table of labels.
+/// Summary of the kinds of fields in a label table.
 #[derive(Default)]
 struct Survey {
-    /// Number of labels in the first row.
+    /// Number of label columns in the first row.
     width: usize,
-    /// True if the first label is a number in some row, a word in some row, and infinite in some
-    /// row, respectively.
+    /// True if the examined column has a number in some row. `words` and `infinite` are the same
+    /// for words and for infinite numbers.
     numbers: bool,
     words: bool,
     infinite: bool,
-    /// True if one of the numbers cannot be a class.
+    /// True if some number cannot be a class, for instance because it has a fraction.
     measured: bool,
-    /// True if a number occurs in a column after the first label.
+    /// True if some field after the first label column is a number.
     further: bool,
-    /// True if all first labels are whole 64-bit numbers, or words for a missing value.
+    /// True if all known labels of the examined column are 64-bit integers.
     whole: bool,
-    /// True if one of them has more digits than a 64-bit number.
+    /// True if some label is an integer with more than 64 bits.
     huge: bool,
     missing: MissingWords,
 }
 
 impl Survey {
-    /// Examines the labels of column `at`, counted from 1.
+    /// Examines the label column at position `at`. Position 0 is the column of ids.
     fn of_column(table: &Table, at: usize) -> Result<Self> {
         let mut found = Self { whole: true, ..Self::default() };
         table.each(2, |row| {
@@ -81,7 +82,8 @@ impl Survey {
     }
 }
 
-/// Returns the column of a table that contains the labels for a trained model, counted from 1.
+/// Returns the position of the column that contains the labels for a trained model. Position 0 is
+/// the column of ids.
 fn expected_column(table: &Table, expected: &Expected, names: &[String]) -> usize {
     let target = expected.target.first();
     let wanted = target.map(String::as_str).into_iter().chain(LABELS);
@@ -95,7 +97,8 @@ fn expected_column(table: &Table, expected: &Expected, names: &[String]) -> usiz
     at
 }
 
-/// Reads the labels of a table for a trained model, if the model determines their kind.
+/// Reads the labels of a table for a trained model. Returns `None` if the content must determine
+/// the kind of the labels.
 fn expected_labels(table: &Table, ids: &Ids, expected: &Expected) -> Result<Option<Named>> {
     let names = table.names(1)?;
     if !expected.classification && expected.target.len() > 1 {
@@ -128,24 +131,26 @@ fn expected_labels(table: &Table, ids: &Ids, expected: &Expected) -> Result<Opti
     labels::expected_classes(&whole_numbers(table, ids, at)?, expected, &table.file).map(Some)
 }
 
-/// Returns the name of each label column of a table, if it has a header.
+/// Returns the names of the label columns at these positions. The list is empty if the table has no
+/// header.
 fn target(table: &Table, columns: &[usize]) -> Result<Vec<String>> {
     let names = table.names(1)?;
     let of: Option<Vec<String>> = columns.iter().map(|at| names.get(at - 1).cloned()).collect();
     Ok(of.unwrap_or_default())
 }
 
-/// Labels of a table: classes, numbers or flags, depending on the content.
+/// Labels of a table with their names.
 pub(super) struct Read {
     pub(super) labels: Labels,
-    /// Names of the classes, or of the columns.
+    /// Names of the classes. For other kinds of labels, they are the names of the label columns.
     pub(super) names: Vec<String>,
-    /// Names of the label columns.
+    /// Names of the label columns in the table. The list is empty if the table has no header.
     pub(super) target: Vec<String>,
 }
 
-/// Reads the labels of a table. Several columns are labels if a number occurs after the first one,
-/// unless the first one has only words. A trained model determines the kind of the labels.
+/// Reads the labels of a table. All columns after the ids are labels if any column after the first
+/// label is numeric. If the first label column has only words, it is the only one. A trained model
+/// overrides the kind of the labels.
 pub(super) fn label_table(table: &Table, ids: &Ids, expected: Option<&Expected>) -> Result<Read> {
     if let Some(expected) = expected
         && let Some((labels, names)) = expected_labels(table, ids, expected)?
@@ -204,7 +209,8 @@ pub(super) fn label_table(table: &Table, ids: &Ids, expected: Option<&Expected>)
     Ok(Read { labels, names, target })
 }
 
-/// Reads the numbers of one column, and returns the name of the column.
+/// Reads a label column of numbers. Returns the labels with the name of the column. Position 0 is
+/// the column of ids.
 fn numbers(table: &Table, ids: &Ids, at: usize) -> Result<Named> {
     let mut of = vec![f32::NAN; ids.len() as usize];
     let mut placed = Placed::new(ids);
@@ -218,7 +224,7 @@ fn numbers(table: &Table, ids: &Ids, at: usize) -> Result<Named> {
     Ok((Labels::Numbers(Values::named(1, of, &table.file)?), target(table, &[at])?))
 }
 
-/// Reads the labels of several columns, counted from 1.
+/// Reads several label columns. Position 0 is the column of ids.
 fn values(table: &Table, ids: &Ids, columns: &[usize]) -> Result<Labels> {
     let width = columns.len();
     let cells = ids.len().saturating_mul(width as u64);
@@ -235,7 +241,8 @@ fn values(table: &Table, ids: &Ids, columns: &[usize]) -> Result<Labels> {
     labels::from_columns(u32::try_from(width).unwrap_or(u32::MAX), values, &table.file)
 }
 
-/// Reads whole numbers of a column, counted from 1, by vertex. [`MISSING`] means no label.
+/// Reads a column of integers, ordered by vertex. [`MISSING`] means that a vertex has no label.
+/// Position 0 is the column of ids.
 fn whole_numbers(table: &Table, ids: &Ids, at: usize) -> Result<Vec<i64>> {
     let (mut of, mut placed) = (vec![MISSING; ids.len() as usize], Placed::new(ids));
     table.each(2, |row| {
@@ -266,8 +273,8 @@ fn whole_numbers(table: &Table, ids: &Ids, at: usize) -> Result<Vec<i64>> {
     Ok(of)
 }
 
-/// Reads classes that are words, in alphabetical order. The word -1 means no label, unless it is a
-/// class of the model.
+/// Reads a column of words as classes, which are numbered in alphabetical order. The word -1 means
+/// that there is no label, unless the trained model has a class of that name.
 fn named_classes(table: &Table, ids: &Ids, at: usize, expected: &Expected) -> Result<Named> {
     let minus_one = expected.classes.iter().any(|name| name == "-1");
     let (mut of, mut placed) = (vec![NO_LABEL; ids.len() as usize], Placed::new(ids));

@@ -1,11 +1,12 @@
-//! Recognition of ids that differ but probably mean the same: `1.0` and `1`, `n1` and `1`.
+//! Recognition of ids that differ in spelling but probably mean the same, for instance `1.0` and
+//! `1`, or `n1` and `1`.
 
 use std::collections::HashMap;
 
-/// Maximum number of ids of each table that are compared.
+/// Maximum number of ids that are compared per table.
 pub(super) const SAMPLE: usize = 1000;
 
-/// Letters with diacritics, listed after their base letter.
+/// Letters with diacritics, grouped by their base letter.
 const MARKED: [(char, &str); 14] = [
     ('a', "àáâãäåāăąǎ"),
     ('c', "çćĉċč"),
@@ -23,13 +24,13 @@ const MARKED: [(char, &str); 14] = [
     ('z', "źżž"),
 ];
 
-/// Returns a word without diacritics.
+/// Returns a word with diacritics removed from its letters.
 fn unmarked(word: &str) -> String {
     let plain = |c: char| MARKED.iter().find(|(_, marked)| marked.contains(c)).map_or(c, |(plain, _)| *plain);
     word.chars().filter(|c| !('\u{300}'..='\u{36f}').contains(c)).map(plain).collect()
 }
 
-/// Returns a whole number without a fraction of zeros.
+/// Returns a number without a fraction that consists only of zeros, for instance `1` for `1.0`.
 fn without_fraction(word: &str) -> &str {
     match word.split_once('.') {
         Some((whole, zeros))
@@ -41,7 +42,7 @@ fn without_fraction(word: &str) -> &str {
     }
 }
 
-/// Returns a number without preceding letters and leading zeros.
+/// Returns a number without preceding letters and leading zeros, for instance `7` for `n007`.
 fn without_prefix(word: &str) -> &str {
     let digits = word.trim_start_matches(|c: char| !c.is_ascii_digit());
     match !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -53,7 +54,7 @@ fn without_prefix(word: &str) -> &str {
     }
 }
 
-/// Returns a form of an id that is equal for ids that probably mean the same.
+/// Returns a normalised form of an id. Ids that probably mean the same have equal forms.
 fn skeleton(word: &str) -> String {
     let lower = unmarked(&word.to_lowercase());
     let closed: String =
@@ -61,7 +62,7 @@ fn skeleton(word: &str) -> String {
     without_prefix(without_fraction(&closed)).to_owned()
 }
 
-/// Describes the difference between two ids that probably mean the same.
+/// Describes how two ids that probably mean the same differ, with a possible remedy.
 fn difference(a: &str, b: &str) -> &'static str {
     if without_fraction(a) == without_fraction(b) {
         "pandas writes whole numbers as 1.0 once the column had a missing value: astype('Int64') keeps them whole"
@@ -78,8 +79,8 @@ fn difference(a: &str, b: &str) -> &'static str {
     }
 }
 
-/// Describes two ids, one of each list, that differ but probably mean the same. Returns `None` if
-/// there are none.
+/// Describes a pair of ids, one from each list, that differ but probably mean the same. Returns
+/// `None` if there is no such pair.
 pub(super) fn alike(some: &[String], others: &[String]) -> Option<String> {
     let by_form: HashMap<String, &String> =
         others.iter().take(SAMPLE).map(|word| (skeleton(word), word)).collect();
@@ -89,7 +90,8 @@ pub(super) fn alike(some: &[String], others: &[String]) -> Option<String> {
     })
 }
 
-/// Describes an id among `names` that the user probably meant by `word`.
+/// Describes the id among `known` that the user probably meant by `word`. Returns `None` if there
+/// is none.
 pub(super) fn similar<'a>(
     word: &str,
     known: impl Iterator<Item = std::borrow::Cow<'a, str>>,

@@ -1,4 +1,4 @@
-//! Table of nodes, which is divided into tables of ids, features, and optionally labels and the
+//! Reader for node tables, which are divided into tables of ids, features, and possibly labels and
 //! split.
 //!
 //! | column | is |
@@ -9,7 +9,8 @@
 //! | `train_mask`, `val_mask` and `test_mask` | the split as booleans, if there is no column `split` |
 //! | all others | features |
 //!
-//! For a trained model, the labels are in the column that contained them in training, if it exists.
+//! If a trained model is given, the labels are in the column that contained them in training, if
+//! the table has that column.
 
 use std::collections::HashSet;
 
@@ -26,25 +27,26 @@ use crate::rows::text::{is_header, label_column};
 use crate::settings::{TableSettings, Use};
 use crate::table::Table;
 
-/// Names of a column of ids, in lower case.
+/// Names of id columns, in lower case.
 const IDS: [&str; 8] = ["id", "node", "node_id", "vertex", "vertex_id", "nodeid", "vertexid", "id:id"];
-/// Names of boolean columns for the split: training, validation, test.
+/// Names of the Boolean columns that mark training, validation and test vertices.
 pub(super) const MASKS: [&[&str]; 3] =
     [&["train_mask"], &["val_mask", "valid_mask", "validation_mask"], &["test_mask"]];
-/// Maximum number of distinct values of a last column that is read as labels without a label name.
+/// Maximum number of distinct values in a last column that is read as labels although its name does
+/// not say so.
 const MAX_VALUES: usize = 100;
 
-/// Tables into which a node table is divided. The first column of each contains the ids.
+/// Tables into which a node table is divided. The first column of each table contains the ids.
 pub(super) struct Nodes {
     pub(super) features: Option<Table>,
     pub(super) labels: Option<Table>,
     pub(super) split: Option<Table>,
-    /// Table of the ids (in two equal columns) if no column is a feature.
+    /// Table of the ids if no column is a feature. Both of its columns contain the ids.
     pub(super) ids: Option<Table>,
 }
 
-/// Presence of separate tables with labels and the split in the folder. Node columns need not
-/// contain these.
+/// Presence of separate label and split tables in the folder. If they exist, the node table need
+/// not have these columns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Others {
     pub(super) labels: bool,
@@ -52,11 +54,11 @@ pub(super) struct Others {
 }
 
 impl Nodes {
-    /// Assigns the columns of a table to their uses.
+    /// Divides a node table by assigning its columns to their uses.
     ///
     /// # Errors
-    /// Returns [`eciton_graph::error::Error::Malformed`] for columns that the request or
-    /// `data.toml` names and that do not exist, and the errors of reading the table.
+    /// Returns [`eciton_graph::error::Error::Malformed`] if the request or `data.toml` names a
+    /// column that does not exist. Also returns the errors of reading the table.
     pub(super) fn from_table(
         table: &Table,
         request: Request<'_>,
@@ -132,8 +134,8 @@ impl Nodes {
     }
 }
 
-/// Returns a column with a label name, unless it has a distinct word for every node, as the names
-/// of nodes in Gephi documents have.
+/// Returns the position of a column with a label name. Returns `None` if it has a different word
+/// for every node, as the names of nodes in Gephi documents do.
 fn named(table: &Table, at: Option<usize>) -> Result<Option<usize>> {
     match at {
         Some(at) if kinds::are_distinct_words(table, at)? => Ok(None),
@@ -141,8 +143,8 @@ fn named(table: &Table, at: Option<usize>) -> Result<Option<usize>> {
     }
 }
 
-/// Returns the last column that is not one of `parts`, if it has few values and no other use is
-/// set. Labels are usually written there.
+/// Returns the position of the last column that is not one of `parts`, because labels are usually
+/// there. Returns `None` if the column has many distinct values or a use in `data.toml`.
 fn last(table: &Table, names: &[String], settings: &TableSettings, parts: &[usize]) -> Result<Option<usize>> {
     let Some(at) = (1..names.len()).rev().find(|at| !parts.contains(at)) else { return Ok(None) };
     if settings.column(&names[at]).is_some() {
@@ -177,7 +179,7 @@ fn last(table: &Table, names: &[String], settings: &TableSettings, parts: &[usiz
     Ok(Some(at))
 }
 
-/// Adds a note that no column was read as the labels.
+/// Adds a note to the reading report that no column was read as labels. Returns `None`.
 fn none(table: &Table) -> Option<usize> {
     notes::add(format!(
         "{}: no column was read as the labels: none is called label, target, class or y, and the last one does not \

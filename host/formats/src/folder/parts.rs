@@ -1,4 +1,5 @@
-//! Files of a folder besides its edges: tables and arrays of features, labels, graphs and a split.
+//! Files of a folder besides its edges, which are tables and arrays with features, labels, graphs
+//! and the split.
 
 use std::path::{Path, PathBuf};
 
@@ -15,22 +16,22 @@ use crate::request::Request;
 use crate::settings::TableSettings;
 use crate::table::Table;
 
-/// Tables and arrays of a folder without its edges.
+/// Tables and arrays of a folder, except its edges.
 pub(super) struct Parts {
     pub(super) features: Part,
     pub(super) labels: Part,
     pub(super) graphs: Option<Table>,
     pub(super) split: Option<Table>,
-    /// Ids of a node table without features.
+    /// Ids of a node table that has no features.
     pub(super) ids: Option<Table>,
-    /// Uses of the feature columns that `data.toml` sets.
+    /// Uses of the feature columns as set by `data.toml`.
     pub(super) settings: TableSettings,
 }
 
 impl Parts {
-    /// Opens the files of a folder, and decides which first records are headers by comparing them
-    /// with `edges`. `own` is a node table from the graph's file, which has precedence over that of
-    /// the folder.
+    /// Opens the files of a folder, and decides which first records are headers by comparing the
+    /// tables with each other and with `edges`. `own` is a node table from the graph's file. It has
+    /// precedence over the node table of the folder.
     pub(super) fn open(
         folder: &Path,
         roles: &Roles,
@@ -100,8 +101,8 @@ impl Parts {
         Ok(made)
     }
 
-    /// Adds to the reading report how the first record of each file was read. Several tables of
-    /// this data set may be columns of one file.
+    /// Adds facts to the reading report that state how the first record of each file was read.
+    /// Several tables may be columns of the same file, which is then reported once.
     pub(super) fn report_headers(&self) {
         let tables = [self.features.table(), self.labels.table(), self.graphs.as_ref(), self.split.as_ref()];
         let tables: Vec<&Table> = tables.into_iter().flatten().collect();
@@ -113,7 +114,7 @@ impl Parts {
         }
     }
 
-    /// Returns the names of the files, without `.gz`.
+    /// Returns the names of all files of these tables and arrays, without `.gz`.
     pub(super) fn files(&self) -> Vec<String> {
         let arrays = [&self.features, &self.labels].into_iter().filter_map(|part| match part {
             Part::Array(_, path) => Some(path.clone()),
@@ -126,7 +127,8 @@ impl Parts {
     }
 }
 
-/// Opens a table of labels. If the request names a column, only that column is used.
+/// Opens a label table. If the request names a label column, the result has only that column and
+/// the ids.
 fn labels_of(path: &Path, request: Request<'_>) -> Result<Table> {
     let table = Table::open(path)?;
     match request.label.filter(|_| request.expected.is_none()) {
@@ -141,7 +143,7 @@ fn labels_of(path: &Path, request: Request<'_>) -> Result<Table> {
     }
 }
 
-/// Features or labels of a folder, if they exist.
+/// Features or labels of a folder, as an array or a table.
 pub(super) enum Part {
     None,
     Array(Bytes, PathBuf),

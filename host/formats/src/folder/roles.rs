@@ -1,7 +1,8 @@
-//! Roles of the tables of a folder: edges, nodes, labels, split and graphs.
+//! Roles of the tables in a folder, which are edges, nodes, labels and split.
 //!
-//! `data.toml` can name the tables of nodes and edges. Otherwise file names decide
-//! ([`Roles::named`]), then headers and contents of tables with other names ([`Roles::found`]).
+//! The settings in `data.toml` can name the node and edge tables. Otherwise, roles follow from file
+//! names ([`Roles::named`]), and then from headers and contents of tables with other names
+//! ([`Roles::found`]).
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -15,12 +16,14 @@ use crate::settings::{FILE, Settings};
 use crate::table::Table;
 use crate::{columnar, file};
 
-/// File names of an edge table, without extension.
+/// File names of edge tables, without extension.
 pub(crate) const EDGES: [&str; 9] =
     ["edges", "edge", "edge_list", "edgelist", "edge-list", "links", "link", "relations", "relationships"];
-/// File names of a feature table. Its first column contains the ids, and all others are features.
+/// File names of feature tables, without extension. The first column contains the ids, and all
+/// others are features.
 pub(crate) const FEATURES: [&str; 1] = ["features"];
-/// File names of a node table, which may have columns for labels and the split.
+/// File names of node tables, without extension. Node tables may have columns for labels and the
+/// split.
 const NODES: [&str; 9] = [
     "feature",
     "nodes",
@@ -32,17 +35,17 @@ const NODES: [&str; 9] = [
     "node_attributes",
     "node_data",
 ];
-/// File names of a label table.
+/// File names of label tables, without extension.
 const LABELS: [&str; 6] = ["labels", "label", "classes", "node_labels", "targets", "node_label"];
-/// File names of a split table.
+/// File names of split tables, without extension.
 const SPLITS: [&str; 2] = ["split", "splits"];
-/// Extensions of text tables, in the order in which they are searched. Those of [`columnar`]
-/// follow.
+/// File name extensions of text tables, in the order in which they are looked up. The extensions of
+/// [`columnar`] tables follow.
 const TEXTS: [&str; 6] = ["csv", "tsv", "txt", "csv.gz", "tsv.gz", "txt.gz"];
-/// Maximum number of tables whose contents are compared to find edges.
+/// Maximum number of tables whose contents are compared in search of the edge or node table.
 const MAX_COMPARED: usize = 8;
 
-/// Files of a folder by role.
+/// Files of a folder by role, with the settings of `data.toml`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Roles {
     pub(crate) edges: Option<PathBuf>,
@@ -52,7 +55,7 @@ pub(crate) struct Roles {
     pub(crate) settings: Settings,
 }
 
-/// Returns the first table of a folder that has one of these names.
+/// Returns the path of the first existing table of a folder with one of these names.
 pub(super) fn find(folder: &Path, names: &[&str]) -> Option<PathBuf> {
     names.iter().find_map(|name| {
         TEXTS
@@ -63,8 +66,7 @@ pub(super) fn find(folder: &Path, names: &[&str]) -> Option<PathBuf> {
     })
 }
 
-/// Returns whether a file name is that of a table with a role, or of a text for readers such as a
-/// README.
+/// Returns whether a file name stands for a table with a role, or for a text such as a README.
 pub(crate) fn is_part(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default();
     let all = [&EDGES[..], &FEATURES, &NODES, &LABELS, &SPLITS, &["graphs"]];
@@ -75,18 +77,18 @@ pub(crate) fn is_part(name: &str) -> bool {
             .any(|word| lower.starts_with(word))
 }
 
-/// Returns whether a table contains only features, according to its name.
+/// Returns whether a table contains only features according to its file name.
 pub(super) fn is_features(path: &Path) -> bool {
     let name = plain_name(path).unwrap_or_default();
     FEATURES.contains(&name.split('.').next().unwrap_or_default())
 }
 
 impl Roles {
-    /// Finds the roles by `data.toml` and file names.
+    /// Assigns roles by `data.toml` and by file names.
     ///
     /// # Errors
-    /// Returns the errors of [`Settings::read`], and [`Error::Malformed`] for a file that
-    /// `data.toml` names and that does not exist.
+    /// Returns the errors of [`Settings::read`]. Returns [`Error::Malformed`] if `data.toml` names
+    /// a file that does not exist.
     pub(crate) fn named(folder: &Path) -> Result<Self> {
         let settings = Settings::read(folder)?;
         let set = |file: &Option<String>| {
@@ -112,13 +114,15 @@ impl Roles {
         })
     }
 
-    /// Finds the roles that [`Roles::named`] leaves open, among tables with other names. A table
-    /// with source and target columns contains edges. So does a table whose first two columns have
-    /// ids from the first column of another table. If no table has the labels, a single other table
-    /// whose first column has the ids of all edges is the node table.
+    /// Assigns roles like [`Roles::named`], and then searches the tables with other names for
+    /// missing edges and nodes.
+    ///
+    /// An edge table has source and target columns, or its first two columns contain ids from the
+    /// first column of another table. If there is no label table, a single other table whose first
+    /// column contains the ids of all edges is the node table.
     ///
     /// # Errors
-    /// Returns [`Error::Malformed`] if several tables can be the edges or the nodes.
+    /// Returns [`Error::Malformed`] if several tables are candidates for the edges or the nodes.
     pub(crate) fn found(folder: &Path) -> Result<Self> {
         let mut made = Self::named(folder)?;
         let mut tables = Vec::new();
@@ -162,7 +166,7 @@ impl Roles {
         Ok(made)
     }
 
-    /// Finds the roles of the files next to a graph file, which contains the edges.
+    /// Assigns roles to the files next to a graph file, which itself contains the edges.
     ///
     /// # Errors
     /// Returns the errors of [`Roles::named`].
@@ -176,7 +180,8 @@ impl Roles {
     }
 }
 
-/// Returns the only file, or `None` if there is none.
+/// Returns the only element of `files`, or `None` if there is none. Returns an error if there are
+/// several. `role` is the name of the role for the message.
 fn only(folder: &Path, mut files: Vec<PathBuf>, role: &str) -> Result<Option<PathBuf>> {
     if files.len() < 2 {
         return Ok(files.pop());
@@ -190,7 +195,7 @@ fn only(folder: &Path, mut files: Vec<PathBuf>, role: &str) -> Result<Option<Pat
     })
 }
 
-/// Returns whether the header of a table has names for source and target.
+/// Returns whether the header of a table has names for the source and target columns.
 fn names_ends(path: &Path) -> bool {
     Table::open(path).and_then(|table| table.first(2)).is_ok_and(|first| {
         let lower: Vec<String> = first.fields().map(str::to_ascii_lowercase).collect();
@@ -198,9 +203,9 @@ fn names_ends(path: &Path) -> bool {
     })
 }
 
-/// Returns the positions of the source and target columns: the first two, or the only two with such
-/// names. Letters (`u`, `v`) and body parts (`head`, `tail`) may also be names of measurements, so
-/// they count only in the first two columns.
+/// Returns the positions of the source and target columns, given the column names in lower case.
+/// They are the first two columns, or the only two columns with such names. The names `u`, `v`,
+/// `head` and `tail` may denote measurements, so they count only in the first two columns.
 pub(super) fn ends_of(lower: &[String]) -> Option<[usize; 2]> {
     let is = |at: usize, known: &[&str]| lower.get(at).is_some_and(|name| known.contains(&name.as_str()));
     if is(0, &SOURCES) && is(1, &TARGETS) {
@@ -215,7 +220,7 @@ pub(super) fn ends_of(lower: &[String]) -> Option<[usize; 2]> {
 }
 
 /// Returns whether the first two columns of a table contain only ids from the first column of one
-/// of `others`, in which each id occurs once. Tables that cannot be read are ignored.
+/// of `others`. That column must have distinct ids. Returns an error if a table cannot be read.
 fn joins<'a>(path: &Path, others: impl Iterator<Item = &'a PathBuf>) -> Result<bool> {
     let table = Table::open(path)?;
     if table.first(1)?.len() < 2 {

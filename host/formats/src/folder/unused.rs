@@ -1,4 +1,4 @@
-//! Reading report about files of a folder that were not read.
+//! Reading report about the files of a folder that were not read.
 
 use std::path::Path;
 
@@ -10,9 +10,9 @@ const GRAPHS: [&str; 11] =
 /// File name extensions of other data files.
 const DATA: [&str; 9] = ["csv", "tsv", "txt", "npy", "parquet", "feather", "json", "xlsx", "pkl"];
 
-/// Adds the files of `folder` that were not read to the reading report: graph files and other data
-/// files as warnings, all others as a fact. `used` contains the names of the files that were read,
-/// without `.gz`. `instead` states what was read instead of the graph files.
+/// Reports the files of `folder` that were not read. Graph files and other data files are reported
+/// as warnings, and all others as a fact. `used` has the names of the files that were read, without
+/// `.gz`. `instead` says what was read instead of the graph files.
 pub(crate) fn report(folder: &Path, used: &[&str], instead: &str) {
     let Ok(files) = file::list(folder) else { return };
     let (mut graphs, mut data, mut others) = (Vec::new(), Vec::new(), Vec::new());

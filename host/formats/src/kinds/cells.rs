@@ -1,4 +1,4 @@
-//! Cells of a column while it is read.
+//! Storage for the cells of a column while it is read.
 
 use eciton_graph::corrections::Number;
 use eciton_graph::encoding::{Cells, Kind, MISSING};
@@ -8,24 +8,24 @@ use super::{finite, parse};
 use crate::dictionary::Codes;
 use crate::missing::is_missing;
 
-/// Value of a missing number.
+/// Placeholder for a missing number.
 const UNKNOWN: Number = Number { rounded: f32::NAN, residual: 0.0 };
 
-/// Column of the rows that have been read so far.
+/// Column with the cells of the rows that have been read so far.
 pub(super) struct Column {
-    /// Kind that is set. If `None`, the content decides.
+    /// Kind that the user or a model has set. If `None`, the content determines the kind.
     kind: Option<Kind>,
     pub(super) survey: Survey,
     cells: Form,
 }
 
-/// Cells in a form that suits all fields so far.
+/// Cells of a column, in the form that fits all fields so far.
 enum Form {
     /// All fields are finite numbers.
     Numbers(Vec<Number>),
-    /// No field is a finite number, or the kind of the column is set to words.
+    /// Codes of words. No field is a finite number, or the kind of the column requires words.
     Words(Words),
-    /// Some fields are finite numbers and some are not. The cells are not stored. If the column
+    /// No stored cells, because some fields are finite numbers and others are not. If the column
     /// becomes a feature, it is read again.
     Mixed,
 }
@@ -39,7 +39,8 @@ impl Column {
         Self { kind, survey: Survey::default(), cells }
     }
 
-    /// Appends a field. Returns false if the field does not fit the kind that is set.
+    /// Appends a field in the given line. Returns false if the field does not fit the kind that was
+    /// set.
     pub(super) fn push(&mut self, field: &str, line: u64) -> bool {
         if let Form::Words(words) = &mut self.cells
             && let Some(&code) = words.positions.get(field)
@@ -83,7 +84,7 @@ impl Column {
         true
     }
 
-    /// Counts the words in the survey, each with its number of occurrences.
+    /// Adds the distinct words to the survey, each with its number of occurrences.
     fn see_words(&mut self) {
         if let (None, Form::Words(words)) = (self.kind, &mut self.cells) {
             for (word, (count, line)) in words.words.iter().zip(std::mem::take(&mut words.seen)) {
@@ -97,7 +98,7 @@ impl Column {
         self.cells = Form::Mixed;
     }
 
-    /// Inserts the cells of a block as the rows `to`.
+    /// Inserts the cells of a block into this column, as the rows `to`.
     pub(super) fn put(&mut self, to: &[u32], mut block: Self) {
         block.see_words();
         let empty = (self.survey.is_empty(), block.survey.is_empty());
@@ -129,7 +130,8 @@ impl Column {
         }
     }
 
-    /// Returns the cells of `rows` rows as a kind, or `None` if the column must be read again.
+    /// Converts the cells of `rows` rows to the given kind. Returns `None` if the cells were not
+    /// stored, so that the column must be read again.
     pub(super) fn finish(self, kind: Kind, rows: usize) -> Option<Cells> {
         Some(match self.cells {
             Form::Mixed => return None,
@@ -154,7 +156,7 @@ impl Column {
     }
 }
 
-/// Writes values to the rows `to`. Earlier rows without a value become `missing`.
+/// Writes values to the rows `to`. Rows that are skipped by this receive the value `missing`.
 fn scatter<T: Copy>(rows: &mut Vec<T>, to: &[u32], missing: T, of: impl Iterator<Item = T>) {
     let end = to.iter().max().map_or(0, |&last| last as usize + 1);
     if end > rows.len() {
@@ -167,20 +169,20 @@ fn scatter<T: Copy>(rows: &mut Vec<T>, to: &[u32], missing: T, of: impl Iterator
     }
 }
 
-/// Words of a column, each with a code.
+/// Cells of a column as codes of distinct words.
 #[derive(Default)]
 struct Words {
     codes: Vec<u32>,
     words: Vec<String>,
     positions: Codes<Box<str>>,
-    /// Number of cells of each word, and the line of the first one.
+    /// Number of occurrences of each word, and the line of the first one.
     seen: Vec<(u64, u64)>,
-    /// Size of the distinct words in bytes.
+    /// Estimated size of the distinct words, in bytes.
     bytes: u64,
 }
 
 impl Words {
-    /// Creates `rows` missing cells.
+    /// Creates a column of `rows` missing cells.
     fn missing(rows: usize) -> Self {
         Self { codes: vec![MISSING; rows], ..Self::default() }
     }
@@ -201,14 +203,14 @@ impl Words {
         }
     }
 
-    /// Appends a word that did not occur before.
+    /// Appends a word that has not occurred before.
     fn push(&mut self, word: &str, line: u64) {
         let code = self.code(word);
         self.codes.push(code);
         self.seen.push((1, line));
     }
 
-    /// Appends a word that occurred before.
+    /// Appends another occurrence of the word with this code.
     fn again(&mut self, code: u32) {
         self.codes.push(code);
         if let Some((count, _)) = self.seen.get_mut(code as usize) {

@@ -1,8 +1,8 @@
-//! Dates, converted to days since 1970-01-01, with a time as a fraction of a day.
+//! Parsing of dates as days since 1970-01-01. A time becomes a fraction of a day.
 //!
-//! `YYYY-MM-DD`, `YYYY/MM/DD` and `DD.MM.YYYY` are dates. A time `HH:MM`, `HH:MM:SS` or
-//! `HH:MM:SS.FFF` may follow after `T` or a blank, and then `Z` or an offset `+HH:MM`. Dates
-//! without an offset are UTC. `MM/DD/YYYY` is not a date, because the order of day and month is
+//! The accepted forms are `YYYY-MM-DD`, `YYYY/MM/DD` and `DD.MM.YYYY`. A time `HH:MM`, `HH:MM:SS`
+//! or `HH:MM:SS.FFF` may follow after `T` or a space, and then `Z` or an offset `+HH:MM`. Times
+//! without an offset are UTC. `MM/DD/YYYY` is not accepted, because the order of day and month is
 //! ambiguous.
 
 /// Returns the number of days from 1970-01-01 to a date, or `None` if the field is not a date.
@@ -16,7 +16,7 @@ pub(super) fn days(field: &str) -> Option<f64> {
     Some(days + time.map_or(Some(0.0), seconds)? / 86_400.0)
 }
 
-/// Parses year, month and day.
+/// Parses a date, and returns year, month and day.
 fn split(date: &str) -> Option<(u32, u32, u32)> {
     let separator = *date.as_bytes().iter().find(|byte| !byte.is_ascii_digit())?;
     let mut parts = date.split(char::from(separator));
@@ -31,14 +31,15 @@ fn split(date: &str) -> Option<(u32, u32, u32)> {
     }
 }
 
-/// Parses a number of at most `most` digits.
+/// Parses a number with at most `most` digits.
 fn digits(text: &str, most: usize) -> Option<u32> {
     let plain = !text.is_empty() && text.len() <= most && text.bytes().all(|byte| byte.is_ascii_digit());
     if plain { text.parse().ok() } else { None }
 }
 
 /// Returns the number of days from 1970-01-01 to a date in the proleptic Gregorian calendar
-/// (Hinnant 2013, "chrono-compatible low-level date algorithms").
+/// (Hinnant 2013, "chrono-compatible low-level date algorithms"). Returns `None` if the date does
+/// not exist.
 fn civil(year: u32, month: u32, day: u32) -> Option<i64> {
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let length = match month {
@@ -59,7 +60,7 @@ fn civil(year: u32, month: u32, day: u32) -> Option<i64> {
     Some(era * 146_097 + of_era - 719_468)
 }
 
-/// Returns the seconds of a time since midnight UTC.
+/// Parses a time, and returns it as seconds since midnight UTC.
 fn seconds(time: &str) -> Option<f64> {
     let (time, offset) = match time.strip_suffix(['Z', 'z']) {
         Some(time) => (time, 0.0),
@@ -90,7 +91,7 @@ fn seconds(time: &str) -> Option<f64> {
     }
 }
 
-/// Parses a number of at most two digits that is below `limit`.
+/// Parses a number with at most two digits that is below `limit`.
 fn below(text: &str, limit: u32) -> Option<u32> {
     digits(text, 2).filter(|&number| number < limit)
 }

@@ -1,4 +1,4 @@
-//! Counts of the fields of a text column by the kinds that they can be read as.
+//! Counts of the fields of a text column by the kinds that they could be.
 
 use eciton_graph::corrections::Number;
 use eciton_graph::encoding::Kind;
@@ -8,13 +8,13 @@ use super::{boolean, date};
 use crate::numbers::{exact, is_infinite};
 use crate::table::Table;
 
-/// Counts of the fields of a column.
+/// Counts of the known (not missing) fields of a column.
 #[derive(Default)]
 pub(super) struct Survey {
-    /// Number of fields that are not missing.
+    /// Number of fields that are not missing values.
     known: u64,
     numbers: u64,
-    /// Number of fields that are infinite in f32, or are words for infinity.
+    /// Number of fields that are infinite as f32, including words for infinity.
     infinite: u64,
     booleans: u64,
     dates: u64,
@@ -25,13 +25,13 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Returns whether no field was counted.
+    /// Returns whether no fields have been counted.
     pub(super) fn is_empty(&self) -> bool {
         self.known == 0
     }
 
-    /// Counts `times` equal fields that are not missing. `line` is the line of the first of them,
-    /// and `finite` is their number if they are one.
+    /// Counts `times` fields with the same known text. `line` is the line of the first one.
+    /// `finite` is the value if the text is a finite number.
     pub(super) fn see(&mut self, field: &str, line: u64, finite: Option<Number>, times: u64) {
         self.known += times;
         if finite.is_some() {
@@ -60,7 +60,7 @@ impl Survey {
         }
     }
 
-    /// Adds the counts of later fields.
+    /// Adds the counts of fields that follow the fields counted so far.
     pub(super) fn add(&mut self, after: Self) {
         self.known += after.known;
         self.numbers += after.numbers;
@@ -71,7 +71,8 @@ impl Survey {
         self.not_date = self.not_date.take().or(after.not_date);
     }
 
-    /// Returns the kind of the column. Words count as a category until distinct words are counted.
+    /// Returns the kind of the column. All columns of words are [`Kind::Category`] here, because
+    /// the number of distinct words is not known yet.
     pub(super) fn kind(&self) -> Kind {
         match self.known {
             0 => Kind::Ignored,
@@ -82,10 +83,11 @@ impl Survey {
         }
     }
 
-    /// Refuses a column that is mostly numbers or dates if some fields are not.
+    /// Checks that a column in which at least half of the fields are numbers or dates has no other
+    /// fields.
     ///
     /// # Errors
-    /// Returns [`Error::Malformed`] with the line of the first such field.
+    /// Returns [`Error::Malformed`] with the line of the first other field.
     pub(super) fn check(&self, table: &Table, name: &str) -> Result<()> {
         if self.kind() != Kind::Category {
             return Ok(());

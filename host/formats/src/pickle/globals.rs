@@ -1,6 +1,6 @@
-//! Table of the globals that a pickle may use.
+//! Table of the Python globals that a pickle may use.
 
-/// Global (a Python function or class) that a pickle may use.
+/// Python function or class that a pickle may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Global {
     /// `numpy.core.multiarray._reconstruct`, which creates an array without cells.
@@ -11,25 +11,26 @@ pub enum Global {
     Dtype,
     /// `numpy.core.multiarray.scalar`, which creates a single number.
     Scalar,
-    /// `scipy.sparse.csr_matrix`, under its historical module names.
+    /// `scipy.sparse.csr_matrix`, including its historical module names.
     Csr,
-    /// `collections.defaultdict`, read as a dictionary.
+    /// `collections.defaultdict`, which is read as a dictionary.
     DefaultDict,
     /// `list`.
     List,
-    /// `object`, which may occur only as an argument.
+    /// `object`, which is allowed as an argument only.
     Object,
-    /// `_codecs.encode` for latin-1 text, by which Python 3 writes bytes for Python 2.
+    /// `_codecs.encode` for latin-1 text. Python 3 uses it to write bytes for Python 2.
     Encode,
-    /// `copy_reg._reconstructor`, by which protocols 0 and 1 create an instance.
+    /// `copy_reg._reconstructor`, with which protocols 0 and 1 create an instance.
     Reconstructor,
-    /// `copyreg.__newobj__`, by which protocol 2 creates an instance if it cannot use its own
+    /// `copyreg.__newobj__`, with which protocol 2 creates an instance if it cannot use its own
     /// opcode.
     NewObject,
 }
 
 impl Global {
-    /// Returns the global with a module and name, or `None` for all others, which are refused.
+    /// Returns the global with this module and name. Returns `None` for all others, which are
+    /// rejected.
     pub fn find(module: &str, name: &str) -> Option<Self> {
         Some(match (module, name) {
             ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct") => Self::Reconstruct,

@@ -1,4 +1,4 @@
-//! Stack machine that interprets a pickle.
+//! Stack machine that interprets the opcodes of a pickle.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -14,7 +14,7 @@ pub(super) struct Machine<'a, 'f> {
     bytes: &'a [u8],
     file: &'f str,
     at: usize,
-    /// Position of the current opcode.
+    /// Byte position of the current opcode.
     start: usize,
     nodes: Vec<Node<'a>>,
     stack: Vec<Item>,
@@ -275,7 +275,8 @@ impl<'a, 'f> Machine<'a, 'f> {
         Ok(())
     }
 
-    /// Calls one of the known constructors. NEWOBJ and REDUCE have the same effect here.
+    /// Calls one of the known constructors with the arguments on the stack. The opcodes NEWOBJ and
+    /// REDUCE have the same effect here.
     fn call(&mut self, opcode: &str) -> Result<()> {
         let both = self.pop_many(2)?;
         let Item::Global(global) = both[0] else {
@@ -360,8 +361,8 @@ impl<'a, 'f> Machine<'a, 'f> {
         Ok(())
     }
 
-    /// Builds an array from its state: (version, shape, dtype, fortran, cells). Old files lack the
-    /// version.
+    /// Builds an array from its pickled state, which is (version, shape, dtype, fortran, cells).
+    /// Old files lack the version.
     fn build_array(&mut self, state: Item) -> Result<Node<'a>> {
         let state = self.tuple(state)?.to_vec();
         let &[shape, dtype, fortran, cells] = (match state.len() {
@@ -395,8 +396,8 @@ impl<'a, 'f> Machine<'a, 'f> {
         Ok(Node::Array(self.array(dtype, fortran, shape, data)?))
     }
 
-    /// Builds an element type from its state: (version, byte order, None, None, None, size,
-    /// alignment, flags).
+    /// Builds an element type from its pickled state, which is (version, byte order, None, None,
+    /// None, size, alignment, flags).
     fn build_dtype(&mut self, code: Cow<'a, str>, state: Item) -> Result<Node<'a>> {
         let state = self.tuple(state)?.to_vec();
         let parts = state.get(2..5).unwrap_or(&[]);
@@ -431,7 +432,8 @@ impl<'a, 'f> Machine<'a, 'f> {
         self.nodes.push(node);
     }
 
-    /// Returns the number of values above the last mark. An opcode must not read below the mark.
+    /// Returns the number of stack values above the last mark. Opcodes must not read values below
+    /// the mark.
     fn available(&self) -> usize {
         self.stack.len() - self.marks.last().copied().unwrap_or(0).min(self.stack.len())
     }
@@ -449,7 +451,7 @@ impl<'a, 'f> Machine<'a, 'f> {
         Ok(top)
     }
 
-    /// Removes the last `count` objects from the stack and returns them.
+    /// Removes the last `count` values from the stack and returns them.
     fn pop_many(&mut self, count: usize) -> Result<Vec<Item>> {
         if self.available() < count {
             let found = format!("{}", self.available());
@@ -493,7 +495,7 @@ impl<'a, 'f> Machine<'a, 'f> {
         Err(refused_addition(place, "a dictionary"))
     }
 
-    /// Returns the parts of [`Machine::place`] without an allocation.
+    /// Returns the file and byte position of [`Machine::place`] without an allocation.
     fn place_at(&self) -> (&'f str, u64) {
         (self.file, self.start as u64)
     }
@@ -526,7 +528,8 @@ impl<'a, 'f> Machine<'a, 'f> {
         Err(self.wrong("bytes", "another object".to_owned()))
     }
 
-    /// Counts bytes that are copied, because a text in the memo could be copied again and again.
+    /// Counts copied bytes against a limit, because a text in the memo could be copied arbitrarily
+    /// often.
     fn own(&self, bytes: usize) -> Result<()> {
         self.owned.set(self.owned.get().saturating_add(bytes));
         self.limit(
@@ -572,12 +575,12 @@ impl<'a, 'f> Machine<'a, 'f> {
         Ok(self.take(1)?[0])
     }
 
-    /// Reads a little-endian unsigned number of up to eight bytes.
+    /// Reads a little-endian unsigned integer of `count` bytes, at most eight.
     fn little(&mut self, count: usize) -> Result<u64> {
         Ok(self.take(count)?.iter().rev().fold(0, |n, &b| n << 8 | u64::from(b)))
     }
 
-    /// Reads bytes after a length of `width` bytes.
+    /// Reads a byte string whose length precedes it in `width` bytes.
     fn counted(&mut self, width: usize) -> Result<&'a [u8]> {
         let length = self.little(width)?;
         match usize::try_from(length) {
@@ -625,7 +628,7 @@ fn refused_addition((file, at): (&str, u64), expected: &str) -> Error {
     Error::malformed(Place::byte(file, at), expected, "another object")
 }
 
-/// Parses a quoted Python string with its escapes.
+/// Parses a quoted Python string with escape sequences.
 fn unquote(line: &[u8]) -> Option<Vec<u8>> {
     let line = line.trim_ascii();
     let quote = *line.first()?;

@@ -1,4 +1,4 @@
-//! Content of a pickle, as borrowed views.
+//! Contents of a pickle as borrowed views.
 
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::features::SparseRows;
@@ -10,25 +10,26 @@ use crate::csr;
 /// Value in a pickle.
 #[derive(Debug, Clone, Copy)]
 pub enum Value<'p, 'a> {
-    /// `None`, or a global that was not used.
+    /// `None`, or a global that the pickle did not call.
     None,
-    /// Boolean.
+    /// A Boolean.
     Bool(bool),
-    /// Whole number.
+    /// An integer.
     Int(i64),
-    /// Floating-point number.
+    /// A floating-point number.
     Float(f64),
     /// Bytes, or a `str` of Python 2.
     Bytes(&'p [u8]),
     /// Unicode text.
     Text(&'p str),
-    /// Array of numbers.
+    /// An array of numbers.
     Array(&'p Array<'a>),
-    /// Sparse rows. [`Value::sparse_rows`] reads them.
+    /// A sparse matrix in CSR form, as the dictionary of its parts. [`Value::sparse_rows`] converts
+    /// it.
     Csr(Dict<'p, 'a>),
-    /// List, tuple, or array of Python objects.
+    /// A list, a tuple, or an array of Python objects.
     List(List<'p, 'a>),
-    /// Dictionary.
+    /// A dictionary.
     Dict(Dict<'p, 'a>),
 }
 
@@ -39,7 +40,7 @@ pub struct List<'p, 'a> {
     items: &'p [Item],
 }
 
-/// View of the pairs of a dictionary.
+/// View of the key-value pairs of a dictionary.
 #[derive(Debug, Clone, Copy)]
 pub struct Dict<'p, 'a> {
     pickle: &'p Pickle<'a>,
@@ -64,23 +65,23 @@ impl<'p, 'a> List<'p, 'a> {
 }
 
 impl<'p, 'a> Dict<'p, 'a> {
-    /// Returns keys and values in the order in which they were written. A repeated key occurs each
-    /// time.
+    /// Returns the key-value pairs in the order in which they were written. A repeated key occurs
+    /// several times.
     pub fn iter(self) -> impl Iterator<Item = (Value<'p, 'a>, Value<'p, 'a>)> + Clone {
         self.pairs.iter().map(move |&(k, v)| (self.pickle.value(k), self.pickle.value(v)))
     }
 
-    /// Returns the number of pairs.
+    /// Returns the number of key-value pairs.
     pub fn len(self) -> usize {
         self.pairs.len()
     }
 
-    /// Returns whether the dictionary has no pairs.
+    /// Returns whether the dictionary has no key-value pairs.
     pub fn is_empty(self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// Returns the last value whose key is `word`.
+    /// Returns the value of the key `word`. If the key is repeated, it is the last value.
     pub fn get(self, word: &str) -> Option<Value<'p, 'a>> {
         let is = |key| match self.pickle.value(key) {
             Value::Text(text) => text == word,
@@ -93,7 +94,7 @@ impl<'p, 'a> Dict<'p, 'a> {
 }
 
 impl<'p, 'a> Value<'p, 'a> {
-    /// Returns the name of the value's type, for error messages.
+    /// Returns a description of the value's type for error messages, for instance `a list`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::None => "nothing",
@@ -109,7 +110,8 @@ impl<'p, 'a> Value<'p, 'a> {
         }
     }
 
-    /// Returns a whole number. An array of a single cell counts as its cell.
+    /// Returns the value as an integer, or `None` if it is not one. An array with a single cell is
+    /// converted to its cell.
     pub fn integer(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -119,7 +121,7 @@ impl<'p, 'a> Value<'p, 'a> {
         }
     }
 
-    /// Returns the array.
+    /// Returns the value as an array. `file` is the name for error messages.
     ///
     /// # Errors
     /// Returns [`Error::Malformed`] if the value is not an array.
@@ -130,17 +132,17 @@ impl<'p, 'a> Value<'p, 'a> {
         }
     }
 
-    /// Returns sparse rows, with the columns of each row in order. An array of one object counts as
-    /// the object.
+    /// Returns the value as sparse rows with sorted columns. An array with a single object is
+    /// converted to the object. `file` is the name for error messages.
     ///
     /// # Errors
-    /// Returns [`Error::Malformed`] if the value is not sparse rows, or if its parts do not fit
-    /// together.
+    /// Returns [`Error::Malformed`] if the value is not a sparse matrix, or if its parts are
+    /// inconsistent.
     pub fn sparse_rows(&self, file: &str) -> Result<SparseRows> {
         self.stored_rows(file).map(csr::Stored::sorted)
     }
 
-    /// Returns sparse rows like [`Value::sparse_rows`], in the form in which they are stored.
+    /// Returns the value as sparse rows like [`Value::sparse_rows`], but in the stored order.
     pub(crate) fn stored_rows(&self, file: &str) -> Result<csr::Stored> {
         let parts = match self {
             Self::Csr(parts) => *parts,

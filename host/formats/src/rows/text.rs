@@ -1,4 +1,5 @@
-//! Reader of a table of rows: one record per row, one column per feature, and a label column.
+//! Reader for a table of rows without a graph. It has one record per row, one column per feature,
+//! and a label column.
 //!
 //! * The first record is a header if none of its fields is a number and at least one is not empty.
 //!   It is also a header if its numbers count like column names and the other records confirm it
@@ -17,8 +18,8 @@
 //!   field or a word for a missing value means no label. -1 also means no label, unless all labels
 //!   are -1 or 1.
 //!
-//! For a trained model, features are the columns with its names, in its order, and labels may be
-//! missing.
+//! For a trained model, the features are the columns with the model's names, in its order, and
+//! labels may be missing.
 
 mod columns;
 
@@ -50,8 +51,8 @@ use crate::{file, kinds, labels};
 
 pub(crate) use columns::{is_header, label_column};
 
-/// Returns whether the first record of a file names a label column, which is not so for an edge
-/// list.
+/// Returns whether the first record of a file has a label name, apart from the source and target
+/// columns of an edge table.
 pub(crate) fn names_labels(path: &Path) -> bool {
     let first = Table::open(path).and_then(|table| table.first(2));
     first.is_ok_and(|first| {
@@ -61,7 +62,8 @@ pub(crate) fn names_labels(path: &Path) -> bool {
     })
 }
 
-/// Returns the use of each column of a table of rows, as the word for `data.toml`.
+/// Returns the use of each column of a table of rows, as pairs of column name and word for
+/// `data.toml`.
 ///
 /// # Errors
 /// Returns the errors of [`open`].
@@ -79,8 +81,8 @@ pub(crate) fn uses(table: &Table, request: Request<'_>) -> Result<Vec<(String, &
 /// Reads a table of rows.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] with line and column for a field that does not fit its column, and
-/// for records with another number of fields.
+/// Returns [`Error::Malformed`] with line and column if a field does not fit its column, or if a
+/// record has the wrong number of fields.
 pub(crate) fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     let expected = request.expected;
     let table = Table::open(path)?;
@@ -141,13 +143,13 @@ pub(crate) fn open(path: &Path, request: Request<'_>) -> Result<Dataset> {
     Ok(Dataset { encoded, ..made })
 }
 
-/// Features of the rows, in one of two forms.
+/// Features of the rows, either as numbers or as a typed table.
 enum Read {
     Numbers(Features),
     Typed(encoding::Table),
 }
 
-/// Adds the uses of columns that are not features to the reading report.
+/// Adds the uses of the label, id and split columns to the reading report.
 fn report_roles(file: &str, columns: &Columns) {
     let roles = [("labels", columns.label), ("ids", columns.id), ("split", columns.split)];
     for (role, at) in roles {
@@ -157,8 +159,8 @@ fn report_roles(file: &str, columns: &Columns) {
     }
 }
 
-/// Reads rows of finite numbers in one pass. Returns `None` if a field is not a finite number,
-/// unless a trained model reads numbers.
+/// Reads the features in one pass if all are finite numbers. Otherwise returns `None`, or an error
+/// if a trained model requires numbers.
 fn numbers(
     table: &Table,
     columns: &Columns,
@@ -222,7 +224,7 @@ fn numbers(
     Ok(Some((features, found)))
 }
 
-/// Reads rows whose columns have different kinds.
+/// Reads the features as columns of different kinds.
 fn typed(
     table: &Table,
     columns: &Columns,
@@ -263,7 +265,7 @@ fn feature(table: &Table, row: &Row, column: usize, columns: &Columns) -> Result
     })
 }
 
-/// Values of the columns that are not features.
+/// Values of the label, id and split columns.
 #[derive(Default)]
 struct Found {
     labels: StringRecord,
@@ -294,7 +296,7 @@ impl Found {
         Ok(())
     }
 
-    /// Appends the values of the next block of `file`.
+    /// Appends the values of the next block. `file` is the name for error messages.
     fn append(&mut self, next: Self, file: &str) -> Result<()> {
         self.labels.extend(&next.labels);
         self.ids.extend(&next.ids);
@@ -310,7 +312,7 @@ impl Found {
         self.charge.grow_to(all).map_err(|exceeded| file::exceeded(file, exceeded))
     }
 
-    /// Returns the labels with the names of their classes, the split and the ids.
+    /// Returns the labels, the names of their classes, the split and the ids.
     fn finish(
         self,
         table: &Table,
@@ -335,7 +337,7 @@ impl Found {
     }
 }
 
-/// Returns the ids, after checking that they are distinct.
+/// Returns the ids after checking that they are distinct.
 fn unique(table: &Table, ids: &StringRecord) -> Result<Vec<String>> {
     let mut sorted: Vec<&str> = ids.iter().collect();
     sorted.sort_unstable();
@@ -348,7 +350,7 @@ fn unique(table: &Table, ids: &StringRecord) -> Result<Vec<String>> {
     }
 }
 
-/// Returns the labels of a column. `place` names the column in messages.
+/// Converts the fields of a label column to labels. `place` is the name of the column in messages.
 fn labels_of(place: &str, fields: &StringRecord, expected: Option<&Expected>) -> Result<Named> {
     let known = || fields.iter().filter(|field| !is_missing(field));
     let mut missing = MissingWords::default();

@@ -1,4 +1,4 @@
-//! Parallel reading of a table's records, in blocks.
+//! Parallel reading of a table in blocks of records.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,16 +12,16 @@ use super::{Records, Table};
 
 /// Maximum number of threads that read blocks.
 const MAX_THREADS: usize = 32;
-/// Number of blocks per thread that are in flight: being read, or read and waiting for their turn.
+/// Maximum number of blocks per thread that are being read or wait to be taken in order.
 const IN_FLIGHT: u64 = 3;
 
 impl Table {
-    /// Reads the rows, without the header, block by block. `read` computes a value from a block on
+    /// Reads all rows (without the header) block by block. `read` converts a block to a value, on
     /// any thread. `take` receives the values on the calling thread in the order of the file, and
     /// returns whether to continue. The division into blocks depends only on the file.
     ///
     /// # Errors
-    /// Returns the first error in the order of the file, by blocks.
+    /// Returns the error of the first block in the order of the file that has one.
     pub(crate) fn blocks<T: Send>(
         &self,
         fields: usize,
@@ -115,7 +115,8 @@ impl Table {
         Ok(())
     }
 
-    /// Adds a warning about comments after the first record to the reading report.
+    /// Adds a warning to the reading report if there are comments after the first record. `count`
+    /// is their number, and `line` is the line of the first one.
     pub(super) fn report_comments(&self, (count, line): (u64, u64)) {
         if count > 0 {
             eciton_input::notes::warn(format!(

@@ -1,4 +1,4 @@
-//! Records of a table, one after the other.
+//! Sequential reading of a table's records.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use crate::lines::lone_cr;
 /// Record of a table.
 #[derive(Clone, Default)]
 pub(crate) struct Row {
-    /// Text that contains the fields.
+    /// Text that contains all fields of the record.
     text: String,
     /// Start and end of each field in the text.
     fields: Vec<(usize, usize)>,
     /// Number of the line in which the record starts, from 1.
     line: u64,
-    /// Fields of the record that are fields of the row, in this order. If `None`, all fields are.
+    /// Positions of the fields that the row has, in this order. If `None`, the row has all fields
+    /// of the record.
     select: Option<Arc<[usize]>>,
 }
 
@@ -29,7 +30,7 @@ impl Row {
         self.line
     }
 
-    /// Returns the id in a field.
+    /// Returns the id in the field `field`.
     ///
     /// # Errors
     /// Returns [`Error::Malformed`] with the line if the field is empty.
@@ -45,7 +46,8 @@ impl Row {
         }
     }
 
-    /// Sets the row to the first line of a text without quotes. Returns the length of the line.
+    /// Sets the row to the first line of `text`, which has no quotes. Returns the length of the
+    /// line.
     fn split(&mut self, text: &str, separator: u8) -> usize {
         self.fields.clear();
         let (mut start, mut length) = (0, text.len());
@@ -64,7 +66,7 @@ impl Row {
         length
     }
 
-    /// Sets the row to a record of the csv crate.
+    /// Sets the row to a record that the csv crate has read.
     fn copy(&mut self, record: &StringRecord) {
         self.text.clear();
         self.text.push_str(record.as_slice());
@@ -77,7 +79,8 @@ impl Row {
         self.select.as_ref().map_or(self.fields.len(), |select| select.len())
     }
 
-    /// Returns a field without surrounding blanks. The result is empty if the field does not exist.
+    /// Returns the text of a field without surrounding white space. The result is empty if the
+    /// field does not exist.
     pub(crate) fn get(&self, field: usize) -> &str {
         let field = match &self.select {
             None => field,
@@ -92,34 +95,34 @@ impl Row {
         }
     }
 
-    /// Returns the fields in order.
+    /// Returns the texts of all fields, in order.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).map(|field| self.get(field))
     }
 }
 
-/// Reader of the records of a block.
+/// Reader of the records in a block.
 pub(crate) struct Records<'a> {
     table: &'a Table,
     text: Text,
-    /// Number of lines of the file before the block.
+    /// Number of lines in the file before the block.
     before: u64,
     row: Row,
-    /// True if the next call returns the same row again.
+    /// True if the next call returns the current row once more.
     again: bool,
     /// Minimum number of fields of a record.
     fields: usize,
-    /// Number of fields and line of the table's first record.
+    /// Number of fields of the table's first record, and its line.
     first: Option<(usize, u64)>,
-    /// Number of comments after the first record, and the line of the first of them.
+    /// Number of comments after the first record, and the line of the first one.
     pub(super) comments: (u64, u64),
 }
 
-/// Text of a block.
+/// Text of a block, prepared for reading.
 enum Text {
-    /// Text without quotes, with the position and line of the next record.
+    /// Text without quotes, with the position and the line of the next record.
     Plain(String, usize, u64),
-    /// Text with quotes, or with bytes that are not UTF-8.
+    /// Text that has quotes or is not UTF-8, which the csv crate reads.
     Quoted(Box<Reader<Cursor<Vec<u8>>>>, StringRecord),
 }
 
@@ -142,7 +145,7 @@ impl Text {
 }
 
 impl<'a> Records<'a> {
-    /// Creates a reader without records, for use before the first block is opened.
+    /// Creates a reader without a block, which has no records yet.
     pub(super) fn new(table: &'a Table, fields: usize) -> Self {
         Self {
             table,
@@ -156,14 +159,14 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Returns a reader of another block of the same table.
+    /// Returns a reader for another block of the same table.
     pub(super) fn following(&self, block: Block) -> Result<Self> {
         let mut made = Self { first: self.first, ..Self::new(self.table, self.fields) };
         made.open(block)?;
         Ok(made)
     }
 
-    /// Opens the next block.
+    /// Starts reading the next block.
     pub(super) fn open(&mut self, block: Block) -> Result<()> {
         self.before = block.line - 1;
         let blanks = self.table.separator == Separator::Blanks;
@@ -175,8 +178,8 @@ impl<'a> Records<'a> {
         Ok(())
     }
 
-    /// Returns the text of a block in the form for the csv crate: line ends are LF, fields are
-    /// separated by one blank, and comments are empty lines.
+    /// Returns the text of a block in the form that the csv crate reads. Lines end with LF, fields
+    /// are separated by one space, and comments become empty lines.
     fn plain(&mut self, block: &Block, blanks: bool) -> Result<Vec<u8>> {
         let mut text = Vec::with_capacity(block.text.len());
         let mut open = false;
@@ -210,7 +213,7 @@ impl<'a> Records<'a> {
         Ok(if self.advance()? { Some(&self.row) } else { None })
     }
 
-    /// Moves to the next row. Returns whether there is one.
+    /// Advances to the next row. Returns whether there is one.
     pub(super) fn advance(&mut self) -> Result<bool> {
         if std::mem::take(&mut self.again) {
             return Ok(true);
@@ -262,7 +265,8 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Returns the error for a record whose number of fields differs from the first record.
+    /// Returns the error for a record that has another number of fields than the first record.
+    /// `wanted` and `line` are those of the first record.
     fn ragged(&self, wanted: usize, line: u64) -> Error {
         let found = self.row.fields.len();
         let remedy = match self.row.get(0).starts_with('#') {
@@ -290,8 +294,8 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Returns the error for a record that could not be read. `before` is the line at which the
-    /// reader was.
+    /// Converts an error of the csv crate to an error with the line. `before` is the line at which
+    /// the reader was before.
     fn refused(&self, error: csv::Error, before: u64) -> Error {
         let line = self.before + error.position().map_or(1, csv::Position::line).max(before);
         let place = Place::line(&self.table.file, line);
@@ -306,7 +310,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Reader of all rows of a table.
+/// Sequential reader of all rows of a table.
 pub(crate) struct Rows<'a> {
     pub(super) blocks: Blocks,
     pub(super) records: Records<'a>,
@@ -317,7 +321,7 @@ impl<'a> Rows<'a> {
         Self { blocks, records }
     }
 
-    /// Returns the next row, or `None` at the end.
+    /// Returns the next row, or `None` at the end of the table.
     pub(crate) fn next(&mut self) -> Result<Option<&Row>> {
         while !self.records.advance()? {
             let Some(block) = self.blocks.next()? else {
@@ -329,8 +333,7 @@ impl<'a> Rows<'a> {
         Ok(Some(&self.records.row))
     }
 
-    /// Reads the first row, which [`Rows::next`] then returns again. Returns whether there is a
-    /// row.
+    /// Reads the first row without consuming it. Returns whether there is a row.
     pub(super) fn peek(&mut self) -> Result<bool> {
         self.records.again = self.next()?.is_some();
         Ok(self.records.again)

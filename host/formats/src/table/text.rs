@@ -1,4 +1,4 @@
-//! Text of a table, in blocks of complete records.
+//! Division of a table's text into blocks of complete records.
 
 use eciton_graph::error::{Error, Place, Result};
 
@@ -6,9 +6,9 @@ use super::{Separator, is_header, is_number};
 use crate::gzip::Source;
 use crate::lines::{MAX_LINE_BYTES, count, lone_cr};
 
-/// Number of bytes of the first block. It suffices to examine the first record.
+/// Number of bytes of the first block, which suffices to examine the first record.
 const FIRST_BYTES: u64 = 1 << 18;
-/// Number of bytes of other blocks, if no record is longer.
+/// Number of bytes of all other blocks. A block is larger only if a record is longer.
 pub(super) const BLOCK_BYTES: u64 = 2 << 20;
 
 /// Block of complete records.
@@ -18,24 +18,25 @@ pub(super) struct Block {
     pub(super) line: u64,
 }
 
-/// Reader of a text that divides it at ends of records. Comments before the first record are left
-/// out. The division depends only on the text.
+/// Reader that divides a text into blocks of complete records. Comments before the first record are
+/// omitted. The division depends only on the text.
 pub(super) struct Blocks {
     source: Source,
     separator: Separator,
-    /// Bytes that have been read but not returned. They start with a record.
+    /// Bytes that have been read but not returned yet. They start with a record.
     raw: Vec<u8>,
     /// Number of the line in which `raw` starts.
     line: u64,
-    /// Number of bytes of `raw` that have been searched for ends of records.
+    /// Number of bytes of `raw` that have been searched for the ends of records.
     searched: usize,
     /// Position in `raw` of a quote that has not been closed yet.
     open: Option<usize>,
-    /// Number of the first line that is a record, from 1.
+    /// Line number of the first record, from 1. It is 0 before the record has been found.
     pub(super) first: u64,
     done: bool,
     block_bytes: u64,
-    /// Number of comments before the first record, and the first of them that may be a record.
+    /// Number of comments before the first record. `doubtful` is the first of them that may be a
+    /// record.
     comments: u64,
     doubtful: Option<(u64, Vec<u8>)>,
 }
@@ -57,8 +58,9 @@ impl Blocks {
         }
     }
 
-    /// Adds comments before the first record to the reading report. A comment with the same number
-    /// of fields as the first record may be a record whose id starts with `#`.
+    /// Adds the number of comments before the first record to the reading report. Warns if a
+    /// comment has as many fields as the first record, because it may be a record whose id starts
+    /// with `#`.
     pub(super) fn report_comments(&self, file: &str, first: &[u8], separator: Separator) {
         use eciton_input::notes;
         if self.comments > 0 {
@@ -91,8 +93,8 @@ impl Blocks {
         }
     }
 
-    /// Reads up to the first line that is neither a comment nor blank. Returns it, or `None` if
-    /// there is none.
+    /// Reads up to the first line that is neither blank nor a comment. Returns that line, or `None`
+    /// if there is none.
     pub(super) fn first_line(&mut self) -> Result<Option<&[u8]>> {
         let mut from = 0;
         while self.first == 0 {
@@ -125,7 +127,7 @@ impl Blocks {
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
-    /// Returns whether a line before the first record is a comment or blank.
+    /// Returns whether a line before the first record is blank or a comment.
     fn skips(&mut self, line: &[u8]) -> Result<bool> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if memchr::memchr(b'\r', line).is_some() {
@@ -143,7 +145,7 @@ impl Blocks {
         Ok(true)
     }
 
-    /// Returns the next block, or `None` at the end.
+    /// Returns the next block, or `None` at the end of the text.
     pub(super) fn next(&mut self) -> Result<Option<Block>> {
         if self.first_line()?.is_none() {
             return Ok(None);
@@ -176,7 +178,7 @@ impl Blocks {
         }
     }
 
-    /// Reads further bytes.
+    /// Reads further bytes of the source into `raw`.
     ///
     /// # Errors
     /// Returns [`Error::Limit`] if an incomplete record is too long.
@@ -202,16 +204,16 @@ impl Blocks {
         Ok(())
     }
 
-    /// Returns the line number of a byte of `raw`.
+    /// Returns the line number of the byte at position `at` of `raw`.
     fn line_of(&self, at: usize) -> u64 {
         self.line + count(self.raw.get(..at).unwrap_or_default())
     }
 
-    /// Searches the bytes that have not been searched. Returns the end of the last complete record
-    /// in them, or 0.
+    /// Searches the new bytes of `raw` for ends of records. Returns the end of the last complete
+    /// record, or 0 if there is none.
     ///
-    /// As in the csv crate, a quote opens only at the start of a field, and hides line ends until
-    /// it closes.
+    /// As in the csv crate, a quote opens only at the start of a field. Until it closes, line
+    /// breaks do not end the record.
     fn ends(&mut self) -> usize {
         let (mut end, mut at) = (0, self.searched);
         while let Some(rest) = self.raw.get(at..).filter(|rest| !rest.is_empty()) {

@@ -1,4 +1,4 @@
-//! Uses of the columns of a table of rows.
+//! Uses of the columns of a table of rows without a graph.
 
 use eciton_graph::error::{Error, Place, Result};
 use eciton_graph::expected::Expected;
@@ -14,23 +14,23 @@ use crate::settings::{Settings, TableSettings, Use};
 use crate::table::{Table, is_unnamed};
 use crate::{columns, kinds};
 
-/// Returns whether the names of columns are those of a table of edges without a label column.
+/// Returns whether the column names belong to an edge table without a label column.
 fn names_edges(names: &[String]) -> bool {
     let is = |at: usize, known: &[&str]| names.get(at).is_some_and(|name| known.contains(&name.as_str()));
     let labels = (2..names.len()).any(|at| is(at, &LABELS));
     is(0, &SOURCES) && is(1, &TARGETS) && !labels
 }
 
-/// Uses of the columns of a table of rows, as positions of columns.
+/// Uses of the columns of a table of rows, given by column positions.
 pub(super) struct Columns {
     pub(super) count: usize,
-    /// Feature columns, in the order of the model if there is one.
+    /// Feature columns. For a trained model, they are in the order of the model.
     pub(super) features: Vec<usize>,
-    /// Label column. `None` for data without labels, which is allowed only for a trained model.
+    /// Label column. `None` if there are no labels, which is only allowed for a trained model.
     pub(super) label: Option<usize>,
     pub(super) id: Option<usize>,
     pub(super) split: Option<usize>,
-    /// Names in their original case. Empty if there is no header.
+    /// Names of the columns in their original case. The list is empty if there is no header.
     pub(super) names: Vec<String>,
     /// Uses that `data.toml` sets.
     pub(super) settings: TableSettings,
@@ -70,20 +70,21 @@ impl Columns {
         Ok(made)
     }
 
-    /// Returns the position of the first column with this name in any case, unless it is a feature.
+    /// Returns the position of the first column called `name`, ignoring case. Returns `None` if
+    /// that column is a feature.
     fn named(&self, name: &str) -> Option<usize> {
         let found = self.names.iter().position(|known| known.eq_ignore_ascii_case(name))?;
         (!self.features.contains(&found)).then_some(found)
     }
 
-    /// Returns the position of the id column: a column called `id`, or a first column without a
-    /// name.
+    /// Returns the position of the id column. It is a column called `id`, or a first column without
+    /// a name.
     fn ids(&self) -> Option<usize> {
         let unnamed = || self.names.first().is_some_and(|name| is_unnamed(name)).then_some(0);
         self.named("id").or_else(unnamed)
     }
 
-    /// Assigns the columns of a data set for training.
+    /// Assigns uses to the columns of a table for training.
     fn plain(mut self, table: &Table, request: Request<'_>) -> Result<Self> {
         let set = |how| self.settings.position(how, &self.names, &table.file);
         let (id, split) = (set(Use::Id)?, set(Use::Split)?);
@@ -102,8 +103,8 @@ impl Columns {
         Ok(self)
     }
 
-    /// Uses a first column of distinct words as the ids, if there is no other id column and no
-    /// model reads it.
+    /// Uses the first column as the id column if it has a different word in every row. It must not
+    /// have another use, and no model may read it.
     pub(super) fn take_first_as_id(&mut self, table: &Table, expected: Option<&Expected>) -> Result<()> {
         let Some(name) = self.names.first() else { return Ok(()) };
         let read =
@@ -117,12 +118,13 @@ impl Columns {
         Ok(())
     }
 
-    /// Returns whether the kinds of some columns are set, so that the content does not decide them.
+    /// Returns whether `data.toml` sets the kinds of some columns. Otherwise the content determines
+    /// all kinds.
     pub(super) fn has_kinds(&self) -> bool {
         self.settings.columns.iter().any(|(_, how)| matches!(how, Use::Feature(_)))
     }
 
-    /// Assigns the columns of data for a trained model.
+    /// Assigns uses to the columns of a table that a trained model reads.
     fn expected(mut self, table: &Table, expected: &Expected) -> Result<Self> {
         if !expected.encoders.is_empty() {
             // The columns that encoders read are found by their names and read by `typed`.
@@ -184,7 +186,7 @@ impl Columns {
     }
 }
 
-/// Returns whether the first record of a table is a header.
+/// Decides whether the first record of a table is a header. `first` are its fields in lower case.
 pub(crate) fn is_header(table: &Table, first: &[String]) -> Result<bool> {
     let fields = || first.iter().map(String::as_str);
     let words = fields().filter(|field| is_word(field)).count();
@@ -245,7 +247,7 @@ fn is_word(field: &str) -> bool {
 /// Returns the position of the label column that a request names.
 ///
 /// # Errors
-/// Returns [`Error::Malformed`] that lists the columns if there is no such column.
+/// Returns [`Error::Malformed`] with the available columns if there is no such column.
 pub(crate) fn label_column(names: &[String], label: &str, file: &str) -> Result<usize> {
     column(names, label).map(|at| at as usize).ok_or_else(|| Error::Malformed {
         place: Place::whole(file),
