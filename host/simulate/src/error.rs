@@ -52,19 +52,6 @@ pub enum Error {
         /// Description of the event that the run waits for.
         waits_for: String,
     },
-    /// The search for the fitted parameters of a reproduction did not converge.
-    #[error(
-        "the fit on {what} is still {percent:.2} % off after {steps} steps; check the price list's machines and functions",
-        percent = .off * 100.0
-    )]
-    Fit {
-        /// Name of the published result to which the parameters were fitted.
-        what: &'static str,
-        /// Largest relative error of a fitted value, for instance 0.02 for 2 %.
-        off: f64,
-        /// Number of steps that the search made.
-        steps: u32,
-    },
     /// The planner or program rejects the settings, the model, the profile or the price list.
     #[error(transparent)]
     Plan(#[from] eciton_planner::Error),

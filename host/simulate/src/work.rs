@@ -114,6 +114,38 @@ impl Work {
     }
 }
 
+/// Compute times of one epoch, in seconds, before jitter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EpochWork {
+    /// Time of one host core for gathers.
+    pub gather_s: f64,
+    /// Time of one host core for tensor steps.
+    pub tensor_s: f64,
+    /// Time of one function for tensor steps, without the exchange of rows.
+    pub function_s: f64,
+}
+
+/// Returns the compute times of one epoch of [`simulate`](crate::simulate) with the same arguments.
+///
+/// # Errors
+/// Returns [`Error::Memory`] if a task does not fit into a function, and [`Error::Plan`] if the shape
+/// is not valid.
+pub fn epoch_work(shape: &Shape, profile: &Profile, settings: &Settings) -> Result<EpochWork, Error> {
+    let program = shape.program(profile)?;
+    let work = Work::new(&program, shape, profile, settings)?;
+    let intervals = f64::from(settings.intervals);
+    let mut found = EpochWork { gather_s: 0.0, tensor_s: 0.0, function_s: 0.0 };
+    for stage in work.stages {
+        if stage.place.is_task() {
+            found.tensor_s += stage.host_s * intervals;
+            found.function_s += stage.function_s * intervals;
+        } else {
+            found.gather_s += stage.host_s * intervals;
+        }
+    }
+    Ok(found)
+}
+
 /// Returns, for each stage, the number of values per row that other intervals read. Rows that
 /// depend only on the features and not on weights count as 0, because all hosts have them from the
 /// start.

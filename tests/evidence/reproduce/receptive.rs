@@ -37,7 +37,7 @@ struct Row {
     layers_halo_bytes: u64,
 }
 
-/// Table of simulated inference times, which `eciton reproduce dpfp --json` prints.
+/// Table of simulated inference times, which `reproduce dpfp --json` prints.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,

@@ -142,21 +142,9 @@ impl World {
         Ok(Ran { run, of_all, report })
     }
 
-    /// Returns the total work of an epoch, in seconds. The three values are one core's time for
-    /// gathers, one core's time for tensor steps, and one function's time for tensor steps without
-    /// data exchange.
-    pub(super) fn seconds_of_work(&self) -> Result<[f64; 3], Error> {
-        let program = self.shape.program(&self.profile)?;
-        let work = Work::new(&program, &self.shape, &self.profile, &self.settings)?;
-        let intervals = f64::from(self.settings.intervals);
-        let sum = |of: fn(&crate::work::StageWork) -> f64, place: fn(Place) -> bool| -> f64 {
-            work.stages.iter().filter(|stage| place(stage.place)).map(of).sum::<f64>() * intervals
-        };
-        Ok([
-            sum(|stage| stage.host_s, |place| !place.is_task()),
-            sum(|stage| stage.host_s, Place::is_task),
-            sum(|stage| stage.function_s, Place::is_task),
-        ])
+    /// Returns the compute times of an epoch.
+    pub(super) fn work(&self) -> Result<EpochWork, Error> {
+        Ok(epoch_work(&self.shape, &self.profile, &self.settings)?)
     }
 }
 
