@@ -93,7 +93,7 @@ impl Compared {
 ///
 /// # Errors
 /// Returns [`Error::Fit`] if the parameters do not converge, and [`Error::Plan`] if the price list
-/// lacks a required machine type. Also returns the errors of [`crate::simulate`].
+/// lacks a required machine type. Also returns the errors of [`simulate`](eciton_simulate::simulate).
 pub fn reproduce(prices: &Prices) -> Result<Dorylus, Error> {
     let fitted = fit(prices)?;
     let mut rows = Vec::with_capacity(PUBLISHED.len());

@@ -1,4 +1,7 @@
-//! Reproductions of published pipeline systems, with the planner and the simulated engine.
+//! Tables of pipelines (PipeDream-2BW, GraphPipe, Bamboo): the published result, and the result of
+//! the planner and the simulated world.
+
+use std::fmt::Write as _;
 
 use eciton_engine::Residence;
 use eciton_planner::models::{Speed, published};
@@ -9,37 +12,36 @@ use serde::Serialize;
 
 use crate::error::Error;
 
-/// Estimated speed of a V100 GPU with 16 GB, which is 40 % of its 125 TFLOP/s and 5 us per kernel.
-/// `LANE` is its memory and its network link of 100 Gbit/s.
+/// Estimated speed of a V100 of 16 GB: 40 % of its 125 TFLOP/s, 5 us per kernel, and links of 100
+/// Gbit/s.
 const SPEED: Speed = Speed { flops: 50e12, start: 5e-6 };
 const LANE: Lane = Lane { pace: 1.0, memory: Some(16e9), link: 12.5e9 };
-/// Memory for gradients and optimiser state in mixed precision, as a multiple of the 2-byte
-/// weights. It covers a 2-byte gradient, and 4 bytes each for main weights and two moments.
+/// Copies of the weights in mixed precision: a gradient of 2 bytes, and main weights and two
+/// moments of 4 bytes each, in units of 2-byte weights.
 const COPIES: f64 = 7.0;
-/// Simulated duration of each preempted run of the table, in hours. The results are means over two
-/// seeds.
+/// Hours that a preempted run is simulated for a table, and how many runs there are.
 pub const HOURS: f64 = 2.0;
 const SEEDS: u64 = 2;
-/// Price of an on-demand p3.2xlarge in USD per hour (Thorpe et al. 2023, section 6). `SPOT` is its
-/// price as a spot instance.
+/// Prices of a p3.2xlarge on demand and as a spot instance, in USD per hour (Thorpe et al. 2023,
+/// section 6).
 const ON_DEMAND: f64 = 3.06;
 const SPOT: f64 = 0.918;
 
-/// Bandwidth of a host's link, which is 25 Gbit/s, in bytes per second.
+/// Bandwidth of a host's link, in bytes per second: 25 Gbit/s.
 const HOST_LINK: f64 = 3.125e9;
-/// Duration of a run without failures, as a number of planned rounds (weight updates).
+/// Number of rounds of a run without failures.
 const ROUNDS: f64 = 20.0;
 
-/// Line of a table that compares a published result with the simulated one.
+/// Line of a table that compares a published result with the simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// Description of the compared quantity.
+    /// Subject of the comparison.
     pub what: String,
     /// Published value, as recalled.
     pub published: String,
-    /// Simulated value.
+    /// Value of the simulation.
     pub ours: String,
-    /// Explanation of the result or of its difference from the published one.
+    /// Explanation of the difference.
     pub why: String,
 }
 
@@ -87,11 +89,11 @@ fn planned(graph: &Graph, lanes: u32, wanted: &Wanted) -> Result<Plan, Error> {
     Ok(plan(graph, &Machine::equal(lanes, LANE), wanted)?.plan)
 }
 
-/// Compares PipeDream-2BW with GPipe (Narayanan et al. 2021, section 5) on language models of three
-/// sizes, and returns the lines of a table.
+/// Compares PipeDream-2BW with GPipe (Narayanan et al. 2021, section 5), on language models of
+/// three sizes.
 ///
 /// # Errors
-/// Returns the errors of [`plan`] and of [`Pipeline::run`].
+/// Returns the errors of [`plan`].
 pub fn two_buffers() -> Result<Vec<Line>, Error> {
     let mut lines = Vec::new();
     for (name, lanes) in [("gpt-1.3b", 16), ("gpt-2.2b", 32), ("gpt-3.9b", 64)] {
@@ -128,11 +130,10 @@ pub fn two_buffers() -> Result<Vec<Line>, Error> {
     Ok(lines)
 }
 
-/// Compares GraphPipe with planners that only build chains of stages (Jeon et al. 2025, section 7),
-/// and returns the lines of a table.
+/// Compares GraphPipe with planners for chains (Jeon et al. 2025, section 7).
 ///
 /// # Errors
-/// Returns the errors of [`plan`] and of [`Pipeline::run`].
+/// Returns the errors of [`plan`].
 pub fn branches() -> Result<Vec<Line>, Error> {
     let cases = [
         ("transformer-4x8", 8, "1.1x to 1.6x"),
@@ -168,8 +169,7 @@ pub fn branches() -> Result<Vec<Line>, Error> {
     Ok(lines)
 }
 
-/// Simulates the engine on plans of published models, once with weights on the workers and once
-/// with weights on the host.
+/// Runs plans of published models on the simulated engine, with both owners of the weights.
 fn simulated(cases: &[(&str, u32, PipelineSchedule)]) -> Result<Vec<Line>, Error> {
     let mut lines = Vec::new();
     for &(name, lanes, schedule) in cases {
@@ -203,8 +203,8 @@ fn simulated(cases: &[(&str, u32, PipelineSchedule)]) -> Result<Vec<Line>, Error
     Ok(lines)
 }
 
-/// Simulates Bamboo on 48 spot instances (Thorpe et al. 2023, section 6), which trains a language
-/// model under preemption. `hours` is the simulated duration of each run.
+/// Simulates Bamboo on 48 spot instances (Thorpe et al. 2023, section 6): a language model under
+/// preemption.
 ///
 /// # Errors
 /// Returns the errors of [`plan`] and of [`Pipeline::run`].

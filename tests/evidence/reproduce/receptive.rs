@@ -1,5 +1,5 @@
-//! Reproduction of a figure of DPFP (Li et al. 2022). It shows the inference time of VGG-16 on four
-//! workers, each with a strip of image rows and fused blocks of layers.
+//! Figure of DPFP (Li et al. 2022): inference of VGG-16 on four workers, each with a strip of image
+//! rows and fused blocks of layers.
 
 use std::fmt::Write as _;
 
@@ -9,20 +9,19 @@ use serde::Serialize;
 use crate::error::Error;
 
 const SOURCE: &str = "Li, Iosifidis and Zhang 2022 (ICC)";
-/// Largest published reduction of the inference time by four workers, as a share of one worker's
+/// Published maximum reduction of the inference time by four workers, as a share of one worker's
 /// time.
 const PUBLISHED: f64 = 0.73;
-/// Number of workers that process an image together.
+/// Number of workers that share an image.
 const WORKERS: usize = 4;
-/// Simulated compute rates of a worker, in floating-point operations per second.
+/// Compute rates of a worker, in floating-point operations per second.
 const FLOPS_PER_S: [f64; 4] = [5e10, 1e11, 2e11, 1e12];
-/// Simulated bandwidths of the link of a worker, in gigabits per second.
+/// Bandwidths of a worker's link, in gigabits per second.
 const GIGABITS_PER_S: [f64; 4] = [1.0, 2.0, 5.0, 10.0];
-/// Latency of an exchange of halos, in seconds. A halo consists of the rows that a strip needs from
-/// adjacent strips.
+/// Latency, in seconds, of an exchange of halos (the rows that a strip needs from adjacent strips).
 const LATENCY_S: f64 = 1e-4;
 
-/// Simulated inference times for one combination of compute rate and bandwidth.
+/// Inference times for one combination of compute rate and bandwidth.
 #[derive(Serialize)]
 struct Row {
     flops_per_s: f64,
@@ -37,7 +36,7 @@ struct Row {
     layers_halo_bytes: u64,
 }
 
-/// Table of simulated inference times, which `reproduce dpfp --json` prints.
+/// Table of inference times, as `reproduce dpfp --json` prints it.
 #[derive(Serialize)]
 struct Line<'a> {
     event: &'static str,
@@ -48,7 +47,7 @@ struct Line<'a> {
     rows: &'a [Row],
 }
 
-/// Simulates the inference times for one combination of compute rate and bandwidth.
+/// Computes the inference times for one combination of compute rate and bandwidth.
 fn row(flops_per_s: f64, gigabits_per_s: f64) -> Row {
     let vgg = receptive::vgg16();
     let workers =
@@ -69,8 +68,8 @@ fn row(flops_per_s: f64, gigabits_per_s: f64) -> Row {
     }
 }
 
-/// Simulates and prints the inference times for all combinations of compute rate and bandwidth.
-pub(super) fn run(_: &Prices, json: bool, output: &mut Output) -> Result<(), Failure> {
+/// Returns the inference times for all combinations of compute rate and bandwidth, as text or as JSON.
+pub fn reproduced(json: bool) -> Result<String, Error> {
     let links = |flops: f64| GIGABITS_PER_S.map(|gigabits| row(flops, gigabits));
     let rows: Vec<Row> = FLOPS_PER_S.into_iter().flat_map(links).collect();
     let latency_ms = 1e3 * LATENCY_S;

@@ -81,7 +81,7 @@ impl Fitted {
 ///
 /// # Errors
 /// Returns [`Error::Fit`] if the parameters do not converge. Also returns the errors of
-/// [`crate::simulate`].
+/// [`simulate`](eciton_simulate::simulate).
 pub fn fit(prices: &Prices) -> Result<Fitted, Error> {
     let row = &PUBLISHED[0];
     let machine = (row.machine, prices.machine(row.machine)?);
