@@ -1,53 +1,55 @@
-//! Decisions, which are the predictions that follow from a row's scores, and the known labels of
-//! the rows.
+//! Predictions that follow from the scores of a model, and the known labels to compare them with.
 //!
-//! For classes, the probabilities are the softmax of a row's scores, and the decision is the first
-//! class with the highest score. For several labels, each probability is the sigmoid of a score,
-//! and a label is predicted if its score is above 0. For regression, the scores are the predicted
-//! numbers.
+//! For classification, the probabilities are the softmax of a row's scores, and the predicted class
+//! is the first one with the highest score. For multi-label tasks, the probability of each label is
+//! the sigmoid of its score, and a label is predicted if its score is above 0. For regression, the
+//! scores are the predicted values.
 
 use eciton_graph::metrics::best;
 use eciton_recipe::TaskType;
 
-/// Names of the parts of a data set, by their number in [`Known::parts`]. Number 0 means no part.
+/// Names of the parts of a data set, indexed by the part numbers in [`Known::parts`]. Number 0
+/// stands for no part.
 const PARTS: [&str; 4] = ["", "train", "val", "test"];
 
-/// Known labels of the predicted rows, and the part of the data set (training, validation, test) of
-/// each row. The rows are in the data set's order.
+/// Known labels of the rows of a data set, and the part (training, validation or test) to which
+/// each row belongs. Rows are in the order of the data set.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Known {
-    /// Names of the classes or label columns. Empty if they have numbers only.
+    /// Names of the classes or label columns, by index. Empty if the data set does not name them.
     pub names: Vec<String>,
-    /// Known labels as a matrix `[rows, columns]`: classes (one column), flags or numbers. A value
-    /// is NaN if it is unknown. Empty if no label of any row is known.
+    /// Known labels as a row-major matrix `[rows, columns]`. A value is a class (one column), a 0/1
+    /// flag per label, or a regression target. Unknown values are NaN, and the matrix is empty if
+    /// no label is known.
     pub labels: Vec<f32>,
-    /// Number of the part of each row: 1 for training, 2 for validation, 3 for test, 0 for none.
-    /// [`Known::part`] returns its name. Empty if no row is in a part.
+    /// Part number of each row: 1 for training, 2 for validation, 3 for test, and 0 for none.
+    /// [`Known::part`] returns the name. Empty if no row belongs to a part.
     pub parts: Vec<u8>,
 }
 
 impl Known {
-    /// Returns the name of a class or of a label column, or its number if there are no names.
+    /// Returns the name of the class or label column with index `at`, or the index as text if it
+    /// has no name.
     #[must_use]
     pub fn name(&self, at: usize) -> String {
         self.names.get(at).cloned().unwrap_or_else(|| at.to_string())
     }
 
-    /// Returns the labels of a row. `columns` is their number per row, which is 1 for classes.
-    /// Returns an empty slice if nothing is known.
+    /// Returns the labels of a row. `columns` is the number of labels per row, which is 1 for
+    /// classification. Returns an empty slice if no labels are known.
     #[must_use]
     pub fn row(&self, row: usize, columns: usize) -> &[f32] {
         self.labels.get(row * columns..(row + 1) * columns).unwrap_or_default()
     }
 
-    /// Returns the class of a row. Returns `None` if it is unknown.
+    /// Returns the known class of a row. Returns `None` if the class is unknown.
     #[must_use]
     pub fn class(&self, row: usize) -> Option<usize> {
         self.labels.get(row).filter(|class| class.is_finite()).map(|&class| class as usize)
     }
 
-    /// Returns the name of a row's part: `train`, `val` or `test`. Returns an empty text for a row
-    /// in no part.
+    /// Returns the part of the data set that a row belongs to: `train`, `val` or `test`. Returns an
+    /// empty string for a row that belongs to no part.
     #[must_use]
     pub fn part(&self, row: usize) -> &'static str {
         let part = self.parts.get(row).copied().unwrap_or(0);
@@ -55,20 +57,22 @@ impl Known {
     }
 }
 
-/// Returns the first class with the highest score. Returns `None` if no score is a number.
+/// Returns the index of the highest score, which is the predicted class. Of equal scores, the first
+/// wins. Returns `None` if no score is a number.
 #[must_use]
 pub fn class(scores: &[f32]) -> Option<usize> {
     best(scores)
 }
 
-/// Returns whether a label with this score is predicted, which is so for scores above 0.
+/// Returns true if a label with this score is predicted. The limit is 0, where the sigmoid is 0.5.
 #[must_use]
 pub fn holds(score: f32) -> bool {
     score > 0.0
 }
 
-/// Writes the probabilities of a row's scores to `into`. Writes none for regression and link
-/// prediction. A probability is NaN if scores are not numbers.
+/// Replaces the content of `into` by the probabilities of a row's scores. Regression and link
+/// prediction have no probabilities, so `into` is then empty. A probability is NaN if the scores
+/// are not numbers.
 pub fn probabilities(task: TaskType, scores: &[f32], into: &mut Vec<f32>) {
     into.clear();
     match task {

@@ -1,4 +1,4 @@
-//! Durable files: a file is either complete on disk, or absent.
+//! Durable files, which are complete on disk or absent, also after a power failure.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Write};
@@ -9,11 +9,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::run_folder::{Result, reading, writing};
 
-/// Suffix of a file name until the file is complete.
+/// Suffix of the temporary name that a file has until it is complete.
 pub const TEMPORARY: &str = ".partial";
 
-/// Writes a file so that it is complete or absent after a power failure. It is written under a
-/// temporary name, forced to disk, and renamed, and its folder is forced to disk.
+/// Writes the file `name` in `folder` atomically. After a power failure, the file is complete or
+/// absent. The content is written under a temporary name and synced to disk before the file is
+/// renamed.
 pub fn write(
     folder: &Path,
     name: &str,
@@ -34,12 +35,13 @@ pub fn write(
     })
 }
 
-/// Forces the names in a folder to disk. Only Unix can open folders, so other systems do nothing.
+/// Syncs the entries of a folder to disk. Does nothing on systems other than Unix, which cannot
+/// open folders.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Returns the SHA-256 of bytes, in hexadecimal.
+/// Returns the SHA-256 of `bytes`, in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     hex(Sha256::new_with_prefix(bytes))
 }
@@ -48,16 +50,17 @@ fn hex(hasher: Sha256) -> String {
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Length and digest of the first bytes of a file, by which a checkpoint records a growing file.
+/// Length and digest of the start of a file. A checkpoint records them for a file that grows during
+/// the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
-    /// Number of bytes.
+    /// The number of bytes from the start of the file.
     pub bytes: u64,
-    /// SHA-256 of the bytes, in hexadecimal.
+    /// SHA-256 of these bytes, in hexadecimal.
     pub sha256: String,
 }
 
-/// File to which bytes are only appended, with the digest of its content.
+/// An append-only file, together with the running SHA-256 of its content.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
@@ -67,14 +70,14 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Creates an empty journal, and overwrites any existing file.
+    /// Creates an empty journal at `path`. An existing file is overwritten.
     pub fn create(path: PathBuf) -> Result<Self> {
         let file = File::create(&path).map_err(writing(&path))?;
         Ok(Self { path, file, bytes: 0, hasher: Sha256::new() })
     }
 
-    /// Opens a journal that ends after `content`, which must be the start of the file. The rest of
-    /// the file is cut off.
+    /// Opens an existing journal and truncates it after `content`, which must be the start of the
+    /// file.
     pub fn cut(path: PathBuf, content: &[u8]) -> Result<Self> {
         let mut file = OpenOptions::new().write(true).open(&path).map_err(writing(&path))?;
         let cut = file.set_len(content.len() as u64);
@@ -84,12 +87,13 @@ impl Journal {
         Ok(Self { path, file, bytes: content.len() as u64, hasher })
     }
 
-    /// Returns the current length of the journal, in bytes.
+    /// Returns the length of the journal in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Appends bytes to the journal. If only a part can be written, that part is cut off again.
+    /// Appends bytes to the journal. After a partial write, the journal is truncated to its
+    /// previous length.
     ///
     /// # Errors
     /// Returns an error of the operating system if the bytes cannot be written.
@@ -105,15 +109,15 @@ impl Journal {
         Ok(())
     }
 
-    /// Forces the journal to disk. Returns its length and digest.
+    /// Syncs the journal to disk. Returns the length and the digest of its content.
     pub fn sync(&mut self) -> Result<Extent> {
         self.file.sync_data().map_err(writing(&self.path))?;
         Ok(Extent { bytes: self.bytes, sha256: hex(self.hasher.clone()) })
     }
 }
 
-/// Reads the start of a file that `extent` describes. Returns `None` if the file is shorter, does
-/// not exist, or has another digest.
+/// Reads the start of the file `path` and checks it against `extent`. Returns `None` if the file
+/// does not exist, is shorter, or has another digest.
 pub fn read_extent(path: &Path, extent: &Extent) -> Result<Option<Vec<u8>>> {
     let file = match eciton_input::file::open(path) {
         Ok(file) => file,

@@ -1,9 +1,9 @@
-//! Run folders and reports: reading and writing of what a run of Eciton leaves.
+//! Run folders and reports, which contain the results of training runs.
 //!
 //! A training run writes a [`run_folder::RunFolder`], which [`run_folder::Run`] reads back. The
 //! [`report`] module has the results: an [`EpochReport`](report::EpochReport) for each epoch, and a
-//! [`Summary`](report::Summary) of the run. A [`schema::Schema`] describes the data that a model was
-//! trained on, and [`provenance::Provenance`] the settings, kernels and machine. [`web`] and
+//! [`Summary`](report::Summary) of the run. A [`schema::Schema`] describes the data that a model
+//! was trained on, and [`provenance::Provenance`] the settings, kernels and machine. [`web`] and
 //! [`picture`] show a run, and [`sweep`] the trials of a sweep. This crate trains nothing.
 //!
 //! ```no_run

@@ -1,8 +1,8 @@
-//! Formats of numbers and names in tables and reports for people.
+//! Formatting of numbers and names for tables and reports.
 
 use std::collections::BTreeMap;
 
-/// Formats a number with commas between groups of three digits: `1,234,567`.
+/// Formats a number with commas as thousands separators, for instance `1,234,567`.
 #[must_use]
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
@@ -16,8 +16,8 @@ pub fn grouped(value: u64) -> String {
     text
 }
 
-/// Shortens a text to at most `most` characters. An ellipsis replaces the middle, so that names
-/// with different ends remain different.
+/// Shortens a text to at most `most` characters. An ellipsis replaces the middle, so that texts
+/// with the same start or the same end remain distinguishable.
 #[must_use]
 pub fn shortened(text: &str, most: usize) -> String {
     let count = text.chars().count();
@@ -31,8 +31,8 @@ pub fn shortened(text: &str, most: usize) -> String {
 }
 
 /// Shortens names to at most `most` characters so that different names remain different. Names that
-/// [`shortened`] would make equal are cut at their start, up to where they differ. If they are
-/// still equal, they start with their index.
+/// [`shortened`] would make equal lose their common start instead. If they are still equal, their
+/// index is put in front.
 #[must_use]
 pub fn shortened_apart(names: &[String], most: usize) -> Vec<String> {
     let mut short: Vec<String> = names.iter().map(|name| shortened(name, most)).collect();
@@ -60,7 +60,7 @@ pub fn shortened_apart(names: &[String], most: usize) -> Vec<String> {
     short
 }
 
-/// Returns the indices of different names whose short forms are equal, one list per short form.
+/// Returns groups of indices of different names that have the same short form.
 fn equal(short: &[String], names: &[String]) -> Vec<Vec<usize>> {
     let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, form) in short.iter().enumerate() {
@@ -73,8 +73,8 @@ fn equal(short: &[String], names: &[String]) -> Vec<Vec<usize>> {
     groups.into_values().filter(differ).collect()
 }
 
-/// Returns the number of characters at the start that all names share, up to the start of a word or
-/// number.
+/// Returns the length in characters of the prefix that all names share. The prefix ends at the
+/// start of a word or number.
 fn common_start(names: &[&String]) -> usize {
     let Some(first) = names.first() else { return 0 };
     let mut start = 0;
@@ -89,7 +89,7 @@ fn common_start(names: &[&String]) -> usize {
     start
 }
 
-/// Formats a number of bytes in decimal units: `31.2 MB`.
+/// Formats a number of bytes in decimal units, for instance `31.2 MB`.
 #[must_use]
 pub fn bytes(count: u64) -> String {
     let (unit, name) = match count {
@@ -101,7 +101,8 @@ pub fn bytes(count: u64) -> String {
     format!("{:.1} {name}", count as f64 / unit)
 }
 
-/// Formats seconds in a suitable unit: `0.412 ms`, `12.3 s`, `3 min 20 s`, `2 h 05 min`.
+/// Formats a duration in seconds with a suitable unit, for instance `0.412 ms`, `12.3 s`, `3 min 20
+/// s` or `2 h 05 min`.
 #[must_use]
 pub fn seconds(seconds: f64) -> String {
     match seconds {

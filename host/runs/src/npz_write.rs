@@ -1,38 +1,39 @@
-//! Writer of `predictions.npz`, a zip archive of NumPy arrays without compression. Arrays are
-//! written as they are computed.
+//! Writer of `predictions.npz`, an uncompressed zip archive of NumPy arrays. Each array is written
+//! while it is computed, so it is never in memory as a whole.
 //!
-//! `numpy.load(path)` reads the archive without pickle. An entry is `NAME.npy` in format 1.0. It
-//! has a text header padded to 64 bytes, and then the values, row-major and little-endian.
+//! `numpy.load(path)` reads the archive without pickle. An entry is named `NAME.npy` and has
+//! NumPy's format 1.0. It consists of a text header, padded to a multiple of 64 bytes, and the
+//! row-major, little-endian values.
 
 use std::io::{self, Seek, SeekFrom, Write};
 
 use eciton_graph::dataset::VertexIds;
 use zip::write::SimpleFileOptions;
 
-/// Number of bytes that are written at once.
+/// Size of the write buffer, in bytes.
 const PIECE_BYTES: usize = 1 << 16;
 
-/// Writer of an archive of NumPy arrays.
+/// Writer of an `.npz` archive, which contains NumPy arrays.
 pub(crate) struct NpzWriter<W: Write + Seek> {
     archive: zip::ZipWriter<Latch<W>>,
 }
 
 impl<W: Write + Seek> NpzWriter<W> {
-    /// Creates a writer of an archive into `inner`.
+    /// Creates a writer whose archive goes to `inner`.
     pub(crate) fn new(inner: W) -> Self {
         let latch = Latch { inner, position: 0, end: 0, failed: None };
         Self { archive: zip::ZipWriter::new(latch) }
     }
 
-    /// Writes a matrix of f32 as an array `[rows, columns]` of type `<f4`. `values` is row-major.
+    /// Writes the array `name` of type `<f4` and shape `[rows, columns]` from row-major `values`.
     pub(crate) fn matrix(&mut self, name: &str, columns: usize, values: &[f32]) -> io::Result<()> {
         let rows = values.len().checked_div(columns).unwrap_or(0);
         self.begin(name, "<f4", &format!("({rows}, {columns})"))?;
         self.cells(values.iter().map(|v| v.to_le_bytes()))
     }
 
-    /// Writes a matrix of f32 as an array `[rows, columns]` of type `<f4`. `row` computes each row
-    /// in turn.
+    /// Writes the array `name` of type `<f4` and shape `[rows, columns]`. `row` is called for each
+    /// row in order and fills a buffer with its values.
     pub(crate) fn made(
         &mut self,
         name: &str,
@@ -54,13 +55,14 @@ impl<W: Write + Seek> NpzWriter<W> {
         self.archive.write_all(&piece)
     }
 
-    /// Writes an array `[rows]` of integers, of type `<i8`.
+    /// Writes the array `name` of type `<i8` and shape `[rows]`. `of` returns the value of a row.
     pub(crate) fn whole(&mut self, name: &str, rows: usize, of: impl Fn(usize) -> i64) -> io::Result<()> {
         self.begin(name, "<i8", &format!("({rows},)"))?;
         self.cells((0..rows).map(|row| of(row).to_le_bytes()))
     }
 
-    /// Writes an array `[rows, columns]` of flags, of type `|b1`.
+    /// Writes the array `name` of type `|b1` (booleans) and shape `[rows, columns]`. `of` returns
+    /// the flag at a row-major index.
     pub(crate) fn flags(
         &mut self,
         name: &str,
@@ -71,7 +73,8 @@ impl<W: Write + Seek> NpzWriter<W> {
         self.cells((0..rows * columns).map(|at| [u8::from(of(at))]))
     }
 
-    /// Writes an array `[rows]` of short texts, of type `<U` and their maximum length.
+    /// Writes the array `name` of fixed-width strings (`<U` and `width`) and shape `[rows]`. `of`
+    /// returns the string of a row.
     pub(crate) fn words<'w>(
         &mut self,
         name: &str,
@@ -83,9 +86,9 @@ impl<W: Write + Seek> NpzWriter<W> {
         self.cells((0..rows).flat_map(word).map(|c| u32::from(c).to_le_bytes()))
     }
 
-    /// Writes one id per vertex. The type is `<i8`, or `<u8` if a number is above 2^63 - 1. Ids
-    /// that are texts have type `<U` and the length of the longest text. `vertices` is the number
-    /// of vertices, which dense ids do not contain.
+    /// Writes the array `name` with the id of each vertex. Numbers have type `<i8`, or `<u8` if one
+    /// is above 2^63 - 1. Strings have type `<U` and the length of the longest id. `vertices` is
+    /// the number of vertices, which dense ids do not contain.
     pub(crate) fn ids(&mut self, name: &str, ids: &VertexIds, vertices: u32) -> io::Result<()> {
         match ids {
             VertexIds::Dense => {
@@ -109,7 +112,7 @@ impl<W: Write + Seek> NpzWriter<W> {
         }
     }
 
-    /// Writes the directory of the archive.
+    /// Writes the central directory of the zip archive and returns the underlying writer.
     ///
     /// # Errors
     /// Returns the first error of any write to the archive.
@@ -142,8 +145,8 @@ impl<W: Write + Seek> NpzWriter<W> {
     }
 }
 
-/// Writer that stores the first error and then pretends to succeed. If a failed archive is dropped,
-/// the crate zip prints to standard error, which a library must not do.
+/// Writer that remembers the first error and reports success from then on. Otherwise the crate zip
+/// prints to standard error when a failed archive is dropped, which a library must not do.
 struct Latch<W> {
     inner: W,
     position: u64,
@@ -183,13 +186,13 @@ impl<W: Seek> Seek for Latch<W> {
     }
 }
 
-/// Returns the length of the longest text in characters, at least 1.
+/// Returns the number of characters of the longest word, and at least 1.
 pub(crate) fn word_chars(words: &[String]) -> usize {
     words.iter().map(|w| w.chars().count()).max().unwrap_or(0).max(1)
 }
 
-/// Returns the header of an array: magic bytes, version 1.0, length, and a Python dictionary. It is
-/// padded so that the values start at a multiple of 64.
+/// Returns the `.npy` header of an array: magic bytes, version 1.0, length, and a Python
+/// dictionary. The header is padded so that the values start at a multiple of 64 bytes.
 fn header(descr: &str, shape: &str) -> Vec<u8> {
     let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
     let length = (10 + text.len() + 1).next_multiple_of(64) - 10;

@@ -17,28 +17,30 @@ use eciton_recipe::{Keep, Loss, Metric};
 use self::scale::{Scale, epoch_ticks, label};
 use crate::report::{BestEpoch, EpochReport, Metrics};
 
-/// Maximum number of points of a line. The loss panel is about 330 units wide.
+/// Maximum number of points that a curve is drawn with. The loss panel is only about 330 units
+/// wide.
 pub(crate) const MAX_POINTS: usize = 1000;
 
-/// Texts for the title and the labels of the picture.
+/// Title and labels of the picture of a training.
 #[derive(Debug, Clone, Copy)]
 pub struct Caption<'a> {
     /// Name of the data set.
     pub dataset: &'a str,
-    /// Model description, for instance `gcn 1433-16-7`.
+    /// Description of the model, for instance `gcn 1433-16-7`.
     pub model: &'a str,
-    /// Seed whose training is drawn.
+    /// Random seed of the drawn training.
     pub seed: u64,
-    /// Loss of the model.
+    /// Loss function of the model.
     pub loss: Loss,
-    /// Metric of the run.
+    /// Metric by which the run was evaluated.
     pub metric: Metric,
-    /// Rule that selects the written model. The dashed line marks its epoch.
+    /// Rule that selects the epoch whose model is written (`run.keep`). A dashed line marks this
+    /// epoch.
     pub keep: Keep,
 }
 
 impl Caption<'_> {
-    /// Returns the name of the loss, for the title of its panel.
+    /// Returns the title of the loss panel.
     pub(crate) fn loss(&self) -> &'static str {
         match self.loss {
             Loss::CrossEntropy => "loss: mean cross-entropy, nats",
@@ -48,7 +50,7 @@ impl Caption<'_> {
         }
     }
 
-    /// Returns the name of the metric, for the title of its panel.
+    /// Returns the title of the metric panel.
     pub(crate) fn metric(&self) -> &'static str {
         match self.metric {
             Metric::Accuracy => "accuracy without dropout, % of what is labelled",
@@ -75,11 +77,12 @@ const TOP: f64 = 92.0;
 const BOTTOM: f64 = HEIGHT - 50.0;
 const INK: &str = "#222222";
 const GREY: &str = "#666666";
-/// Colours of Okabe and Ito, which most people with colour blindness can distinguish.
+/// Colour of the loss curve. All colours are from the palette of Okabe and Ito, which most people
+/// with colour blindness can distinguish.
 const LOSS: &str = "#cc3311";
 
-/// A line of the metric panel: name of the data part, colour, line width, and value in an epoch's
-/// metrics.
+/// A curve of the metric panel: name of the data part, colour, line width, and function that
+/// returns the value from the metrics of an epoch.
 type Curve = (&'static str, &'static str, f64, fn(&Metrics) -> Option<f64>);
 const CURVES: [Curve; 3] = [
     ("train", "#56b4e9", 1.5, |a| a.train),
@@ -87,11 +90,11 @@ const CURVES: [Curve; 3] = [
     ("test", "#006d4f", 2.0, |a| a.test),
 ];
 
-/// A rectangle with a horizontal axis of epochs and a vertical axis of values.
+/// One chart of the picture, with epochs on the horizontal axis and values on the vertical axis.
 struct Panel {
     left: f64,
     right: f64,
-    /// First and last epoch of the horizontal axis.
+    /// First and last epoch on the horizontal axis.
     epochs: (f64, f64),
     values: Scale,
 }
@@ -106,7 +109,7 @@ impl Panel {
         BOTTOM - (BOTTOM - TOP) * self.values.place(value)
     }
 
-    /// Draws the grid, the ticks and the names of both axes.
+    /// Draws the grid, the tick labels and the axis titles of the panel.
     fn frame(&self, into: &mut String, title: &str, unit: &str) {
         let (left, right) = (self.left, self.right);
         for (tick, name) in self.values.ticks() {
@@ -126,7 +129,7 @@ impl Panel {
         write_text(into, (f64::midpoint(left, right), BOTTOM + 38.0), "middle", 12, GREY, "epoch");
     }
 
-    /// Draws a dashed line at an epoch. Writes a text next to it if there is space.
+    /// Draws a dashed vertical line at an epoch, with `text` next to it.
     fn mark(&self, into: &mut String, epoch: u32, text: &str) {
         let x = self.x(f64::from(epoch));
         let _ = writeln!(
@@ -140,7 +143,7 @@ impl Panel {
         }
     }
 
-    /// Draws one of three entries of the legend, above the panel.
+    /// Draws an entry of the legend above the panel. `slot` is its position, from 0 to 2.
     fn key(&self, into: &mut String, slot: usize, colour: &str, text: &str) {
         let (x, y) = (self.left + [0.0, 94.0, 220.0].get(slot).copied().unwrap_or(0.0), TOP - 16.0);
         let end = x + 14.0;
@@ -151,8 +154,8 @@ impl Panel {
         write_text(into, (end + 4.0, y + 4.0), "start", 12, INK, text);
     }
 
-    /// Draws a line through the points. A value of `None` interrupts the line, and a single point
-    /// is drawn as a dot.
+    /// Draws a curve through the points. A value of `None` interrupts the curve. A point without
+    /// adjacent values is drawn as a dot.
     fn curve(&self, into: &mut String, points: &[(f64, Option<f64>)], colour: &str, width: f64) {
         for run in points.split(|(_, value)| value.is_none()).filter(|run| !run.is_empty()) {
             let place = |&(epoch, value): &(f64, Option<f64>)| {
@@ -173,8 +176,8 @@ impl Panel {
     }
 }
 
-/// Draws the epochs of one seed, which are in ascending order. Without an epoch, the panels are
-/// empty.
+/// Draws the epoch reports of one seed, which must be in ascending order, as an SVG picture.
+/// Without epochs, the panels are empty.
 pub fn svg(caption: &Caption<'_>, epochs: &[EpochReport]) -> String {
     let shown = thin(epochs);
     let range = match (epochs.first(), epochs.last()) {
@@ -233,8 +236,8 @@ fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// Returns every n-th epoch, counted from the last, so that at most [`MAX_POINTS`] remain. Within a
-/// group of n epochs, one with an evaluation is preferred.
+/// Returns at most [`MAX_POINTS`] reports. Epochs are divided into groups of n, counted from the
+/// last one. Each group gives its last evaluated epoch, or else its last epoch.
 fn thin(epochs: &[EpochReport]) -> Vec<&EpochReport> {
     let every = epochs.len().div_ceil(MAX_POINTS).max(1);
     let mut shown: Vec<&EpochReport> = epochs
@@ -261,8 +264,8 @@ fn write_text(into: &mut String, (x, y): (f64, f64), anchor: &str, size: u32, co
     into.push_str("</text>\n");
 }
 
-/// Appends a text as XML, with at most 100 characters. The name of a data set may contain any
-/// character of a file name.
+/// Appends a text with XML special characters escaped, cut after 100 characters. Control characters
+/// are replaced, because the name of a data set may contain any character of a file name.
 pub(crate) fn escape(into: &mut String, text: &str) {
     for c in text.chars().take(100) {
         match c {

@@ -11,28 +11,28 @@ use sha2::{Digest as _, Sha256};
 
 use crate::run_folder::{CONTRACT, ECITON_VERSION};
 
-/// Number of hexadecimal digits of the digest of one part.
+/// Number of hexadecimal digits that the digest of one section of the data is cut to.
 const PART_DIGITS: usize = 16;
 
-/// Digests of the data set that a run is trained on, in hexadecimal: of the whole set, and of each
-/// part. Features are digested before they are scaled.
+/// Digests of the data set that a run is trained on, in hexadecimal: one of the whole set, and one
+/// of each section. Features are hashed before they are scaled.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DataDigest {
-    /// SHA-256 of the checksums of all parts.
+    /// SHA-256 over the checksums of all sections of the data set.
     pub all: String,
-    /// Digest of the edges into each vertex, and of the graph to which each vertex belongs.
+    /// Digest of the edges, and of the assignment of vertices to graphs.
     pub graph: String,
-    /// Digest of the features of the vertices.
+    /// Digest of the vertex features.
     pub features: String,
-    /// Digest of the features of the edges. Empty if there are none.
+    /// Digest of the edge features. Empty if the data set has none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub edge_features: String,
     /// Digest of the labels.
     pub labels: String,
-    /// Digest of the sets of training, validation and test rows.
+    /// Digest of the split into training, validation and test rows.
     pub split: String,
-    /// Digest of the names of vertices, graphs, columns and classes.
+    /// Digest of the names of vertices, graphs, feature columns and classes.
     pub names: String,
 }
 
@@ -75,8 +75,8 @@ impl DataDigest {
         ]
     }
 
-    /// Returns a sentence for each part of the data whose digest differs from that in `now`.
-    /// `compared` selects the parts to compare.
+    /// Returns a sentence for each section whose digest in `self` differs from that in `now`. Only
+    /// sections for which `compared` returns true are considered.
     pub fn differences(&self, now: &Self, compared: impl Fn(Part) -> bool) -> Vec<String> {
         let pairs = self.parts().into_iter().zip(now.parts());
         let other = pairs.filter(|((part, _, then), (_, _, now))| compared(*part) && then != now);
@@ -89,17 +89,18 @@ impl DataDigest {
     }
 }
 
-/// Processor, memory and operating system of the machine that hosted a run.
+/// Processor, memory and operating system of the machine that a run was started on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Machine {
-    /// Model of the processor as the operating system reports it, or else its architecture.
+    /// Processor model as reported by the operating system. If it reports none, the processor
+    /// architecture.
     pub processor: String,
-    /// Number of processors that the process may use.
+    /// Number of hardware threads that the process may use.
     pub cores: u32,
-    /// Memory of the machine in bytes. 0 if the system does not report it.
+    /// Total memory of the machine in bytes, or 0 if the system does not report it.
     pub memory_bytes: u64,
-    /// Operating system and its version.
+    /// Name and version of the operating system.
     pub os: String,
 }
 
@@ -122,34 +123,33 @@ impl Machine {
     }
 }
 
-/// Provenance of a run, as `summary.json` records it.
+/// Provenance of a run: all that its results depend on. It is a part of `summary.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Provenance {
-    /// Path or name of the data set: `data.source` of the recipe.
+    /// Path or name of the data set, as in the setting `data.source`.
     pub source: String,
     /// Digests of the data that the run was trained on.
     pub data: DataDigest,
-    /// SHA-256 of the requested settings of the run ([`recipe_digest`]), in hexadecimal. Empty if
-    /// the run was resumed from a checkpoint that does not record it.
+    /// SHA-256 of the settings that the user requested, in hexadecimal (see [`recipe_digest`]).
+    /// Empty if the run was resumed from a checkpoint that does not record it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub recipe: String,
-    /// SHA-256 of each kernel's component, in hexadecimal, by kernel name.
+    /// SHA-256 of each kernel component in hexadecimal, keyed by kernel name.
     pub kernels: BTreeMap<String, String>,
     /// Version of Eciton that trained the run.
     pub eciton: String,
     /// Version of the kernel contract, the interface between Eciton and its kernels.
     pub contract: String,
-    /// Numeric class of the results, which is a set of processors whose arithmetic gives the same
-    /// bits.
+    /// Numeric class of the results. Processors of the same numeric class compute the same bits.
     pub numeric_class: String,
-    /// The machine that hosted the run.
+    /// The machine that the run was started on.
     pub machine: Machine,
 }
 
 impl Provenance {
     /// Creates the provenance of a run on this machine. `recipe` is the digest of the settings,
-    /// `data` has the digests of the data, and `kernels` has the digest of each kernel.
+    /// `data` has the digests of the data set, and `kernels` maps each kernel to its digest.
     pub fn new(
         config: &Config,
         recipe: &str,
@@ -170,17 +170,18 @@ impl Provenance {
     }
 }
 
-/// Returns the SHA-256 of the settings of a run, in hexadecimal. It excludes settings about this
-/// machine: paths, numbers of threads and bytes, and the choice of the executor. The data has its
-/// own digest.
+/// Returns the SHA-256 of the settings of a run, in hexadecimal. Settings that depend on the
+/// machine are excluded, namely paths, the executor, and the numbers of threads and bytes. The data
+/// set is excluded too, because it has its own digest.
 ///
 /// # Errors
-/// Returns an error if no recipe can represent the configuration.
+/// Returns an error if the configuration cannot be written as a recipe.
 pub fn recipe_digest(config: &Config) -> Result<String, eciton_recipe::Error> {
     Ok(hex(&Sha256::digest(portable(config).to_toml()?)))
 }
 
-/// Returns the settings that are included in [`recipe_digest`].
+/// Returns a copy of the configuration in which all settings that [`recipe_digest`] excludes have
+/// default values.
 fn portable(config: &Config) -> Config {
     let mut own = config.clone();
     own.run_here();
@@ -192,8 +193,8 @@ fn portable(config: &Config) -> Config {
     own
 }
 
-/// Returns the keys in which the settings of a run differ from the wanted settings, with both
-/// values. Settings that followed from the data or the machine are left out.
+/// Returns a line for each setting whose value in `then` differs from that in `wanted`, for
+/// instance `run.epochs is 100 there and 200 here`. Settings that only one side has are skipped.
 pub fn other_settings(then: &Config, wanted: &Config) -> Result<Vec<String>, eciton_recipe::Error> {
     let (then, wanted) = (portable(then).to_toml()?, portable(wanted).to_toml()?);
     let then: BTreeMap<String, &str> = keys(&then).collect();
@@ -204,8 +205,8 @@ pub fn other_settings(then: &Config, wanted: &Config) -> Result<Vec<String>, eci
     Ok(keys(&wanted).filter_map(differs).collect())
 }
 
-/// Returns an iterator over the keys of a TOML text, with their sections, and the texts of the
-/// values.
+/// Returns an iterator over the entries of a TOML text. An item is the key with its section, for
+/// instance `run.epochs`, and the text of the value.
 fn keys(text: &str) -> impl Iterator<Item = (String, &str)> {
     let mut section = String::new();
     text.lines().filter_map(move |line| {
@@ -218,9 +219,9 @@ fn keys(text: &str) -> impl Iterator<Item = (String, &str)> {
     })
 }
 
-/// Adds a warning to the notes if parts of the data differ from those that a run was trained on.
-/// Names may be missing. The split is compared if `own_split` states that the caller requested no
-/// other one.
+/// Adds a warning to the notes if the data set `now` differs from the one that the model of `run`
+/// was trained on (`then`). The split is compared only if `own_split` is true, which means that the
+/// caller requested no other split. Names are not compared.
 pub fn warn_of_other_data(
     run: &Path,
     (source, own_split): (&str, bool),
@@ -238,7 +239,7 @@ pub fn warn_of_other_data(
     }
 }
 
-/// Returns bytes as hexadecimal digits.
+/// Returns `bytes` as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

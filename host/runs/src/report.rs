@@ -1,4 +1,4 @@
-//! Reports of a training run, during the run and at its end.
+//! Reports that a training run makes, during the run and at its end.
 
 mod audit;
 mod epoch;
@@ -29,27 +29,27 @@ pub use trial::{PipelineTrial, StalenessTrial};
 
 use crate::provenance::Provenance;
 
-/// Facts of a run that are known before the first epoch.
+/// Facts about a run that are known before its first epoch. [`Observer::started`] receives them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Started {
     /// Name of the data set.
     pub dataset: String,
-    /// Number of vertices.
+    /// Number of vertices in the data set.
     pub vertices: u64,
-    /// Number of directed edges.
+    /// Number of directed edges in the data set.
     pub edges: u64,
-    /// Number of features of a vertex.
+    /// Number of features per vertex.
     pub features: u64,
-    /// Learning task of the run, such as classification.
+    /// Learning task, for instance classification.
     #[serde(default)]
     pub task: TaskType,
-    /// Metric by which the run evaluates its model.
+    /// Metric by which the model is evaluated.
     #[serde(default)]
     pub metric: Metric,
-    /// Number of classes, labels or regression targets. For link prediction, number of columns of
-    /// an embedding.
+    /// Number of classes, labels or regression targets. For link prediction, the number of
+    /// embedding columns.
     pub classes: u64,
-    /// Number of graphs, if the data set is not a single graph.
+    /// Number of graphs. `None` if the data set is a single graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graphs: Option<u32>,
     /// Number of training, validation and test links. `None` if the task is not link prediction.
@@ -57,54 +57,57 @@ pub struct Started {
     pub links: Option<[u64; 3]>,
     /// Description of the model, for instance `gcn 1433-16-7`.
     pub model: String,
-    /// Number of trained parameter values.
+    /// Number of trainable parameter values of the model.
     pub parameters: u64,
-    /// Number of intervals (ranges of vertices that are scheduled as one unit).
+    /// Number of intervals. An interval is a contiguous range of vertices that is scheduled as one
+    /// unit.
     pub intervals: u32,
-    /// Number of compute threads.
+    /// Number of compute threads on this machine.
     pub threads: u32,
-    /// Number of epochs of each seed.
+    /// Number of epochs that are planned for each seed.
     pub epochs: u32,
-    /// Seeds with which the run trains, one after another.
+    /// Random seeds. The run trains one model per seed, one after another.
     pub seeds: Vec<u64>,
-    /// Seconds from the call to the start of training. They include reading and ordering the data,
-    /// loading kernels and planning.
+    /// Seconds from the call until the training starts. They include reading and ordering the data,
+    /// loading kernels, and planning.
     pub setup_seconds: f64,
-    /// Settings that follow from the data and the model.
+    /// Settings whose values follow from the data or the model.
     #[serde(default)]
     pub settings: Vec<ResolvedSetting>,
-    /// Location of the host relative to the functions, and the limit that reduced the number of
-    /// functions. `None` if nothing is charged.
+    /// Expected location of the host relative to the functions, and the limit that reduced their
+    /// number. `None` if nothing is charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub functions: Option<Outlook>,
 }
 
-/// Facts of a resumed run that are known before its first further epoch.
+/// Facts about a resumed run that are known before its next epoch. [`Observer::resumed`] receives
+/// them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resumed {
-    /// Seed whose training resumes.
+    /// Seed whose training is resumed.
     pub seed: u64,
-    /// Last finished epoch of that seed.
+    /// Last epoch of this seed that was finished.
     pub epoch: u32,
-    /// Number of finished epochs of all seeds.
+    /// Total number of finished epochs of all seeds.
     pub epochs_done: u64,
-    /// Checkpoints that could not be used, with the reasons.
+    /// Damaged checkpoints that were skipped, each with the reason.
     pub damaged: Vec<String>,
-    /// Differences from the original run that do not prevent it from resuming.
+    /// Differences between the original and the resumed run that do not prevent resuming, one
+    /// sentence each.
     pub differences: Vec<String>,
 }
 
-/// Progress of a seed towards `run.until`.
+/// Result of one seed with respect to the target metric of the run (`run.until`).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Target {
-    /// Target of the run (`run.until`).
+    /// Target that the run trains for (`run.until`).
     pub until: Until,
-    /// First evaluated epoch that reached the target. `None` if none did.
+    /// First evaluated epoch that reached the target. `None` if no epoch reached it.
     pub epoch: Option<u32>,
-    /// Seconds of training until the target was reached, without evaluations. If no epoch reached
-    /// it, seconds of all epochs.
+    /// Training time until the target was reached, in seconds and without evaluations. If no epoch
+    /// reached the target, the time of all epochs.
     pub seconds: f64,
-    /// Best value among the evaluated epochs. `None` if no epoch was evaluated.
+    /// Best value of the target's metric in any evaluated epoch. `None` if no epoch was evaluated.
     pub best: Option<f64>,
 }
 
@@ -122,153 +125,156 @@ impl Target {
     }
 }
 
-/// Report of a finished seed.
+/// Report of a finished training with one seed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SeedReport {
     /// Random seed of the training.
     pub seed: u64,
-    /// Number of the last epoch.
+    /// Number of the last epoch that was trained.
     pub epochs: u32,
-    /// Loss of the last epoch, averaged over the training rows.
+    /// Mean loss over the training rows in the last epoch.
     pub loss: f64,
     /// Metrics after the last epoch.
     #[serde(alias = "accuracy")]
     pub metrics: Metrics,
-    /// Epoch with the best validation metric. `None` if no evaluated epochs could be compared.
+    /// Epoch with the best validation metric. `None` if there were no evaluated epochs to compare.
     pub best: Option<BestEpoch>,
-    /// Epoch whose model is written, if it is not the last (`run.keep`).
+    /// Epoch whose model is written (`run.keep`). `None` if this is the last epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_epoch: Option<u32>,
-    /// Number of epochs without a better validation metric at which early stopping (`run.patience`)
-    /// ended the seed. `None` if it did not.
+    /// Number of epochs without a better validation metric after which early stopping
+    /// (`run.patience`) ended the training. `None` if the training was not stopped early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_early: Option<u32>,
-    /// Progress towards `run.until`. `None` if the run has no target.
+    /// Result with respect to the target metric (`run.until`). `None` if the run has no target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// Epoch after which the validation metric had reached `pipeline.synchronous_at`. `None` if it
-    /// did not, or if the setting is absent.
+    /// Epoch after which the training switched to synchronous rounds, because the validation metric
+    /// had reached `pipeline.synchronous_at`. `None` if it did not switch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synchronised_after: Option<u32>,
     /// SHA-256 of the written weights, in hexadecimal.
     pub model_digest: String,
-    /// Quality of the written model, class by class. `None` for regression, and if there are no
-    /// known labels.
+    /// Quality of the written model, in total and per class. `None` for regression, and if no
+    /// labels are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<Quality>,
 }
 
 impl SeedReport {
-    /// Returns the metrics of the written model.
+    /// Returns the metrics of the model that is written to the run folder.
     #[must_use]
     pub fn written(&self) -> Metrics {
         self.kept_epoch.and(self.best).map_or(self.metrics, |best| best.metrics)
     }
 }
 
-/// Traffic of a run's worker processes, and the cost of their failures.
+/// Message counts of a run's worker processes, and the work that was repeated after failures.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkersUsed {
-    /// Message counts of each worker.
+    /// Messages to and from each worker, in the order of the workers.
     pub places: Vec<Traffic>,
-    /// Number of steps that were repeated because a failed worker had stored their rows.
+    /// Number of steps that were repeated because their results were stored on a worker that
+    /// failed.
     pub again: u64,
-    /// Number of steps that redundant computation (`workers.redundant`) computed a second time in
-    /// advance, in case a worker fails.
+    /// Number of steps that redundant computation (`workers.redundant`) computed twice as a
+    /// precaution against worker failures.
     #[serde(default)]
     pub redundant: u64,
-    /// Number of steps that were in flight at a worker when it failed, and were repeated.
+    /// Number of steps that were repeated because they were in flight on a worker when it failed.
     pub retries: u64,
-    /// Number of rollbacks to a snapshot of the weights. `None` unless workers own the weights.
+    /// Number of rollbacks to a snapshot of the weights. `None` unless the workers own the weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returns: Option<u64>,
 }
 
-/// Counts of attempts at tasks, by outcome.
+/// Counts of task attempts, by outcome. A task may be attempted more than once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempts {
-    /// Number of answers whose results were used, one per task.
+    /// Number of answers whose results were used. This is one per finished task.
     pub committed: u64,
-    /// Number of attempts made after a failure of an earlier one.
+    /// Number of attempts that were started after an earlier attempt had failed.
     pub retries: u64,
-    /// Number of attempts made in addition to one that took too long.
+    /// Number of attempts that were started in addition to a slow one.
     pub relaunches: u64,
-    /// Number of answers dropped because another attempt at the task had already been used.
+    /// Number of answers that were dropped because another attempt had already finished the task.
     pub duplicates: u64,
-    /// Number of answers dropped because their epoch or evaluation was over.
+    /// Number of answers that arrived after the end of their epoch or evaluation and were dropped.
     pub late: u64,
-    /// Number of attempts in flight that a stop cancelled.
+    /// Number of attempts in flight that were cancelled because the run stopped.
     pub cancelled: u64,
 }
 
-/// Order of the vertices in memory, if it differs from that of the data set.
+/// The order of the vertices in memory, if the run uses another one than the data set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ordered {
-    /// Name of the order, as in `run.order`.
+    /// Name of the order, as in the setting `run.order`.
     pub name: String,
-    /// Seconds to compute the order and to move the data set into it.
+    /// Seconds that were spent on computing the order and rearranging the data set.
     pub seconds: f64,
 }
 
-/// Ages of the rows that gathers read from other intervals (ranges of vertices), in asynchronous
-/// epochs.
+/// Ages of the rows that gathers read from other intervals (contiguous ranges of vertices). Only
+/// asynchronous epochs read rows of an earlier epoch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RowsByAge {
-    /// Number of rows read, over all gathers.
+    /// Total number of rows that gathers read.
     pub rows: u64,
-    /// Share of the rows by age. Entry i is for rows that are i epochs older than the epoch that
-    /// reads them.
+    /// Share of the rows by age, from 0 to 1. Index i is for rows that are i epochs older than the
+    /// epoch that reads them.
     pub shares: Vec<f64>,
 }
 
-/// Kind of the helpers, which compute tasks in addition to the driver's thread.
+/// Kind of helpers, which compute tasks in parallel with the driver's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Helpers {
-    /// Functions (`executor.functions`).
+    /// Cloud functions (`executor.functions`).
     Functions,
-    /// Compute threads in addition to the driver's (`run.threads`).
+    /// Compute threads of this machine (`run.threads`).
     Threads,
 }
 
-/// Number of helpers of a run.
+/// Helpers (functions or threads) of a finished run: their number over time, and the tasks that
+/// they computed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HelpersUsed {
     /// Kind of the helpers.
     pub what: Helpers,
-    /// True if an autotuner chose the number.
+    /// True if the autotuner chose the number of helpers.
     pub auto: bool,
-    /// Smallest value that the limit on concurrent helpers had.
+    /// Smallest limit on concurrent helpers during the run.
     pub least: u32,
-    /// Last value of the limit on concurrent helpers.
+    /// Limit on concurrent helpers at the end of the run.
     pub last: u32,
-    /// Largest value that the limit on concurrent helpers had.
+    /// Largest limit on concurrent helpers during the run.
     pub most: u32,
-    /// Number of changes of the limit.
+    /// Number of times that the limit changed.
     pub changes: u64,
-    /// Reason for the last value of the limit, as text.
+    /// Reason for the last value of the limit, as text for the user.
     pub why: String,
-    /// Limit of the account that reduced the requested number of helpers. `None` if none did.
+    /// Limit of the cloud account that reduced the requested number of helpers. `None` if no limit
+    /// did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
     /// Number of task attempts that helpers finished.
     pub tasks: u64,
-    /// Number of task attempts that the host or the driver's thread finished.
+    /// Number of task attempts that the driver's thread or the host finished.
     pub own_tasks: u64,
 }
 
-/// Decision of the autotuner about the number of helpers.
+/// A decision of the autotuner about the number of helpers (functions or threads).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Chosen {
     /// Kind of the helpers.
     pub what: Helpers,
-    /// Seconds since the run's first epoch began.
+    /// Time of the decision, in seconds since the first epoch of the run began.
     pub seconds: f64,
     /// Number of helpers before the decision.
     pub from: u32,
     /// Number of helpers after the decision.
     pub to: u32,
-    /// Reason for the decision, as text.
+    /// Reason for the decision, as text for the user.
     pub why: String,
 }
 
@@ -279,129 +285,126 @@ pub struct Summary {
     pub dataset: String,
     /// Description of the model, for instance `gcn 1433-16-7`.
     pub model: String,
-    /// Reports of the seeds, in the order of training.
+    /// Report of each seed, in the order of training.
     pub seeds: Vec<SeedReport>,
-    /// Metric of the fields that follow.
+    /// Metric by which the model was evaluated, for the fields below.
     #[serde(default)]
     pub metric: Metric,
     /// Mean over seeds of the test metric after the last epoch.
     #[serde(alias = "test_accuracy")]
     pub test_metric: Option<f64>,
-    /// Standard deviation of `test_metric` over seeds (n - 1; 0 for one seed).
+    /// Sample standard deviation of `test_metric` over seeds. It is 0 for one seed.
     #[serde(alias = "test_accuracy_std")]
     pub test_metric_std: Option<f64>,
-    /// Mean over seeds of the test metric after the epoch with the best validation metric.
+    /// Mean over seeds of the test metric in the epoch with the best validation metric.
     #[serde(alias = "test_accuracy_at_best_validation")]
     pub test_metric_at_best_validation: Option<f64>,
-    /// Reasons why the metric is undefined, by part of the data. Empty if it has a value on each
-    /// part with rows.
+    /// Reasons why the metric is undefined, keyed by part of the data, for instance `validation`.
+    /// Empty if the metric has a value on each part that has rows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub undefined_metrics: BTreeMap<String, String>,
-    /// Median seconds of an epoch, over all epochs of all seeds.
+    /// Median duration of an epoch in seconds, over all epochs of all seeds.
     pub epoch_seconds_median: f64,
-    /// Seconds from the call to the summary. For a resumed run, the time until its checkpoint is
-    /// included.
+    /// Total duration of the run in seconds. For a resumed run, it includes the time until the
+    /// checkpoint.
     pub total_seconds: f64,
     /// Peak resident memory of the process, in bytes.
     pub peak_memory_bytes: u64,
-    /// Settings that follow from data and model, with the origin of each.
+    /// Settings whose values follow from the data or the model, each with the origin of its value.
     #[serde(default)]
     pub settings: Vec<ResolvedSetting>,
     /// SHA-256 of the weights of the first seed, in hexadecimal.
     pub model_digest: String,
-    /// Numeric class of the processors (a set of processors whose arithmetic gives the same bits).
-    /// If functions of other classes took part, all classes, joined by ` + `.
+    /// Numeric class of the processors. Processors of the same numeric class compute the same bits.
+    /// If functions of other classes took part, all classes are listed, joined by ` + `.
     pub numeric_class: String,
-    /// Number of intervals (ranges of vertices that are scheduled as one unit).
+    /// Number of intervals. An interval is a contiguous range of vertices that is scheduled as one
+    /// unit.
     pub intervals: u32,
-    /// Number of compute threads.
+    /// Number of compute threads on this machine.
     pub threads: u32,
-    /// Order of the vertices in memory. `None` if it is that of the data set.
+    /// Order of the vertices in memory. `None` if it is the order of the data set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<Ordered>,
     /// Name of the executor.
     pub executor: String,
-    /// Number of tasks run, including repeated attempts.
+    /// Number of task attempts that were run, including repeated ones.
     pub tasks: u64,
-    /// Ages of the gathered rows. `None` if no row could be older than the epoch that read it.
+    /// Ages of the rows that gathers read. `None` if no epoch could read rows of an earlier one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_by_age: Option<RowsByAge>,
-    /// Trials that chose the pipeline's settings. If the run was resumed in another folder, only
-    /// the settings are known.
+    /// Trials that selected the settings of the pipeline. `None` if no trials ran, for instance
+    /// because the run was resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<PipelineTrial>,
-    /// Number of functions, or of threads that an autotuner chose. `None` for a fixed number of
-    /// threads.
+    /// Number of helpers (functions or threads) over the run. `None` for a fixed number of threads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub helpers: Option<HelpersUsed>,
     /// Counts of task attempts in this process, by outcome. `None` for the local executor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<Attempts>,
-    /// Message counts of workers and the cost of their failures, in this process. `None` without
-    /// workers.
+    /// Message counts of the workers and the cost of their failures, in this process. `None` if the
+    /// run used no workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<WorkersUsed>,
-    /// Result of the audit, in this process. `None` if nothing was audited.
+    /// Result of the audit of remote answers, in this process. `None` if nothing was audited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditReport>,
-    /// Bill of the charged usage, as the service measured it. `None` if nothing is charged.
+    /// Usage of charged services, as the services measured it. `None` if nothing is charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bill: Option<Bill>,
-    /// Cost of the bill in US dollars. `None` if nothing is charged.
+    /// Cost of the usage in `bill`, in US dollars. `None` if nothing is charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
-    /// True if there is no `predictions.npz` because rows are tokens and the caller did not request
-    /// their scores.
+    /// True if `predictions.npz` was not written, because the rows are tokens of a text and the
+    /// caller did not request their scores.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_predictions: bool,
-    /// True if there is no `predictions.npz` because a function trained the run and the caller did
-    /// not request predictions.
+    /// True if `predictions.npz` was not written, because a cloud function trained the run and the
+    /// caller did not request predictions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub predictions_left_out: bool,
-    /// True if the run was asked to stop before its last epoch. Early stops are reported for each
-    /// seed.
+    /// True if the user stopped the run before its last epoch. Early stopping is reported per seed
+    /// in [`SeedReport::stopped_early`].
     pub stopped: bool,
-    /// Data, settings, kernels, version and machine of the run. `None` in the summaries of Eciton
-    /// 0.1.0.
+    /// Data, settings, kernels, version and machine that the results depend on. `None` in summaries
+    /// of Eciton 0.1.0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
-    /// Path of the run folder. `None` if nothing was written.
+    /// Path of the run folder. `None` if no folder was written.
     pub run_dir: Option<PathBuf>,
 }
 
-/// Receiver of the reports of a run. All methods have an empty default, so an observer implements
-/// only the reports that it needs.
+/// Receiver of the reports of a run. All methods have an empty default, so an implementation
+/// overrides only the ones that it needs.
 pub trait Observer {
-    /// Reports that everything is loaded and planned.
+    /// Called when everything is loaded and planned, before the first epoch.
     fn started(&mut self, _: &Started) {}
-    /// Reports that the run resumes where an earlier process ended. Called after
-    /// [`Observer::started`].
+    /// Called after [`Observer::started`] if the run resumes where an earlier process ended.
     fn resumed(&mut self, _: &Resumed) {}
-    /// Reports the end of an epoch.
+    /// Called at the end of each epoch.
     fn epoch(&mut self, _: &EpochReport) {}
-    /// Reports the progress of an epoch or an evaluation that takes longer than a second, twice a
-    /// second.
+    /// Called twice per second during an epoch or an evaluation that takes longer than one second.
     fn progress(&mut self, _: &Progress) {}
-    /// Reports that trials have chosen the pipeline's settings. Called before
-    /// [`Observer::started`].
+    /// Called before [`Observer::started`] if trials have selected the settings of the pipeline.
     fn tried(&mut self, _: &PipelineTrial) {}
-    /// Reports the end of a seed.
+    /// Called at the end of the training with each seed.
     fn seed(&mut self, _: &SeedReport) {}
-    /// Reports a decision of the autotuner, even if the number of helpers does not change.
+    /// Called when the autotuner has decided on the number of helpers, even if it stays the same.
     fn chosen(&mut self, _: &Chosen) {}
-    /// Reports that no task in flight has ended for `_seconds`, with the conditions that the run
-    /// waits for.
+    /// Called when no task has ended for `_seconds`. `_waits_for` lists the conditions that the run
+    /// is waiting for.
     fn stalled(&mut self, _seconds: u64, _waits_for: &[String]) {}
-    /// Reports that the run waits for workers. The text is one line with the address to which they
-    /// connect.
+    /// Called when the run waits for workers to connect. The text is one line with the address that
+    /// workers connect to.
     fn waiting(&mut self, _text: &str) {}
-    /// Reports a problem that does not end the run. The text is one line.
+    /// Called for each problem that does not end the run. The text is one line.
     fn warning(&mut self, _text: &str) {}
-    /// Reports a line that a kernel wrote to its log.
+    /// Called for each line that the kernel `_kernel` writes to its log.
     fn log(&mut self, _kernel: &str, _line: &str) {}
 }
 
-/// Observer that ignores all reports.
+/// An [`Observer`] that ignores all reports.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

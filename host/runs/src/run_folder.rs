@@ -1,4 +1,4 @@
-//! Run folders, which contain all results of a run and all that is needed to use its model.
+//! Run folders, which contain the results of a run and everything that is needed to use its model.
 //!
 //! | file | content |
 //! | --- | --- |
@@ -6,21 +6,21 @@
 //! | `schema.json` | the columns, classes and tokens that the model was trained on: [`Schema`] |
 //! | `versions.json` | version of eciton and of the kernel contract, kernel digests, numeric class |
 //! | `metrics.jsonl` | one [`EpochReport`] per line, in plain columns; a loss that is not finite is null |
-//! | `curve.svg` | a picture of the first seed's loss and accuracies |
+//! | `curve.svg` | a picture of the first seed's loss and metric over the epochs |
 //! | `summary.json` | the [`Summary`] with a `format` number |
 //! | `model.safetensors` | the first seed's weights, f32 (signs and scales for binary layers); its metadata has their digest |
 //! | `predictions.npz` | predictions and known labels of every row ([`Arrays`]) |
 //! | `seed-N/` | model and predictions of a further seed |
 //!
-//! A [`RunFolder`] is written in a temporary folder next to its final path.
-//! [`RunFolder::finish`] moves it to that path. If it is dropped before, it is removed.
+//! A [`RunFolder`] is written in a temporary folder next to its final path, and
+//! [`RunFolder::finish`] moves it there. If it is dropped before, the temporary folder is removed.
 //!
 //! A process that is killed leaves the temporary folder behind. Its name is `.NAME.partial-` with
-//! six random characters, and the next run with the same path removes it. A run that wrote
-//! checkpoints is forced to disk before the checkpoints are removed. Other runs are not forced to
-//! disk, so a power failure may damage them.
+//! six random characters, and the next run with the same path removes it. The folder of a run that
+//! wrote checkpoints is synced to disk before the checkpoints are removed. Other run folders are
+//! not synced, so a power failure may damage them.
 //!
-//! A [`Run`] is a run folder that was read. Its digests reveal damaged weights.
+//! A [`Run`] is a run folder that was read. Damaged weights are detected by their digests.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), eciton_runs::run_folder::Error> {
@@ -76,63 +76,65 @@ use layout::{CONFIG, CURVE, METRICS, RECORDS, SUMMARY, VERSIONS, file_digest, se
 pub use record::{json, parse};
 pub use run::read;
 
-/// Name of the model file until it is complete.
+/// Name of the model file while it is being written.
 const MODEL_PARTIAL: &str = "model.safetensors.partial";
-/// File that reserves disk space for a model and the records next to it.
+/// Name of a placeholder file that reserves disk space for the model and the records.
 const ROOM: &str = ".room";
-/// Number of bytes reserved for the records.
+/// Number of bytes that are reserved for the records, in addition to the model.
 const ROOM_BYTES: u64 = 256 << 10;
-/// Number of buffered bytes of `metrics.jsonl` above which the lines are written.
+/// Number of buffered bytes above which the lines for `metrics.jsonl` are written.
 const LINES_BYTES: usize = 1 << 16;
 
-/// Suffix of the run's name in the name of a temporary folder. Random characters follow it.
+/// Marker in the name of a temporary folder, `.NAME.partial-XXXXXX`. It separates the name of the
+/// run from the random characters.
 const PARTIAL: &str = ".partial-";
 const RANDOM_CHARS: usize = 6;
-/// Maximum length of the run's name in that of a temporary folder. File systems accept names of 255
-/// bytes.
+/// Maximum length of a run name that a temporary folder's name contains, because file systems limit
+/// names to 255 bytes. For longer run names, it contains no run name.
 const MAX_NAME_BYTES: usize = 200;
 
-/// Lock that is held while a run folder, or the folder of its checkpoints, is created.
+/// Lock that is held while a run folder or a checkpoint folder is created.
 static MAKING: Mutex<()> = Mutex::new(());
 
-/// Prevents every run of this process from creating folders until the guard is dropped. A process
-/// holds the guard while it removes what its run has written, and exits. Otherwise the training
-/// thread could create a folder after the removal.
+/// Prevents all runs of this process from creating folders until the guard is dropped. A process
+/// that is about to exit takes the guard before it removes unfinished folders. Otherwise the
+/// training thread could create another one.
 pub fn hold_folders() -> MutexGuard<'static, ()> {
     MAKING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A run folder that is being written. It has a temporary name until it is complete.
+/// A run folder that is being written. It has a temporary name until [`RunFolder::finish`], and is
+/// removed if it is dropped before.
 // Fields are dropped in this order: the open file, its folder, and the parent folders.
 #[derive(Debug)]
 pub struct RunFolder {
     metrics: Lines,
     partial: TempDir,
     parents: Parents,
-    /// Path as given, for messages.
+    /// Path of the run folder as given by the user, for messages.
     path: PathBuf,
-    /// Absolute path. If `path` is a link, the path that it points to.
+    /// Absolute path that the finished folder is moved to, with symbolic links resolved.
     target: PathBuf,
-    /// True if a folder may exist at the target. It is removed once this one is complete.
+    /// True if the finished folder may replace an existing one at `target`.
     replaces: bool,
 }
 
 impl RunFolder {
-    /// Creates a temporary folder next to `path`, and folders above it that do not exist.
+    /// Creates a temporary folder next to `path`, and the parent folders that do not exist.
     ///
     /// # Errors
-    /// Returns [`Error::Occupied`] unless `path` is free or an empty folder. Returns
-    /// [`Error::Name`] if the path has no last name, and [`Error::Write`] if a folder cannot be
-    /// created.
+    /// Returns [`Error::Occupied`] if a file or a folder with content is at `path`, and
+    /// [`Error::Name`] if `path` has no last component. Returns [`Error::Write`] if a folder cannot
+    /// be created.
     pub fn create(path: &Path) -> Result<Self> {
         Self::beside(path, vacant(path)?, false)
     }
 
-    /// Creates the folder of a resumed run like [`RunFolder::create`]. The run's folder from before
-    /// it was stopped may exist. It stays until this one replaces it.
+    /// Creates the folder of a resumed run, like [`RunFolder::create`]. A folder that the run wrote
+    /// before it was stopped may be at `path`. It stays until the new folder replaces it.
     ///
     /// # Errors
-    /// Returns the errors of [`RunFolder::create`], except for a folder that contains the
+    /// Returns the errors of [`RunFolder::create`], but accepts an existing folder with the
     /// configuration of a run.
     pub fn create_over(path: &Path) -> Result<Self> {
         if !path.join(CONFIG).is_file() {
@@ -154,7 +156,8 @@ impl RunFolder {
         Ok(Self { metrics, partial, parents, path: path.to_owned(), target, replaces })
     }
 
-    /// Writes the resolved configuration. Returns its text.
+    /// Writes the resolved configuration to `config.toml` and returns its text. The origin of each
+    /// setting in `said` is added as a comment.
     ///
     /// # Errors
     /// Returns an [`Error`] if a seed is above 2^63 - 1, which TOML cannot represent, or if the
@@ -168,21 +171,22 @@ impl RunFolder {
         Ok(text)
     }
 
-    /// Writes the schema of the model.
+    /// Writes the schema of the model to `schema.json`.
     pub fn write_schema(&mut self, schema: &Schema) -> Result<()> {
         let bytes = record::json(schema, &self.path.join(SCHEMA))?;
         self.write(SCHEMA, &bytes)
     }
 
-    /// Writes the versions of the software that produced the run. Returns the content of the file.
+    /// Writes the versions of the software that produced the run to `versions.json`. Returns the
+    /// content of the file.
     pub fn write_versions(&mut self, versions: &Versions) -> Result<Vec<u8>> {
         let bytes = record::json(versions, &self.path.join(VERSIONS))?;
         self.write(VERSIONS, &bytes)?;
         Ok(bytes)
     }
 
-    /// Checks that ids can be written, because ids that are texts may be too long. Callers check
-    /// this before the first epoch.
+    /// Checks that the vertex ids fit into `predictions.npz`. Callers do this before the first
+    /// epoch, because ids that are strings may be too long.
     ///
     /// # Errors
     /// Returns [`Error::Limit`] if the ids exceed [`MAX_WORDS_BYTES`].
@@ -190,29 +194,30 @@ impl RunFolder {
         predictions::check_ids(ids, &self.path.join(PREDICTIONS))
     }
 
-    /// Returns the absolute path of the finished folder. If the path is a link, it is resolved.
+    /// Returns the absolute path that the finished folder will have, with symbolic links resolved.
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// Returns the name of the temporary folder in which the run is written.
+    /// Returns the name of the temporary folder, without its path.
     pub fn partial_name(&self) -> String {
         self.partial.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Writes the buffered lines of `metrics.jsonl`. Returns the file's temporary path.
+    /// Writes the buffered lines to `metrics.jsonl`. Returns the current path of the file in the
+    /// temporary folder.
     pub fn flush_metrics(&mut self) -> Result<PathBuf> {
         self.metrics.flush().map_err(writing(&self.path.join(METRICS)))?;
         Ok(self.partial.path().join(METRICS))
     }
 
-    /// Appends existing lines to `metrics.jsonl` unchanged.
+    /// Appends lines that were formatted earlier to `metrics.jsonl`, unchanged.
     pub fn append_lines(&mut self, lines: &[u8]) {
         self.metrics.append(lines);
     }
 
-    /// Reserves disk space for a model of this size until [`RunFolder::release`]. A full disk is
-    /// thus reported before the first epoch.
+    /// Reserves disk space for a model of `model_bytes` bytes until [`RunFolder::release`]. This
+    /// makes a full disk fail the run before its first epoch.
     ///
     /// # Errors
     /// Returns an error if the operating system cannot reserve the space.
@@ -225,19 +230,20 @@ impl RunFolder {
         fill().map(drop).map_err(writing(&self.path.join(MODEL)))
     }
 
-    /// Releases the reserved disk space, because the model is about to be written.
+    /// Releases the reserved disk space. Called just before the model is written.
     pub fn release(&mut self) {
         let _ = fs::remove_file(self.partial.path().join(ROOM));
     }
 
-    /// Returns the temporary path of the model of a seed. `None` stands for the first seed.
+    /// Returns the current path of the model file of a seed in the temporary folder. `None` stands
+    /// for the first seed.
     pub fn model_of(&self, seed: Option<u64>) -> PathBuf {
         let folder = seed.map_or_else(PathBuf::new, |seed| seed_folder(seed).into());
         self.partial.path().join(folder).join(MODEL)
     }
 
-    /// Adds a line to `metrics.jsonl`. Lines are buffered, and stay in memory while the disk is
-    /// full. If it is still full at the end, the run fails with an error.
+    /// Appends the report of an epoch to `metrics.jsonl`. Lines are buffered and stay in memory
+    /// while the disk is full. The run fails only if they still cannot be written at its end.
     ///
     /// # Errors
     /// Returns an [`Error`] if the report cannot be written as JSON.
@@ -249,7 +255,7 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Removes all lines of `metrics.jsonl` except the first `count`. Returns the remaining lines.
+    /// Truncates `metrics.jsonl` after its first `count` lines. Returns these lines.
     ///
     /// # Errors
     /// Returns an [`Error`] if the file cannot be read or written.
@@ -267,7 +273,7 @@ impl RunFolder {
         Ok(lines)
     }
 
-    /// Returns the folder of the first seed's model and predictions, which is the run folder
+    /// Returns the folder for the first seed's model and predictions, which is the run folder
     /// itself.
     pub fn top(&mut self) -> SeedFolder<'_> {
         let (real, path) = (self.partial.path().to_owned(), self.path.clone());
@@ -285,8 +291,8 @@ impl RunFolder {
         Ok(SeedFolder { real, path, folder: PhantomData })
     }
 
-    /// Writes the summary with the SHA-256 of the folder's other records, which must be complete.
-    /// The `run_dir` in the file is the final path of the folder.
+    /// Writes the summary, together with the SHA-256 of the other files of the folder. Those files
+    /// must be complete. The `run_dir` in the written summary is the final path of the folder.
     ///
     /// # Errors
     /// Returns an [`Error`] if a file cannot be read or written, or if the summary exceeds
@@ -298,7 +304,7 @@ impl RunFolder {
         self.write(SUMMARY, &bytes)
     }
 
-    /// Writes the picture of the first seed's epochs, an SVG text.
+    /// Writes the picture of the first seed's epochs. `svg` is the text of the picture.
     ///
     /// # Errors
     /// Returns an error if the operating system refuses to write.
@@ -306,20 +312,20 @@ impl RunFolder {
         self.write(CURVE, svg.as_bytes())
     }
 
-    /// Moves the folder to its final path. Returns the path as it was given.
+    /// Moves the folder to its final path. Returns this path as the user gave it.
     ///
     /// # Errors
-    /// Returns [`Error::Unfinished`] unless configuration, versions, summary and the first seed's
-    /// model are written. Returns [`Error::Publish`] if another file or folder was created at this
-    /// path in the meantime. Only in that case does the temporary folder stay, and the error has
-    /// its path.
+    /// Returns [`Error::Unfinished`] unless the configuration, the schema, the versions, the
+    /// summary and the first seed's model are written. Returns [`Error::Publish`] if the folder
+    /// cannot be moved, for instance because the path is in use by now. In this case the temporary
+    /// folder stays, and the error has its path.
     pub fn finish(self) -> Result<PathBuf> {
         self.publish(false).map_err(|(_, error)| error)
     }
 
-    /// Finishes the folder like [`RunFolder::finish`]. If `durable` is set, everything is forced to
-    /// disk before the move, and the parent folder after it. An error carries this folder, unless
-    /// it was moved or is to stay.
+    /// Moves the folder to its final path, like [`RunFolder::finish`]. If `durable` is true, all
+    /// files are synced to disk before the move, and the parent folder after it. If the folder is
+    /// incomplete, the error returns it to the caller.
     pub fn publish(mut self, durable: bool) -> std::result::Result<PathBuf, (Option<Box<Self>>, Error)> {
         if let Err(error) = self.complete(durable) {
             return Err((Some(Box::new(self)), error));
@@ -347,7 +353,8 @@ impl RunFolder {
         Ok(path)
     }
 
-    /// Writes the buffered lines, and checks that all files exist.
+    /// Writes the buffered lines, checks that all required files exist, and syncs them if `durable`
+    /// is true.
     fn complete(&mut self, durable: bool) -> Result<()> {
         self.release();
         self.metrics.flush().map_err(writing(&self.path.join(METRICS)))?;
@@ -362,13 +369,14 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Returns whether the folder has a model and there is no older run folder at its final path.
+    /// Returns true if the first seed's model is written and the folder replaces no older run
+    /// folder.
     pub fn has_model(&self) -> bool {
         !self.replaces && self.partial.path().join(MODEL).is_file()
     }
 
-    /// Moves an incomplete run that has a model to its final path. Returns the path as it was
-    /// given, and the names of the files.
+    /// Moves an incomplete run folder that has a model to its final path, so that the model is not
+    /// lost. Returns the path of the folder and the names of its files.
     pub fn salvage(mut self) -> (PathBuf, Vec<String>) {
         self.release();
         let _ = self.metrics.flush();
@@ -387,12 +395,12 @@ impl RunFolder {
     }
 }
 
-/// Returns the result of writing a file. If the file is incomplete, it is removed.
+/// Passes on the result of writing a file, and removes the file if the result is an error.
 fn whole<T>(place: &Path, written: std::io::Result<T>) -> std::io::Result<T> {
     written.inspect_err(|_| drop(fs::remove_file(place)))
 }
 
-/// Buffered lines of a file. They stay in memory while they cannot be written.
+/// Buffered lines of a text file. Lines that could not be written stay in the buffer.
 #[derive(Debug)]
 struct Lines {
     file: File,
@@ -427,7 +435,7 @@ impl Lines {
     }
 }
 
-/// Creates a temporary folder for a run with this name.
+/// Creates a temporary folder in `parent` for the run folder `name`.
 fn temporary(parent: &Path, name: &std::ffi::OsStr) -> std::io::Result<TempDir> {
     let mut prefix = std::ffi::OsString::from(".");
     if name.len() <= MAX_NAME_BYTES {
@@ -437,8 +445,9 @@ fn temporary(parent: &Path, name: &std::ffi::OsStr) -> std::io::Result<TempDir> 
     tempfile::Builder::new().prefix(&prefix).rand_bytes(RANDOM_CHARS).tempdir_in(parent)
 }
 
-/// Replaces a folder by another one, and removes the old one. If the process is killed in between,
-/// both folders remain under temporary names, and so do the run's checkpoints.
+/// Moves the folder `new` to `target`, and removes the folder that was there. If the process is
+/// killed in between, both folders remain under temporary names, and the checkpoints of the run
+/// remain too.
 fn replace(new: &Path, target: &Path) -> std::io::Result<()> {
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
         return Err(ErrorKind::InvalidInput.into());
@@ -463,7 +472,7 @@ pub fn files(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Folder of the model and the predictions of one seed, within a [`RunFolder`].
+/// The folder for the model and the predictions of one seed within a [`RunFolder`].
 #[derive(Debug)]
 pub struct SeedFolder<'a> {
     real: PathBuf,
@@ -472,14 +481,14 @@ pub struct SeedFolder<'a> {
 }
 
 impl SeedFolder<'_> {
-    /// Removes predictions that were not written completely.
+    /// Removes a predictions file that was not written completely.
     pub fn discard_predictions(&mut self) {
         let _ = fs::remove_file(self.real.join(PREDICTIONS));
     }
 
-    /// Writes the weights with metadata, to which `eciton` and `digest` are added. Returns the
-    /// digest. Weights that `signs` names are written as signs and scales. If there are any, the
-    /// `digest` in the metadata is not replaced, because it is that of the trained weights.
+    /// Writes the model file with `metadata`, to which `eciton` and `digest` are added. Returns the
+    /// digest. Weights named in `signs` are stored as signs and scales. The file then keeps a
+    /// `digest` that `metadata` already has, because it is the digest of the trained weights.
     ///
     /// # Errors
     /// Returns [`Error::Values`] if names are empty or not unique, or if values do not fill their
@@ -500,7 +509,7 @@ impl SeedFolder<'_> {
         self.write_entries(&entries, metadata, digest)
     }
 
-    /// Writes a model file from its entries, whose weights have this digest.
+    /// Writes a model file from its tensors. `digest` is the digest of their values.
     pub fn write_entries(
         &mut self,
         entries: &[tensor::Entry<'_>],
@@ -523,11 +532,12 @@ impl SeedFolder<'_> {
         Ok(digest)
     }
 
-    /// Writes the predictions of the seed.
+    /// Writes the predictions of the seed to `predictions.npz`.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the arrays do not fit each other, or exceed [`MAX_MATRIX_BYTES`] or
-    /// [`MAX_WORDS_BYTES`]. Also returns one if the operating system refuses to write.
+    /// Returns an [`Error`] if the arrays do not have the same number of rows, or exceed
+    /// [`MAX_MATRIX_BYTES`] or [`MAX_WORDS_BYTES`]. Also returns one if the operating system
+    /// refuses to write.
     pub fn write_predictions(&mut self, arrays: &Arrays<'_>) -> Result<()> {
         let path = self.path.join(PREDICTIONS);
         arrays.check(&path)?;
@@ -536,23 +546,24 @@ impl SeedFolder<'_> {
     }
 }
 
-/// Returns whether `name` is the name of a temporary folder of a run called `run`.
+/// Returns true if `name` is the name of a temporary folder of a run whose folder is called `run`.
 pub fn is_partial(name: &str, run: &str) -> bool {
     let drawn = name.strip_prefix('.').and_then(|rest| rest.strip_prefix(run)?.strip_prefix(PARTIAL));
     drawn.is_some_and(|d| d.len() == RANDOM_CHARS && d.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
-/// Returns whether `path` is a finished run. Its folder appears only when it is complete.
+/// Returns true if `path` is the folder of a finished run, which means that it contains a summary.
 pub fn is_run(path: &Path) -> bool {
     path.join(SUMMARY).is_file()
 }
 
-/// Returns whether `path` contains the files of a run that could not be written completely.
+/// Returns true if `path` contains the configuration and the model of a run, as in the folder of a
+/// run that could not be written completely.
 pub fn is_begun(path: &Path) -> bool {
     path.join(CONFIG).is_file() && path.join(MODEL).is_file()
 }
 
-/// Forces a folder and all its content to disk.
+/// Syncs a folder and all files in it to disk.
 fn sync_all(folder: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -561,8 +572,8 @@ fn sync_all(folder: &Path) -> std::io::Result<()> {
     sync_folder(folder)
 }
 
-/// Returns the absolute path of a folder that is to be created at `path`, with links resolved.
-/// Fails unless the path is free or an empty folder.
+/// Checks that a folder can be created at `path`, and returns its absolute path. Fails unless the
+/// path is free or an empty folder.
 fn vacant(path: &Path) -> Result<PathBuf> {
     if path.file_name().is_none() {
         return Err(Error::Name { path: path.to_owned() });
@@ -594,8 +605,8 @@ fn vacant(path: &Path) -> Result<PathBuf> {
     Err(occupied(format!("a folder with {}", names.join(", "))))
 }
 
-/// Parent folders that were created for a run folder, the deepest first. They are removed if the
-/// run folder is not finished.
+/// Parent folders that were created for a run folder, the deepest first. On drop they are removed,
+/// unless the run folder was finished.
 #[derive(Debug)]
 struct Parents(Vec<PathBuf>);
 
@@ -621,8 +632,8 @@ impl Drop for Parents {
     }
 }
 
-/// Writes the configuration and the summary of a run folder again, before the folder is moved to
-/// `target`. The digests of other records stay those that the run recorded.
+/// Writes new versions of the configuration and the summary in `folder`, before the folder is moved
+/// to `target`. The recorded digests of all other files stay as they are.
 pub fn readdress(folder: &Path, target: &Path, config: &Config, summary: &Summary) -> Result<()> {
     let path = folder.join(SUMMARY);
     let mut files = record::recorded_files(&read(&path, MAX_RECORD_BYTES)?, &path)?;
@@ -638,8 +649,8 @@ pub fn readdress(folder: &Path, target: &Path, config: &Config, summary: &Summar
     fs::write(&path, bytes).map_err(writing(&path))
 }
 
-/// Returns the SHA-256 of each of a folder's [`RECORDS`] and [`results`], in hexadecimal, by file
-/// name.
+/// Returns the SHA-256 of each record and result file in `folder`, in hexadecimal and keyed by file
+/// name. [`RECORDS`] and [`results`] list these files.
 fn digests(folder: &Path, summary: &Summary) -> std::io::Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     for name in RECORDS.into_iter().map(str::to_owned).chain(record::results(summary)) {

@@ -1,7 +1,7 @@
-//! Model schemas, which describe the columns, classes and tokens that a model was trained on.
+//! Model schemas. A schema describes the columns, classes and tokens that a model was trained on.
 //!
 //! A run folder contains the schema as `schema.json`. The commands `predict`, `eval`, `resume` and
-//! `generate` read it from there, as do the setting `run.init` and the Python package. They call
+//! `generate` read it, and so do the setting `run.init` and the Python package. They call
 //! [`Schema::fit`], which matches columns and classes by name if both sides have names, and by
 //! position otherwise.
 //!
@@ -22,24 +22,25 @@ pub use fit::{FitError, Purpose};
 
 use crate::provenance::DataDigest;
 
-/// Version of the schema file that this version of Eciton writes, and the newest that it reads.
+/// Newest version of the schema file that this crate reads. It is also the version that this crate
+/// writes.
 pub const VERSION: u32 = 1;
 
-/// Description of the data that a model was trained on.
+/// Description of the data that a model was trained on, as in `schema.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Schema {
-    /// Version of the file's layout.
+    /// Version of the layout of `schema.json`. 0 if the run folder has no such file.
     pub version: u32,
-    /// Task of the model.
+    /// Learning task that the model was trained for.
     pub task: TaskType,
-    /// Feature columns of the vertices or rows.
+    /// Feature columns of the rows (vertices or table rows) that the model reads.
     pub features: Columns,
-    /// Feature columns of the edges.
+    /// Feature columns of the edges that the model reads.
     #[serde(default, skip_serializing_if = "Columns::is_absent")]
     pub edge_features: Columns,
-    /// Classes, label columns or numbers that the model predicts.
+    /// Classes, label columns or regression targets that the model predicts.
     pub outputs: Outputs,
-    /// Tokens of the text or list that the model was trained on. `None` for all other data.
+    /// Tokens of the text or token list that the model was trained on. `None` for other data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
     /// Digests of the data that the model was trained on. `None` if an older version of Eciton
@@ -48,46 +49,45 @@ pub struct Schema {
     pub data: Option<DataDigest>,
 }
 
-/// Source of the feature columns.
+/// Origin of a model's feature columns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// The data set has the columns.
+    /// The columns come from the data set.
     #[default]
     Data,
-    /// The data set has no features. Each vertex has its own column with the value 1, so the model
-    /// knows only these vertices.
+    /// The data set has no features, so each vertex has its own column with the value 1. The model
+    /// can only be applied to these vertices.
     OneColumnPerVertex,
 }
 
-/// Feature columns of the data that a model was trained on.
+/// Feature columns that a model reads, of vertices or of edges.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Columns {
-    /// Number of columns. `None` if an older version of Eciton wrote the run folder and its record
-    /// does not state it.
+    /// Number of columns. `None` if the run folder has no schema file and its name of the model
+    /// does not contain the number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// Source of the columns.
+    /// Origin of the columns.
     #[serde(default, skip_serializing_if = "is_default")]
     pub source: Source,
-    /// SHA-256 of the vertices' names, in hexadecimal. `None` unless each vertex has a column of
-    /// its own.
+    /// SHA-256 of the names of all vertices, in hexadecimal. `None` unless each vertex has its own
+    /// column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vertices: Option<String>,
-    /// Scaling that is applied to the columns before the model reads them. `None` if they are not
-    /// scaled.
+    /// Scaling of the column values before the model reads them. `None` if it is not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<NormaliseFeatures>,
-    /// Columns of the table that the feature columns are encoded from. Empty if the data set has
-    /// the feature columns themselves.
+    /// Table columns from which the feature columns are encoded. Empty if the data set has feature
+    /// columns itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<Input>,
-    /// One entry per column. Empty if the columns have neither names nor transformations.
+    /// Name and scaling of each column. Empty if the columns have neither names nor scaling.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<Column>,
 }
 
-/// Type of a column's values.
+/// Type of the values in a feature column.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ColumnType {
@@ -98,21 +98,22 @@ pub enum ColumnType {
     Token,
 }
 
-/// Column of a table before it is encoded, with all that the encoder learned from the training
-/// rows.
+/// A table column before it is encoded, with the parameters that the encoder learned from the
+/// training rows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Input {
-    /// Name of the column.
+    /// Name of the table column.
     pub name: String,
-    /// Kind of the values: number, boolean, date, category or hashed.
+    /// Kind of the values, for instance `number` or `category`.
     pub kind: String,
-    /// Mean of the column over the training rows, which replaces missing numbers.
+    /// Mean over the training rows. It replaces missing values. `None` unless the column is
+    /// numeric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<f64>,
-    /// True if a feature column marks missing values.
+    /// True if an additional feature column marks the rows in which the value is missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub missing: bool,
-    /// Categories, in the order of their feature columns.
+    /// Known categories, in the order of their feature columns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
 }
@@ -128,7 +129,8 @@ impl Input {
         }
     }
 
-    /// Returns the encoder. `None` for a kind that this version of Eciton does not know.
+    /// Returns the encoder of this column. Returns `None` if this version of Eciton does not know
+    /// the kind of the values.
     fn encoder(&self) -> Option<Encoder> {
         let kind = Kind::parse(&self.kind).filter(|kind| *kind != Kind::Ignored)?;
         let (name, values) = (self.name.clone(), self.values.clone());
@@ -139,55 +141,55 @@ impl Input {
 /// One feature column, with its name and scaling.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Column {
-    /// Name that the training data gave the column.
+    /// Name of the column in the training data. `None` if it has no name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Type of the values.
+    /// Type of the column's values.
     #[serde(default, rename = "type")]
     pub kind: ColumnType,
-    /// Mean over the training rows, which is subtracted from each value.
+    /// Mean over the training rows. Scaling subtracts it from each value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
-    /// Standard deviation over the training rows, by which each difference is divided.
+    /// Standard deviation over the training rows. Scaling divides by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deviation: Option<f64>,
 }
 
-/// Values that a model predicts: classes, label columns or numbers.
+/// The outputs of a model: classes, label columns or regression targets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outputs {
-    /// Number of classes, label columns or numbers. `None` if an older version of Eciton wrote the
-    /// run folder and its record does not state it.
+    /// Number of outputs. `None` if the run folder has no schema file and its name of the model
+    /// does not contain the number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// Names of the classes, label columns or numbers. Empty if they had no names; classes are then
-    /// whole numbers from 0.
+    /// Names of the outputs in order. Empty if the training data did not name them, in which case
+    /// classes are whole numbers from 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// Names of the columns of the table that held the labels.
+    /// Names of the table columns from which the labels were read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,
 }
 
-/// Unit of a token.
+/// Unit of text or data that one token stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TokenUnit {
-    /// Code point of a text.
+    /// A Unicode code point of a text.
     Characters,
-    /// Byte of a text.
+    /// A byte of a text.
     Bytes,
-    /// Token id of a `.npy` file.
+    /// A token id of a `.npy` file.
     Numbers,
 }
 
-/// The distinct tokens of a text or list. A token is encoded as its index in this list.
+/// The distinct tokens of the training data. The model reads each token as its index in this list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
-    /// Unit of a token.
+    /// Unit that one token stands for.
     #[serde(rename = "tokens")]
     pub unit: TokenUnit,
-    /// Code points, bytes or token ids in ascending order.
+    /// Code points, bytes or token ids, in ascending order.
     pub symbols: Vec<u32>,
 }
 
@@ -203,8 +205,7 @@ impl Tokens {
         Self { unit, symbols: vocabulary.symbols.clone() }
     }
 
-    /// Returns the vocabulary of these tokens. Returns `None` unless the symbols are in ascending
-    /// order.
+    /// Returns the tokens as a [`Vocabulary`]. Returns `None` if they are not in ascending order.
     #[must_use]
     pub fn vocabulary(&self) -> Option<Vocabulary> {
         let ascend = self.symbols.windows(2).all(|pair| pair.first() < pair.last());
@@ -222,7 +223,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Columns {
-    /// Returns whether there are no columns.
+    /// Returns true if there are no columns.
     fn is_absent(&self) -> bool {
         self.count.is_none_or(|count| count == 0) && self.columns.is_empty()
     }
@@ -232,21 +233,21 @@ impl Columns {
         Self { count: Some(count), columns: names.iter().map(named).collect(), ..Self::default() }
     }
 
-    /// Returns the names of the columns. Returns an empty list unless every column has a name.
+    /// Returns the name of each column. Returns an empty list if any column has no name.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let names: Option<Vec<String>> = self.columns.iter().map(|column| column.name.clone()).collect();
         names.unwrap_or_default()
     }
 
-    /// Returns the entries of all columns, so that the caller can change them.
+    /// Returns a mutable entry for each column. Missing entries are created.
     fn all(&mut self) -> &mut [Column] {
         self.columns.resize(self.count.unwrap_or_default() as usize, Column::default());
         &mut self.columns
     }
 
-    /// Returns the means and standard deviations of the columns. `None` unless every column has
-    /// both, as finite numbers with a deviation above 0.
+    /// Returns the mean and the standard deviation of each column. Returns `None` unless every
+    /// column has both, finite and with a deviation above 0.
     pub fn moments(&self) -> Option<Moments> {
         let of = |column: &Column| {
             let deviation = column.deviation.filter(|value| value.is_finite() && *value > 0.0)?;
@@ -293,9 +294,9 @@ impl Schema {
         Self { version: VERSION, task, features, edge_features, outputs, tokens: None, data }
     }
 
-    /// Returns the schema of a run folder without a schema file. Only counts are known, so columns
-    /// and classes are matched by position. `model` is the model's name, for instance `gcn
-    /// 1433-16-7`.
+    /// Returns the schema of a run folder of format 1, which has no schema file. Only the numbers
+    /// of columns and outputs are known. They come from `model`, the model's description, for
+    /// instance `gcn 1433-16-7`.
     pub(crate) fn of_older(model: &str, task: TaskType) -> Self {
         let widths = model.rsplit(' ').next().unwrap_or_default();
         let widths: Option<Vec<u32>> = widths.split('-').map(|width| width.parse().ok()).collect();
@@ -311,12 +312,14 @@ impl Schema {
         }
     }
 
-    /// Returns whether the schema was derived for a run folder without a schema file.
+    /// Returns true if the schema was derived for a run folder of format 1, which has no schema
+    /// file.
     pub fn is_older(&self) -> bool {
         self.version == 0
     }
 
-    /// Returns this schema with the tokens of a text or list.
+    /// Returns this schema with the tokens of `vocabulary`. All feature columns then contain token
+    /// indices.
     pub fn with_tokens(mut self, vocabulary: Option<&Vocabulary>) -> Self {
         self.tokens = vocabulary.map(Tokens::of);
         if self.tokens.is_some() {
@@ -325,7 +328,7 @@ impl Schema {
         self
     }
 
-    /// Returns what a reader of data needs to know of the model: columns, encoders and classes.
+    /// Returns the columns, encoders and classes that a reader of data needs for this model.
     pub fn expected(&self) -> Expected {
         Expected {
             encoders: self.features.inputs.iter().filter_map(Input::encoder).collect(),
@@ -340,7 +343,7 @@ impl Schema {
     }
 }
 
-/// Returns the scaling of the features of a prepared data set.
+/// Returns the kind of scaling that was applied to the features of a prepared data set.
 pub fn scaled(dataset: &Dataset) -> NormaliseFeatures {
     match dataset.scaling {
         Scaling::None => NormaliseFeatures::None,
@@ -349,8 +352,8 @@ pub fn scaled(dataset: &Dataset) -> NormaliseFeatures {
     }
 }
 
-/// Returns whether each vertex has a column of its own with the value 1. Readers create such
-/// columns if a data set has no features.
+/// Returns true if each row has its own column with the value 1. Readers create such features if a
+/// data set has none.
 fn is_identity(features: &Features) -> bool {
     let Features::Sparse(rows) = features else { return false };
     rows.rows() > 1
@@ -360,7 +363,7 @@ fn is_identity(features: &Features) -> bool {
         && rows.values.iter().all(|&value| value == 1.0)
 }
 
-/// Returns the SHA-256 of the names of all vertices, in order.
+/// Returns the SHA-256 of the names of all vertices in order, in hexadecimal.
 fn vertex_digest(dataset: &Dataset) -> String {
     let mut hasher = Sha256::new();
     for vertex in 0..dataset.vertices() {

@@ -1,4 +1,4 @@
-//! Reports of a sweep: outcomes of its trials, their table, and their picture.
+//! Outcomes of the trials of a sweep, shown as a table and as a picture.
 
 mod outcome;
 mod picture;

@@ -1,9 +1,9 @@
-//! Types of learning tasks, as determined by labels and by losses.
+//! Learning tasks that labels and loss functions imply.
 
 use eciton_graph::dataset::Labels;
 use eciton_recipe::{Loss, TaskType};
 
-/// Returns the learning task for labels of this type.
+/// Returns the learning task that labels of this form are for.
 #[must_use]
 pub fn task(labels: &Labels) -> TaskType {
     match labels {
@@ -13,7 +13,7 @@ pub fn task(labels: &Labels) -> TaskType {
     }
 }
 
-/// Returns the learning task for which a loss is defined.
+/// Returns the learning task that a loss function is for.
 pub(crate) fn task_of_loss(loss: Loss) -> TaskType {
     match loss {
         Loss::CrossEntropy => TaskType::Classification,

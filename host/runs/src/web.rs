@@ -1,7 +1,7 @@
-//! The report of a run as one web page, without scripts and without requests to a network.
+//! The report of a run as a single web page. It has no scripts and makes no network requests.
 //!
-//! Colours follow the reader's light or dark scheme, and columns follow the width of the window.
-//! Texts in a run folder may come from other users, so all texts are escaped.
+//! Colours follow the reader's light or dark scheme, and the columns follow the width of the
+//! window. Texts in a run folder may come from other users, so all texts are escaped.
 
 mod chart;
 mod confusion;
@@ -25,26 +25,26 @@ use self::timeline::Timeline;
 use crate::report::{EpochReport, MemoryPlan, Summary};
 use crate::run_folder::{self, Result, Run};
 
-/// Maximum number of seeds that are listed, one row each.
+/// Maximum number of seeds in the table of seeds.
 const MAX_SEEDS: usize = 100;
-/// Maximum number of characters of the recipe that are shown.
+/// Maximum number of characters of the recipe on the page.
 const MAX_RECIPE: usize = 100_000;
 
-/// Web page of a run, and the sections that it lacks.
+/// Web page of a run, and a list of the sections that could not be made.
 #[derive(Debug, Clone)]
 pub struct Page {
     /// The page as HTML 5.
     pub html: String,
-    /// Sections that are left out, with the reason, one line each.
+    /// One line for each section that was left out, with the reason.
     pub left_out: Vec<String>,
 }
 
-/// Function that plans the memory of a run from its configuration, or returns the reason why it
-/// cannot.
+/// Function that estimates the memory of a run from its configuration. It returns an error text if
+/// it cannot.
 pub type Memory<'a> = &'a dyn Fn(&Config) -> std::result::Result<MemoryPlan, String>;
 
-/// Creates the page of a run from its folder. `memory` plans the memory of the run. If it cannot,
-/// the page shows the reason. `trace` is a file that `eciton train --trace` wrote.
+/// Creates the web page of the run in the folder `path`. `memory` estimates the memory of the run.
+/// If it fails, the page shows the reason. `trace` is a file that `eciton train --trace` wrote.
 ///
 /// # Errors
 /// Returns an error if the run folder or the trace is missing or damaged.
@@ -83,7 +83,7 @@ pub fn page(path: &Path, trace: Option<&Path>, memory: Memory<'_>) -> Result<Pag
     Ok(Page { html, left_out })
 }
 
-/// Returns the section of the seeds, with one row each.
+/// Returns the section with a table of all seeds.
 fn seeds(summary: &Summary, keep: Keep) -> Section {
     let metric = summary.metric;
     let shown = |value: Option<f64>| part::measured(metric, value);
@@ -131,8 +131,7 @@ fn seeds(summary: &Summary, keep: Keep) -> Section {
     Section::wide("Results", body)
 }
 
-/// Returns the section with loss and metric over the epochs, side by side if the window is wide
-/// enough.
+/// Returns the section with the curves of loss and metric over the epochs.
 fn curves(run: &Run, epochs: &[EpochReport]) -> Section {
     let body = chart::pair(run.config.model.loss, run.summary.metric, epochs, &run.summary.seeds);
     Section::wide("Curves", body)

@@ -1,26 +1,26 @@
-//! The axis of values in a picture. It starts at zero, or is logarithmic if the values span more
-//! than two powers of ten.
+//! Value axes of pictures. An axis starts at zero, or is logarithmic if the values span more than
+//! two powers of ten.
 
-/// Ratio of the largest to the smallest value above which an axis is logarithmic.
+/// Ratio of the largest value to the smallest one above which an axis is logarithmic.
 const DECADES: f64 = 100.0;
 /// Maximum number of ticks of a logarithmic axis.
 const MAX_TICKS: i32 = 7;
 
-/// Range and ticks of an axis of values.
+/// An axis of values, with its range and its ticks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Scale {
     /// Linear axis from 0 to `to`, with a tick at each multiple of `step`.
     Linear { to: f64, step: f64 },
-    /// Logarithmic axis from 10^`from` to 10^`to`. Values of zero and below are drawn at the lower
+    /// Logarithmic axis from 10^`from` to 10^`to`. A value of zero or below is drawn at the lower
     /// end.
     Logarithmic { from: i32, to: i32 },
 }
 
 impl Scale {
-    /// Linear axis of shares in per cent, from 0 to 100.
+    /// Linear axis from 0 to 100 for shares in per cent.
     pub(crate) const PERCENT: Self = Self::Linear { to: 100.0, step: 20.0 };
 
-    /// Returns a linear axis from 0 to at least the largest value.
+    /// Returns a linear axis from 0 to the largest value, rounded up to the next tick.
     pub(crate) fn linear(values: impl Iterator<Item = f64>) -> Self {
         let highest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         let step = nice_step(if highest > 0.0 { highest / 4.0 } else { 0.25 });
@@ -41,8 +41,8 @@ impl Scale {
         Self::Logarithmic { from, to: to.max(from + 1) }
     }
 
-    /// Returns the relative position of a value on the axis, from 0 at the lower end to 1 at the
-    /// upper end.
+    /// Returns the position of a value on the axis, from 0 at the lower end to 1 at the upper end.
+    /// Values outside of the axis are clamped.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let place = match *self {
             Self::Linear { to, .. } => value / to,
@@ -52,7 +52,7 @@ impl Scale {
         place.clamp(0.0, 1.0)
     }
 
-    /// Returns the values of the ticks, with their labels.
+    /// Returns the values of the ticks with their labels.
     pub(crate) fn ticks(&self) -> Vec<(f64, String)> {
         match *self {
             Self::Linear { to, step } => {
@@ -71,7 +71,7 @@ impl Scale {
     }
 }
 
-/// Returns the label of a power of ten: `0.01`, `1`, `100`, `1e5`.
+/// Returns the tick label of a power of ten, for instance `0.01`, `100` or `1e5`.
 fn named(power: i32) -> String {
     match power {
         -3..0 => format!("{:.*}", power.unsigned_abs() as usize, 10f64.powi(power)),
@@ -80,28 +80,29 @@ fn named(power: i32) -> String {
     }
 }
 
-/// Returns the smallest number of at least `rough` that is 1, 2 or 5 times a power of ten.
+/// Returns a step between ticks: the smallest number of the form 1, 2 or 5 times a power of ten
+/// that is at least `rough`.
 pub(crate) fn nice_step(rough: f64) -> f64 {
     let power = 10f64.powf(rough.log10().floor());
     [1.0, 2.0, 5.0].into_iter().map(|n| n * power).find(|&step| step >= rough * 0.999).unwrap_or(10.0 * power)
 }
 
-/// Returns the multiples of `step` within a range, at most 50.
+/// Returns the multiples of `step` between `from` and `to`, but not more than 50 of them.
 pub(crate) fn ticks((from, to): (f64, f64), step: f64) -> Vec<f64> {
     let first = (from / step).ceil();
     (0..50).map(|n| (first + f64::from(n)) * step).take_while(|&tick| tick <= to + 1e-9 * step).collect()
 }
 
-/// Returns the epochs at the ticks of an axis: the first epoch, and round numbers that are not
-/// close to it.
+/// Returns the epochs that get a tick on an axis. These are the first epoch and the round numbers
+/// that are not too close to it.
 pub(crate) fn epoch_ticks((from, to): (f64, f64)) -> Vec<f64> {
     let step = if to > from { nice_step((to - from) / 5.0).max(1.0) } else { 1.0 };
     let round = ticks((from, to), step).into_iter().filter(|&tick| tick - from > 0.4 * step);
     std::iter::once(from).chain(round).collect()
 }
 
-/// Returns the label of a tick, with the number of decimals of `step`. Thousands are written as k
-/// and millions as M.
+/// Returns the label of a tick with as many decimals as `step` needs. Values from 10,000 on are
+/// abbreviated, for instance `20k` or `3M`.
 pub(crate) fn label(value: f64, step: f64) -> String {
     if value >= 1e6 {
         return format!("{}M", value / 1e6);

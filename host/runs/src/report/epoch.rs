@@ -17,10 +17,10 @@ use serde_json::{Map, Value};
 
 use super::Metrics;
 
-/// Prefix of the columns of a bill.
+/// Prefix of the column names of the bill.
 const BILL: &str = "bill_";
 
-/// Report of one epoch of one seed.
+/// Report of one epoch of the training with one seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Row", into = "Row")]
 pub struct EpochReport {
@@ -28,25 +28,25 @@ pub struct EpochReport {
     pub seed: u64,
     /// Number of the epoch, from 1.
     pub epoch: u32,
-    /// Mean loss over the training vertices, with the dropout of this epoch, before the epoch's
-    /// update.
+    /// Mean loss over the training rows before the epoch's update, with the dropout of this epoch.
     pub loss: f64,
-    /// Metrics after the update, without dropout. `None` if the epoch was not evaluated.
+    /// Metrics after the update, computed without dropout. `None` if the epoch was not evaluated.
     pub metrics: Option<Metrics>,
-    /// Seconds of forward, loss, backward and update. The evaluation is not included.
+    /// Seconds of the forward pass, the loss, the backward pass and the update. Evaluations are not
+    /// included.
     pub seconds: f64,
-    /// Floating-point operations of forward, loss and backward, counted as products and sums. 0 in
-    /// older records without the count.
+    /// Number of multiplications and additions in the forward pass, the loss and the backward pass.
+    /// 0 in older records, which lack the count.
     pub flops: u64,
-    /// Learning rate of the epoch's update.
+    /// Learning rate of the update at the end of the epoch.
     pub lr: f64,
-    /// L2 norm of all gradients before they were clipped. `None` without `optimiser.clip_norm`.
+    /// L2 norm of all gradients before clipping. `None` unless `optimiser.clip_norm` is set.
     pub gradient_norm: Option<f64>,
-    /// Bill of the epoch and its evaluation. `None` if nothing is charged.
+    /// Charged usage of the epoch and its evaluation. `None` if nothing is charged.
     pub bill: Option<Bill>,
 }
 
-/// Columns of an epoch's report as JSON.
+/// JSON form of an [`EpochReport`], with one flat column per value.
 #[derive(Serialize, Deserialize)]
 struct Row {
     seed: u64,
@@ -66,7 +66,7 @@ struct Row {
     lr: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gradient_norm: Option<f64>,
-    /// Columns of the bill.
+    /// Columns of the bill, with the prefix `bill_`.
     #[serde(flatten)]
     more: Map<String, Value>,
 }
@@ -116,23 +116,23 @@ impl TryFrom<Row> for EpochReport {
     }
 }
 
-/// The epoch that validation chose, and its metrics.
+/// The epoch with the best validation metric, and its metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written")]
 pub struct BestEpoch {
-    /// Number of the epoch with the best validation metric. Of equal epochs it is the first, or the
-    /// last with `run.keep = "last-best"`.
+    /// Number of the epoch with the best validation metric. Of several equally good epochs it is
+    /// the first, or the last with `run.keep = "last-best"`.
     pub epoch: u32,
-    /// Metrics after that epoch.
+    /// Metrics after this epoch.
     #[serde(flatten)]
     pub metrics: Metrics,
 }
 
-/// A best epoch in the forms that records may have.
+/// The forms in which a record may contain a [`BestEpoch`].
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
-    /// Pair of older records, from before the fields had names.
+    /// Form of older records: a pair of epoch and metrics without field names.
     Pair(u32, Metrics),
     Named {
         epoch: u32,

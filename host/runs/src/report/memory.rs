@@ -2,20 +2,22 @@
 
 use serde::Serialize;
 
-/// A phase of a run. Phases follow each other, so the peak of the run is that of the largest phase.
+/// A phase of a run. Phases follow each other, so the peak memory of a run is that of its largest
+/// phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// The run puts vertices into an order.
+    /// The vertices are put into the order of `run.order`.
     Ordering,
-    /// The run gathers features. It releases them at the end, and allocates rows afterwards.
+    /// The features are summed over neighbours once, before the first epoch. Rows are allocated
+    /// after this phase.
     Gathering,
-    /// Epochs and evaluations.
+    /// The epochs and evaluations.
     Training,
 }
 
 impl Phase {
-    /// All phases, in order.
+    /// All phases in the order in which a run goes through them.
     pub const ALL: [Self; 3] = [Self::Ordering, Self::Gathering, Self::Training];
 
     /// Returns the name of the phase, for instance `training`.
@@ -28,50 +30,52 @@ impl Phase {
     }
 }
 
-/// Memory of one purpose, such as the graph.
+/// Memory that a run uses for one purpose, for instance the graph.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MemoryItem {
     /// Name of the purpose, for instance `graph`.
     pub purpose: &'static str,
-    /// Description of the data, with its shape.
+    /// Description of the stored data, with its shape.
     pub detail: String,
-    /// Number of bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Phases in which the memory is in use.
+    /// Phases during which the memory is in use.
     pub during: Vec<Phase>,
 }
 
-/// Memory of one phase.
+/// Memory that a run uses in one phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PhaseBytes {
-    /// The phase.
+    /// Phase that the bytes are used in.
     pub phase: Phase,
-    /// Sum of the items that are in use in the phase, in bytes.
+    /// Size in bytes of all items that are in use during the phase.
     pub bytes: u64,
 }
 
-/// Estimate of the peak memory of a run.
+/// Estimated memory of a run, by purpose and by phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MemoryPlan {
-    /// Memory by purpose, in the order of allocation.
+    /// Memory of each purpose, in the order of allocation.
     pub items: Vec<MemoryItem>,
-    /// Memory by phase, in order, without phases that this run does not have.
+    /// Memory of each phase that the run has, in order.
     pub phases: Vec<PhaseBytes>,
-    /// Bytes of the largest phase. This is the peak, unless reading the data set took more.
+    /// Size in bytes of the largest phase. This is the estimated peak, unless reading the data set
+    /// took more memory.
     pub total_bytes: u64,
-    /// Peak memory of this process when the plan was made, after it had read the data set, in
-    /// bytes. It is never a reason to refuse the run. `None` if the system does not report it.
+    /// Peak memory in bytes of this process when the plan was made, after the data set was read. It
+    /// is informative, so no run is refused because of it. `None` if the system does not report it.
     pub read_bytes: Option<u64>,
-    /// Bytes that training would save by storing rows as bfloat16 (`run.row_storage`). `None` if
-    /// rows are bfloat16.
+    /// Bytes that the training would save with rows stored as bfloat16 (`run.row_storage`). `None`
+    /// if rows already are bfloat16.
     pub bf16_saves_bytes: Option<u64>,
-    /// Memory that this process may use, in bytes: what the machine and its control group have
-    /// free, and what the process has already. `None` if the system does not report it.
+    /// Bytes that this process may use: its own memory plus the free memory of the machine or
+    /// control group. `None` if the system does not report it.
     pub available_bytes: Option<u64>,
 }
 
 impl MemoryPlan {
-    /// Returns the peak memory in bytes, including the reading of the data set.
+    /// Returns the estimated peak memory in bytes, including the memory that reading the data set
+    /// took.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.total_bytes.max(self.read_bytes.unwrap_or(0))

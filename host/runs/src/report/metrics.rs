@@ -1,20 +1,22 @@
-//! Values of the metric of a run, by part of the data (training, validation, test).
+//! Values of a run's metric on the training, validation and test rows.
 
 use eciton_recipe::{Metric, Part};
 use serde::{Deserialize, Serialize};
 
-/// Quality of a model by one metric. Shares are between 0 and 1.
+/// Values of one metric on each part of the data. Metrics that are shares are between 0 and 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
-    /// Metric of the values below.
+    /// Metric that the values belong to.
     #[serde(default)]
     pub metric: Metric,
-    /// Value on the training vertices. `None` if there are none, or if the metric is undefined on
-    /// them.
+    /// Value on the training rows. `None` if there are no such rows, or if the metric is undefined
+    /// on them.
     pub train: Option<f64>,
-    /// Value on the validation vertices, or `None` as for `train`.
+    /// Value on the validation rows. `None` if there are no such rows, or if the metric is
+    /// undefined on them.
     pub validation: Option<f64>,
-    /// Value on the test vertices, or `None` as for `train`.
+    /// Value on the test rows. `None` if there are no such rows, or if the metric is undefined on
+    /// them.
     pub test: Option<f64>,
 }
 
@@ -29,23 +31,23 @@ impl Metrics {
         }
     }
 
-    /// Returns the validation metric, negated if smaller is better, so that larger is always
-    /// better. Returns `None` if it has no value or is NaN.
+    /// Returns the validation metric with a sign such that larger is better: it is negated for
+    /// errors and losses. Returns `None` if it has no value or is NaN.
     #[must_use]
     pub fn goodness(&self) -> Option<f64> {
         self.goodness_on(Part::Validation)
     }
 
-    /// Returns the metric of a part of the data, negated if smaller is better. Returns `None` if it
-    /// has no value or is NaN.
+    /// Returns the metric on `part` with a sign such that larger is better: it is negated for
+    /// errors and losses. Returns `None` if it has no value or is NaN.
     #[must_use]
     pub fn goodness_on(&self, part: Part) -> Option<f64> {
         self.of(part).filter(|found| !found.is_nan()).map(|found| self.metric.goodness(found))
     }
 }
 
-/// Returns the mean and the standard deviation (n - 1; 0 for one value). Returns `None` without
-/// values.
+/// Returns the mean and the sample standard deviation of `values`. The deviation of one value is 0.
+/// Returns `None` if `values` is empty.
 #[must_use]
 pub fn spread(values: &[f64]) -> Option<(f64, f64)> {
     let mean = mean(values)?;
@@ -53,7 +55,7 @@ pub fn spread(values: &[f64]) -> Option<(f64, f64)> {
     Some((mean, if values.len() < 2 { 0.0 } else { (squares / (values.len() - 1) as f64).sqrt() }))
 }
 
-/// Returns the mean. Returns `None` without values.
+/// Returns the mean of `values`. Returns `None` if `values` is empty.
 #[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

@@ -1,86 +1,90 @@
-//! Quality of a model on one part of the data, beyond the metric of the run. It has the accuracy of
-//! the majority class, figures per class, and the confusion matrix.
+//! Quality of a model on one part of the data, beyond the metric of the run. It contains scores per
+//! class, the accuracy of the majority class, and the confusion matrix.
 
 use eciton_graph::dataset::Names;
 use eciton_graph::metrics::Tally;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of classes for which figures per class are recorded.
+/// Maximum number of classes for which scores per class are recorded.
 const MAX_CLASSES: usize = 1024;
 
 /// Quality of the written model on one part of the data.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
-    /// Part of the data on which all figures are computed: `test`, or `validation` if there are no
+    /// Part of the data on which all scores are computed: `test`, or `validation` if there are no
     /// test rows.
     pub part: String,
-    /// Number of rows with a known class. For several labels, the number of known values. For link
-    /// prediction, the number of held-out links.
+    /// Number of rows with a known class. For multi-label tasks, the number of known label values.
+    /// For link prediction, the number of held-out links.
     pub known: u64,
-    /// Largest class of the part, and the accuracy of always predicting it. `None` unless the task
-    /// is classification.
+    /// The most frequent class of the part, and the accuracy of always predicting it. `None` unless
+    /// the task is classification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub majority: Option<Majority>,
-    /// Share of rows whose class is predicted correctly. `None` unless the task is classification.
+    /// Share of the rows whose class is predicted correctly. `None` unless the task is
+    /// classification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
-    /// Mean recall over classes. `None` unless the task is classification.
+    /// Mean recall over the classes. `None` unless the task is classification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balanced_accuracy: Option<f64>,
-    /// Mean F1 over classes, or over labels.
+    /// Mean F1 score over the classes or labels. `None` for link prediction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub f1_macro: Option<f64>,
-    /// Area under the ROC curve, for two classes, several labels, and links. `None` otherwise.
+    /// Area under the ROC curve. `None` unless the task is link prediction, multi-label, or has two
+    /// classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roc_auc: Option<f64>,
-    /// Area under the precision-recall curve, as average precision, for two classes, several
-    /// labels, and links. `None` otherwise.
+    /// Average precision, the area under the precision-recall curve. `None` unless the task is link
+    /// prediction, multi-label, or has two classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub average_precision: Option<f64>,
-    /// Figures of each class or label. Empty if there are more than [`MAX_CLASSES`].
+    /// Precision, recall and F1 score of each class or label. Empty if there are more than
+    /// [`MAX_CLASSES`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassQuality>,
-    /// Counts of rows, by true class (rows of the matrix) and predicted class (columns). Both are
-    /// in the order of `classes`, which has the names. Empty above
+    /// Confusion matrix. Entry `[true][predicted]` is the number of rows with this true and this
+    /// predicted class, in the order of `classes`. Empty above
     /// [`MAX_MATRIX_CLASSES`](eciton_graph::metrics::MAX_MATRIX_CLASSES).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub confusion: Vec<Vec<u64>>,
 }
 
-/// Rows of one true class for which another class is predicted.
+/// One cell of the confusion matrix off the diagonal: rows of one class for which another class is
+/// predicted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mistake {
-    /// The true class, as an index into [`Quality::classes`].
+    /// True class of the rows, as an index into [`Quality::classes`].
     pub class: usize,
-    /// The predicted class, as an index into [`Quality::classes`].
+    /// Class predicted for the rows, as an index into [`Quality::classes`].
     pub predicted: usize,
-    /// Number of these rows.
+    /// Number of rows with this true and this predicted class.
     pub rows: u64,
-    /// Share of these rows among all rows of the true class.
+    /// Share of these rows among all rows of the true class, from 0 to 1.
     pub share: f64,
 }
 
-/// The largest class of a part of the data.
+/// The most frequent class of a part of the data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Majority {
-    /// Name of the class, or its number.
+    /// Name of the class, or its number if it has no name.
     pub class: String,
-    /// Share of the rows that have this class.
+    /// Share of the rows that have this class. It is the accuracy of always predicting the class.
     pub share: f64,
 }
 
-/// Figures of one class or label.
+/// Precision, recall and F1 score of one class or label.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassQuality {
-    /// Name of the class, or its number.
+    /// Name of the class or label, or its number if it has no name.
     pub class: String,
-    /// Share of the rows predicted as this class that belong to it.
+    /// Share of correct predictions among the rows that are predicted as this class.
     pub precision: f64,
-    /// Share of the rows of this class that are predicted as it.
+    /// Share of the rows of this class that are predicted as this class.
     pub recall: f64,
-    /// Harmonic mean of precision and recall.
+    /// F1 score, the harmonic mean of precision and recall.
     pub f1: f64,
-    /// Number of rows of this class.
+    /// Number of rows whose true class is this one.
     pub support: u64,
 }
 
@@ -108,13 +112,15 @@ impl Quality {
         }
     }
 
-    /// Returns the name of a class of the confusion matrix, or its number if no names are recorded.
+    /// Returns the name of the class with index `class`, or the index as text if no names are
+    /// recorded.
     #[must_use]
     pub fn class_name(&self, class: usize) -> String {
         self.classes.get(class).map_or_else(|| class.to_string(), |found| found.class.clone())
     }
 
-    /// Returns the wrong cells of the confusion matrix that have rows, the largest count first.
+    /// Returns the cells of the confusion matrix off the diagonal that are not 0, in descending
+    /// order of their counts.
     #[must_use]
     pub fn mistakes(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
@@ -133,7 +139,7 @@ impl Quality {
         found
     }
 
-    /// Creates the quality of link prediction, from the ranks of held-out links.
+    /// Creates the quality of link prediction on `part` from scores of its `links` held-out links.
     pub fn of_links(part: &str, links: u64, roc_auc: Option<f64>, average_precision: Option<f64>) -> Self {
         Self { part: part.to_owned(), known: links, roc_auc, average_precision, ..Self::default() }
     }

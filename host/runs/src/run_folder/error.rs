@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// Result of a run folder operation.
+/// Result type of the run folder operations.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Error of writing or reading a run folder. A retry is useless unless something has changed.
+/// Error of writing or reading a run folder. A retry fails again unless the cause is removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -1,10 +1,10 @@
 //! The file `model.safetensors`, which contains the weights of one seed as f32, in the order of the
-//! program. Weights of binary layers are packed as in [`packed`](super::packed).
+//! program's parameters. Weights of binary layers are packed as in [`packed`](super::packed).
 //!
-//! The file has eight bytes with the length of the header (little-endian), a JSON header padded to
-//! a multiple of 8, and the values. This module writes the file, because equal weights must give
-//! equal files, and the crate safetensors writes metadata in random order. That crate reads the
-//! file.
+//! The file starts with the length of the header (eight bytes, little-endian). A JSON header,
+//! padded to a multiple of 8, and the values follow. The crate safetensors reads the file, but this
+//! module writes it. That crate writes metadata in random order, and equal weights must give equal
+//! files.
 //!
 //! `__metadata__` in the header has the version of Eciton, the model, the data set, the seed, and
 //! the digest of the weights.
@@ -29,16 +29,17 @@ pub const MAX_HEADER_BYTES: u64 = 1 << 20;
 /// Maximum number of tensors in a model file.
 pub const MAX_TENSORS: usize = 4096;
 
-/// Metadata key of the digest of the trained weights.
+/// Metadata key under which a file has the digest of the trained weights.
 pub(super) const DIGEST: &str = "digest";
-/// Metadata key of the version that wrote a file. Only files that Eciton wrote have it.
+/// Metadata key under which a file has the version of Eciton that wrote it. Files of other programs
+/// lack it.
 const VERSION: &str = "eciton";
-/// Header key of the metadata. No tensor may have this name.
+/// Key of the metadata in the header of a safetensors file. No tensor may have this name.
 const METADATA: &str = "__metadata__";
 
-/// Returns the SHA-256 of weights, in hexadecimal.
+/// Returns the SHA-256 of a model's weights, in hexadecimal.
 ///
-/// The digest is over the tensors in order. Each gives the length of its name in bytes, the name
+/// The tensors are hashed in order. Each contributes the length of its name in bytes, the name
 /// (UTF-8), the number of extents, the extents, and the bits of the values. Lengths and extents are
 /// unsigned 64-bit, and values 32-bit, all little-endian.
 #[must_use]
@@ -48,7 +49,7 @@ pub fn model_digest(tensors: &[NamedTensor]) -> String {
     digest_of(&entries).unwrap_or_default()
 }
 
-/// Returns the [`model_digest`] of tensors that may be read in pieces.
+/// Returns the [`model_digest`] of tensors whose values may be read in pieces.
 ///
 /// # Errors
 /// Returns an error if the source of the values cannot be read.
@@ -69,30 +70,32 @@ pub fn digest_of(tensors: &[Entry<'_>]) -> io::Result<String> {
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Content of a model file, to be written or as read and verified.
+/// Content of a model file: tensors and metadata.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     /// Tensors, in the order of the file.
     pub tensors: Vec<NamedTensor>,
-    /// Metadata of the file: `eciton`, `model`, `dataset`, `seed`, `digest`, and further entries of
-    /// the writer.
+    /// Metadata of the file. Eciton writes the keys `eciton`, `model`, `dataset`, `seed` and
+    /// `digest`, and callers may add more.
     pub metadata: BTreeMap<String, String>,
 }
 
 impl Model {
-    /// Returns the digest of the trained weights, from the metadata.
+    /// Returns the digest of the trained weights that the metadata records. Returns an empty string
+    /// for a file of another program.
     pub fn digest(&self) -> &str {
         self.metadata.get(DIGEST).map_or("", String::as_str)
     }
 
-    /// Returns whether another program wrote the file. Such a file has no digest, so its weights
-    /// were not verified.
+    /// Returns true if another program than Eciton wrote the file. Such a file has no digest, so
+    /// its weights were not verified.
     pub fn is_foreign(&self) -> bool {
         !self.metadata.contains_key(VERSION)
     }
 }
 
-/// Returns the header of a file of at most `most` bytes. Errors name `path`.
+/// Returns the header of a model file with these tensors. Fails if the whole file would exceed
+/// `most` bytes. `path` is the path of the file, for error messages.
 ///
 /// # Errors
 /// Returns an [`Error`] for tensors that [`decode`] would reject.
@@ -148,7 +151,7 @@ pub fn header(
     Ok(bytes)
 }
 
-/// Writes a model file that starts with `header`.
+/// Writes a model file: the length of `header`, `header`, and the values of `tensors`.
 ///
 /// # Errors
 /// Returns an error if the operating system refuses to write, or if the source of the values cannot
@@ -162,18 +165,19 @@ pub fn write(mut out: impl Write, header: &[u8], tensors: &[Entry<'_>]) -> io::R
     out.flush()
 }
 
-/// Location of a tensor in the bytes of a model file.
+/// Location of one tensor within the bytes of a model file.
 #[derive(Debug)]
 pub struct Cells {
     /// Name of the tensor.
     pub name: String,
-    /// Type, extents and offsets of the tensor.
+    /// Data type, extents and data offsets from the file header.
     pub info: TensorInfo,
-    /// Byte range in the file.
+    /// Byte range of the values, counted from the start of the file.
     pub place: Range<usize>,
 }
 
-/// Returns the tensors of a file in its order, and its metadata. No value is copied.
+/// Parses the header of a model file. Returns the location of each tensor, in the order of the
+/// file, and the metadata. No value is copied.
 ///
 /// # Errors
 /// Returns an [`Error`] if the file is damaged or exceeds a limit.
@@ -196,32 +200,32 @@ pub fn cells(bytes: &[u8], path: &Path) -> Result<(Vec<Cells>, BTreeMap<String, 
 }
 
 impl Cells {
-    /// Returns the bytes of the tensor in the bytes of its file. `None` if the tensor has no value,
-    /// no name, or another type than F32.
+    /// Returns the bytes of the tensor's values. `bytes` is the whole file. Returns `None` if the
+    /// tensor has no value, no name, or another type than F32.
     pub fn values<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
         let cells = bytes.get(self.place.clone()).filter(|cells| !cells.is_empty());
         cells.filter(|_| self.info.dtype == Dtype::F32 && !self.name.is_empty())
     }
 
-    /// Returns the error of a tensor for which [`Cells::values`] is `None`.
+    /// Returns the error to report for a tensor for which [`Cells::values`] returns `None`.
     pub fn wrong(&self, path: &Path) -> Error {
         let found = format!("{:?}: {:?}", self.name, self.info);
         malformed(path, "named tensors of F32 with at least one value", &found)
     }
 }
 
-/// Converts the bytes of a file to f32 values.
+/// Converts little-endian bytes to f32 values.
 pub fn values_of(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|&cell| f32::from_le_bytes(cell)).collect()
 }
 
-/// Reads a whole model file, and verifies its weights by the digest in its metadata.
+/// Parses a model file that Eciton wrote, and verifies its weights by the digest in its metadata.
 pub fn decode(bytes: &[u8], path: &Path) -> Result<Model> {
     tensors_of(bytes, path, true)
 }
 
-/// Reads a whole model file that another program may have written. A file of another program has no
-/// digest, so its weights are not verified.
+/// Parses a model file that any program may have written. Weights without a digest in the metadata
+/// are not verified.
 ///
 /// # Errors
 /// Returns an [`Error`] if the file is damaged, exceeds a limit, or differs from its digest.
@@ -229,7 +233,7 @@ pub fn decode_any(bytes: &[u8], path: &Path) -> Result<Model> {
     tensors_of(bytes, path, false)
 }
 
-/// Returns the tensors of a file. If `own`, the file must have been written by Eciton.
+/// Parses a model file. If `own` is true, a file that Eciton did not write is an error.
 fn tensors_of(bytes: &[u8], path: &Path, own: bool) -> Result<Model> {
     let wrong = |expected: &str, found: String| malformed(path, expected, &found);
     let (all, metadata) = cells(bytes, path)?;
@@ -270,7 +274,8 @@ fn clone_pair((key, value): (&String, &String)) -> (String, String) {
     (key.clone(), value.clone())
 }
 
-/// Verifies weights by a digest. `place` is the name of the record with the digest, for the error.
+/// Compares the digest of `tensors` with the expected one. `place` is the name of the file that
+/// records the expected digest, for the error message.
 fn check_digest(tensors: &[NamedTensor], expected: &str, place: &'static str, path: &Path) -> Result<()> {
     let found = model_digest(tensors);
     if found == expected {

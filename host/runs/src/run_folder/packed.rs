@@ -1,12 +1,13 @@
-//! Packed weights of binary layers in a model file: one bit per weight, and one scale per column.
+//! Packed weights of binary layers in a model file, with one bit per weight and one scale per
+//! column.
 //!
 //! Two tensors replace the tensor `NAME` with extents [rows, ...]. `NAME.signs` is of type U8 with
-//! extents [rows, bytes]. Each row has one bit per column, from the lowest bit on, which is 1 for
-//! weights of 0 and above. `NAME.scales` is of type F32 and has the extents after the rows. A
-//! weight is the scale of its column with the sign of its bit.
+//! extents [rows, bytes]. It has one bit per weight, lowest bit first, which is 1 for weights of 0
+//! and above. `NAME.scales` is of type F32 and has the extents after the rows. An unpacked weight
+//! is the scale of its column, with the sign that the bit stands for.
 //!
-//! `digest` in the header is that of the trained weights. `unpacked_digest` is that of the weights
-//! that a reader unpacks from the file.
+//! `digest` in the metadata is that of the trained weights. `unpacked_digest` is that of the
+//! weights that a reader unpacks from the file.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,14 +18,16 @@ use eciton_tensor::signs::{Columns, plane};
 use super::error::{Result, limit, malformed, shown};
 use super::tensor::{Entry, MAX_MODEL_BYTES, NamedTensor, Values};
 
-/// Metadata key of the digest of the unpacked weights. Only files with packed weights have it.
+/// Metadata key of the digest of the unpacked weights. Only files with packed weights have this
+/// key.
 pub(super) const UNPACKED: &str = "unpacked_digest";
-/// Suffixes of the names of signs and of scales.
+/// Suffix of the name of a tensor of signs. The suffix for scales follows.
 const SIGNS: &str = ".signs";
 const SCALES: &str = ".scales";
 
-/// Returns the entries of a file. Tensors in `names` are packed if possible. Also returns the
-/// tensors as they will be read back, if packing changes any.
+/// Returns the entries of a model file, in which the tensors named in `names` are packed if
+/// possible. If any tensor is packed, also returns all tensors with the values that a reader will
+/// unpack.
 pub(super) fn entries<'a>(
     tensors: &'a [NamedTensor],
     names: &BTreeSet<String>,
@@ -59,7 +62,7 @@ pub(super) fn entries<'a>(
     (entries, unpacked.filter(|_| any))
 }
 
-/// Signs of a tensor that was read, whose scales are the next tensor of the file.
+/// Signs of a packed tensor that was read. The next tensor of the file has the scales.
 pub(super) struct Signs<'a> {
     name: &'a str,
     rows: usize,
@@ -76,12 +79,12 @@ impl<'a> Signs<'a> {
         Some(Self { name, rows: *rows, bytes: *bytes, bits })
     }
 
-    /// Returns the weights from the signs and their scales. `values` is the number of bytes of
-    /// weights that were read before.
+    /// Combines the signs with their scales to the unpacked tensor. `values` is the number of bytes
+    /// of weights that were unpacked before, which counts towards the size limit.
     ///
     /// # Errors
     /// Returns an error if the scales belong to another tensor or have other extents. Also returns
-    /// one if the file has too many bytes of weights.
+    /// one if the weights of the file exceed [`MAX_MODEL_BYTES`].
     pub(super) fn with(
         &self,
         (name, shape, scales): (&str, &[usize], Vec<f32>),

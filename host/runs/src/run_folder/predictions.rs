@@ -24,39 +24,42 @@ use super::error::{Error, Result, limit, writing};
 use crate::decisions::{self, Known};
 use crate::npz_write::{NpzWriter, word_chars};
 
-/// Maximum size of the array `scores`, and of `embeddings`, in bytes.
+/// Maximum size of the `scores` array, and of the `embeddings` array, in bytes.
 pub const MAX_MATRIX_BYTES: u64 = 64 << 30;
-/// Maximum size of ids that are texts, in bytes. Each id takes four times the characters of the
-/// longest.
+/// Maximum size of the `ids` array if ids are strings, in bytes. Each id takes the space of the
+/// longest one, at 4 bytes per character.
 pub const MAX_WORDS_BYTES: u64 = 1 << 30;
 
-/// Maximum size of the class names in one array, in bytes. Each row has one name.
+/// Maximum size of an array of class names, in bytes. Such an array has one name per row.
 pub const MAX_NAMED_BYTES: u64 = 1 << 30;
 
 /// Predictions for every row of a data set, as written to `predictions.npz`.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrays<'a> {
-    /// The user's ids of the rows: int64, or uint64 if a number is above 2^63 - 1, or text of a
-    /// fixed width.
+    /// Ids of the rows in the user's data. They are stored as int64, as uint64 if an id is above
+    /// 2^63 - 1, or as strings of a fixed width.
     pub ids: &'a VertexIds,
     /// Number of rows, V.
     pub vertices: u32,
-    /// Scores `[V, classes]`, row-major. `None` if only pairs have scores.
+    /// Scores of the last layer as a row-major matrix `[V, classes]`. `None` for link prediction,
+    /// where only pairs of vertices have scores.
     pub scores: Option<&'a [f32]>,
-    /// Number of columns h, and embeddings `[V, h]`.
+    /// Embedding width h, and the embeddings as a row-major matrix `[V, h]`. `None` if they are not
+    /// written.
     pub embeddings: Option<(usize, &'a [f32])>,
-    /// Task and known labels of the rows. If `None`, only scores are written.
+    /// Learning task, and the known labels of the rows. If `None`, only ids, scores and embeddings
+    /// are written.
     pub known: Option<(TaskType, &'a Known)>,
 }
 
 impl Arrays<'_> {
-    /// Returns the number of score columns per row.
+    /// Returns the number of scores per row.
     fn columns(&self) -> usize {
         self.scores.map_or(0, <[f32]>::len).checked_div(self.vertices as usize).unwrap_or(0)
     }
 
-    /// Checks that each array has one row per vertex, and that all arrays are within the size
-    /// limits.
+    /// Checks that each array has one row per vertex, and that no array exceeds its size limit.
+    /// `path` is used in errors only.
     pub(super) fn check(&self, path: &Path) -> Result<()> {
         let wrong = |what: &str, expected: String, found: String| {
             Err(Error::Values { path: path.to_owned(), what: what.to_owned(), expected, found })
@@ -95,7 +98,7 @@ impl Arrays<'_> {
         Ok(())
     }
 
-    /// Writes the archive to a file.
+    /// Writes all arrays to `file` as an `.npz` archive.
     pub(super) fn write(&self, file: File) -> io::Result<()> {
         let mut npz = NpzWriter::new(BufWriter::with_capacity(1 << 16, file));
         npz.ids("ids", self.ids, self.vertices)?;
@@ -114,7 +117,7 @@ impl Arrays<'_> {
 }
 
 impl Arrays<'_> {
-    /// Writes the decisions, the probabilities, the labels and the parts of the data set.
+    /// Writes the predictions, the probabilities, the known labels and the parts of the data set.
     fn write_known<W: io::Write + io::Seek>(
         &self,
         npz: &mut NpzWriter<W>,
@@ -169,19 +172,20 @@ impl Arrays<'_> {
     }
 }
 
-/// Checks that the ids can be written. Errors name `path`.
+/// Checks that the array of ids does not exceed its size limit. `path` is used in errors only.
 pub(super) fn check_ids(ids: &VertexIds, path: &Path) -> Result<()> {
     let VertexIds::Words(words) = ids else { return Ok(()) };
     let bytes = (word_chars(words) as u64).saturating_mul(4).saturating_mul(words.len() as u64);
     limit(path, "ids (as wide as the longest)", "bytes", MAX_WORDS_BYTES, bytes)
 }
 
-/// Writes predictions to a separate file, completely or not at all. Creates its folder if
-/// necessary, and replaces an existing file.
+/// Writes predictions to the file `path` atomically. Creates its folder if necessary, and replaces
+/// an existing file.
 ///
 /// # Errors
-/// Returns an [`Error`] if the arrays do not fit each other, or exceed [`MAX_MATRIX_BYTES`] or
-/// [`MAX_WORDS_BYTES`]. Also returns one if the operating system refuses to write.
+/// Returns an [`Error`] if the arrays do not have the same number of rows, or exceed
+/// [`MAX_MATRIX_BYTES`] or [`MAX_WORDS_BYTES`]. Also returns one if the operating system refuses to
+/// write.
 pub fn save_predictions(path: &Path, arrays: &Arrays<'_>) -> Result<()> {
     arrays.check(path)?;
     if path.is_dir() {

@@ -1,5 +1,5 @@
-//! The files `summary.json` and `versions.json`: the results of a run, and the versions that
-//! produced them.
+//! The files `summary.json` (the results of a run) and `versions.json` (the software that produced
+//! them).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,21 +13,21 @@ use super::layout::{CONTRACT, ECITON_VERSION, FORMAT, METRICS, OLDER_FORMAT, PRE
 use crate::provenance::hex;
 use crate::report::Summary;
 
-/// Maximum size of `summary.json`, `versions.json` and `config.toml`, in bytes. It suffices for
-/// several hundred thousand seeds.
+/// Maximum size in bytes of each of `summary.json`, `versions.json` and `config.toml`. It suffices
+/// for several hundred thousand seeds.
 pub const MAX_RECORD_BYTES: u64 = 64 << 20;
 
-/// Versions of the software that produced a run.
+/// Content of `versions.json`: the versions of the software that produced a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
-    /// Version of Eciton.
+    /// Version of Eciton that trained the run.
     pub eciton: String,
-    /// Newest version of the kernel contract that this crate knows, for instance
-    /// `eciton:kernel@0.1.2`.
+    /// Version of the kernel contract that this Eciton supports, for instance
+    /// `eciton:kernel@0.1.2`. The contract is the interface between Eciton and its kernels.
     pub contract: String,
-    /// Numeric class of the run, which is a set of processors whose arithmetic gives the same bits.
+    /// Numeric class of the run. Processors of the same numeric class compute the same bits.
     pub numeric_class: String,
-    /// SHA-256 of each kernel's component, in hexadecimal, by kernel name.
+    /// SHA-256 of each kernel component in hexadecimal, keyed by kernel name.
     pub kernels: BTreeMap<String, String>,
 }
 
@@ -44,25 +44,25 @@ impl Versions {
     }
 }
 
-/// Fields of `summary.json` as they are written.
+/// Fields of `summary.json` in the order in which they are written.
 #[derive(Serialize)]
 struct Written<'a> {
     format: u64,
     eciton: &'a str,
     #[serde(flatten)]
     summary: &'a Summary,
-    /// SHA-256 of the other records of the run folder, in hexadecimal, by file name.
+    /// SHA-256 of the other files of the run folder in hexadecimal, keyed by file name.
     files: &'a BTreeMap<String, String>,
-    /// SHA-256 of all other fields as compact JSON, in hexadecimal. It is the last field.
+    /// SHA-256 over all fields above as compact JSON, in hexadecimal. It must be the last field.
     #[serde(skip_serializing_if = "Option::is_none")]
     checksum: Option<String>,
 }
 
-/// Name of the field with the checksum of all other fields.
+/// Name of the field of `summary.json` that has the checksum of all other fields.
 const CHECKSUM: &str = "checksum";
 
-/// Returns a summary as JSON. It contains the final path of the run folder, the SHA-256 of the
-/// folder's other records, and a checksum of all these.
+/// Returns the content of `summary.json`. `run_dir` is the final path of the run folder, `files`
+/// has the SHA-256 of its other files, and `path` is used in errors only.
 pub(super) fn summary_json(
     summary: &Summary,
     run_dir: &Path,
@@ -80,8 +80,8 @@ pub(super) fn summary_json(
     json(&written, path)
 }
 
-/// Checks that the fields of a summary match its checksum. Summaries of Eciton 0.1.0 have no
-/// checksum.
+/// Removes the checksum of a summary from `value` and verifies it. Summaries of Eciton 0.1.0 have
+/// no checksum, and are accepted.
 fn check(value: &mut Value, path: &Path) -> Result<()> {
     let Some(recorded) = value.as_object_mut().and_then(|fields| fields.remove(CHECKSUM)) else {
         return Ok(());
@@ -95,8 +95,8 @@ fn check(value: &mut Value, path: &Path) -> Result<()> {
     Err(malformed(path, &expected, &format!("{found}: the file is damaged or was changed")))
 }
 
-/// Returns the SHA-256 of the records that a summary lists, by file name. Empty for a summary of
-/// Eciton 0.1.0.
+/// Returns the SHA-256 of the other files that a summary records, keyed by file name. The map is
+/// empty for a summary of Eciton 0.1.0.
 pub(super) fn recorded_files(bytes: &[u8], path: &Path) -> Result<BTreeMap<String, String>> {
     #[derive(Deserialize)]
     struct Files {
@@ -106,15 +106,16 @@ pub(super) fn recorded_files(bytes: &[u8], path: &Path) -> Result<BTreeMap<Strin
     Ok(parse::<Files>(bytes, path)?.files)
 }
 
-/// Returns the names of the files with metrics and predictions of a run with these seeds. They may
-/// be large, so only commands that read them compare their SHA-256 with that in the summary.
+/// Returns the names of the files with the metrics and predictions of a run. These files may be
+/// large, so only the commands that read them verify their SHA-256.
 pub(super) fn results(summary: &Summary) -> impl Iterator<Item = String> {
     let further = summary.seeds.iter().skip(1);
     let further = further.map(|seed| format!("{}/{PREDICTIONS}", seed_folder(seed.seed)));
     [METRICS, PREDICTIONS].into_iter().map(str::to_owned).chain(further)
 }
 
-/// Parses `summary.json`. `run_dir` is the path at which the folder was found.
+/// Parses and verifies `summary.json`. `run_dir` is the path at which the folder was found, which
+/// replaces the recorded one.
 ///
 /// A loss that was not finite is null in JSON, and becomes NaN.
 pub(super) fn summary(bytes: &[u8], run_dir: &Path, path: &Path) -> Result<Summary> {
@@ -151,7 +152,7 @@ pub(super) fn summary(bytes: &[u8], run_dir: &Path, path: &Path) -> Result<Summa
     Ok(summary)
 }
 
-/// Returns a value as indented JSON.
+/// Serialises a value as indented JSON. `path` is used in errors only.
 pub fn json(value: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec_pretty(value)
         .map_err(|e| Error::Write { path: path.to_owned(), source: e.into() })?;
@@ -160,7 +161,8 @@ pub fn json(value: &impl Serialize, path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Parses JSON. The crate serde_json limits nesting to a depth of 128.
+/// Parses a value from JSON. `path` is used in errors only. The crate serde_json limits nesting to
+/// a depth of 128.
 pub fn parse<T: for<'a> Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|e| malformed(path, "JSON", &e.to_string()))
 }

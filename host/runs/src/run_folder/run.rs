@@ -1,4 +1,4 @@
-//! A finished run, as read from its run folder.
+//! A finished run, read from its run folder.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
@@ -21,38 +21,40 @@ use crate::provenance::hex;
 use crate::report::{EpochReport, Summary};
 use crate::schema::{self, Column, Schema, Tokens};
 
-/// Maximum size of `metrics.jsonl` that is read, in bytes. It suffices for several million epochs.
+/// Maximum size in bytes of a `metrics.jsonl` that can be read. It suffices for several million
+/// epochs.
 pub const MAX_METRICS_BYTES: u64 = 256 << 20;
 
-/// A finished run, as read from its run folder, with the weights of its first seed.
+/// A finished run that was read from its run folder, with the weights of its first seed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Run {
-    /// Path of the run folder, as given.
+    /// Path of the run folder, as the caller gave it.
     pub path: PathBuf,
     /// Resolved configuration of the run.
     pub config: Config,
     /// Summary of the run, with at least one seed. Its `run_dir` is the path at which the folder
-    /// was found, not that at which it was written.
+    /// was found, which may differ from the one at which it was written.
     pub summary: Summary,
     /// Versions of the software that produced the run.
     pub versions: Versions,
     /// Columns, classes and tokens that the model was trained on.
     pub schema: Schema,
-    /// Weights of the first seed, in the order of the program. The caller must check that they
-    /// match the program.
+    /// Weights of the first seed, in the order of the program's parameters. The caller must check
+    /// that they match the program.
     pub tensors: Vec<NamedTensor>,
-    /// Metadata of the model file: `eciton`, `model`, `dataset`, `seed`, `digest`.
+    /// Metadata of the first seed's model file. The keys are `eciton`, `model`, `dataset`, `seed`
+    /// and `digest`.
     pub metadata: BTreeMap<String, String>,
 }
 
 impl Run {
-    /// Reads a run folder, and verifies its weights by the digests in its files.
+    /// Reads a run folder, and verifies its files and weights by the recorded digests.
     ///
     /// # Errors
     /// Returns an [`Error`] if the path is not a run folder, or if the summary has another format.
     /// Also returns one if a file is missing, damaged, or above its limit. The limits are
-    /// [`MAX_MODEL_BYTES`], [`MAX_RECORD_BYTES`], and 1 MiB of configuration.
+    /// [`MAX_MODEL_BYTES`], [`MAX_RECORD_BYTES`], and 1 MiB for `config.toml`.
     pub fn open(path: &Path) -> Result<Self> {
         let not_a_run = |found: &str| Error::NotARun { path: path.to_owned(), found: found.to_owned() };
         match path.metadata() {
@@ -83,18 +85,18 @@ impl Run {
         Ok(Self { path: path.to_owned(), config, summary, versions, schema, tensors, metadata })
     }
 
-    /// Returns the tokens of the text that the model was trained on. Returns `None` if it was not
-    /// trained on a text.
+    /// Returns the tokens that the model was trained on. Returns `None` if the training data is not
+    /// a text or a list of tokens.
     ///
     /// # Errors
-    /// Returns an [`Error`] if the symbols are not in ascending order.
+    /// Returns an [`Error`] if the recorded tokens are not in ascending order.
     pub fn vocabulary(&self) -> Result<Option<Vocabulary>> {
         let Some(tokens) = &self.schema.tokens else { return Ok(None) };
         let file = self.path.join(SCHEMA);
         tokens.vocabulary().map(Some).ok_or_else(|| malformed(&file, "symbols that ascend", "others"))
     }
 
-    /// Reads the weights of one seed of the run, and verifies them by their digests.
+    /// Reads the model of `seed` from the run folder, and verifies its weights by their digests.
     ///
     /// # Errors
     /// Returns [`Error::UnknownSeed`] if the run has no such seed. Returns another [`Error`] if the
@@ -112,11 +114,11 @@ impl Run {
     }
 }
 
-/// Verifies the records of a run folder by the SHA-256 in its summary. A changed recipe only adds a
-/// note, because users may edit it.
+/// Verifies the small files of a run folder by the SHA-256 in its summary. A changed `config.toml`
+/// only adds a warning, because users may edit it.
 ///
 /// # Errors
-/// Returns [`Error::Digest`] if another record was changed or damaged.
+/// Returns [`Error::Digest`] if another file was changed or damaged.
 fn check_records(path: &Path, files: &BTreeMap<String, String>) -> Result<()> {
     for (name, expected) in files {
         let file = path.join(name);
@@ -140,8 +142,8 @@ fn check_records(path: &Path, files: &BTreeMap<String, String>) -> Result<()> {
     Ok(())
 }
 
-/// Verifies the metrics and predictions of a run folder by the SHA-256 in its summary. Folders of
-/// earlier versions have none. A file that the user removed is not an error.
+/// Verifies the metrics and predictions of a run folder by the SHA-256 in its summary. Files that
+/// the user removed and files without a recorded SHA-256 are skipped.
 ///
 /// # Errors
 /// Returns [`Error::Digest`] if a file was changed or damaged. Returns another [`Error`] if the
@@ -164,8 +166,8 @@ pub fn check_results(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reads the schema of a run folder. A folder of format 1 has none. Its schema is derived from
-/// other records, and a note reports that columns and classes are matched by position.
+/// Reads the schema of a run folder. For a folder of format 1, the schema is derived from other
+/// files, and a note reports that columns and classes are matched by position.
 fn read_schema(path: &Path, config: &Config, summary: &Summary) -> Result<Schema> {
     let file = path.join(SCHEMA);
     if file.exists() {
@@ -207,7 +209,7 @@ fn read_schema(path: &Path, config: &Config, summary: &Summary) -> Result<Schema
     Ok(schema)
 }
 
-/// Parses `schema.json`.
+/// Parses `schema.json`. `file` is its path, for error messages.
 ///
 /// # Errors
 /// Returns an [`Error`] if the JSON is damaged or its layout has a newer version. Also returns one
@@ -231,14 +233,15 @@ pub fn parse_schema(bytes: &[u8], file: &Path) -> Result<Schema> {
     Ok(schema)
 }
 
-/// Content of `moments.json` in format 1.
+/// Content of `moments.json` in run folders of format 1: mean and deviation of each feature column.
 #[derive(Deserialize)]
 struct OlderMoments {
     mean: Vec<f64>,
     deviation: Vec<f64>,
 }
 
-/// Reads the epoch reports of all seeds of a run folder. An incomplete last line is ignored.
+/// Reads the epoch reports of all seeds from the run folder `path`. An incomplete last line is
+/// ignored.
 ///
 /// # Errors
 /// Returns an [`Error`] if the file is missing, damaged, or above [`MAX_METRICS_BYTES`].
@@ -250,7 +253,7 @@ pub fn epochs(path: &Path) -> Result<Vec<EpochReport>> {
     lines.filter(|line| !line.is_empty()).map(|line| record::parse(line, &file)).collect()
 }
 
-/// Reads the summary of a run folder, without its weights.
+/// Reads and verifies the summary of the run folder `path`, without reading its weights.
 ///
 /// # Errors
 /// Returns an [`Error`] if the summary is missing, damaged, too large, or of another format.
@@ -259,17 +262,18 @@ pub fn summary(path: &Path) -> Result<Summary> {
     record::summary(&read(&file, MAX_RECORD_BYTES)?, path, &file)
 }
 
-/// Reads the text of a run folder's recipe.
+/// Reads `config.toml` of the run folder `path` as text.
 ///
 /// # Errors
-/// Returns an [`Error`] if the file is missing, too large, or not a text.
+/// Returns an [`Error`] if the file is missing, too large, or not UTF-8.
 pub fn recipe(path: &Path) -> Result<String> {
     let file = path.join(CONFIG);
     String::from_utf8(read(&file, MAX_RECORD_BYTES)?)
         .map_err(|e| malformed(&file, "UTF-8 text", &e.to_string()))
 }
 
-/// Reads the model file in the folder `dir`. Its weights must have the digest from the summary.
+/// Reads the model file in the folder `dir`. Fails unless its digest is `digest`, which the summary
+/// records.
 fn open_model(dir: &Path, digest: &str) -> Result<Model> {
     let file = dir.join(MODEL);
     let model = model::decode(&read(&file, MAX_MODEL_BYTES)?, &file)?;
@@ -280,8 +284,8 @@ fn open_model(dir: &Path, digest: &str) -> Result<Model> {
     Ok(model)
 }
 
-/// Reads a whole file of at most `allowed` bytes. Pipes and devices are rejected before they are
-/// opened, because reading them may never end.
+/// Reads a whole file of at most `allowed` bytes. A pipe or device is an error and is not opened,
+/// because reading it may never end.
 pub fn read(path: &Path, allowed: u64) -> Result<Vec<u8>> {
     let there = match path.metadata() {
         Err(e) if e.kind() == ErrorKind::NotFound => return Err(Error::Missing { path: path.to_owned() }),

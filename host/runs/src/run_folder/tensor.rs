@@ -1,44 +1,45 @@
-//! Tensors of a model file: names, extents, and values that are in memory or are read in pieces.
+//! Tensors of a model file. Their values are in memory, or are read in pieces.
 
 use std::borrow::Cow;
 use std::io;
 
 /// Maximum size of a model file, in bytes.
 pub const MAX_MODEL_BYTES: u64 = 4 << 30;
-/// Number of values that are converted and written at once.
+/// Number of values that are converted to bytes and written at a time.
 const PIECE_VALUES: usize = 1 << 14;
 
-/// A parameter of the model, with its name and values.
+/// A model parameter with its name, its extents and its values in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedTensor {
-    /// Unique name, for instance `layer0.weight`. It is not empty.
+    /// Unique and non-empty name of the parameter, for instance `layer0.weight`.
     pub name: String,
     /// Extents of the tensor, rows first.
     pub shape: Vec<usize>,
-    /// Values, row-major. Their number is the product of the extents, and at least one.
+    /// Row-major values. Their number is the product of the extents, and at least one.
     pub values: Vec<f32>,
 }
 
-/// Source of tensor values that are read in pieces.
+/// A source of tensor values that are too large for memory and are read in pieces.
 pub trait Pieces: std::fmt::Debug {
-    /// Calls `take` with each piece of the values of a tensor, in order.
+    /// Calls `take` with each piece of the values of the tensor with index `tensor`, in order.
     fn pieces(&self, tensor: usize, take: &mut dyn FnMut(&[f32]) -> io::Result<()>) -> io::Result<()>;
 }
 
-/// Source of the values of a tensor in a model file.
+/// Values of one tensor that is to be written to a model file.
 #[derive(Debug)]
 pub enum Values<'a> {
-    /// Values of type F32 in memory.
+    /// Numbers in memory (type F32).
     F32(Cow<'a, [f32]>),
-    /// Values of type U8 in memory.
+    /// Bytes in memory (type U8).
     U8(Vec<u8>),
-    /// Values of type F32, as bytes of a file.
+    /// Little-endian bytes of numbers, as in a model file (type F32).
     Bytes(&'a [u8]),
-    /// Values of type F32 that are read in pieces: their source, and the index of the tensor.
+    /// Numbers that are read in pieces (type F32). The fields are their source and the index of the
+    /// tensor in this source.
     Pieces(&'a dyn Pieces, usize),
 }
 
-/// A tensor to be written to a model file: name, extents and values.
+/// A tensor to be written to a model file, with name, extents and values.
 #[derive(Debug)]
 pub struct Entry<'a> {
     pub(super) name: Cow<'a, str>,
@@ -54,14 +55,15 @@ impl<'a> From<&'a NamedTensor> for Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Creates a tensor from its name, extents and values.
+    /// Creates an entry from the name, the extents and the values of a tensor.
     pub fn new(name: impl Into<Cow<'a, str>>, shape: &'a [usize], values: Values<'a>) -> Self {
         Self { name: name.into(), shape: shape.into(), values }
     }
 }
 
 impl Values<'_> {
-    /// Returns the number of values. Returns `None` if the extents determine it.
+    /// Returns the number of values. Returns `None` for values that are read in pieces, whose
+    /// number is the product of the extents.
     pub(super) fn len(&self) -> Option<usize> {
         match self {
             Self::F32(values) => Some(values.len()),
@@ -71,7 +73,7 @@ impl Values<'_> {
         }
     }
 
-    /// Calls `take` with each piece of the bytes, in order.
+    /// Calls `take` with each piece of the values as little-endian bytes, in order.
     pub(super) fn pieces(&self, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         match self {
             Self::F32(values) => values.chunks(PIECE_VALUES).try_for_each(|piece| take(&bytes_of(piece))),
@@ -81,7 +83,7 @@ impl Values<'_> {
         }
     }
 
-    /// Returns the name of the type in a file header, and the bytes per value.
+    /// Returns the data type as named in a safetensors header, and the number of bytes per value.
     pub(super) fn kind(&self) -> (&'static str, u64) {
         match self {
             Self::F32(_) | Self::Bytes(_) | Self::Pieces(..) => ("F32", 4),

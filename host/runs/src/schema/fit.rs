@@ -1,4 +1,4 @@
-//! Matching of a data set to the schema of a model.
+//! Fitting of a data set to the schema of a trained model.
 
 use eciton_graph::dataset::{Dataset, EdgeFeatures, Features, Labels, NO_LABEL, Split, Values};
 use eciton_input::notes;
@@ -7,10 +7,10 @@ use eciton_recipe::TaskType;
 
 use super::{Columns, Schema, Source, is_identity, vertex_digest};
 
-/// Result of matching a data set to a schema.
+/// Result type of fitting a data set to a schema.
 type Result<T> = std::result::Result<T, FitError>;
 
-/// Error of matching a data set to the schema of a model.
+/// Error of fitting a data set to the schema of a model.
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
     /// The data does not fit the schema of a trained model.
@@ -28,23 +28,24 @@ pub enum FitError {
     Data(#[from] eciton_graph::error::Error),
 }
 
-/// Maximum number of characters of a name in a message.
+/// Maximum number of characters of a name in an error message.
 const MAX_NAME: usize = 40;
 
-/// Reason for matching a data set to a model, which decides how strictly labels are compared.
+/// Purpose for which a data set is fitted to a model. It determines how strictly labels are
+/// matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// The labels are compared with the predictions, so classes that the model does not know are
-    /// refused.
+    /// The model is evaluated on the labels. Classes that the model does not know are an error.
     Evaluate,
-    /// The labels are optional, and unknown ones are dropped.
+    /// The model is applied to the data. Labels are optional, and labels that the model does not
+    /// know are dropped.
     Predict,
-    /// The training continues, so the data must be the same.
+    /// The training is resumed. The data must be the same as before.
     Resume,
 }
 
 impl Schema {
-    /// Returns `dataset` with the columns, classes and names that the model was trained on.
+    /// Converts `dataset` to the columns, classes and names that the model was trained on.
     ///
     /// Columns and classes are matched by name if the schema and the data set have names, and by
     /// position otherwise. Columns that the model does not know are dropped with a note.
@@ -67,8 +68,8 @@ impl Schema {
         Ok(dataset)
     }
 
-    /// Rearranges the features and edge features of `dataset` to the columns that the model was
-    /// trained on.
+    /// Selects and reorders the features and edge features of `dataset`, so that they have the
+    /// columns that the model was trained on.
     ///
     /// # Errors
     /// Returns [`FitError::Schema`] if columns are missing, or if the number of unnamed columns
@@ -157,7 +158,8 @@ impl Schema {
         Ok(())
     }
 
-    /// Converts known labels to the form that the model predicts.
+    /// Converts the labels `found`, some of which are known, to the classes or label columns of the
+    /// model. `names` are the names of the classes or label columns in the data set.
     fn labels_of(
         &self,
         found: Labels,
@@ -190,7 +192,8 @@ impl Schema {
         }
     }
 
-    /// Converts classes to the class numbers of the model.
+    /// Converts classes of the data set to class numbers of the model. `names` are the names of the
+    /// classes in the data set.
     fn classes_of(
         &self,
         mut of: Vec<u32>,
@@ -251,8 +254,8 @@ impl Schema {
         Ok(Labels::classes(of, count))
     }
 
-    /// Returns label columns or numbers in the model's order. The values of missing columns are
-    /// unknown.
+    /// Reorders label columns or regression targets to the order of the model. Columns that the
+    /// data set lacks are filled with unknown values.
     fn columns_of(&self, found: Labels, names: &[String], count: u32, refuse: &Refusal) -> Result<Labels> {
         let flags = matches!(found, Labels::Flags(_));
         let (Labels::Flags(values) | Labels::Numbers(values)) = found else { return Ok(found) };
@@ -294,8 +297,8 @@ impl Schema {
     }
 }
 
-/// Returns whether labels of one learning task can be converted to labels of `task`, as `data.task`
-/// does.
+/// Returns true if labels of this form can be converted to labels of `task`. The setting
+/// `data.task` makes the same conversion.
 fn convertible(found: &Labels, task: TaskType) -> bool {
     match (found, task) {
         (_, TaskType::Regression) => true,
@@ -305,7 +308,8 @@ fn convertible(found: &Labels, task: TaskType) -> bool {
     }
 }
 
-/// Returns labels for this number of rows, none of which is known.
+/// Returns labels for `rows` rows of which none is known. `count` is the number of classes or label
+/// columns.
 fn unlabelled(task: TaskType, rows: usize, count: u32) -> Result<Labels> {
     let unknown = || Values::new(count, vec![f32::NAN; rows.saturating_mul(count as usize)]);
     Ok(match task {
@@ -315,8 +319,8 @@ fn unlabelled(task: TaskType, rows: usize, count: u32) -> Result<Labels> {
     })
 }
 
-/// Returns the position of each of the model's columns among the `found` columns with `names`.
-/// Returns `None` if they are the same columns in the same order.
+/// Returns the index of each of the model's columns `own` among the `found` columns of the data
+/// set, which are called `names`. Returns `None` if both have the same columns in the same order.
 fn order(
     what: &str,
     (own, found): (&Columns, u32),
@@ -364,14 +368,15 @@ fn order(
 }
 
 impl Columns {
-    /// Returns the names in parentheses for a message. Returns an empty text if there are none.
+    /// Returns the names of the columns in parentheses, for an error message. Returns an empty
+    /// string if the columns have no names.
     fn listed(&self) -> String {
         let names = self.names();
         if names.is_empty() { String::new() } else { format!(" ({})", listed(&names)) }
     }
 }
 
-/// Creates the errors about one data set.
+/// Constructor of the errors about one data set.
 struct Refusal {
     dataset: String,
 }

@@ -1,22 +1,24 @@
-//! Outcome of one trial of a sweep.
+//! Outcome of one trial of a sweep. A trial is a training with one choice of parameters.
 
 use crate::report::Summary;
 
-/// Outcome of one trial of a sweep.
+/// Outcome of one trial of a sweep. A trial is a training with one choice of parameters.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The trial was trained by this process. The value is the summary of its run.
+    /// The trial was trained by this process, with this summary of its run.
     Trained(Box<Summary>),
-    /// The run folder of the trial existed already. The value is its summary.
+    /// The trial was skipped because its run folder existed already. The value is the summary in
+    /// that folder.
     Found(Box<Summary>),
-    /// The trial failed. The text has the causes. Other trials continue.
+    /// The trial failed. The text describes the error and its causes.
     Failed(String),
-    /// The trial was not trained, because the sweep was asked to stop.
+    /// The trial was not trained because the sweep was stopped before.
     Left,
 }
 
 impl Outcome {
-    /// Returns the summary of the trial's run. Returns `None` if there is none.
+    /// Returns the summary of the trial's run. Returns `None` if the trial failed or was not
+    /// trained.
     #[must_use]
     pub fn summary(&self) -> Option<&Summary> {
         match self {

@@ -1,9 +1,9 @@
 //! The picture of a sweep. It has one panel per parameter, which shows the metric of each trial
-//! over the parameter's value.
+//! over the value of the parameter.
 //!
-//! The metric is the one that ranks choices. It is of the validation rows, unless the file of the
-//! sweep has `rank_by = "test"`. If no trial has this metric, the picture shows the reason and no
-//! other metric.
+//! The metric is the one that ranks the choices. It is computed on the validation rows, unless the
+//! sweep file has `rank_by = "test"`. If no trial has this metric, the picture shows the reason
+//! instead.
 
 use std::fmt::Write as _;
 
@@ -14,37 +14,37 @@ use crate::metrics_format::shortened;
 use crate::picture::escape;
 use crate::picture::scale::{nice_step, ticks};
 
-/// Width and height of the plot in a panel.
+/// Width and height of the plot area in a panel, in SVG units.
 const PANEL: (f64, f64) = (300.0, 240.0);
-/// Space to the left of a plot, for the name and the ticks of the axis of values, and to its right.
+/// Space to the left of a plot area, for the value axis, and to its right, in SVG units.
 const SIDES: (f64, f64) = (74.0, 14.0);
-/// Space above a plot, and below it for the ticks and the name of the axis of parameter values.
+/// Space above a plot area, and below it for the parameter axis, in SVG units.
 const ENDS: (f64, f64) = (12.0, 48.0);
-/// Height of the title.
+/// Height of the title of the picture, in SVG units.
 const TITLE: f64 = 34.0;
-/// Maximum number of panels.
+/// Maximum number of panels in the picture.
 const MAX_PANELS: usize = 16;
-/// Ratio of the largest to the smallest number above which an axis is logarithmic.
+/// Ratio of the largest parameter value to the smallest one above which an axis is logarithmic.
 const WIDE: f64 = 20.0;
-/// Maximum number of labels on an axis.
+/// Maximum number of tick labels on an axis.
 const MAX_TICKS: usize = 8;
-/// Maximum number of characters of all words on an axis together.
+/// Maximum total number of characters of all words on an axis.
 const MAX_WORDS: usize = 44;
 
-/// A panel for one parameter, as SVG elements of the size [`panel_size`].
+/// The panel of one parameter, as SVG elements. [`panel_size`] returns its size.
 pub(crate) struct Panel {
     pub(crate) key: String,
     pub(crate) body: String,
 }
 
-/// Returns the width and height of a panel with its axes.
+/// Returns the width and height of a panel with its axes, in SVG units.
 pub(crate) const fn panel_size() -> (f64, f64) {
     (SIDES.0 + PANEL.0 + SIDES.1, ENDS.0 + PANEL.1 + ENDS.1)
 }
 
-/// Returns the metric of each trial over each parameter, as SVG 1.1. `by` is the part of the data
-/// whose metric ranks choices. With successive halving, trials that did not reach the last rung are
-/// drawn hollow, because their metric is of another epoch.
+/// Draws the metric of each trial over each parameter, as an SVG picture. `by` is the part of the
+/// data whose metric ranks the choices. With successive halving, trials that ended before the last
+/// rung are drawn hollow.
 #[must_use]
 pub fn picture(rows: &[Row], title: &str, by: Part) -> String {
     let panels = panels(rows, by);
@@ -72,7 +72,7 @@ pub fn picture(rows: &[Row], title: &str, by: Part) -> String {
     svg
 }
 
-/// Returns the panels of a sweep, one for each parameter.
+/// Draws the panels of a sweep, one for each parameter.
 pub(crate) fn panels(rows: &[Row], by: Part) -> Vec<Panel> {
     // In a grid over models, a trial lacks the keys that its model does not have.
     let mut keys: Vec<&str> = Vec::new();
@@ -89,14 +89,15 @@ fn metric(rows: &[Row]) -> Metric {
     rows.iter().find_map(|row| row.metric).unwrap_or_default()
 }
 
-/// Axis of metric values that all panels share.
+/// The value axis, which all panels share.
 struct Values {
     low: f64,
     high: f64,
     step: f64,
-    /// Factor of drawn values: 100 if the metric is a share, which is drawn in per cent.
+    /// Factor by which values are multiplied before they are drawn. It is 100 for shares, which are
+    /// drawn in per cent.
     factor: f64,
-    /// Name of the axis, with its unit.
+    /// Title of the axis, with its unit.
     name: String,
 }
 
@@ -119,7 +120,7 @@ impl Values {
         Self { low, high, step, factor, name: format!("{} {}{unit}", by.name(), metric.name()) }
     }
 
-    /// Returns the distance of a value from the upper end of the plot.
+    /// Returns the vertical position of a value, measured downwards from the top of the plot area.
     fn y(&self, value: f64) -> f64 {
         PANEL.1 * (1.0 - (value - self.low) / (self.high - self.low))
     }
@@ -134,8 +135,8 @@ impl Values {
     }
 }
 
-/// Returns the unit of a metric that is not a share, in brackets. Errors have the unit of the
-/// labels.
+/// Returns the unit of a metric that is not a share, in parentheses. Regression errors have the
+/// unit of the labels.
 fn unit_of_metric(metric: Metric) -> &'static str {
     match metric {
         Metric::CrossEntropy => " (nats)",
@@ -144,8 +145,8 @@ fn unit_of_metric(metric: Metric) -> &'static str {
     }
 }
 
-/// Returns the unit of a parameter. Returns `None` for words, and for numbers without a unit, such
-/// as rates.
+/// Returns the unit of a parameter, for instance `epochs` for the key `run.patience`. Returns
+/// `None` for words, and for numbers without a unit, such as rates.
 fn unit(key: &str) -> Option<&'static str> {
     let name = key.rsplit('.').next().unwrap_or(key);
     match name {
@@ -163,7 +164,7 @@ fn unit(key: &str) -> Option<&'static str> {
     }
 }
 
-/// Draws the panel of one parameter.
+/// Draws the panel of the parameter `key` as SVG elements.
 fn panel((rows, by): (&[Row], Part), key: &str, values: &Values) -> String {
     let value = |row: &Row| row.choice.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
     let mut texts: Vec<String> = rows.iter().filter_map(value).collect();
@@ -231,7 +232,7 @@ fn panel((rows, by): (&[Row], Part), key: &str, values: &Values) -> String {
     svg
 }
 
-/// Horizontal axis of a panel, with the values of a parameter.
+/// The horizontal axis of a panel, which shows the values of a parameter as numbers or as words.
 enum Axis {
     Numbers { low: f64, high: f64, log: bool, values: Vec<f64> },
     Words(Vec<String>),
@@ -300,7 +301,8 @@ impl Axis {
     }
 }
 
-/// Returns whether texts fit next to each other without an overlap.
+/// Returns true if labels fit next to each other without overlapping. Each label has its position
+/// on the axis, from 0 to 1.
 fn fit(texts: &[(f64, String)]) -> bool {
     let width = |text: &str| 7.0 * text.chars().count() as f64;
     texts.windows(2).all(|pair| match pair {
@@ -311,8 +313,8 @@ fn fit(texts: &[(f64, String)]) -> bool {
     })
 }
 
-/// Returns the powers of ten between two numbers. If there are few, multiples of them by 3 are
-/// included.
+/// Returns the powers of ten between two numbers. If there are only a few, it also returns their
+/// multiples by 3.
 fn decades(low: f64, high: f64) -> Vec<String> {
     let powers = (low.log10().floor() as i32)..=(high.log10().ceil() as i32);
     let factors: &[i32] = if powers.clone().count() > 4 { &[1] } else { &[1, 3] };
@@ -325,7 +327,7 @@ fn decades(low: f64, high: f64) -> Vec<String> {
         .collect()
 }
 
-/// Returns the round numbers between two numbers.
+/// Returns round numbers between two numbers, as texts for the ticks of a linear axis.
 fn round(low: f64, high: f64) -> Vec<String> {
     let step = nice_step((high - low) / 4.0);
     let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;

@@ -1,5 +1,5 @@
-//! The table of a sweep, with a row for each trial, and the combined results of each choice of
-//! parameters.
+//! The result table of a sweep, with a row for each trial, and the combined results of the trials
+//! with equal parameters.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,37 +11,39 @@ use serde::Serialize;
 use super::outcome::Outcome;
 use crate::report::{SeedReport, spread};
 
-/// A trial of a sweep and its outcome, as a row of the table.
+/// A trial of a sweep with its result, as a row of the result table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// Trial number, from 0, in the order of the sweep.
+    /// Number of the trial in the sweep, from 0.
     pub trial: u32,
-    /// Parameters that differ between trials, each with its value as written in a recipe.
+    /// Key and value of each parameter that differs between choices. Values have the form of a
+    /// recipe.
     pub choice: Vec<(String, String)>,
-    /// Fold and seed. Trials with the same choice and other folds or seeds repeat it.
+    /// Fold and seed of the trial. Trials that differ only in these are repetitions of one choice.
     pub repeat: Vec<(String, String)>,
-    /// State of the trial: `done`, `failed` or `left` (not trained).
+    /// State of the trial: `done`, `failed`, or `left` if it was not trained.
     pub state: &'static str,
-    /// Metric of the values below.
+    /// Metric that the values below belong to.
     pub metric: Option<Metric>,
-    /// Metric of the written model on the validation rows.
+    /// Metric of the written model on the validation rows. `None` if it has no value.
     #[serde(rename = "val_metric")]
     pub validation: Option<f64>,
-    /// Metric of the written model on the test rows.
+    /// Metric of the written model on the test rows. `None` if it has no value.
     #[serde(rename = "test_metric")]
     pub test: Option<f64>,
-    /// Number of the last epoch.
+    /// Number of the last trained epoch.
     pub epochs: Option<u32>,
-    /// Last rung of successive halving that the trial reached, from 1.
+    /// Last rung of successive halving that the trial reached, counted from 1. `None` without
+    /// successive halving.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rung: Option<u32>,
-    /// Seconds of the training, including the reading of data and kernels.
+    /// Duration of the trial in seconds, including the time to read data and kernels.
     pub seconds: Option<f64>,
-    /// SHA-256 of the weights, in hexadecimal.
+    /// SHA-256 of the trained weights, in hexadecimal.
     pub model_digest: Option<String>,
-    /// Text of the error, if the trial failed.
+    /// Error message of a failed trial.
     pub error: Option<String>,
-    /// Reasons why the metric is undefined, by part of the data.
+    /// Reasons why the metric is undefined, keyed by part of the data, for instance `validation`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub undefined_metrics: BTreeMap<String, String>,
 }
@@ -89,7 +91,8 @@ impl Row {
         found.filter(|value| !value.is_nan())
     }
 
-    /// Returns the choice as one text, which is empty if no parameter differs between trials.
+    /// Returns the choice as one text, for instance `run.epochs=100 optimiser.lr=0.01`. The text is
+    /// empty if no parameter differs between trials.
     #[must_use]
     pub fn label(&self) -> String {
         let one = |(key, value): &(String, String)| format!("{key}={}", value.trim_matches(['"', '\'']));
@@ -97,32 +100,35 @@ impl Row {
     }
 }
 
-/// Combined results of the trials with one choice of parameters.
+/// Combined results of all trials with the same parameters. They differ only in fold and seed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
-    /// Parameters that differ between choices.
+    /// Key and value of each parameter that differs between choices.
     pub choice: Vec<(String, String)>,
-    /// The choice as one text.
+    /// The choice as one text, as [`Row::label`] returns it.
     #[serde(skip)]
     pub label: String,
-    /// Number of trials that have ended without a failure.
+    /// Number of trials that ended successfully.
     pub trials: u32,
-    /// Last rung of successive halving that the trials reached, from 1.
+    /// Last rung of successive halving that the trials reached, counted from 1. `None` without
+    /// successive halving.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rung: Option<u32>,
-    /// Last epoch of the longest trial.
+    /// Number of the last trained epoch of the longest trial.
     pub epochs: Option<u32>,
-    /// Metric of the values below.
+    /// Metric that the values below belong to.
     pub metric: Option<Metric>,
-    /// Mean and standard deviation (n - 1; 0 for one trial) of the validation metric.
+    /// Mean and sample standard deviation of the validation metric over the trials. The deviation
+    /// of one trial is 0.
     #[serde(rename = "val_metric", serialize_with = "named")]
     pub validation: Option<(f64, f64)>,
-    /// Mean and standard deviation (n - 1; 0 for one trial) of the test metric.
+    /// Mean and sample standard deviation of the test metric over the trials. The deviation of one
+    /// trial is 0.
     #[serde(rename = "test_metric", serialize_with = "named")]
     pub test: Option<(f64, f64)>,
 }
 
-/// Serialises mean and standard deviation as an object with these names.
+/// Serialises a pair of mean and standard deviation as an object with the fields `mean` and `std`.
 fn named<S: serde::Serializer>(found: &Option<(f64, f64)>, to: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Spread {
@@ -132,8 +138,8 @@ fn named<S: serde::Serializer>(found: &Option<(f64, f64)>, to: S) -> Result<S::O
     found.map(|(mean, std)| Spread { mean, std }).serialize(to)
 }
 
-/// Returns the reason why choices cannot be ranked by the metric of a part: no trial that ended has
-/// a value. Returns `None` if one has a value, or if no trial has ended.
+/// Returns the reason why choices cannot be ranked by the metric on the part `by` of the data.
+/// Returns `None` if they can be ranked, or if no trial has ended yet.
 #[must_use]
 pub fn unranked(rows: &[Row], by: Part) -> Option<String> {
     let mut done = rows.iter().filter(|row| row.state == "done").peekable();
@@ -148,10 +154,9 @@ pub fn unranked(rows: &[Row], by: Part) -> Option<String> {
     Some(format!("no trial has a {part} metric ({metric} is undefined: {reason})"))
 }
 
-/// Returns the choices of a sweep, in descending order of the metric on a part of the data. Choices
-/// without this metric are last, in the order of the sweep, and no other part ranks them. With
-/// successive halving, choices of the last rung come first, because metrics of other rungs are of
-/// other epochs.
+/// Returns the choices of a sweep, best first by the metric on the part `by` of the data. Choices
+/// without this metric are last. With successive halving, choices that reached a later rung come
+/// before those of earlier rungs, which had fewer epochs.
 #[must_use]
 pub fn groups(rows: &[Row], by: Part) -> Vec<Group> {
     let mut groups: Vec<(Group, Vec<&Row>)> = Vec::new();
@@ -192,7 +197,7 @@ pub fn groups(rows: &[Row], by: Part) -> Vec<Group> {
     groups
 }
 
-/// Returns the rows as CSV (RFC 4180), with one column per parameter.
+/// Formats the rows as CSV (RFC 4180), with one column for each parameter.
 #[must_use]
 pub fn csv(rows: &[Row]) -> String {
     let quoted = |text: &str| match text.contains(['"', ',', '\n', '\r']) {

@@ -1,5 +1,5 @@
-//! Curves over epochs. Those of the first seed are coloured, and those of further seeds are faint
-//! in the background.
+//! Charts of loss and metric over epochs. The curves of the first seed are coloured, and those of
+//! further seeds are drawn faintly behind them.
 
 use std::fmt::Write as _;
 
@@ -16,14 +16,15 @@ const LEFT: f64 = 66.0;
 const RIGHT: f64 = WIDTH - 24.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = HEIGHT - 40.0;
-/// Maximum number of seeds that are drawn.
+/// Maximum number of seeds whose curves are drawn.
 const MAX_SEEDS: usize = 20;
 
-/// A curve: its name, which is also that of its colour, and its value in an epoch's metrics.
+/// A curve of the metric chart: its name, which is also the name of its colour, and the function
+/// that returns its value from an epoch's metrics.
 type Curve = (&'static str, fn(&Metrics) -> Option<f64>);
 const PARTS: [Curve; 3] = [("train", |m| m.train), ("validation", |m| m.validation), ("test", |m| m.test)];
 
-/// Returns the figures of the loss and of the metric.
+/// Draws the loss chart and the metric chart, as HTML.
 pub(super) fn pair(
     loss: Option<Loss>,
     metric: Metric,
@@ -91,14 +92,15 @@ pub(super) fn pair(
     out
 }
 
-/// Returns every n-th epoch, counted from the last.
+/// Returns at most [`MAX_POINTS`] epochs: every n-th one, counted backwards from the last.
 fn thin(epochs: Vec<&EpochReport>) -> Vec<&EpochReport> {
     let every = epochs.len().div_ceil(MAX_POINTS).max(1);
     let skipped = epochs.len().saturating_sub(1) % every;
     epochs.into_iter().skip(skipped).step_by(every).collect()
 }
 
-/// Returns a drawing with its title and the names of its curves, as HTML.
+/// Returns the HTML of a chart. `keys` is the legend (colour and name of each curve), and `drawn`
+/// has the SVG elements.
 fn figure(title: &str, keys: &[(&str, String)], drawn: &str) -> String {
     let keys = keys.iter().map(|(colour, text)| {
         format!(
@@ -115,9 +117,9 @@ fn figure(title: &str, keys: &[(&str, String)], drawn: &str) -> String {
     )
 }
 
-/// Axes of a figure: epochs and values.
+/// The axes of a chart, with epochs on the horizontal axis and values on the vertical axis.
 struct Axis {
-    /// First and last epoch of the horizontal axis.
+    /// First and last epoch on the horizontal axis.
     range: (f64, f64),
     values: Scale,
 }
@@ -163,7 +165,8 @@ impl Axis {
         out
     }
 
-    /// Draws a line through the points. A value that is missing or not finite interrupts it.
+    /// Draws a curve through the points. A value that is missing or not finite interrupts the
+    /// curve.
     fn curve(
         &self,
         into: &mut String,

@@ -1,6 +1,6 @@
-//! The section with the confusion matrix and the figures of each class. The matrix is a table of
-//! counts if these fit into a narrow window. Otherwise it is a picture of shares, with a list of
-//! the most frequent errors.
+//! The section with the confusion matrix and the scores of each class. The matrix is a table of
+//! counts if it fits into a narrow window. Otherwise it is a picture of shares, followed by the
+//! most frequent errors.
 
 use std::fmt::Write as _;
 
@@ -9,17 +9,17 @@ use super::table::Table;
 use crate::metrics_format::{grouped, shortened_apart};
 use crate::report::Quality;
 
-/// Maximum number of characters of a class name at the start of a row.
+/// Maximum number of characters of a class name in front of a row.
 const MAX_NAME: usize = 16;
 /// Maximum number of characters of a class name above a column.
 const MAX_HEAD: usize = 14;
-/// Maximum number of errors that are listed.
+/// Maximum number of entries in the list of the most frequent errors.
 const MAX_MISTAKES: usize = 10;
-/// Width of all columns of counts in a window of 400 pixels, width of a digit, and padding of a
-/// cell, in pixels.
+/// Sizes in pixels for a window of 400 pixels: total width of the count columns, width of a digit,
+/// and padding of a cell.
 const COUNTS: (f64, f64, f64) = (236.0, 6.4, 5.0);
 
-/// Returns the section with the confusion matrix and the figures of each class.
+/// Returns the section with the confusion matrix and the scores of each class.
 pub(super) fn section(found: &Quality) -> Section {
     let counts_fit = width(found) <= COUNTS.0;
     let cells = match counts_fit {
@@ -39,7 +39,8 @@ pub(super) fn section(found: &Quality) -> Section {
     Section::new("Confusion matrix", body)
 }
 
-/// Returns the names of the classes, and their short forms of at most `most` characters, as HTML.
+/// Returns the full name of each class, and its short form of at most `most` characters. Both are
+/// escaped for HTML.
 fn names(found: &Quality, most: usize) -> (Vec<String>, Vec<String>) {
     let wholes: Vec<String> = (0..found.confusion.len()).map(|class| found.class_name(class)).collect();
     let short = shortened_apart(&wholes, most);
@@ -50,7 +51,7 @@ fn names(found: &Quality, most: usize) -> (Vec<String>, Vec<String>) {
 /// Maximum number of classes for which the picture shows shares as numbers.
 const MAX_SHARES: usize = 16;
 
-/// Returns the width in pixels that the counts need in a narrow window.
+/// Returns the width of all columns of the count table, in pixels.
 fn width(found: &Quality) -> f64 {
     let classes = found.confusion.len();
     let column = |class: usize| {
@@ -61,12 +62,12 @@ fn width(found: &Quality) -> f64 {
     (0..classes).map(column).sum()
 }
 
-/// Returns the share of a count in the rows of its true class.
+/// Returns the share of `rows` in the sum of `counts`, which are the counts of one true class.
 fn share(counts: &[u64], rows: u64) -> f64 {
     rows as f64 / counts.iter().sum::<u64>().max(1) as f64
 }
 
-/// Returns the full text of a cell, which the browser shows under the pointer.
+/// Returns the full description of a cell, which the browser shows as a tooltip.
 fn title(found: &Quality, (class, predicted): (usize, usize), counts: &[u64], rows: u64) -> String {
     escaped(&format!(
         "{} predicted as {}: {} of {} rows, {:.1} %",
@@ -78,12 +79,13 @@ fn title(found: &Quality, (class, predicted): (usize, usize), counts: &[u64], ro
     ))
 }
 
-/// Returns the colour of a cell. Correct predictions and errors have different colours.
+/// Returns the CSS colour of a cell with this share. Correct predictions and errors have different
+/// colours.
 fn colour(right: bool, share: f64) -> String {
     format!("rgba(var(--{}),{:.2})", if right { "hot" } else { "miss" }, 0.75 * share)
 }
 
-/// Returns the matrix as a table of counts.
+/// Returns the confusion matrix as an HTML table of counts.
 fn counts(found: &Quality) -> String {
     let (wholes, heads) = names(found, MAX_HEAD);
     let (_, starts) = names(found, MAX_NAME);
@@ -113,15 +115,15 @@ fn counts(found: &Quality) -> String {
     body
 }
 
-/// Width of the picture, and of the class names in it.
+/// Width of the picture in SVG units. The width of the class names in it follows.
 const WIDTH: f64 = 372.0;
 const NAMES: f64 = 96.0;
-/// Height of the vertical names above the columns.
+/// Height of the vertical class names above the columns, in SVG units.
 const HEADS: f64 = 82.0;
-/// Minimum distance between two names of columns.
+/// Minimum distance between two vertical class names, in SVG units.
 const APART: f64 = 7.0;
 
-/// Returns the matrix as a picture of shares.
+/// Draws the confusion matrix as a picture of shares.
 fn picture(found: &Quality) -> String {
     let classes = found.confusion.len();
     let cell = (WIDTH - NAMES) / classes.max(1) as f64;
@@ -179,7 +181,7 @@ fn picture(found: &Quality) -> String {
     out
 }
 
-/// Returns the list of the most frequent errors.
+/// Returns a table of the most frequent errors.
 fn mistakes(found: &Quality) -> String {
     let mistakes = found.mistakes();
     if mistakes.is_empty() {
@@ -197,7 +199,7 @@ fn mistakes(found: &Quality) -> String {
     format!("<h3>Most frequent errors</h3>\n{}", table.html())
 }
 
-/// Returns the table with the figures of each class.
+/// Returns the table with precision, recall and F1 score of each class.
 fn figures(found: &Quality) -> String {
     let mut table = Table::new(&["class", "rows", "precision", "recall", "F1"], 1);
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);

@@ -1,31 +1,32 @@
-//! Sections and documents in HTML, and the escaping of text.
+//! HTML documents and their sections, and the escaping of text.
 
 use std::fmt::Write as _;
 
 use crate::run_folder;
 
-/// A section of the page, with a title and a body.
+/// A section of a web page.
 pub(super) struct Section {
     pub(super) title: String,
     /// Body of the section, as HTML.
     pub(super) body: String,
-    /// True if the section has the width of all columns.
+    /// True if the section spans all columns of the page.
     pub(super) wide: bool,
 }
 
 impl Section {
-    /// Creates a section with the width of one column. `body` is HTML.
+    /// Creates a section that spans one column of the page. `body` is HTML.
     pub(super) fn new(title: &str, body: String) -> Self {
         Self { title: title.to_owned(), body, wide: false }
     }
 
-    /// Creates a section with the width of all columns. `body` is HTML.
+    /// Creates a section that spans all columns of the page. `body` is HTML.
     pub(super) fn wide(title: &str, body: String) -> Self {
         Self { wide: true, ..Self::new(title, body) }
     }
 }
 
-/// Returns a whole page. `facts` is HTML. The other texts are plain and are escaped here.
+/// Returns a complete HTML document. `facts` and the bodies of the sections are HTML. All other
+/// texts are plain and get escaped.
 pub(super) fn document(
     title: &str,
     facts: &str,
@@ -68,7 +69,7 @@ pub(super) fn document(
     out
 }
 
-/// Escapes a text for HTML.
+/// Escapes a plain text for HTML. Control characters are replaced.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Sections with figures and tables of a run.
+//! Sections of a run's web page: key figures, memory, bill, recipe and versions.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::metrics_format::{bytes, grouped, seconds};
 use crate::report::{MemoryPlan, Summary};
 use crate::run_folder::Versions;
 
-/// Formats a metric with its unit. Returns `-` if there is no value.
+/// Formats the value of a metric with its unit. Returns `-` if there is no value.
 pub(super) fn measured(metric: Metric, value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
@@ -18,7 +18,7 @@ pub(super) fn measured(metric: Metric, value: Option<f64>) -> String {
     }
 }
 
-/// Returns the figures at the top of the page.
+/// Returns the key figures at the top of the page, as HTML.
 pub(super) fn facts(summary: &Summary) -> String {
     let mut facts = vec![
         ("test, last epoch", spread(summary)),
@@ -35,7 +35,7 @@ pub(super) fn facts(summary: &Summary) -> String {
     list(&facts)
 }
 
-/// Returns figures with their names, as HTML.
+/// Returns a list of key figures as HTML. Each figure is a pair of name and value.
 pub(super) fn list(facts: &[(&str, String)]) -> String {
     let shown = facts
         .iter()
@@ -54,7 +54,8 @@ fn spread(summary: &Summary) -> String {
     }
 }
 
-/// Returns the section with the measured peak memory and the planned memory by purpose.
+/// Returns the section with the measured peak memory and, if there is a plan, the estimated memory
+/// by purpose.
 pub(super) fn memory(peak: u64, plan: Option<&MemoryPlan>) -> Section {
     let mut body = format!("<p>The process held {} at its peak.</p>\n", bytes(peak));
     let Some(plan) = plan else { return Section::new("Memory", body) };
@@ -77,7 +78,7 @@ pub(super) fn memory(peak: u64, plan: Option<&MemoryPlan>) -> Section {
     Section::new("Memory", body)
 }
 
-/// Returns the section with the bill. Returns `None` if nothing was charged.
+/// Returns the section with the bill of the run's functions. Returns `None` if nothing was charged.
 pub(super) fn bill(summary: &Summary) -> Option<Section> {
     let (bill, cost) = (summary.bill.as_ref()?, summary.cost.as_ref()?);
     let usd = |value: f64| format!("{value:.6} USD");
@@ -101,7 +102,8 @@ pub(super) fn bill(summary: &Summary) -> Option<Section> {
     Some(Section::new("Bill", body))
 }
 
-/// Returns the section with the recipe that repeats the run, at most `most` characters of it.
+/// Returns the section with the recipe that repeats the run. The text is cut after `most`
+/// characters.
 pub(super) fn recipe(text: &str, most: usize) -> Section {
     let end = text.char_indices().nth(most).map_or(text.len(), |(at, _)| at);
     let cut = if end < text.len() { "\n..." } else { "" };

@@ -1,5 +1,4 @@
-//! The page of a sweep. It shows the choices in order, the metric that ranks them, and that metric
-//! over each parameter.
+//! The web page of a sweep. It shows the ranked choices of parameters, and one chart per parameter.
 
 use std::fmt::Write as _;
 
@@ -10,10 +9,11 @@ use super::part;
 use super::table::Table;
 use crate::sweep::{Group, Row, groups, panel_size, panels, unranked};
 
-/// Maximum number of choices that are shown.
+/// Maximum number of choices in the table.
 const MAX_CHOICES: usize = 200;
 
-/// Returns the page of a sweep. `by` is the part of the data whose metric ranks the choices.
+/// Returns the web page of a sweep as HTML. `by` is the part of the data whose metric ranks the
+/// choices.
 #[must_use]
 pub fn sweep(rows: &[Row], title: &str, by: Part) -> String {
     let groups = groups(rows, by);
@@ -29,7 +29,7 @@ pub fn sweep(rows: &[Row], title: &str, by: Part) -> String {
     document(&format!("Sweep {title}"), &facts(rows, &groups, by), &sections, &left_out, "")
 }
 
-/// Returns a sentence about the metric that ranks the choices.
+/// Returns a sentence that explains how the choices are ranked.
 #[must_use]
 pub fn ranking(rows: &[Row], metric: Metric, by: Part) -> String {
     match unranked(rows, by) {
@@ -41,7 +41,8 @@ pub fn ranking(rows: &[Row], metric: Metric, by: Part) -> String {
     }
 }
 
-/// Formats the mean and standard deviation of a metric.
+/// Formats the mean of a metric over `trials` trials and, for more than one trial, the standard
+/// deviation.
 fn spread(metric: Option<Metric>, found: Option<(f64, f64)>, trials: u32) -> String {
     let metric = metric.unwrap_or_default();
     let mean = part::measured(metric, found.map(|(mean, _)| mean));
@@ -90,7 +91,7 @@ fn choices(groups: &[Group], ranking: &str) -> Section {
     Section::wide("Choices", format!("<p class=\"quiet\">{}</p>\n{}", escaped(ranking), table.html()))
 }
 
-/// Returns the section with one picture per parameter.
+/// Returns the section with one chart per parameter.
 fn pictures(rows: &[Row], by: Part) -> Section {
     let (width, height) = panel_size();
     let mut body = String::from("<div class=\"grid\">\n");

@@ -1,13 +1,15 @@
-//! Tables that a narrow window shows as blocks, in which each cell has the name of its column.
+//! HTML tables. In a narrow window, each row of a wide table is shown as a block, in which each
+//! cell has the name of its column.
 
 use std::fmt::Write as _;
 
 use super::html::escaped;
 
-/// Minimum number of columns for which a narrow window shows a row as a block.
+/// Number of columns from which on a narrow window shows each row as a block.
 const MANY: usize = 6;
 
-/// A table under construction. The first `names` columns contain names, the others figures.
+/// An HTML table under construction. Its first `names` columns are left-aligned names, and the
+/// others are numbers.
 pub(super) struct Table {
     columns: Vec<&'static str>,
     names: usize,
@@ -15,12 +17,12 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Creates a table with these columns, of which the first `names` contain names.
+    /// Creates an empty table with these column names. The first `names` columns contain names.
     pub(super) fn new(columns: &[&'static str], names: usize) -> Self {
         Self { columns: columns.to_vec(), names, body: String::new() }
     }
 
-    /// Adds a row. The cells are plain text.
+    /// Adds a row. The cells are plain text, which is escaped.
     pub(super) fn row(&mut self, cells: &[String]) {
         self.body.push_str("<tr>");
         for (at, (cell, column)) in cells.iter().zip(&self.columns).enumerate() {

@@ -1,5 +1,5 @@
-//! Sections made from a trace: a drawing of the tasks of a few epochs over time, and the time of
-//! each stage.
+//! Sections that are made from a trace: a timeline of the tasks in a few epochs, and the total time
+//! of each stage.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,21 +12,21 @@ use super::table::Table;
 use crate::metrics_format::seconds;
 use crate::run_folder::{self, Result};
 
-/// Maximum size of a trace that is read, in bytes.
+/// Maximum size in bytes of a trace that can be read.
 pub const MAX_TRACE_BYTES: u64 = 512 << 20;
-/// Maximum number of spans (durations of tasks) in the drawing. It shows as many epochs from the
-/// middle of the run as have no more spans.
+/// Maximum number of spans (tasks with start and duration) in the timeline. Epochs are added,
+/// starting in the middle of the run, until this number is exceeded.
 const MAX_SPANS: usize = 1500;
-/// Maximum number of epochs in the drawing.
+/// Maximum number of epochs in the timeline.
 const MAX_EPOCHS: u32 = 3;
-/// Width and height of the strip of one thread, in its own units. The page stretches it.
+/// Width and height of the strip of one thread, in SVG units. The page stretches the strip.
 const LANE: (f64, f64) = (1500.0, 26.0);
-/// Number of the process to which a trace assigns compute threads.
+/// Process id that a trace uses for the compute threads of this machine.
 const THREADS: u64 = 1;
-/// Number of the thread to which a trace assigns steps of other processes.
+/// Thread id that a trace uses for steps that ran in other processes.
 const ELSEWHERE: u64 = 1000;
 
-/// An event of a trace, with the fields that are read.
+/// An event of a trace in Chrome's trace format. Other fields are ignored.
 #[derive(Debug, Deserialize)]
 struct Event {
     #[serde(default)]
@@ -53,14 +53,14 @@ struct Arguments {
     epoch: Option<u32>,
 }
 
-/// Spans of compute threads in a trace.
+/// Spans of the compute threads in a trace.
 #[derive(Debug)]
 pub(super) struct Timeline {
     spans: Vec<Event>,
 }
 
 impl Timeline {
-    /// Reads a file that `eciton train --trace` wrote.
+    /// Reads a trace that `eciton train --trace` wrote.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let bytes = run_folder::read(path, MAX_TRACE_BYTES)?;
         let events: Vec<Event> = run_folder::parse(&bytes, path)?;
@@ -70,7 +70,7 @@ impl Timeline {
         Ok(Self { spans: events.into_iter().filter(is_span).collect() })
     }
 
-    /// Returns the sections with the drawing and with the time of each stage.
+    /// Returns the section with the timeline, and the section with the time of each stage.
     pub(super) fn sections(&self) -> Vec<Section> {
         if self.spans.is_empty() {
             return vec![Section::wide("Timeline", "<p>The trace has no steps.</p>\n".to_owned())];
@@ -78,7 +78,8 @@ impl Timeline {
         vec![Section::wide("Timeline", self.drawing()), Section::new("Time by stage", self.stages())]
     }
 
-    /// Returns the spans of epochs in the middle of the run, and a description of these epochs.
+    /// Returns the spans of a few epochs in the middle of the run, and a text that names these
+    /// epochs.
     fn window(&self) -> (Vec<&Event>, String) {
         let epochs = self.spans.iter().filter_map(|span| span.args.epoch);
         let last = epochs.max().unwrap_or(1);
@@ -176,14 +177,14 @@ impl Timeline {
     }
 }
 
-/// Returns the first start and the last end of spans.
+/// Returns the start of the earliest span and the end of the latest one, in microseconds.
 fn bounds(spans: &[&Event]) -> (f64, f64) {
     let ends = |(from, to): (f64, f64), span: &&Event| (from.min(span.ts), to.max(span.ts + span.dur));
     let (from, to) = spans.iter().fold((f64::INFINITY, f64::NEG_INFINITY), ends);
     if from <= to { (from, to) } else { (0.0, 0.0) }
 }
 
-/// Returns the name of the colour of a span.
+/// Returns the name of the CSS colour for the kind of step that a span shows.
 fn colour(span: &Event) -> &'static str {
     match &span.cat[..] {
         "evaluation" => "evaluation",
