@@ -1,10 +1,10 @@
-//! Batches: the micro-batches of each round (one optimizer step), made on compute threads in
-//! advance. A micro-batch is a part of a batch that the engine schedules as one unit.
+//! Mini-batch training. Compute threads make the micro-batches of each round (one optimizer step)
+//! in advance. A micro-batch is a part of a batch that the engine schedules as one unit.
 //!
-//! A micro-batch is a pure function of the data set, the settings, the seed, its round and its
-//! number ([`Source::part`]). Therefore threads, prefetch depths and restarts change nothing. A
-//! round may begin once all of its micro-batches are available. They are released at the end of the
-//! round.
+//! [`Source::part`] makes a micro-batch as a pure function of the data set, the settings, the seed,
+//! the round and the micro-batch number. Therefore the number of threads, prefetching and restarts
+//! do not change results. A round begins once all of its micro-batches are available. They are
+//! released at the end of the round.
 
 mod part;
 mod round_rows;
@@ -25,43 +25,44 @@ pub(crate) use self::rows::RowBatches;
 pub(crate) use self::source::{Chooser, Source};
 use crate::error::{Error, Result};
 
-/// Micro-batches of one round. An entry of `parts` is `None` until a compute thread has made it.
+/// The micro-batches of one round, which may be incomplete. An entry of `parts` is `None` until a
+/// compute thread has made that micro-batch.
 #[derive(Debug)]
 struct Batch {
     parts: Vec<Option<Arc<Part>>>,
-    /// Weight of each training row (or of each known value) in the loss, and the rows of the round.
-    /// `None` until all micro-batches are available.
+    /// Weight of each training row in the loss, and the size of the round's loss mean. `None` until
+    /// all micro-batches of the round are available.
     weighed: Option<(f32, RoundRows)>,
 }
 
-/// Queue of finished micro-batches, or errors, that compute threads fill and [`Batches::take`]
-/// empties.
+/// Queue of finished micro-batches. Compute threads push results or errors, and [`Batches::take`]
+/// removes them.
 type Left = Arc<Mutex<Vec<((Round, IntervalId), Result<Arc<Part>>)>>>;
 
-/// Batches of the training of one seed: the source that makes them, and those of the current and
-/// prefetched rounds.
+/// The micro-batches of the training with one seed: those of the current round and of prefetched
+/// rounds, and the source that makes them.
 #[derive(Debug)]
 pub(crate) struct Batches {
     source: Arc<Source>,
     seed: u64,
-    /// Last round of the training, beyond which no micro-batch is prefetched.
+    /// Last round of the training. No micro-batches are made for later rounds.
     until: Round,
     rounds: RefCell<BTreeMap<Round, Batch>>,
     left: Left,
-    /// Reusable working memory of the sampler, one entry for each thread that sampled at the same
-    /// time.
+    /// Working memory of the sampler, reused between micro-batches. There is one entry for each
+    /// thread that has sampled at the same time as others.
     rooms: Arc<Mutex<Vec<Room>>>,
 }
 
 impl Batches {
-    /// Creates the batches of a training with `seed` up to round `until`, none of which is made
-    /// yet.
+    /// Creates the batches of a training with `seed` that ends with round `until`. No micro-batch
+    /// is made yet.
     pub(crate) fn new(source: Arc<Source>, seed: u64, until: Round) -> Self {
         Self { source, seed, until, rounds: RefCell::default(), left: Left::default(), rooms: Arc::default() }
     }
 
-    /// Prepares for a new pass of the engine: takes finished micro-batches and no longer expects
-    /// those in flight.
+    /// Prepares for a new pass (a run of the engine). Finished micro-batches are collected, and
+    /// rounds that are incomplete are forgotten, so that they are requested again.
     ///
     /// # Errors
     /// Returns the errors of [`Batches::take`], if a micro-batch could not be made.
@@ -71,8 +72,8 @@ impl Batches {
         Ok(())
     }
 
-    /// Returns the jobs that make the micro-batches of `round` and of the rounds after it that are
-    /// prefetched. Each job is returned only once.
+    /// Returns the jobs that make the micro-batches of `round` and of the following rounds to
+    /// prefetch. Jobs that an earlier call returned are left out.
     pub(crate) fn wanted(&self, round: Round) -> Vec<(Round, IntervalId, Work)> {
         let ahead = self.source.settings.prefetch;
         let last = Round(round.0.saturating_add(ahead).min(self.until.0.max(round.0)));
@@ -88,7 +89,7 @@ impl Batches {
         works
     }
 
-    /// Creates the work of a compute thread that makes one micro-batch.
+    /// Returns the job that makes micro-batch `number` of `round` on a compute thread.
     fn work(&self, round: Round, number: IntervalId) -> Work {
         let (source, left, rooms, seed) =
             (self.source.clone(), self.left.clone(), self.rooms.clone(), self.seed);
@@ -102,7 +103,8 @@ impl Batches {
         }))
     }
 
-    /// Moves the micro-batches that compute threads have finished to their rounds.
+    /// Collects the micro-batches that compute threads have finished, and assigns them to their
+    /// rounds.
     ///
     /// # Errors
     /// Returns the error of a micro-batch that could not be made.
@@ -121,7 +123,7 @@ impl Batches {
         Ok(())
     }
 
-    /// Returns true if all micro-batches of a round are available.
+    /// Returns true if all micro-batches of `round` are available.
     pub(crate) fn is_whole(&self, round: Round) -> bool {
         self.rounds.borrow().get(&round).is_some_and(|batch| batch.weighed.is_some())
     }
@@ -140,11 +142,11 @@ impl Batches {
         found.ok_or_else(|| Error::Internal(format!("round {round} has no part {number}")))
     }
 
-    /// Returns the number of rows, and their total weight, of which the loss of a round is the
-    /// mean.
+    /// Returns the size of the set of rows over which the loss of `round` is a mean.
     ///
     /// # Errors
-    /// Returns [`Error::Internal`] if the round has not begun, or if it is over.
+    /// Returns [`Error::Internal`] if the micro-batches of the round are incomplete or already
+    /// released.
     pub(crate) fn rows(&self, round: Round) -> Result<RoundRows> {
         let weighed = self.rounds.borrow().get(&round).and_then(|batch| batch.weighed);
         weighed.map(|(_, rows)| rows).ok_or_else(|| Error::Internal(format!("round {round} has no parts")))

@@ -1,5 +1,5 @@
-//! Binary layers, which read only signs and scales. Their rows can be sent as bits, and their
-//! weights stored as bits.
+//! Binary layers, which read only the signs and scales of rows and weights. Rows can be sent and
+//! weights stored with one bit per value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use eciton_recipe::{Config, RowFormat};
 
 use crate::error::{Error, Result};
 
-/// Returns the names of the parameters of which every reading layer uses only signs and scales. A
-/// model file can store them as bits.
+/// Returns the names of the parameters that only binary layers read. A model file can store them as
+/// signs and scales.
 pub(crate) fn parameters(program: &Program, layers: &[Option<Arc<Layer>>]) -> BTreeSet<String> {
     let mut read = BTreeMap::new();
     for (operation, layer) in program.operations.iter().zip(layers) {
@@ -25,11 +25,11 @@ pub(crate) fn parameters(program: &Program, layers: &[Option<Arc<Layer>>]) -> BT
     of_signs.filter_map(|(id, _)| Some(program.parameter(id)?.name.clone())).collect()
 }
 
-/// Checks that some layer reads only signs, if the configuration stores rows as bits
-/// (`executor.rows = "bits"`).
+/// Checks that a layer reads rows as signs if the configuration stores them as bits (`executor.rows
+/// = "bits"`).
 ///
 /// # Errors
-/// Returns [`Error::NoSigns`] if no layer of the program does.
+/// Returns [`Error::NoSigns`] if rows are to be stored as bits and no layer reads them as signs.
 pub(crate) fn check(config: &Config, program: &Program, layers: &[Option<Arc<Layer>>]) -> Result<()> {
     let reads =
         |layer: &Arc<Layer>| layer.signature().inputs.iter().any(|input| layer.reads_signs(&input.name));

@@ -1,22 +1,23 @@
-//! Time budget of a function's invocation that trains, and the decision to pause the training.
+//! Time budget for training in a cloud function, and the decision to pause the training.
 //!
-//! The service stops a function at its time limit. A training that needs longer pauses before the
-//! limit, at the end of an epoch, and writes a checkpoint. The next invocation continues from that
-//! checkpoint.
+//! The service stops a function at its time limit. If a training needs longer, it pauses at the end
+//! of an epoch before the limit and writes a checkpoint. The next invocation of the function
+//! continues from that checkpoint.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Assumed minimum speed, in bytes per second, at which a function writes, packs and uploads a
-/// checkpoint.
+/// Assumed minimum speed at which a function writes, packs and uploads a checkpoint, in bytes per
+/// second.
 const CHECKPOINT_BYTES_PER_SECOND: f64 = (32 << 20) as f64;
-/// Bytes of a checkpoint per weight: its value, two moments, and the value of the best epoch.
+/// Size of a checkpoint per weight, in bytes. Each weight has a value, two moments, and a value at
+/// the best epoch.
 const CHECKPOINT_BYTES_PER_WEIGHT: u64 = 16;
 
-/// Clock of an invocation. It returns the time since the invocation began.
+/// Clock of a function invocation. It returns the time since the invocation began.
 pub type Clock = dyn Fn() -> Duration + Send + Sync;
 
-/// Time budget of one invocation of a function. Clones share the state.
+/// Time budget of one invocation of a cloud function. Clones share the same state.
 #[derive(Clone)]
 pub struct Budget(Arc<Shared>);
 
@@ -26,21 +27,22 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// Measurements of the epochs of an invocation, from which the pause is decided.
+/// Time measurements of the current invocation, which decide when the training pauses.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
-    /// Clock reading at which the first epoch of this invocation began.
+    /// Clock reading when the first epoch of this invocation began. `None` before that.
     begun: Option<Duration>,
-    /// Number of epochs that ended in this invocation.
+    /// Number of epochs that have ended in this invocation.
     epochs: u32,
-    /// Time at which the weights of the newest epoch were final.
+    /// Clock reading at the last weight update of the current epoch. `None` before the update and
+    /// after the end of the epoch.
     updated: Option<Duration>,
-    /// Longest time so far from the last update of an epoch to its end, in which it is evaluated
-    /// and a checkpoint may be written.
+    /// Longest time so far from the last weight update of an epoch to the end of the epoch. An
+    /// evaluation and a checkpoint may take place in this time.
     tail: Option<Duration>,
     /// Estimated time to write, pack and upload a checkpoint.
     checkpoint: Duration,
-    /// True if the training has to pause after the current epoch.
+    /// True if the training must pause after the current epoch.
     is_over: bool,
 }
 
@@ -51,21 +53,21 @@ impl std::fmt::Debug for Budget {
 }
 
 impl Budget {
-    /// Creates a budget of `limit` that `clock` measures.
+    /// Creates a budget of `limit`, measured by `clock`.
     #[must_use]
     pub fn new(limit: Duration, clock: Box<Clock>) -> Self {
         Self(Arc::new(Shared { limit, clock, state: Mutex::default() }))
     }
 
-    /// Creates a budget in real time, which began at `since`.
+    /// Creates a budget of `limit` in real time, counted from `since`.
     #[must_use]
     pub fn real(limit: Duration, since: Instant) -> Self {
         Self::new(limit, Box::new(move || since.elapsed()))
     }
 
-    /// Creates a budget in processor time of this process from now on. A modelled function that has
-    /// `share` of a processor takes `1 / share` times as long. Returns `None` if the system does
-    /// not report processor time.
+    /// Creates a budget in processor time of this process, counted from now. It models a function
+    /// that has only `share` of a processor, so elapsed time is processor time divided by `share`.
+    /// Returns `None` if the system does not report processor time.
     #[must_use]
     pub fn processor(limit: Duration, share: f64) -> Option<Self> {
         let first = eciton_input::processor::time()?;
@@ -86,8 +88,8 @@ impl Budget {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the epochs of a seed begin. `weights` is the number of weights of the model,
-    /// which determines the size of a checkpoint.
+    /// Records that the training of a seed begins. `weights` is the number of weights of the model,
+    /// from which the time for a checkpoint is estimated.
     pub(crate) fn begin(&self, weights: u64) {
         let now = (self.0.clock)();
         let mut state = self.state();
@@ -96,9 +98,9 @@ impl Budget {
         state.checkpoint = Duration::from_secs_f64(bytes / CHECKPOINT_BYTES_PER_SECOND);
     }
 
-    /// Records the last update of an epoch. Returns true if the training must pause after this
-    /// epoch, because another epoch of mean length, its evaluation and a checkpoint would exceed
-    /// the limit.
+    /// Records the last weight update of an epoch. Returns true if the training must pause after
+    /// this epoch, because a further epoch of average length and a checkpoint would exceed the
+    /// limit.
     pub(crate) fn updated(&self) -> bool {
         let now = (self.0.clock)();
         let mut state = self.state();
@@ -113,7 +115,7 @@ impl Budget {
         state.is_over
     }
 
-    /// Records the end of an epoch, after its evaluation and its checkpoint.
+    /// Records the end of an epoch, after its evaluation and checkpoint.
     pub(crate) fn ended(&self) {
         let now = (self.0.clock)();
         let mut state = self.state();

@@ -1,4 +1,4 @@
-//! Class weights: weights of training rows in the loss, by their classes.
+//! Class weights, which give each training row a weight in the loss that depends on its class.
 
 use std::sync::Arc;
 
@@ -11,9 +11,8 @@ use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result, at};
 
 impl Inputs {
-    /// Sets class weights, and gives each training row the weight of its class in the loss. The
-    /// loss remains a mean: it is divided by the sum of the row weights, as in PyTorch's
-    /// `CrossEntropyLoss(weight=...)`.
+    /// Gives each training row the weight of its class in the loss. The loss remains a mean because
+    /// it is divided by the sum of the row weights, as in PyTorch's `CrossEntropyLoss(weight=...)`.
     ///
     /// # Errors
     /// Returns [`eciton_recipe::Error::ClassWeights`] if the weights do not fit the classes of the
@@ -37,11 +36,12 @@ impl Inputs {
         Ok(self)
     }
 
-    /// Checks that the loss kernels can read row weights, if rows have weights. Rows have weights
-    /// if class weights are set, or if the sampler weighs rows (`weighed`).
+    /// Checks that the loss kernel supports row weights, if rows have weights. Rows have weights if
+    /// class weights are set, or if the sampler gives them weights (`weighed`).
     ///
     /// # Errors
-    /// Returns the error of [`eciton_kernel::Kernel::must_weigh_rows`] if a loss kernel cannot.
+    /// Returns the error of [`eciton_kernel::Kernel::must_weigh_rows`] if the loss kernel does not
+    /// support them.
     pub(crate) fn check_loss(
         &self,
         program: &Program,
@@ -58,7 +58,7 @@ impl Inputs {
 }
 
 impl Interval {
-    /// Sets the loss weight of each training row of the interval to the weight of its class. Other
+    /// Sets the loss weight of each training row in the interval to the weight of its class. Other
     /// rows get weight 0.
     fn weigh(&mut self, weights: &[f32]) {
         let Targets::Classes(classes) = &self.targets else { return };
@@ -73,8 +73,8 @@ impl Interval {
         self.row_weights = Some(of.into());
     }
 
-    /// Returns the loss weights of the interval's rows as a `[rows, 1]` matrix for a task. Returns
-    /// `None` if the rows have no weights.
+    /// Returns the loss weights of the interval's rows as a `[rows, 1]` matrix that a task can
+    /// read. Returns `None` if the rows have no weights.
     ///
     /// # Errors
     /// Returns an error if there is not enough memory.

@@ -1,9 +1,9 @@
-//! Forecast of the work of trainings and predictions on functions, before they run. Counts of
-//! requests and bytes come from their jobs, and processor seconds from a pilot (a short training
-//! here) or from the plan.
+//! Forecast of what a training or prediction in cloud functions will use: invocations, processor
+//! time, requests and bytes. Processor time comes from a pilot (short trainings on this machine),
+//! or is estimated from the plan.
 //!
 //! The jobs are created as in a real run, so their events and files have the real sizes. Kernels
-//! are in the functions' package, and are not transferred. A pilot calls [`perform`], the code of
+//! are in the functions' package and are not transferred. A pilot calls [`perform`], the code of
 //! the function, in this process.
 
 use std::cell::Cell;
@@ -25,77 +25,80 @@ use crate::options::Options;
 use crate::plan::{Plan, plan_on};
 use crate::sweep::{budget, class};
 
-/// Assumed floating-point operations per second of one core, for forecasts without a pilot.
+/// Assumed speed of one core, in floating-point operations per second, for forecasts without a
+/// pilot.
 const FLOPS: f64 = 20e9;
-/// Assumed seconds per epoch in addition to its floating-point operations.
+/// Assumed duration of an epoch in seconds, in addition to its floating-point operations.
 const EPOCH_S: f64 = 0.000_1;
-/// Assumed processor seconds of a job in addition to its epochs, in a process that has run a job
-/// before.
+/// Assumed processor seconds of a job in addition to its epochs. The first job of a process takes
+/// longer.
 const START_S: f64 = 0.02;
-/// Assumed bytes per second at which one core reads a data set.
+/// Assumed speed at which one core reads a data set, in bytes per second.
 const READ_BYTES: f64 = 50e6;
-/// Assumed bytes of the records in a run folder, and of the report line of each epoch.
+/// Assumed size in bytes of the records in a run folder, and of the report line of each epoch.
 const RECORD_BYTES: (u64, u64) = (20_000, 400);
-/// Processor seconds of a function for one request to the object store: signature, connection and
-/// copies.
+/// Processor seconds that a function needs for one request to the object store, for the signature,
+/// the connection and copies.
 const REQUEST_S: f64 = 0.000_5;
-/// Numbers of epochs of the two trainings of a pilot. The difference of their times gives the time
-/// per epoch.
+/// Numbers of epochs of the two trainings in a pilot. The difference between their durations gives
+/// the duration of an epoch.
 const EPOCHS: [u32; 2] = [2, 6];
-/// Minimum difference, in processor seconds, between the two trainings of a pilot. It makes the
-/// error of the clock negligible.
+/// Minimum difference between the durations of a pilot's two trainings, in processor seconds. It
+/// makes the error of the clock negligible.
 const APART_S: f64 = 0.2;
-/// Number of repetitions of each measurement. The smallest value is used.
+/// Number of repetitions of each measurement, of which the shortest counts.
 const REPEATS: u32 = 3;
-/// Additional bytes in the event of a job that continues a training: the name of its checkpoints
-/// and of their object.
+/// Additional size of a job's event in bytes if the job continues a training. The event then names
+/// the checkpoints and their object.
 const CONTINUED_BYTES: u64 = 300;
 
-/// Trainings whose work on functions is forecast.
+/// Description of the trainings in cloud functions for which [`train`] makes a forecast.
 #[derive(Debug, Clone, Copy)]
 pub struct Trials<'a> {
-    /// Configurations of the trainings, one per trial.
+    /// Configuration of each training. Each training is a trial of a sweep, or the only one.
     pub configs: &'a [Config],
-    /// Number of seeds of each trial.
+    /// Number of seeds per training.
     pub seeds: u32,
-    /// Last epoch and number of trials of each rung of successive halving. Without successive
-    /// halving there is one rung.
+    /// Rungs of successive halving, each with its last epoch and its number of trainings. Without
+    /// successive halving there is one rung.
     pub rungs: &'a [(u32, usize)],
-    /// Configuration whose executor settings describe the functions.
+    /// Configuration whose executor settings describe the cloud functions.
     pub place: &'a Config,
-    /// True if the host also fetches the predictions of each training.
+    /// True if the host downloads the predictions of each training.
     pub predictions: bool,
 }
 
-/// Measurements of a pilot: two short trainings of one configuration in this process.
+/// Measurements of a pilot, which consists of two short trainings of one configuration in this
+/// process.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Pilot {
-    /// Index of the trial whose settings the pilot had.
+    /// Index in [`Trials::configs`] of the configuration that was measured.
     pub trial: usize,
     /// Numbers of epochs of the two trainings.
     pub epochs: [u32; 2],
     /// Processor seconds of a job in addition to its epochs.
     pub start_s: f64,
-    /// Processor seconds of an epoch, including its evaluation.
+    /// Processor seconds per epoch, including the evaluation.
     pub epoch_s: f64,
-    /// Additional processor seconds of the first job of a process.
+    /// Additional processor seconds of the first job in a process.
     pub first_s: f64,
-    /// Bytes of the answer without the reports of epochs, and additional bytes for each epoch.
+    /// Size of the answer in bytes: without epoch reports, and additionally for each epoch.
     pub answer_bytes: [f64; 2],
-    /// Bytes of the predictions, which are a separate object in the store.
+    /// Size in bytes of the predictions, which are a separate object in the store.
     pub predictions_bytes: f64,
 }
 
-/// Forecast of the work of trainings or of a prediction, with the data on which it is based.
+/// Forecast for a training or a prediction in cloud functions, with the measurements that it is
+/// based on.
 #[derive(Debug, Clone, Serialize)]
 pub struct Forecast {
-    /// Invocations, processor seconds, requests and bytes of the functions and the host.
+    /// Forecast invocations, processor seconds, requests and bytes of the functions and the host.
     pub work: Work,
-    /// Floating-point operations of all epochs, without evaluation.
+    /// Floating-point operations of all training epochs, without evaluations.
     pub flops: f64,
-    /// Measurements of the pilots. Empty if no pilot ran.
+    /// Measurements of the pilots. Empty if the forecast was made without a pilot.
     pub pilots: Vec<Pilot>,
-    /// Notes for the user on the limits of the forecast.
+    /// Notes for the user about the limits of the forecast, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -103,8 +106,8 @@ fn in_temporary(source: std::io::Error) -> Error {
     Error::Read { path: std::env::temp_dir(), source }
 }
 
-/// Returns a key of the settings that determine the time of an epoch. Trials with equal keys differ
-/// only in seeds, optimiser and number of epochs.
+/// Returns a key for the settings that determine the duration of an epoch. Trainings with equal
+/// keys differ only in seeds, optimiser and number of epochs.
 fn shape(config: &Config) -> Result<String> {
     let mut config = config.clone();
     (config.run.seed, config.run.epochs) = (0, 1);
@@ -113,17 +116,17 @@ fn shape(config: &Config) -> Result<String> {
     Ok(config.to_toml()?)
 }
 
-/// Trainings that take the same time per epoch, because they have the same [`shape`].
+/// A group of trainings with equal [`shape`], whose epochs all have the same duration.
 struct Shape {
     plan: Plan,
     fit: Pilot,
 }
 
-/// State of a forecast in progress: the functions' configuration, and the cached data set.
+/// A forecast in progress, with the configuration of the functions and a cache of the data set.
 struct Study<'a> {
     place: &'a Config,
     published: Published,
-    /// Additional processor seconds of the first job of a process, as measured by pilots.
+    /// Additional processor seconds of the first job in a process, as measured by pilots.
     first_s: Cell<f64>,
 }
 
@@ -132,7 +135,8 @@ impl<'a> Study<'a> {
         Self { place, published: Published::default(), first_s: Cell::new(0.0) }
     }
 
-    /// Plans a training with the threads and the memory of a function.
+    /// Plans a training as a function would run it, with the function's number of threads and
+    /// memory.
     fn plan(&self, config: &Config) -> Result<Plan> {
         let mut config = config.clone();
         config.run_here();
@@ -141,8 +145,8 @@ impl<'a> Study<'a> {
         plan_on(self.published.of(&config.data)?, &config, &options)
     }
 
-    /// Runs a job in this process. Returns its processor seconds, and the bytes of its answer and
-    /// of its predictions.
+    /// Runs a job in this process. Returns its processor seconds, and the sizes in bytes of its
+    /// answer and its predictions.
     fn time(
         &self,
         (job, stored): (&Job, &BTreeMap<String, Vec<u8>>),
@@ -157,8 +161,8 @@ impl<'a> Study<'a> {
         Ok((ended.saturating_sub(begun).as_secs_f64(), bytes.len() as f64, apart as f64))
     }
 
-    /// Measures two jobs with different numbers of epochs, which `make` creates. The difference
-    /// gives the cost of an epoch.
+    /// Measures two jobs of configuration `trial` with different numbers of epochs. `make` creates
+    /// a job for a number of epochs, and `epochs` is the number of epochs of the real training.
     fn pilot(
         &self,
         make: &dyn Fn(u32, &mut Files) -> Result<Job>,
@@ -213,7 +217,7 @@ impl<'a> Study<'a> {
     }
 }
 
-/// Returns assumed measurements of a training, from its plan, for a forecast without a pilot.
+/// Estimates the measurements of a training from its plan, for a forecast without a pilot.
 fn assumed(plan: &Plan, config: &Config, data_bytes: u64) -> Pilot {
     // An evaluation is a forward pass, which has a third of the operations of a training step.
     let evaluations = match config.run.eval_every {
@@ -235,8 +239,8 @@ fn assumed(plan: &Plan, config: &Config, data_bytes: u64) -> Pilot {
     }
 }
 
-/// Interpolates between the pilots of two trainings by the operations of an epoch. `flops` are the
-/// operations of the training whose figures are returned.
+/// Interpolates linearly between two pilots. `flops` are the operations per epoch of the training
+/// for which an estimate is returned, and each pilot is given with its operations per epoch.
 fn between(flops: f64, [(low, cheap), (high, dear)]: [(f64, &Pilot); 2]) -> Pilot {
     let share = if high > low { ((flops - low) / (high - low)).clamp(0.0, 1.0) } else { 0.0 };
     let mix = |a: f64, b: f64| a + (b - a) * share;
@@ -251,9 +255,9 @@ fn between(flops: f64, [(low, cheap), (high, dear)]: [(f64, &Pilot); 2]) -> Pilo
     }
 }
 
-/// Forecasts the work of trainings on functions, with one invocation each. With `pilot`, runs short
-/// trainings of the cheapest and of the most expensive trial in this process. Without `pilot`,
-/// nothing is trained.
+/// Forecasts the work of trainings in cloud functions, with one invocation per training. If `pilot`
+/// is true, short trainings of the cheapest and the most expensive configuration run in this
+/// process. Otherwise nothing is trained.
 ///
 /// # Errors
 /// Returns an error if data or kernels cannot be read, or if a pilot fails.
@@ -368,7 +372,7 @@ pub fn train(trials: Trials<'_>, pilot: bool) -> Result<Forecast> {
 }
 
 /// Returns the time limit of the functions. For emulated functions, also returns their share of a
-/// processor and their modelled waits.
+/// processor and their modelled waiting time.
 fn time_limit(place: &Config) -> Result<(Duration, Option<(f64, Duration)>)> {
     let executor = &place.executor;
     let limit = Duration::from_secs(u64::from(executor.timeout_s));
@@ -382,26 +386,28 @@ fn time_limit(place: &Config) -> Result<(Duration, Option<(f64, Duration)>)> {
     Ok((limit, Some((preset.cores(processor, executor.memory_mb), waits))))
 }
 
-/// Returns the requests of the host to upload an object of `bytes` bytes that the store does not
-/// have.
+/// Returns the requests that the host makes to upload an object of `bytes` bytes, if the store does
+/// not have it yet.
 fn uploaded(bytes: u64) -> Requests {
     Requests { heads: 1, puts: put_requests(bytes), bytes_in: bytes, ..Requests::default() }
 }
 
-/// Returns the requests of the host to fetch an answer and its predictions. A small answer needs
-/// none, because it is in the reply.
+/// Returns the requests that the host makes to download an answer and, if requested, its
+/// predictions. The arguments are their sizes in bytes. A small answer is part of the reply and
+/// needs no request.
 fn fetched([answer, apart]: [u64; 2], predictions: bool) -> Requests {
     let get = |bytes: u64| Requests { gets: 1, bytes_out: bytes, ..Requests::default() };
     let large = if is_inline(answer) { Requests::default() } else { get(answer) };
     large.and(if predictions { get(apart) } else { Requests::default() })
 }
 
-/// Returns true if an answer of this size in bytes is sent in the function's reply.
+/// Returns true if an answer of `answer` bytes is small enough to be sent in the function's reply.
 fn is_inline(answer: u64) -> bool {
     answer <= MAX_INLINE_BYTES as u64
 }
 
-/// Returns the requests and bytes of a job, and the processor time of its requests.
+/// Returns the requests, bytes and request-related processor time of one job. The first argument
+/// pair has the sizes of its answer and predictions in bytes.
 fn of_job(
     job: &Job,
     [answer, apart]: [u64; 2],
@@ -459,8 +465,8 @@ fn of_job(
     })
 }
 
-/// Forecasts the work of a prediction by one function. With `pilot`, predicts once in this process.
-/// Without `pilot`, nothing runs.
+/// Forecasts the work of a prediction by one cloud function, for the model in the run folder `run`.
+/// If `pilot` is true, the prediction runs once in this process. Otherwise nothing runs.
 ///
 /// # Errors
 /// Returns an error if there is no run at `run`, if data or kernels cannot be read, or if the pilot

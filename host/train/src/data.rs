@@ -1,5 +1,5 @@
-//! Data sets of a run: reading and preparing them ([`source`]), and the rows, intervals and
-//! adjacency lists that a run makes of them.
+//! Data sets of a run: how they are read and prepared ([`source`]), and the rows, intervals and
+//! adjacency lists that are made of them.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -38,61 +38,66 @@ pub(crate) use source::{
 /// smallest units of a cut.
 const ROWS_WITHOUT_EDGES: u32 = 4096;
 
-/// Inputs of a run, made from a data set: rows in the run's order, their intervals, adjacency
-/// lists, constants and targets. They are built once, in three steps, and are immutable afterwards.
+/// Inputs of a run, made from a data set: rows in the order of the run, their intervals, adjacency
+/// lists, constants and loss targets. They are immutable once they are complete.
 ///
-/// [`Inputs::new`] orders and cuts rows, [`Inputs::with_edges`] fits them to a model, and
-/// [`Inputs::complete`] to a program.
+/// They are built in three steps. [`Inputs::new`] orders the rows and divides them into intervals,
+/// [`Inputs::with_edges`] adapts them to a model, and [`Inputs::complete`] to a program.
 #[derive(Debug)]
 pub(crate) struct Inputs {
-    /// Data set with its vertices in row order. `vertices` maps rows to the user's vertex numbers.
+    /// Data set with its vertices in row order. `vertices` maps rows back to the user's vertex
+    /// numbers.
     pub dataset: Arc<Dataset>,
     pub vertices: Vertices,
     pub shape: DataShape,
     pub task: TaskType,
-    /// Metric that measures the quality of a model.
+    /// Metric by which models are evaluated.
     pub metric: Metric,
-    /// Factor of each training vertex in the loss: 1 / number of training vertices, or 1 / sum of
-    /// their weights. Multi-label and regression tasks count known values instead of vertices.
+    /// Weight of each training vertex in the loss, which is 1 divided by their number or by the sum
+    /// of their class weights. Multi-label and regression tasks count known values instead of
+    /// vertices.
     pub weight: f32,
     pub features: Matrix,
-    /// Features gathered once before training, if the model reads them in addition to `features`.
+    /// Features that were summed over neighbours once before training, if the model reads them in
+    /// addition to `features`.
     pub gathered: Option<Matrix>,
-    /// Weight of each class in the loss, or `None` if all classes weigh the same.
+    /// Loss weight of each class. `None` if all classes have the same weight.
     pub class_weights: Option<Arc<[f32]>>,
-    /// Factor of each row in the symmetric normalisation of sums over neighbours.
+    /// Factor of each row in symmetric normalisation, by which sums over neighbours are scaled
+    /// before and after the sum.
     pub scale: Arc<Vec<f32>>,
-    /// 1 / in-degree of each vertex, computed on first use.
+    /// Inverse in-degree of each vertex, computed on first use.
     inverse: OnceLock<Arc<Vec<f32>>>,
-    /// 1 / number of vertices in the graph that a vertex represents, computed on first use.
+    /// Inverse number of vertices of each graph, computed on first use. Entries belong to the
+    /// vertex that represents the graph.
     inverse_sizes: OnceLock<Arc<Vec<f32>>>,
     pub atoms: Atoms,
-    /// Intervals of vertex rows.
+    /// Intervals (contiguous ranges) of vertex rows.
     pub intervals: Vec<Interval>,
-    /// Intervals of graph rows: the graphs represented in each interval of vertices. Empty for a
-    /// data set of one graph.
+    /// Intervals of graph rows. Each has the graphs whose representing vertices are in the vertex
+    /// interval with the same index. Empty for a data set of one graph.
     pub graphs: Vec<Interval>,
-    /// Labels and split by graph row, for a data set of many graphs. If `None`, the model learns
-    /// the labels of vertices in `dataset`.
+    /// Labels and split of the graphs, for a data set of many graphs. `None` if the model learns
+    /// the labels of vertices, which are in `dataset`.
     pub of_graphs: Option<(Labels, Split)>,
-    /// Lists of the vertices of each graph, which a readout sums over. `None` for a data set of one
+    /// Adjacency lists from graphs to their vertices, for the readout. `None` for a data set of one
     /// graph.
     pub readout: Option<Arc<Readout>>,
-    /// Edge features that the model reads, prepared for its kernels.
+    /// Edge features and weights that the model reads, prepared for its kernels.
     pub edges: Arc<EdgeData>,
-    /// Adjacency lists without edges that cannot affect the loss, for the gathers next to it.
-    /// `None` if these gathers use the full lists.
+    /// Adjacency lists without the edges that cannot affect the loss, for the gathers closest to
+    /// the loss. `None` if these gathers use all edges.
     pub labelled: Option<Arc<LabelledLists>>,
-    /// Links to predict, if the task is link prediction.
+    /// Links to predict. `None` unless the task is link prediction.
     pub links: Option<Arc<PredictedLinks>>,
-    /// Columns and classes of the data set, as the run folder records them.
+    /// Schema of the data set, as the run folder records it.
     pub schema: Schema,
 }
 
 impl Inputs {
-    /// Orders the rows of a data set and cuts them into intervals. `group` is the number of
-    /// consecutive rows that no cut separates, such as the tokens of a sequence. `links` has the
-    /// settings of link prediction, and the maximum number of epochs in flight.
+    /// Orders the rows of a data set and divides them into intervals. `group` is the number of
+    /// consecutive rows that must stay together, for instance the tokens of a sequence. `links` has
+    /// the settings of link prediction and the maximum number of epochs in flight.
     pub(crate) fn new(
         mut dataset: Dataset,
         (run, group): (&Run, u32),
@@ -188,7 +193,7 @@ impl Inputs {
 
 impl Inputs {
     /// Prepares the edge features that `model` reads, and releases the others. If the model reads
-    /// none, its schema requires none of the data of later predictions.
+    /// none, they are also removed from the schema, so that later predictions do not require them.
     ///
     /// # Errors
     /// Returns the errors of [`EdgeData::of`] if the edge features do not suit the model.
@@ -208,8 +213,8 @@ impl Inputs {
         Ok(self)
     }
 
-    /// Returns the factor of each vertex in a normalisation of sums over neighbours, or over
-    /// graphs. For a plain sum the result has no meaning.
+    /// Returns the normalisation factor of each vertex for sums over neighbours or over the
+    /// vertices of graphs. A plain sum uses no factors, so its result has no meaning.
     ///
     /// # Errors
     /// Returns [`Error::Internal`] for a mean over graphs if the data set is one graph.
@@ -227,13 +232,14 @@ impl Inputs {
         Ok(inverse.get_or_init(|| Arc::new(inverse_degrees(lists.incoming(), false))).clone())
     }
 
-    /// Returns the intervals of a domain: those of vertex rows or of graph rows.
+    /// Returns the intervals of vertex rows or of graph rows, depending on `domain`.
     pub(crate) fn intervals_of(&self, domain: DomainId) -> &[Interval] {
         if domain == Domain::GRAPHS { &self.graphs } else { &self.intervals }
     }
 
-    /// Returns the labels that the model learns, and the split. Both are by graph row if the data
-    /// set has many graphs, otherwise by vertex row.
+    /// Returns the labels that the model learns, and the split into training, validation and test
+    /// rows. Both refer to graph rows if the data set has many graphs, and to vertex rows
+    /// otherwise.
     pub(crate) fn learnt(&self) -> (&Labels, &Split) {
         match &self.of_graphs {
             Some((labels, split)) => (labels, split),
@@ -241,7 +247,7 @@ impl Inputs {
         }
     }
 
-    /// Returns the adjacency lists of a relation, which its gathers sum over.
+    /// Returns the adjacency lists of `relation`, which gathers sum over.
     ///
     /// # Errors
     /// Returns [`Error::Internal`] if the data set has no such lists.
@@ -251,11 +257,11 @@ impl Inputs {
         lists.ok_or_else(|| Error::Internal(format!("the data set has no lists of {relation:?}")))
     }
 
-    /// Refuses a model without readout for a data set of many graphs, and a model with readout for
-    /// a single graph.
+    /// Checks that a model for a data set of many graphs has a readout, which is a sum over the
+    /// vertices of each graph. A model for a single graph must have none.
     ///
     /// # Errors
-    /// Returns [`Error::Readout`] if model and data set do not fit each other.
+    /// Returns [`Error::Readout`] if the model and the data set do not fit each other.
     pub(crate) fn check_readout(&self, model: &Model) -> Result<()> {
         let graphs = self.dataset.graphs.as_ref().map(Graphs::count);
         if graphs.is_some() == model.reads_out() {
@@ -264,8 +270,8 @@ impl Inputs {
         Err(Error::Readout { dataset: self.dataset.name.clone(), graphs })
     }
 
-    /// Refuses a program that gathers from neighbours if no vertex has one, unless the
-    /// configuration allows it.
+    /// Checks that the graph has edges if the program gathers from neighbours. The setting
+    /// `data.without_edges` disables this check.
     ///
     /// # Errors
     /// Returns [`Error::NoGraph`] if the program gathers from neighbours and the data set has no
@@ -280,7 +286,7 @@ impl Inputs {
     }
 
     /// Returns the sizes of the data set, from which the program builder estimates the benefit of
-    /// its rewrites. `gather` is the gather that the first layer applies to the features.
+    /// its rewrites. `gather` is the first layer's gather of features, if it has one.
     pub(crate) fn workload(&self, gather: Option<FeatureGather>) -> Workload {
         let graph = &self.dataset.graph;
         let stored = match &self.features {
@@ -296,8 +302,8 @@ impl Inputs {
         }
     }
 
-    /// Adds the inputs that depend on the program: lists without edges that cannot affect the loss,
-    /// and features that are gathered once before training.
+    /// Adds the inputs that depend on the program: adjacency lists without edges that cannot affect
+    /// the loss, and features that are gathered once before training.
     ///
     /// # Errors
     /// Returns the errors of [`gather_features`] if the sums cannot be computed or stored.
@@ -313,8 +319,8 @@ impl Inputs {
         Ok(self)
     }
 
-    /// Gathers the features once, so that epochs do not repeat this work. If `gather` replaces the
-    /// original features, releases them.
+    /// Sums the features over neighbours once, so that epochs do not repeat this work. The original
+    /// features are released if the model does not read them.
     ///
     /// # Errors
     /// Returns the errors of [`gather_features`] if the sums cannot be computed or stored.
@@ -341,8 +347,8 @@ impl Inputs {
         Ok(())
     }
 
-    /// Returns the stored share of all feature values, from 0 to 1. It is below 1 for sparse
-    /// features.
+    /// Returns the share of feature values that are stored, from 0 to 1. It is below 1 for sparse
+    /// features only.
     pub(crate) fn stored(&self) -> f64 {
         let values = f64::from(self.shape.rows) * f64::from(self.shape.features);
         match &self.features {
@@ -351,8 +357,8 @@ impl Inputs {
         }
     }
 
-    /// Returns all rows of a slot of constants, such as the features. Returns `None` for a slot
-    /// that stages write, and for gathered features that are not computed yet.
+    /// Returns all rows of a constant slot, such as the features. Returns `None` for a slot that
+    /// stages write, and for gathered features that are not computed yet.
     pub(crate) fn constant(&self, program: &Program, slot: SlotId) -> Option<&Matrix> {
         match slot {
             _ if slot == program.features => Some(&self.features),
@@ -362,15 +368,15 @@ impl Inputs {
     }
 }
 
-/// Copies values into a dense matrix, the form in which tasks read them.
+/// Copies values into a dense matrix, which tasks can read.
 pub(crate) fn matrix(values: &Values) -> Result<Matrix> {
     let (rows, columns) = (values.rows(), values.columns() as usize);
     let all = Buffer::from_rows(rows, columns, values.as_slice()).map_err(at("labels"))?;
     Ok(Matrix::from(all.read(0..rows).map_err(at("labels"))?))
 }
 
-/// Returns the loss targets of the rows `rows`. `values` is the label matrix if the labels are
-/// values and not classes.
+/// Returns the loss targets of a range of rows. `values` is the label matrix for labels that are
+/// values instead of classes.
 fn targets(labels: &Labels, values: Option<&Matrix>, rows: Range<usize>) -> Result<Targets> {
     match (labels.as_classes(), values) {
         (Some(classes), _) => Ok(Targets::Classes(classes[rows].into())),
@@ -381,8 +387,8 @@ fn targets(labels: &Labels, values: Option<&Matrix>, rows: Range<usize>) -> Resu
     }
 }
 
-/// Returns the number of known labels of `vertices`: known classes, or known values if each vertex
-/// has several.
+/// Returns the number of known labels of `vertices`. For tasks with several values per vertex, it
+/// is the number of known values.
 pub(crate) fn known(labels: &Labels, vertices: &[u32]) -> u64 {
     match labels.as_values() {
         None => vertices.len() as u64,
@@ -393,7 +399,7 @@ pub(crate) fn known(labels: &Labels, vertices: &[u32]) -> u64 {
     }
 }
 
-/// Builds one interval: the grid of its sums, its targets, and its training rows.
+/// Builds one interval with its summation grid, its loss targets and its training rows.
 fn interval(
     targets: &dyn Fn(Range<usize>) -> Result<Targets>,
     vertices: &Vertices,
@@ -417,8 +423,8 @@ fn interval(
     })
 }
 
-/// Returns the labels and the split of a data set of many graphs, by graph row. `standing` has the
-/// vertex that represents each graph.
+/// Returns the labels and the split of the graphs in a data set of many graphs. `standing` has the
+/// vertex that represents each graph, in ascending order.
 fn graph_labels(dataset: &Dataset, standing: &[u32]) -> (Labels, Split) {
     let number = |vertex: &u32| standing.binary_search(vertex).ok().map(|number| number as u32);
     let part = |vertices: &[u32]| vertices.iter().filter_map(number).collect();
@@ -427,8 +433,9 @@ fn graph_labels(dataset: &Dataset, standing: &[u32]) -> (Labels, Split) {
     (dataset.labels.reordered(standing), split)
 }
 
-/// Returns one interval of graph rows for each interval of vertices: the graphs whose representing
-/// vertices it contains. Both have the same partial sums, so that one tree combines the gradients.
+/// Returns one interval of graph rows for each interval of vertex rows. It has the graphs whose
+/// representing vertices are in the vertex interval. Both use the same summation tree for
+/// gradients.
 fn graph_intervals(
     intervals: &[Interval],
     labels: &Labels,
@@ -458,8 +465,8 @@ fn graph_intervals(
     intervals.iter().map(one).collect()
 }
 
-/// Returns the summation grid of an interval whose first row is `first_row`. `nodes` are the
-/// interval's nodes of the summation tree.
+/// Returns the summation grid of an interval that starts at `first_row`. `nodes` are the nodes of
+/// the summation tree that the interval computes.
 pub(crate) fn grid(atoms: &Atoms, nodes: &[Node], first_row: u32) -> Grid {
     let tree = atoms.tree();
     let part = |node: &Node| {

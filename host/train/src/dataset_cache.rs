@@ -1,4 +1,4 @@
-//! Cache of the last data set that was read, for further runs of this process on the same data.
+//! Cache of the most recently read data set, for consecutive runs of one process on the same data.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,23 +9,23 @@ use eciton_runs::provenance::DataDigest;
 use crate::data::{self, checked};
 use crate::error::Result;
 
-/// Cache of the data set that was read last, before any preparation ("as published"). Runs share
-/// its graph and features. Normalised features, splits and row orders belong to each run.
+/// Cache of the most recently read data set, before any preparation. Runs share its graph and
+/// features, but have their own normalisation, split and row order.
 #[derive(Debug, Default)]
 pub struct Published {
     last: Mutex<Option<(Data, Dataset)>>,
-    /// Digests of prepared data sets, by the settings that determine the preparation.
+    /// Digests of prepared data sets, with the settings that determine each preparation.
     digests: Mutex<Vec<(Prepared, DataDigest)>>,
 }
 
-/// Settings that determine the preparation of a data set: the `[data]` settings, and `run.init`.
+/// Settings that determine the preparation of a data set: those of `[data]`, and `run.init`.
 type Prepared = (Data, Option<String>);
 
-/// Maximum number of cached digests. Each fold of a cross-validation has its own digest.
+/// Maximum number of cached digests. Each fold of a cross-validation needs its own.
 const MAX_DIGESTS: usize = 64;
 
-/// Returns the cache key of a data set: the settings that [`data::open`] reads, with defaults for
-/// all others.
+/// Returns the cache key of a data set. It has the settings that [`data::open`] reads, and defaults
+/// for all others.
 fn key(data: &Data) -> Data {
     let Data { source, name, sequence, tokens, self_loops, .. } = data.clone();
     Data { source, name, sequence, tokens, self_loops, ..Data::default() }
@@ -50,7 +50,7 @@ impl Published {
         Ok(dataset)
     }
 
-    /// Returns the digests of the data set that a run of these settings is trained on.
+    /// Returns the digests of the data set that a run with this configuration trains on.
     ///
     /// # Errors
     /// Returns the errors of [`Published::of`], and an error if the settings do not suit the data

@@ -1,5 +1,5 @@
-//! Default settings that depend on the data. The pure function [`choose`] maps the [`Statistics`]
-//! of a data set to settings, each with its reason.
+//! Default settings that depend on the data set. [`choose`] is a pure function from the
+//! [`Statistics`] of a data set to settings, each with its reason.
 //!
 //! | data | model | scale of the features |
 //! | --- | --- | --- |
@@ -29,19 +29,18 @@ pub use causes::causes;
 pub use space::space;
 pub use statistics::{DataKind, LEAST_EDGES, Statistics, ValueKind};
 
-/// Default number of tokens in a sequence of a text.
+/// Default number of tokens per sequence of a text.
 const SEQUENCE: u32 = 64;
-/// Upper bound on the share of non-zero values in features that count as sparse.
+/// Maximum share of non-zero values for features to count as sparse.
 const SPARSE: f64 = 0.05;
-/// Threshold of the adjusted homophily (the tendency of neighbours to have the same class). Below
-/// it, neighbours say little about the class of a vertex.
+/// Adjusted homophily below which a graph gets another default model. Homophily is the tendency of
+/// neighbours to have the same class.
 const LOW_HOMOPHILY: f64 = 0.2;
-/// Maximum number of training rows of a table or of images without batches. More rows are trained
-/// in batches.
+/// Maximum number of training rows of a table or of images that are trained without batches.
 const WHOLE_ROWS: u32 = 2048;
 
-/// Returns true if the data decide settings of a run. Returns false for a recipe file, and for a
-/// data set with a known name.
+/// Returns true if the data set may determine default settings. Returns false for a recipe file and
+/// for a built-in or published data set, which have their own settings.
 #[must_use]
 pub fn is_open(config: &Config) -> bool {
     let source = &config.data.source;
@@ -50,7 +49,7 @@ pub fn is_open(config: &Config) -> bool {
     config.choices.open && !is_builtin && (source == data::IN_MEMORY || !is_published())
 }
 
-/// Reads a data set, and returns its statistics.
+/// Reads the data set of a configuration, and returns its statistics.
 ///
 /// # Errors
 /// Returns an error if the data cannot be read, or if the settings do not suit it.
@@ -60,8 +59,8 @@ pub fn statistics(config: &Config) -> Result<Statistics> {
     Ok(Statistics::of(&config, &dataset))
 }
 
-/// Reads the data set if necessary, and returns the configuration with the settings that follow
-/// from it. Returns the configuration unchanged if the data decide nothing.
+/// Returns the configuration with all default settings that follow from its data set, which is read
+/// for this. Returns the configuration unchanged if [`is_open`] is false.
 ///
 /// # Errors
 /// Returns the errors of [`statistics`] and [`settle_by`].
@@ -72,7 +71,8 @@ pub fn settle(config: &Config) -> Result<Config> {
     }
 }
 
-/// Returns the configuration with the settings that follow from statistics of its data.
+/// Returns the configuration with all default settings that follow from the statistics of its data
+/// set.
 ///
 /// # Errors
 /// Returns an error if a setting is not valid.
@@ -92,8 +92,8 @@ pub fn settle_by(config: &Config, statistics: &Statistics) -> Result<Config> {
     }
 }
 
-/// Applies a choice to `config`. Does nothing if the user set its key, if it was made before, or if
-/// no layer of the model reads the key.
+/// Applies a default setting to `config`. Does nothing if the user set its key, if a choice for the
+/// key was made before, or if no layer of the model reads the key.
 fn make(config: &mut Config, statistics: &Statistics, choice: Choice) -> Result<()> {
     if config.choices.made.iter().any(|made| made.key == choice.key) {
         return Ok(());
@@ -111,7 +111,8 @@ fn make(config: &mut Config, statistics: &Statistics, choice: Choice) -> Result<
     Ok(())
 }
 
-/// Returns the name of a key in `[model]` that no layer of the model reads, if there is one.
+/// Returns the name of a `[model]` setting that no layer of the model reads. Returns `None` if all
+/// settings are read.
 #[must_use]
 pub fn unread(config: &Config, statistics: &Statistics) -> Option<String> {
     let Statistics { columns, outputs, task, .. } = *statistics;
@@ -126,8 +127,8 @@ pub fn unread(config: &Config, statistics: &Statistics) -> Option<String> {
     }
 }
 
-/// Returns the configuration of a run, in which the data decide settings that the user has not set.
-/// Also returns the data set, if it was given or had to be read.
+/// Returns the configuration with all default settings that follow from the data set. Also returns
+/// the data set, if it was passed in or had to be read.
 pub(crate) fn settled(config: &Config, dataset: Option<Dataset>) -> Result<(Config, Option<Dataset>)> {
     if !is_open(config) {
         return Ok((config.clone(), dataset));
@@ -145,8 +146,8 @@ pub(crate) fn settled(config: &Config, dataset: Option<Dataset>) -> Result<(Conf
     Ok((config, Some(dataset)))
 }
 
-/// Copies the model from the run folder that `run.init` names, unless the user set a key of
-/// `[model]`.
+/// Copies the model settings from the run folder that `run.init` names, unless the user set a key
+/// of `[model]`.
 fn adopt(config: &mut Config) -> Result<()> {
     let Some(init) = config.run.init.clone().filter(|_| !config.choices.is_section_asked("model")) else {
         return Ok(());
@@ -162,8 +163,8 @@ fn adopt(config: &mut Config) -> Result<()> {
     Ok(())
 }
 
-/// Returns the configuration with the settings that are needed to read its data: `data.sequence`
-/// for a text.
+/// Returns the configuration with `data.sequence` set if the data set is a text, which is needed to
+/// read it.
 fn readable(config: &Config) -> Result<Config> {
     let mut config = config.clone();
     if is_open(&config)
@@ -175,13 +176,13 @@ fn readable(config: &Config) -> Result<Config> {
     Ok(config)
 }
 
-/// Creates a choice from its key, its value as TOML, and its reason.
+/// Creates a choice from the key of a setting, its value as TOML, and its reason.
 fn one(key: &str, value: impl std::fmt::Display, reason: impl Into<String>) -> Choice {
     Choice { key: key.to_owned(), value: value.to_string(), reason: reason.into() }
 }
 
-/// Returns the settings that suit a data set, each with its reason, in the order in which they act.
-/// `config` has the settings so far: a choice may depend on them.
+/// Returns the default settings for a data set with these statistics, each with its reason.
+/// `config` has the settings so far, which the defaults may depend on.
 #[must_use]
 pub fn choose(of: &Statistics, config: &Config) -> Vec<Choice> {
     let mut all = Vec::new();
@@ -198,13 +199,14 @@ pub fn choose(of: &Statistics, config: &Config) -> Vec<Choice> {
     all
 }
 
-/// Returns true if the user set the layers or their kind, or if they come from initial weights.
+/// Returns true if the user set the layers or the kind of the model, or if they come from initial
+/// weights.
 fn has_layers(config: &Config) -> bool {
     matches!(config.model.layers, Layers::List(_)) || config.choices.is_asked("model.kind")
 }
 
-/// Returns the number of training rows and outputs as text for reasons, such as "100 training rows,
-/// 3 classes".
+/// Describes the number of training rows and outputs in the reason for a setting, for instance "100
+/// training rows, 3 classes".
 fn size(of: &Statistics) -> String {
     let outputs = match (of.task, of.outputs) {
         (TaskType::LinkPrediction, _) => return counted(of.rows, "row"),
@@ -219,7 +221,7 @@ fn counted(count: u32, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Chooses the scaling of the features from their values. Returns `None` for text.
+/// Chooses the scaling of the features. Returns `None` for a text.
 fn scale(of: &Statistics) -> Option<Choice> {
     let percent = format!("{:.1} % of the values are not 0", of.filled * 100.0);
     let (value, reason) = match (of.kind, of.values) {
@@ -237,7 +239,7 @@ fn scale(of: &Statistics) -> Option<Choice> {
     Some(one("data.normalise_features", format!("\"{value}\""), reason))
 }
 
-/// Chooses batches of `rows` rows. Returns `None` if the user set something that batches exclude,
+/// Chooses batches of `rows` rows. Returns `None` if the user set something that excludes batches,
 /// such as a pipeline.
 fn batches(config: &Config, rows: u32, reason: &str) -> Option<Choice> {
     let sections = ["batch", "pipeline", "lanes", "workers", "executor"];
@@ -246,8 +248,8 @@ fn batches(config: &Config, rows: u32, reason: &str) -> Option<Choice> {
     (!other).then(|| one("batch.rows", rows, reason))
 }
 
-/// Chooses the number of epochs. Also chooses early stopping if there are validation rows and the
-/// user set nothing about the length of training.
+/// Chooses the number of epochs. If there are validation rows and the user did not set the length
+/// of the training, also chooses early stopping.
 fn length(of: &Statistics, config: &Config, epochs: u32, patience: u32, reason: &str) -> Vec<Choice> {
     let asked = ["run.epochs", "run.until", "run.eval_every"].iter().any(|key| config.choices.is_asked(key));
     let mut all = vec![one("run.epochs", epochs, reason)];
@@ -316,7 +318,8 @@ fn images(of: &Statistics, config: &Config, [height, width, channels]: [u32; 3])
     all
 }
 
-/// Target number of updates of a language model. `TEXT_BATCH` is the number of tokens of an update.
+/// Number of weight updates that the default number of epochs of a language model aims for.
+/// `TEXT_BATCH` is the number of tokens per update.
 const TEXT_UPDATES: u32 = 1000;
 const TEXT_BATCH: u32 = 2048;
 

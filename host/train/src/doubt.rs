@@ -1,9 +1,8 @@
-//! Doubt about a process: an audit found a wrong answer of a process, so its earlier answers may be
-//! wrong as well.
+//! Record of the processes whose answers are in doubt. If an audit finds a wrong answer of a
+//! process, the earlier answers of the process may be wrong too.
 //!
-//! Only audited answers are known to be right. Therefore the run excludes the process, and rolls
-//! back to the newest checkpoint before the first answer of the process. Without such a checkpoint,
-//! the run starts again.
+//! The run excludes the process, and rolls back to the newest checkpoint before the first answer of
+//! the process. Without such a checkpoint, the training starts again.
 
 use std::collections::BTreeMap;
 
@@ -14,53 +13,54 @@ use eciton_types::Step;
 
 use crate::error::{Error, Result};
 
-/// Maximum number of rollbacks of a run because of wrong answers.
+/// Maximum number of rollbacks that wrong answers may cause in one run.
 const MOST_RETURNS: u32 = 64;
 
-/// Record of the processes that answer tasks, and of those whose answers an audit found wrong.
+/// Record of the processes that answer tasks, and of those that an audit found to give wrong
+/// answers.
 #[derive(Debug, Default)]
 pub(crate) struct Doubts {
     share: f64,
     keep: bool,
-    /// Seed in training, and its earliest unfinished epoch.
+    /// Seed that is being trained, and its earliest unfinished epoch.
     now: (u64, u32),
-    /// Seed and epoch at the first answer of each process. A rollback must return to before this
-    /// point.
+    /// Seed and epoch of each process's first answer. If the process is excluded, the run rolls
+    /// back to before this epoch.
     first: BTreeMap<Process, (u64, u32)>,
     excluded: Vec<Excluded>,
-    /// Seeds and epochs from which answers are in doubt, found after the run began to roll back.
-    /// The caller must still handle them.
+    /// Seeds and epochs from which on answers are in doubt, found while the run was already rolling
+    /// back.
     late: Vec<(u64, u32)>,
     returns: u32,
 }
 
 impl Doubts {
-    /// Creates the record of a run without any wrong answer.
+    /// Creates the record of a run that has had no wrong answers.
     pub(crate) fn new(config: &Config) -> Self {
         let (share, keep) = (config.executor.audit, config.executor.keep_doubtful);
         Self { share, keep, ..Self::default() }
     }
 
-    /// Records the seed in training and its earliest unfinished epoch.
+    /// Records that the training of `seed` continues with `epoch`.
     pub(crate) fn begin(&mut self, seed: u64, epoch: u32) {
         self.now = (seed, epoch);
     }
 
-    /// Records that an epoch of the seed in training is finished.
+    /// Records that an epoch of the current seed is finished.
     pub(crate) fn finished(&mut self, epoch: u32) {
         self.now.1 = epoch + 1;
     }
 
-    /// Records that a process answered a task. Does nothing if the run does not audit, or for the
-    /// host.
+    /// Records that the process `by` answered a task. Does nothing for the host, and for a run
+    /// without an audit.
     pub(crate) fn answered(&mut self, by: Process) {
         if self.share > 0.0 && by != Process::HOST {
             self.first.entry(by).or_insert(self.now);
         }
     }
 
-    /// Handles a difference that an audit found. If the run continues, returns a warning at the
-    /// first wrong answer of a process.
+    /// Handles the verdict of an audit that found different answers to `step`. If the run can
+    /// continue, returns a warning for the user at the first wrong answer of a process.
     ///
     /// # Errors
     /// Returns [`Error::Doubtful`] if the run must roll back, and [`Error::Audit`] if it cannot
@@ -103,20 +103,20 @@ impl Doubts {
         }
     }
 
-    /// Handles a difference that an audit found after the run began to roll back.
-    /// [`Doubts::take_late`] returns it.
+    /// Handles a verdict that arrives while the run is already rolling back. [`Doubts::take_late`]
+    /// returns the epochs that it puts in doubt.
     pub(crate) fn found_late(&mut self, step: Step, verdict: &Verdict) {
         if let Err(Error::Doubtful { seed, epoch, .. }) = self.found(step, verdict) {
             self.late.push((seed, epoch));
         }
     }
 
-    /// Removes and returns the seeds and epochs that [`Doubts::found_late`] recorded.
+    /// Removes and returns the seeds and epochs that [`Doubts::found_late`] has recorded.
     pub(crate) fn take_late(&mut self) -> Vec<(u64, u32)> {
         std::mem::take(&mut self.late)
     }
 
-    /// Counts a rollback because of wrong answers.
+    /// Counts a rollback that wrong answers caused.
     ///
     /// # Errors
     /// Returns [`Error::Audit`] after more than [`MOST_RETURNS`] rollbacks.
@@ -130,7 +130,7 @@ impl Doubts {
         }
     }
 
-    /// Returns the audit report of the run, or `None` if the run did not audit.
+    /// Returns the audit report of the run. Returns `None` if the run was not audited.
     pub(crate) fn report(&self, audited: Option<&Audited>) -> Option<AuditReport> {
         let audited = audited?;
         Some(AuditReport {

@@ -1,5 +1,5 @@
-//! The driver: carries out the engine's actions on real executors and reports the completions as
-//! events.
+//! The driver, which carries out the actions of the engine (the scheduler) on real executors and
+//! reports completions back as events.
 
 mod checkpointer;
 mod counts;
@@ -51,7 +51,7 @@ use crate::stop::Stop;
 use crate::undefined;
 use crate::weights::Refused;
 
-/// Training of one seed: its stages (training and evaluation), its settings, and its limits.
+/// Training of one seed, with its training and evaluation stages, its settings and its limits.
 pub(crate) struct Training<'a> {
     pub stages: Stages<'a>,
     pub evaluation: Stages<'a>,
@@ -59,16 +59,16 @@ pub(crate) struct Training<'a> {
     pub config: &'a Config,
     pub epochs: Epochs,
     pub stop: &'a Stop,
-    /// Epoch after which the training of the seed pauses, as after a stop request of the user.
-    /// `None` sets no such epoch.
+    /// Epoch after which the training pauses as if the user had stopped it. `None` if it does not
+    /// pause.
     pub pause_after: Option<u32>,
-    /// Limit on the duration of this invocation of `eciton`, or `None` if it has no limit.
+    /// Time budget of this invocation, if it runs in a cloud function.
     pub budget: Option<&'a Budget>,
 }
 
 impl Training<'_> {
-    /// Trains one seed until its last epoch or an earlier stop. It starts from the weights in
-    /// `state` and continues after the epochs that `trained` already contains.
+    /// Trains one seed until its last epoch, or until it is stopped earlier. The training starts
+    /// with the weights in `state`, after the epochs that `trained` contains.
     pub(crate) fn run<M: Executor + ?Sized>(
         &mut self,
         machine: &mut M,
@@ -295,9 +295,9 @@ impl Training<'_> {
     }
 }
 
-/// Runs the evaluation program once with the newest weights. Afterwards the scores slot of the
-/// program's row store holds the class scores. If `stages` has a [`Fold`], the scores are folded
-/// into the metric instead.
+/// Runs the evaluation program once with the newest weights. Afterwards the row store contains the
+/// scores of all rows. If `stages` has a [`Fold`], the scores are folded into the metric instead of
+/// being stored.
 pub(crate) fn forward<M: Executor + ?Sized>(
     machine: &mut M,
     engine: &mut Engine,
@@ -321,8 +321,8 @@ pub(crate) fn forward<M: Executor + ?Sized>(
     Ok(())
 }
 
-/// Returns true if the validation metric in `found` has reached `pipeline.synchronous_at`. Later
-/// epochs then train synchronously.
+/// Returns true if the validation metric in `found` has reached `pipeline.synchronous_at`, so that
+/// the following epochs train synchronously.
 fn near(config: &Config, found: &Metrics) -> bool {
     let target = config.pipeline.synchronous_at.map(|target| found.metric.goodness(target));
     target.is_some_and(|target| found.goodness() >= Some(target))
@@ -364,8 +364,9 @@ pub(crate) fn measured(stages: &Stages<'_>) -> Result<Metrics> {
     })
 }
 
-/// Computes the quality (per-class results) from the scores of the last evaluation. The rows are
-/// the test rows, or the validation rows if the split has no test rows.
+/// Computes the quality of the model, including results per class, from the scores of the last
+/// evaluation. It is computed on the test rows, or on the validation rows if there are no test
+/// rows.
 pub(crate) fn quality(stages: &Stages<'_>) -> Result<Option<Quality>> {
     let (labels, split) = stages.inputs.learnt();
     let parts = [("test", &split.test), ("validation", &split.validation)];
@@ -388,7 +389,7 @@ pub(crate) fn quality(stages: &Stages<'_>) -> Result<Option<Quality>> {
     })
 }
 
-/// Calls `f` with the scores of all rows, which the last evaluation left in the row store.
+/// Calls `f` with the scores of all rows that the last evaluation stored.
 fn with_scores<T>(stages: &Stages<'_>, f: impl FnOnce(View<'_>) -> Result<T>) -> Result<T> {
     let slot = stages.program.scores.ok_or_else(|| Error::Internal("no scores".to_owned()))?;
     let Matrix::Dense(scores) = stages.rows.all(slot)? else {

@@ -1,5 +1,5 @@
-//! Edge features that a run uses: one column as weights of gathers, and all columns in edge
-//! kernels.
+//! Edge features of a run. One column can be the edge weights of gathers, and edge kernels read all
+//! columns.
 
 use std::sync::Arc;
 
@@ -10,28 +10,28 @@ use eciton_recipe::{LayerKind, Model};
 
 use crate::error::{Error, Result};
 
-/// Edge weights and edge features of one graph, as the model reads them.
+/// Edge weights and edge features that a model reads.
 #[derive(Debug, Default)]
 pub(crate) struct EdgeData {
-    /// Edge weights, if the model's gathers are weighted.
+    /// Edge weights. `None` if the gathers of the model are not weighted.
     pub weights: Option<EdgeWeights>,
-    /// Edge features, if edge kernels read them.
+    /// Edge features. `None` if no kernel of the model reads them.
     pub features: Option<KnownEdges>,
 }
 
-/// Weight of each edge of a graph, in both list orders.
+/// The weight of each edge, in the order of the in-lists and in that of the out-lists.
 #[derive(Debug, Clone)]
 pub(crate) struct EdgeWeights {
-    /// Weights in the order of in-lists, `[E]`.
+    /// Weights in the order of the in-lists (incoming edges by target vertex).
     incoming: Arc<Vec<f32>>,
-    /// Weights in the order of out-lists. It shares memory with `incoming` if the two orders have
-    /// equal values.
+    /// Weights in the order of the out-lists (outgoing edges by source vertex). Shares memory with
+    /// `incoming` if both are equal.
     outgoing: Arc<Vec<f32>>,
 }
 
 impl EdgeWeights {
-    /// Creates the weights from a feature column in the order of in-lists. `reverse` maps each edge
-    /// of the out-lists to its index in the in-lists.
+    /// Creates the weights from a column in the order of the in-lists. `reverse` maps each edge of
+    /// the out-lists to its index in the in-lists.
     pub(crate) fn new(column: Vec<f32>, reverse: &Positions) -> Self {
         let outgoing: Vec<f32> = (0..column.len()).map(|edge| column[reverse.get(edge)]).collect();
         let incoming = Arc::new(column);
@@ -39,12 +39,13 @@ impl EdgeWeights {
         Self { incoming, outgoing }
     }
 
-    /// Returns the weights in the order of in-lists or of out-lists.
+    /// Returns the weights in the order of the out-lists if `outgoing` is true, or else of the
+    /// in-lists.
     pub(crate) fn along(&self, outgoing: bool) -> &Arc<Vec<f32>> {
         if outgoing { &self.outgoing } else { &self.incoming }
     }
 
-    /// Returns the weights of the edges `edges`, given by their indices in the in-lists.
+    /// Returns the weights of the given edges, which are indices in the in-lists.
     pub(crate) fn select(&self, edges: &[u64]) -> Vec<f32> {
         edges.iter().map(|&edge| self.incoming[edge as usize]).collect()
     }
@@ -56,29 +57,29 @@ impl EdgeWeights {
         &self.along(outgoing)[bounds[0] as usize..bounds[1] as usize]
     }
 
-    /// Returns the factors of the symmetric normalisation, `s[v] = (1 + the sum of the weights of
-    /// v's in-edges)^-1/2`.
+    /// Returns the factor of each vertex in symmetric normalisation. It is (1 + w)^-1/2, where w is
+    /// the total weight of the vertex's incoming edges.
     pub(crate) fn symmetric_scale(&self, graph: &Graph) -> Vec<f32> {
         let sum =
             |v: u32| -> f64 { self.of(graph.incoming(), v, false).iter().copied().map(f64::from).sum() };
         (0..graph.vertices()).map(|v| (1.0 / (1.0 + sum(v)).sqrt()) as f32).collect()
     }
 
-    /// Returns the memory of the weights in bytes. Both orders count if their values differ.
+    /// Returns the size of the weights in memory, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let lists = if Arc::ptr_eq(&self.incoming, &self.outgoing) { 1 } else { 2 };
         lists * self.incoming.len() as u64 * 4
     }
 }
 
-/// Feature rows of edges, accessible from both ends of an edge.
+/// Feature rows of edges, which can be accessed from both ends of an edge.
 #[derive(Debug)]
 pub(crate) struct KnownEdges {
     rows: EdgeFeatures,
-    /// Index in the in-lists of each edge of the out-lists.
+    /// Index in the in-lists of each edge in the out-lists.
     reverse: Positions,
-    /// Features of the self-loops that the host adds, `[V, columns]`: the mean of the features of
-    /// each vertex's in-edges.
+    /// Features `[V, columns]` of the self-loops that the host adds. Each is the mean over the
+    /// incoming edges of its vertex.
     own: Vec<f32>,
 }
 
@@ -99,7 +100,8 @@ impl KnownEdges {
         Self { rows, reverse, own }
     }
 
-    /// Returns the features of a micro-batch's edges, given by their indices in the in-lists.
+    /// Returns the features of the edges of a micro-batch with the graph `graph`. `edges` are their
+    /// indices in the in-lists of the whole graph.
     ///
     /// # Errors
     /// Returns the errors of [`EdgeFeatures::new`].
@@ -111,18 +113,18 @@ impl KnownEdges {
         Ok(Self::new(graph, rows, reverse))
     }
 
-    /// Returns the number of features of an edge.
+    /// Returns the number of features per edge.
     pub(crate) fn columns(&self) -> usize {
         self.rows.columns() as usize
     }
 
-    /// Returns the features in the order of in-lists, `[E, columns]`.
+    /// Returns the feature matrix `[E, columns]`, with edges in the order of the in-lists.
     pub(crate) fn values(&self) -> &[f32] {
         self.rows.values()
     }
 
-    /// Returns the features of the edge at index `place` of a vertex's list in `lists`. The index
-    /// one past the list returns the features of the added self-loop.
+    /// Returns the features of edge `place` in the neighbour list of `vertex`. The index after the
+    /// last edge stands for the self-loop that the host adds.
     pub(crate) fn row(&self, lists: &Adjacency, vertex: u32, place: usize, outgoing: bool) -> &[f32] {
         let (columns, bounds) = (self.columns(), &lists.offsets()[vertex as usize..vertex as usize + 2]);
         let edge = bounds[0] as usize + place;
@@ -133,7 +135,7 @@ impl KnownEdges {
         &self.rows.values()[edge * columns..][..columns]
     }
 
-    /// Returns the memory in bytes that this needs in addition to the data set.
+    /// Returns the size in memory of the features and their indices, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let positions = if self.reverse.len() as u64 > u64::from(u32::MAX) { 8 } else { 4 };
         self.rows.values().len() as u64 * 4
@@ -143,7 +145,7 @@ impl KnownEdges {
 }
 
 impl EdgeData {
-    /// Returns true if the model reads neither weights nor features of edges.
+    /// Returns true if the model reads neither edge weights nor edge features.
     pub(crate) fn is_empty(&self) -> bool {
         self.weights.is_none() && self.features.is_none()
     }

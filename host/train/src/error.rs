@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::nan_trace::{self, NanTrace};
 
-/// Result of the functions of this crate that can fail.
+/// Result type of the functions in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Error of a training run, a prediction, or another operation of this crate.
@@ -638,14 +638,15 @@ impl From<eciton_exec::functions::Error> for Error {
 }
 
 impl Error {
-    /// Returns true if another attempt at the same job may succeed, because only its store failed.
+    /// Returns true if a retry of the same job may succeed, which is the case if only its object
+    /// store has failed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Bucket(fault) if fault.is_retryable)
     }
 
-    /// Returns true if a file of a run folder or of its checkpoints is damaged or missing. A retry
-    /// would return the same error.
+    /// Returns true if a file of a run folder or checkpoint is damaged or missing, so that a retry
+    /// would fail again.
     pub fn is_damage(&self) -> bool {
         use eciton_runs::run_folder::Error as Folder;
         matches!(
@@ -663,8 +664,8 @@ impl Error {
     }
 }
 
-/// Returns a function that converts a matrix error into [`Error::Tensor`]. `place` names the
-/// operation or the rows.
+/// Returns a function that converts a tensor error to [`Error::Tensor`]. `place` names the
+/// operation or the rows, for the message.
 pub(crate) fn at(place: &'static str) -> impl Fn(eciton_tensor::Error) -> Error {
     move |source| Error::Tensor { place, source }
 }
@@ -682,7 +683,7 @@ fn readout(dataset: &str, graphs: Option<u32>) -> String {
     }
 }
 
-/// Returns the noun for messages: "rows" for a kernel on vertices, or "edges".
+/// Returns `rows` for a kernel on vertices and `edges` for a kernel on edges, as used in messages.
 const fn worked(on: eciton_types::On) -> &'static str {
     match on {
         eciton_types::On::Rows => "rows",

@@ -1,10 +1,10 @@
-//! An evaluation: a forward pass over all rows, and the results that remain in memory after it.
+//! Evaluations. An evaluation is a forward pass over all rows, after which scores or embeddings may
+//! remain in memory.
 //!
-//! If no row reads another row, a whole pass is one fused stage. It is computed in pieces of few
-//! rows, whose activations are released at once. Only results that a caller needs remain after the
-//! pass: scores of all rows, inputs of the last layer, or neither. If neither is needed, the scores
-//! of each piece are folded into the metric as soon as they are computed ([`Fold`]). This changes
-//! no result.
+//! If no row depends on another row, the whole forward pass is one fused stage. It runs on short
+//! row ranges (pieces), whose activations are released at once. Only the results that a caller
+//! needs remain in memory. If the caller needs no scores, the scores of each piece are added to the
+//! metric as soon as they are computed ([`Fold`]). This does not change any result.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,22 +23,21 @@ use crate::driver::{Fold, RowStore, Stages, open_stages};
 use crate::error::{Error, Result};
 use crate::options::Options;
 
-/// Approximate number of rows in a piece (a row range that replaces a longer interval). It is large
-/// enough to make a matrix product efficient. Pieces have whole sequences.
+/// Approximate number of rows per piece. A piece is a short row range that replaces a longer
+/// interval. It is long enough for matrix products to be efficient.
 const PIECE_ROWS: u32 = 1024;
-/// Maximum number of pieces in flight per thread. One is computed, and the others wait for the
-/// thread or for the driver.
+/// Maximum number of pieces in flight per thread. One is computed while the others wait.
 const PIECES_A_THREAD: u32 = 4;
 
-/// Results that a caller needs from the evaluations of a session in addition to metrics.
+/// Results that a caller needs from an evaluation in addition to the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
     Nothing,
-    /// Results that are written to a run folder.
+    /// The results that are written to a run folder.
     Folder,
-    /// All results, because the caller decides later which ones it reads.
+    /// All results, because the caller decides later which of them it reads.
     Anything,
-    /// Scores of all rows, and embeddings if the options select them.
+    /// The scores of all rows, and the embeddings if the options select them.
     Scores,
 }
 
@@ -47,10 +46,11 @@ pub(crate) enum Asked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Keeps {
     pub scores: bool,
-    /// True if the inputs of the last layer remain after the pass. Then the scores remain as well.
+    /// True if the inputs of the last layer (embeddings) remain in memory. The scores then remain
+    /// too.
     pub embeddings: bool,
-    /// True if images are split into strips. Then the output of each stage must remain after its
-    /// step, because strips are parallel steps.
+    /// True if images are split into strips. The output of each stage must then remain after its
+    /// step, because the strips are parallel steps.
     pub strips: bool,
 }
 
@@ -69,31 +69,31 @@ impl Keeps {
     }
 }
 
-/// Returns true if rows are tokens of sequences. Each such row has a score for every token of the
-/// vocabulary.
+/// Returns true if rows are tokens of sequences. Scores of such rows are not stored by default,
+/// because each row has a score for every token of the vocabulary.
 pub(crate) fn has_tokens(inputs: &Inputs) -> bool {
     let shape = &inputs.shape;
     shape.group > 1 && shape.features == 1 && inputs.task == TaskType::Classification
 }
 
-/// Plan of an evaluation: its program, schedule and pieces, before any memory is allocated.
+/// Plan of an evaluation, which is made before memory is allocated. It has the program, the
+/// schedule and the row ranges.
 #[derive(Debug)]
 pub(crate) struct EvaluationPlan {
     pub program: Program,
     pub spans: FusedStages,
-    /// Program that the engine schedules, with fused stages as its stages.
+    /// Program that the engine schedules, in which each fused stage is one stage.
     pub schedule: Program,
-    /// Pieces (shorter row ranges) that replace the intervals. `None` if the intervals are short
-    /// enough.
+    /// Short row ranges that replace the intervals. `None` if the intervals are used.
     pieces: Option<Vec<Interval>>,
     pub keeps: Keeps,
     folded: Option<Folded>,
-    /// True if the stages run on lanes, the shares of the pipeline on workers that own the weights.
+    /// True if the stages run on lanes (shares of the pipeline) of workers that own the weights.
     placed: bool,
 }
 
 impl EvaluationPlan {
-    /// Plans the evaluation of a model whose training program is `training`.
+    /// Plans the evaluation of the model that the program `training` trains.
     pub(crate) fn new(training: &Program, config: &Config, inputs: &Inputs, keeps: Keeps) -> Result<Self> {
         let program = training.evaluation();
         let program = if keeps.embeddings { program } else { program.without_embeddings() };
@@ -119,8 +119,8 @@ impl EvaluationPlan {
         Ok(Self { program, spans, schedule, pieces, keeps, folded, placed: false })
     }
 
-    /// Changes the plan to run its stages on the lanes (workers' shares of the pipeline) of a
-    /// training. The workers own the weights.
+    /// Changes the plan so that the stages run on the lanes (shares of the pipeline) of a training
+    /// whose workers own the weights.
     pub(crate) fn on_lanes(mut self, training: &Program, lanes: &Placement, inputs: &Inputs) -> Result<Self> {
         let lanes = lanes.following(training, &self.program).gathered(&mut self.program);
         self.spans = FusedStages::from_program(&self.program, &lanes.spans(&self.program))?;
@@ -131,40 +131,41 @@ impl EvaluationPlan {
         Ok(self)
     }
 
-    /// Returns the row ranges of the evaluation's steps: the pieces, or the intervals of the
-    /// inputs.
+    /// Returns the row ranges of the evaluation's steps. These are short pieces, or the intervals
+    /// of the inputs.
     pub(crate) fn intervals<'a>(&'a self, inputs: &'a Inputs) -> &'a [Interval] {
         self.pieces.as_deref().unwrap_or(&inputs.intervals)
     }
 
-    /// Returns true if the scores of all rows are available after a pass. If `embeddings` is set,
-    /// the embeddings must be available as well.
+    /// Returns true if the scores of all rows remain in memory after the evaluation. If
+    /// `embeddings` is true, the embeddings must remain too.
     pub(crate) fn holds(&self, embeddings: bool) -> bool {
         self.folded.is_none() && (self.keeps.embeddings || !embeddings)
     }
 
-    /// Returns true if scores are folded into the metric and not stored.
+    /// Returns true if scores are added to the metric and not stored.
     pub(crate) fn folds(&self) -> bool {
         self.folded.is_some()
     }
 
-    /// Returns true if lanes on workers run all stages of the evaluation.
+    /// Returns true if the stages run on lanes (shares of the pipeline) of workers that own the
+    /// weights.
     pub(crate) fn is_placed(&self) -> bool {
         self.placed
     }
 
-    /// Returns the maximum number of rows in a step of the evaluation.
+    /// Returns the number of rows of the evaluation's longest step.
     pub(crate) fn longest(&self, inputs: &Inputs) -> u64 {
         self.intervals(inputs).iter().map(|interval| interval.rows.len() as u64).max().unwrap_or(0)
     }
 
-    /// Returns the maximum number of steps in flight, or `None` if it is not limited.
+    /// Returns the maximum number of steps in flight. Returns `None` if the number is not limited.
     fn in_flight(&self, threads: u32) -> Option<u32> {
         self.folds().then(|| threads.saturating_mul(PIECES_A_THREAD).max(1))
     }
 
-    /// Returns the memory in bytes of the scores in flight and of the metric terms. Returns 0 if
-    /// scores are not folded.
+    /// Returns the size in bytes of the scores in flight and of the accumulated metric. Returns 0
+    /// if scores are stored.
     pub(crate) fn folded_bytes(&self, inputs: &Inputs, threads: u32) -> u64 {
         let Some(terms) = self.folded.and_then(|metric| Terms::new(metric, inputs.learnt().0, 0)) else {
             return 0;
@@ -174,7 +175,7 @@ impl EvaluationPlan {
         u64::from(places) * self.longest(inputs) * row + terms.row_bytes() * u64::from(inputs.shape.rows)
     }
 
-    /// Creates the stages of the evaluation, which read and write the rows of the store `rows`.
+    /// Creates the stages of the evaluation, which use the row store `rows`.
     pub(crate) fn stages<'a>(
         &'a self,
         inputs: &'a Inputs,
@@ -188,8 +189,8 @@ impl EvaluationPlan {
     }
 }
 
-/// Returns the form of the metric that can be folded from the scores row by row. Returns `None` if
-/// the folded terms would take as much memory as the scores.
+/// Returns the metric in a form that can be accumulated row by row. Returns `None` if there is no
+/// such form, or if it would need as much memory as the scores.
 fn folded(inputs: &Inputs) -> Option<Folded> {
     let metric = match inputs.metric {
         Metric::Accuracy => Folded::Accuracy,
@@ -210,8 +211,8 @@ fn folded(inputs: &Inputs) -> Option<Folded> {
     Terms::new(metric, inputs.learnt().0, 0).map(|_| metric)
 }
 
-/// Returns pieces of whole sequences with about [`PIECE_ROWS`] rows. Returns `None` if the
-/// intervals have no more rows than that.
+/// Divides all rows into pieces of about [`PIECE_ROWS`] rows that do not split sequences. Returns
+/// `None` if no interval is longer than that.
 fn pieces(inputs: &Inputs) -> Option<Vec<Interval>> {
     let (rows, group) = (inputs.shape.rows, inputs.shape.group.max(1));
     let each = PIECE_ROWS.max(rows.div_ceil(MAX_INTERVALS)).next_multiple_of(group);
@@ -221,7 +222,8 @@ fn pieces(inputs: &Inputs) -> Option<Vec<Interval>> {
     (longest > each as usize).then(|| firsts.map(piece).collect())
 }
 
-/// Builds the interval of the rows `rows` for a forward pass. It has no sums and no targets.
+/// Returns an interval with the given rows for a forward pass, which needs no sums and no loss
+/// targets.
 fn piece(inputs: &Inputs, rows: Range<usize>) -> Interval {
     Interval {
         numbers: inputs.vertices.numbers(rows.clone()),
@@ -234,7 +236,7 @@ fn piece(inputs: &Inputs, rows: Range<usize>) -> Interval {
     }
 }
 
-/// Evaluation with its plan, its row store and its engine, ready to run.
+/// An evaluation that is ready to run, with its plan, its row store and its engine.
 #[derive(Debug)]
 pub(crate) struct Evaluation {
     pub plan: EvaluationPlan,
@@ -243,8 +245,9 @@ pub(crate) struct Evaluation {
 }
 
 impl Evaluation {
-    /// Allocates the row store of an evaluation. `settings` are the engine settings of training.
-    /// `others` are stores whose buffers are reused, because their programs run at other times.
+    /// Allocates the row store and the engine of an evaluation. `settings` are the engine settings
+    /// of the training. `others` are row stores that are not in use meanwhile, so their buffers are
+    /// reused.
     pub(crate) fn new(
         plan: EvaluationPlan,
         inputs: &Inputs,

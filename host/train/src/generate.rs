@@ -1,5 +1,5 @@
-//! Generates text, or token ids, with a language model: a run on sequences that predicts the next
-//! token.
+//! Generation of text or token ids with a language model, which is a run that predicts the next
+//! token of sequences.
 //!
 //! Each token takes a forward pass over a whole sequence, because no state is cached between
 //! tokens. The context is the last T tokens, where T is the run's `data.sequence`. A shorter
@@ -24,41 +24,41 @@ use crate::options::Options;
 use crate::predict::set_weights;
 use crate::session::Session;
 
-/// Parameters with which tokens are drawn from the scores of the model.
+/// Parameters of the random choice of tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drawing {
-    /// Divisor of the scores. 0 selects the largest score, and higher temperatures make rare tokens
-    /// more likely.
+    /// Divisor of the scores before the softmax. Higher temperatures make rare tokens more likely.
+    /// At 0, the token with the largest score is always chosen.
     pub temperature: f64,
-    /// Random seed of the draws.
+    /// Seed of the random choice.
     pub seed: u64,
 }
 
-/// Text generator: draws tokens from a language model, one at a time.
+/// Text generator that continues a prompt with a language model, one token at a time.
 pub struct Writer {
     session: Session,
     config: Config,
     vocabulary: Vocabulary,
-    /// Number of tokens in a sequence.
+    /// Number of tokens per sequence of the model.
     length: usize,
     drawing: Drawing,
     random: SplitMix64,
-    /// Tokens of the prompt, followed by generated tokens.
+    /// Tokens of the prompt and all tokens generated so far.
     tokens: Vec<u32>,
     bytes: Bytes,
 }
 
-/// Decoder that turns bytes into text once they form whole UTF-8 characters.
+/// Incremental UTF-8 decoder of single bytes.
 #[derive(Default)]
 struct Bytes {
-    /// Bytes that may be the start of a UTF-8 character.
+    /// Bytes that are the start of an incomplete character.
     pending: Vec<u8>,
     /// Number of bytes that were not valid UTF-8.
     replaced: u64,
 }
 
 impl Bytes {
-    /// Adds a byte, and returns the completed text. Bytes that are not UTF-8 become U+FFFD.
+    /// Adds a byte, and returns the text that it completes. Invalid bytes are replaced by U+FFFD.
     fn push(&mut self, byte: u8) -> String {
         self.pending.push(byte);
         let mut text = String::new();
@@ -74,8 +74,8 @@ impl Bytes {
         text
     }
 
-    /// Ends the text. Returns U+FFFD if its last character is incomplete, otherwise an empty
-    /// string.
+    /// Ends the input. Returns U+FFFD if the last character is incomplete, and an empty string
+    /// otherwise.
     fn finish(&mut self) -> String {
         self.replaced += self.pending.len() as u64;
         String::from_utf8_lossy(&std::mem::take(&mut self.pending)).into_owned()
@@ -83,12 +83,13 @@ impl Bytes {
 }
 
 impl Writer {
-    /// Opens the model of a run's first seed, which continues `prompt`. The prompt of a run on a
-    /// `.npy` file is token ids, separated by spaces or commas.
+    /// Opens the first seed's model in the run folder `run`, and starts with `prompt`. If the run
+    /// was trained on a `.npy` file, the prompt consists of token ids, separated by spaces or
+    /// commas.
     ///
     /// # Errors
-    /// [`Error::Generate`] for a run without recorded tokens, an empty prompt, or a token that the
-    /// run never saw. Also the error of a damaged run folder.
+    /// Returns [`Error::Generate`] for a run without recorded tokens, an empty prompt, or a token
+    /// that is not in the training data. Also returns an error if the run folder is damaged.
     pub fn open(run: &Path, prompt: &str, drawing: Drawing, options: &Options) -> Result<Self> {
         let opened = Run::open(run)?;
         let refuse = |reason: String, remedy| Err(Error::Generate { run: run.to_owned(), reason, remedy });
@@ -126,7 +127,8 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Draws the next token, and returns the text that it completes. A token id follows a space.
+    /// Generates the next token, and returns the text that it completes. A token id is returned
+    /// with a space in front.
     ///
     /// # Errors
     /// Returns the error of a kernel that fails.
@@ -152,14 +154,15 @@ impl Writer {
         })
     }
 
-    /// Ends the text. Returns its remainder, and the number of bytes that were replaced by U+FFFD
-    /// because they are not valid UTF-8.
+    /// Ends the generation. Returns the last incomplete character as U+FFFD, and the number of
+    /// bytes that were replaced because they are not valid UTF-8.
     pub fn finish(mut self) -> (String, u64) {
         (self.bytes.finish(), self.bytes.replaced)
     }
 }
 
-/// Creates a data set of one sequence of `length` tokens, which are filled in later.
+/// Creates a data set that is a single sequence of `length` tokens, which are filled in later.
+/// `kinds` is the size of the vocabulary.
 fn sequence(length: u32, kinds: usize) -> Result<Dataset> {
     let rows = length as usize;
     let all = (0..length).collect();
@@ -173,7 +176,7 @@ fn sequence(length: u32, kinds: usize) -> Result<Dataset> {
     Ok(set.checked()?)
 }
 
-/// Draws the index of a token from the scores of all tokens.
+/// Draws the index of a token from the scores of all tokens, as the module describes.
 fn draw(scores: &[f32], temperature: f64, random: &mut SplitMix64) -> u32 {
     let most = best(scores).unwrap_or(0);
     let largest = scores.get(most).map_or(0.0, |&score| f64::from(score));

@@ -1,7 +1,8 @@
 //! Links of a run with link prediction: the held-out links, and the negative pairs of each epoch.
 //!
-//! Held-out links are removed from the data set before its rows are ordered, and are stored by row.
-//! The negative pairs of an epoch are drawn once, when the first interval needs them.
+//! Held-out links are removed from the data set before its rows are ordered, and are then stored as
+//! pairs of rows. Negative pairs are pairs of rows without a link. Those of an epoch are drawn
+//! once, when the first interval needs them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,30 +17,31 @@ use eciton_tensor::random::{Key, Purpose};
 
 use crate::error::Result;
 
-/// Maximum number of epochs whose pairs are cached, even if more epochs are in flight.
+/// Maximum number of epochs whose negative pairs are cached, even if more epochs are in flight.
 const MOST_KEPT: u32 = 4;
 
-/// Negative pairs (pairs without an edge) of an epoch, drawn on first use.
+/// Negative pairs (pairs of rows without a link) of one epoch, drawn on first use.
 type Drawn = Arc<OnceLock<Negatives>>;
 
-/// Links that a run predicts, as pairs of rows.
+/// The links that a run trains on and predicts, as pairs of rows.
 #[derive(Debug)]
 pub(crate) struct PredictedLinks {
     validation: Candidates,
     test: Candidates,
-    /// Number of links that the run trains on.
+    /// Number of training links.
     pub trained: u64,
     /// Number of negative pairs in the loss of an epoch.
     pub negatives: u64,
     order: Option<Arc<Permutation>>,
-    /// Maximum number of epochs whose pairs are cached, because intervals may be in several epochs.
-    /// Pairs of other epochs are drawn again.
+    /// Maximum number of epochs whose negative pairs are cached. More than one epoch may be in
+    /// flight. Pairs that are no longer cached are drawn again.
     kept: usize,
     drawn: Mutex<VecDeque<((u64, u32), Drawn)>>,
 }
 
-/// Removes held-out links from a data set whose vertices are in the user's order. Also removes all
-/// labels, splits and graphs, and keeps the features.
+/// Removes held-out links from a data set whose vertices are in the user's order, and returns them.
+/// Labels, splits and the assignment to graphs are removed too, because link prediction does not
+/// use them.
 pub(crate) fn hold_out(dataset: &mut Dataset, settings: &Links, metric: Metric) -> Result<HeldOut> {
     let draw = if metric == Metric::MeanReciprocalRank { Draw::Ends } else { Draw::Pairs };
     let Links { validation, test, seed, .. } = *settings;
@@ -51,8 +53,8 @@ pub(crate) fn hold_out(dataset: &mut Dataset, settings: &Links, metric: Metric) 
 }
 
 impl PredictedLinks {
-    /// Creates the links of a run. `dataset` no longer has the links of `held`, and its rows have
-    /// since been reordered by `order`. Up to `epochs` epochs may be in flight.
+    /// Creates the links of a run. `dataset` no longer contains the links `held`, and its rows have
+    /// been reordered by `order` since. At most `epochs` epochs are in flight.
     pub(crate) fn new(
         dataset: &Dataset,
         held: HeldOut,
@@ -78,14 +80,13 @@ impl PredictedLinks {
         Self { validation, test, trained, negatives, order, kept, drawn: Mutex::default() }
     }
 
-    /// Returns the number of validation links, which select the model, and of test links, which the
-    /// run reports.
+    /// Returns the number of validation links and the number of test links.
     pub(crate) fn held_out(&self) -> [usize; 2] {
         [&self.validation, &self.test].map(|candidates| candidates.links.len())
     }
 
-    /// Returns the memory in bytes of the held-out pairs with their scores and ranks, and of the
-    /// cached negative pairs.
+    /// Returns the size in bytes of the held-out pairs, their scores and ranks, and the cached
+    /// negative pairs. `vertices` is the number of vertices.
     pub(crate) fn bytes(&self, vertices: u64) -> u64 {
         let [validation, test] = [&self.validation, &self.test]
             .map(|candidates| (candidates.links.len() + candidates.others.len()) as u64);
@@ -108,7 +109,7 @@ impl PredictedLinks {
         new
     }
 
-    /// Returns the negative pairs of an epoch. Draws them if `drawn` is empty.
+    /// Returns the negative pairs of `epoch`. They are drawn if `drawn` does not contain them yet.
     pub(crate) fn draw<'a>(
         &self,
         drawn: &'a OnceLock<Negatives>,
@@ -122,8 +123,8 @@ impl PredictedLinks {
         })
     }
 
-    /// Computes the ranking quality of the test links, or of the validation links if there are
-    /// none. Returns `None` if no link was held out.
+    /// Computes the quality on the test links, or on the validation links if there are no test
+    /// links. `embedding` has the embeddings of all rows. Returns `None` if no link is held out.
     pub(crate) fn quality(&self, embedding: View<'_>) -> Option<Quality> {
         let parts = [("test", &self.test), ("validation", &self.validation)];
         let (part, of) = parts.into_iter().find(|(_, of)| !of.links.is_empty())?;
@@ -132,7 +133,7 @@ impl PredictedLinks {
         Some(Quality::of_links(part, of.links.len() as u64, area, precision))
     }
 
-    /// Computes the metric on the held-out links from the embeddings of all rows.
+    /// Computes the metric on the held-out links. `embedding` has the embeddings of all rows.
     pub(crate) fn measured(&self, embedding: View<'_>, metric: Metric) -> Metrics {
         let of = |candidates: &Candidates| {
             let [held, others] =

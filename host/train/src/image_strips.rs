@@ -1,4 +1,4 @@
-//! Predictions in which each image is split into strips, and the model that computes the strips.
+//! Predictions with images that are split into strips, and the model that computes strips.
 
 use std::ops::Range;
 
@@ -10,31 +10,31 @@ use eciton_runs::run_folder::NamedTensor;
 use crate::error::Result;
 use crate::parameter_shapes::parameter_shapes;
 
-/// Floating-point operations per second of a matrix product on one thread, from
-/// `docs/research/deep-network-speed.md`.
+/// Assumed speed of a matrix product on one thread, in floating-point operations per second.
+/// Measured in `docs/research/deep-network-speed.md`.
 const THREAD_FLOPS_PER_S: f64 = 7e10;
-/// Bytes per second that one thread copies.
+/// Assumed speed at which one thread copies memory, in bytes per second.
 const COPY_BYTES_PER_S: f64 = 5e9;
-/// Seconds per block of layers for the additional tasks of a split.
+/// Assumed seconds for the additional tasks of a block of layers that is computed in strips.
 const EXCHANGE_S: f64 = 5e-5;
-/// Bytes per second if rows are sent to another process and back. `MESSAGE_S` is the time per task
-/// in seconds.
+/// Assumed bandwidth for sending rows to another process and back, in bytes per second. `MESSAGE_S`
+/// is the time in seconds that each message takes in addition.
 const MESSAGE_BYTES_PER_S: f64 = 5e8;
 const MESSAGE_S: f64 = 3e-4;
 
-/// Split of each image into strips that are computed in parallel.
+/// Description of how images are split into strips that are computed in parallel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Split {
     /// Number of strips per image.
     pub strips: u32,
-    /// Range of layers (from 0) of each block. Between blocks, strips exchange halos: the rows at
-    /// their borders that the next block needs.
+    /// Layers of each block, as a range of layer indices from 0. Before each block, strips exchange
+    /// halos, which are the rows at their borders that the block needs.
     pub blocks: Vec<Range<usize>>,
-    /// Bytes of halos that the strips of one image exchange.
+    /// Total size of the halos that the strips of one image exchange, in bytes.
     pub halo_bytes: u64,
 }
 
-/// Model that computes images in strips, and replaces a model of whole images.
+/// A model that computes images in strips, in place of a model that computes whole images.
 #[derive(Debug)]
 pub(crate) struct Stripped {
     strips: Strips,
@@ -42,9 +42,9 @@ pub(crate) struct Stripped {
 }
 
 impl Stripped {
-    /// Finds the fastest division of a model into blocks that are computed in strips. The strips
-    /// run on threads, or in separate processes if `apart` is set. Each task processes `images`
-    /// images.
+    /// Divides the layers of a model into the blocks that are computed fastest in strips. The
+    /// strips run on threads, or in separate processes if `apart` is true. `images` is the number
+    /// of images per task.
     pub(crate) fn new(
         settings: &ModelSettings,
         model: &Model,
@@ -74,13 +74,14 @@ impl Stripped {
         &self.strips.settings
     }
 
-    /// Returns the split of images into strips.
+    /// Returns the description of how images are split.
     pub(crate) fn split(&self) -> &Split {
         &self.split
     }
 
-    /// Renames the parameters `whole` of the original model to the names in the model of strips.
-    /// Parameters that the latter does not have keep their names.
+    /// Converts the weights `whole` of the original model to the model that computes strips.
+    /// Weights are copied to every parameter that they belong to. Weights that the latter model
+    /// lacks are returned unchanged.
     pub(crate) fn weights(&self, program: &Program, whole: &[NamedTensor]) -> Vec<NamedTensor> {
         let mut taken = vec![false; whole.len()];
         let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! Initial weights of a run from the model file that `run.init` names, and checks of the layers
-//! that stay fresh or frozen.
+//! Initial weights from the model file that `run.init` names, and checks of the layers that are
+//! frozen or freshly initialised.
 
 use std::path::{Path, PathBuf};
 
@@ -11,18 +11,18 @@ use eciton_runs::schema::Schema;
 use crate::error::{Error, Result};
 use crate::parameter_shapes::parameter_shapes;
 
-/// Maximum number of parameters that one error message lists.
+/// Maximum number of parameters in one error message.
 const MOST_NAMED: usize = 20;
 
-/// Weights from the model file of `run.init`, read once for all seeds.
+/// Initial weights from the model file of `run.init`. They are read once for all seeds.
 #[derive(Debug, Clone)]
 pub(crate) struct Initial {
     pub digest: String,
     tensors: Vec<NamedTensor>,
 }
 
-/// Returns the path of the schema that belongs to a model file or run folder, or `None` if there is
-/// none.
+/// Returns the path of the schema file that belongs to a model file or run folder. Returns `None`
+/// if there is none.
 pub(crate) fn schema_path(init: &Path) -> Option<PathBuf> {
     let folder = if init.is_dir() { init } else { init.parent()? };
     // The models of all seeds but the first are in folders below the run folder.
@@ -31,8 +31,8 @@ pub(crate) fn schema_path(init: &Path) -> Option<PathBuf> {
     places.into_iter().find(|path| path.is_file())
 }
 
-/// Reads the schema of the model that `run.init` names. Returns `None` if `run.init` is not set, or
-/// if the model file has no schema. Columns and classes are then matched by position.
+/// Reads the schema of the model that `run.init` names. Returns `None` if `run.init` is not set or
+/// if the model file has no schema, in which case columns and classes are matched by position.
 ///
 /// # Errors
 /// Returns an error if the schema is damaged or of a newer version.
@@ -44,8 +44,8 @@ pub(crate) fn schema(config: &Config) -> Result<Option<Schema>> {
 }
 
 impl Initial {
-    /// Reads the weights from the file that `run.init` names, or from `model.safetensors` of a run
-    /// folder. Returns `None` if `run.init` is not set.
+    /// Reads the weights from the model file or run folder that `run.init` names. Returns `None` if
+    /// `run.init` is not set.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or is damaged. Returns [`Error::Init`] if the
@@ -83,7 +83,7 @@ impl Initial {
         }
     }
 
-    /// Returns the index and the initial values of each parameter of the program, except those of
+    /// Returns the index and the initial values of each parameter in the program, except for the
     /// layers in `fresh`.
     pub(crate) fn values<'a>(
         &'a self,
@@ -98,18 +98,19 @@ impl Initial {
     }
 }
 
-/// Returns the path of the model file: `path` itself, or the model file in the run folder `path`.
+/// Returns the path of the model file. `path` is the model file itself or a run folder that
+/// contains it.
 fn file(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(run_folder::MODEL) } else { path.to_owned() }
 }
 
-/// Parses the layer number from a parameter name such as `layers.2.weight`.
+/// Returns the layer number in a parameter name, for instance 2 for `layers.2.weight`.
 fn layer_of(name: &str) -> Option<u32> {
     name.strip_prefix("layers.")?.split('.').next()?.parse().ok()
 }
 
-/// Describes the parameters of the file that do not match the model, with expected and found
-/// shapes. Layers in `fresh` are not checked.
+/// Describes each parameter whose shape in the file differs from the model, or that only one side
+/// has. Layers in `fresh` are not compared.
 fn misfits(program: &Program, tensors: &[NamedTensor], fresh: &[u32]) -> Vec<String> {
     let stays = |layer: Option<u32>| layer.is_some_and(|layer| fresh.contains(&layer));
     let expected = parameter_shapes(program);
@@ -132,8 +133,8 @@ fn misfits(program: &Program, tensors: &[NamedTensor], fresh: &[u32]) -> Vec<Str
     found
 }
 
-/// Returns an explanation if the last layer of the initial model predicts classes other than those
-/// of the data.
+/// Explains, for an error message, that the last layer of the initial model predicts other classes
+/// than the data has. Returns `None` if the classes are the same.
 fn other_classes(known: &Schema, data: &Schema, program: &Program, fresh: &[u32]) -> Option<String> {
     let last = program.model.layers.len().saturating_sub(1) as u32;
     let (then, now) = (&known.outputs.names, &data.outputs.names);
@@ -148,14 +149,14 @@ fn other_classes(known: &Schema, data: &Schema, program: &Program, fresh: &[u32]
     })
 }
 
-/// Joins descriptions of misfits, up to [`MOST_NAMED`] of them.
+/// Joins at most [`MOST_NAMED`] descriptions of differences to one text.
 fn listed(found: &[String]) -> String {
     let more = found.len().saturating_sub(MOST_NAMED);
     let shown = found.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
     if more == 0 { shown } else { format!("{shown}; and {more} more") }
 }
 
-/// Checks that the model has all layers that the settings name as frozen or fresh, and that at
+/// Checks that the model has all layers that are to be frozen or freshly initialised, and that at
 /// least one layer is trained.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Internal values of a run, for tests that compare one epoch with another implementation.
+//! Internal values of a training, for tests that compare it with another implementation.
 
 use eciton_graph::dataset::Dataset;
 use eciton_recipe::Config;
@@ -9,19 +9,19 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::trainer::Trainer;
 
-/// Internal values of the trained epochs, as [`first_epoch`] returns them.
+/// Internal values of a short training, as returned by [`first_epoch`].
 #[derive(Debug, Clone)]
 pub struct FirstEpoch {
-    /// Parameters before the first update.
+    /// Values of all parameters before the first update.
     pub parameters: Vec<NamedTensor>,
-    /// Gradients of the last epoch's loss, without weight decay.
+    /// Gradients of the loss in the last epoch, without weight decay.
     pub gradients: Vec<NamedTensor>,
-    /// Loss of each epoch.
+    /// Loss of each epoch, in order.
     pub losses: Vec<f64>,
 }
 
-/// Trains `config.run.epochs` epochs. Returns the parameters before the first epoch, the gradients
-/// of the last, and the losses of all.
+/// Trains `config.run.epochs` epochs. Returns the initial parameters, the gradients of the last
+/// epoch, and the loss of each epoch.
 ///
 /// # Errors
 /// Returns the errors of [`crate::train`].

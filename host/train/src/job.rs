@@ -1,5 +1,5 @@
-//! A job: a whole run as one task of a function. This module has the event, the work, and the
-//! answer of the function.
+//! Jobs. A job is a whole run that a cloud function performs as one task. This module has the event
+//! that describes a job, the code that performs it, and its answer.
 //!
 //! ```text
 //! host                            store                                    function
@@ -9,12 +9,12 @@
 //! run folder, if it is large <─── runs/jobs/{sha256}.zip <──────────────── run folder
 //! run folder, if it is small <──────────────────────────────────────────── run folder, replied
 //! ```
-//! The name of an answer depends only on the job, and the first answer that is written is never
-//! replaced. A repeated job only takes one request to the store. A bundle is a zip archive whose
+//! The name of an answer depends only on the job, and an answer in the store is never replaced.
+//! Therefore a repeated job only takes one request to the store. A bundle is a zip archive whose
 //! entries are sorted by name.
 //!
-//! A job must end within one invocation ([`Job::pause_before_ms`]). A training that needs longer
-//! answers with its checkpoints, and [`Job::next`] creates the job that continues it. Each such
+//! A job must end within one invocation ([`Job::pause_before_ms`]). If a training needs longer, its
+//! answer has checkpoints, and [`Job::next`] creates the job that continues it. Each such
 //! invocation is a *link*, and the links of one training are a *chain*. The model of a chain has
 //! the same digest as that of an uninterrupted run.
 
@@ -50,69 +50,72 @@ pub use predicting::{Predicting, evaluation, predictions};
 pub(crate) use stored::DESCRIPTIONS;
 pub use stored::{Described, Stored, failure_key, perform_stored};
 
-/// Version of the format of [`Job`], the event that the host sends to a function.
+/// Version of the format of [`Job`], which is the event that the host sends to a function.
 pub const VERSION: u32 = 2;
-/// Maximum size in bytes of a bundle in a function's reply. Larger ones go through the store.
-/// Lambda limits a reply to 6 MB, and Base64 turns three bytes into four.
+/// Maximum size in bytes of a bundle that is sent in a function's reply. Larger bundles go through
+/// the store. Lambda limits a reply to 6 MB, and Base64 turns three bytes into four.
 pub const MAX_INLINE_BYTES: usize = 4 << 20;
-/// File or folder that a recipe names, which is carried to the function as an object of the store.
+/// A file or folder that a job needs, as an object in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Carried {
-    /// Key of the object: `runs/files/{sha256}.zip`, with the digest of its bytes.
+    /// Key of the object, `runs/files/{sha256}.zip`. It contains the SHA-256 of the object.
     pub key: String,
-    /// Name of the file or folder in the bundle.
+    /// Name of the file or folder within the bundle.
     pub name: String,
 }
 
-/// Job of a function: the event that describes a run, or predictions with a run.
+/// A job that a cloud function performs: a training, or predictions with the model of a run. It is
+/// sent to the function as an event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// Format version, which must be [`VERSION`].
+    /// Version of the format. It must equal [`VERSION`].
     pub version: u32,
-    /// Configuration as TOML. Its paths are keys of `files`.
+    /// Configuration as TOML. The paths in it are keys of `files`.
     pub recipe: String,
-    /// Number of seeds.
+    /// Number of seeds to train.
     pub seeds: u32,
-    /// Files that the recipe needs, by their path in the recipe.
+    /// Files that the job needs, keyed by their path in the recipe.
     pub files: BTreeMap<String, Carried>,
-    /// Predictions to make. If `None`, the recipe is trained.
+    /// Predictions to make. If `None`, the job is a training.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predict: Option<Predicting>,
-    /// Epoch after which the run pauses. If `None`, the run is trained to its end.
+    /// Epoch after which the training pauses. If `None`, it continues to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_after: Option<u32>,
-    /// Key in `files` of the checkpoints that the run continues from. `None` for a new run.
+    /// Key in `files` of the checkpoints from which the training continues. `None` for a new
+    /// training.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goes_on: Option<String>,
-    /// Time limit of the invocation without a safety margin, in milliseconds. The run pauses before
-    /// the time is over. If `None`, there is no limit. The name of the answer does not depend on
-    /// this value.
+    /// Time limit of the invocation in milliseconds, before which the training pauses. The safety
+    /// margin is already subtracted. `None` if there is no limit. The key of the answer does not
+    /// depend on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_before_ms: Option<u64>,
-    /// Clock that measures [`Job::pause_before_ms`].
+    /// Clock by which [`Job::pause_before_ms`] is measured.
     #[serde(default, skip_serializing_if = "BudgetClock::is_real")]
     pub budget_clock: BudgetClock,
-    /// Numeric class that the machine must have (a class of machines that compute the same bits).
-    /// If `None`, any machine may run the job.
+    /// Numeric class (set of processors with the same arithmetic) that the machine must have. If
+    /// `None`, any machine may perform the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numeric_class: Option<String>,
-    /// Key of the object that gets the answer: `runs/jobs/{sha256}.zip`.
+    /// Key of the object with the answer, `runs/jobs/{sha256}.zip`. It contains a digest of the
+    /// job.
     pub answer: String,
 }
 
-/// Clock that measures how long an invocation has run.
+/// Clock by which the duration of an invocation is measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum BudgetClock {
     /// Real time since the event arrived.
     #[default]
     Real,
-    /// Processor time of the process, divided by `share`, for a modelled function that has only a
-    /// share of a processor.
+    /// Processor time of the process divided by `share`. It models a function that has only a share
+    /// of a processor.
     Processor {
-        /// Share of a processor, above 0.
+        /// The modelled share of a processor, above 0.
         share: f64,
     },
 }
@@ -123,63 +126,64 @@ impl BudgetClock {
     }
 }
 
-/// Position in a training that paused because the time of its invocation was over.
+/// Position of a training that paused before the time limit of its invocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paused {
-    /// Seed that was in training.
+    /// Seed that was being trained.
     pub seed: u64,
-    /// Last epoch of this seed that was trained.
+    /// Last epoch of this seed that was finished.
     pub epoch: u32,
 }
 
-/// Reply of the function to a job. The answer is in the store and, if it is small, also in the
-/// reply.
+/// Reply of a function to a job. It contains the answer only if the answer is small, because every
+/// answer is in the store.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
-    /// True if an earlier invocation had already stored the answer, so that nothing was computed.
+    /// True if an earlier invocation had stored the answer already, so that nothing was computed.
     pub found: bool,
-    /// Seconds from the arrival of the event until the answer was ready.
+    /// Seconds from the arrival of the event until the answer was available.
     pub seconds: f64,
-    /// Part of `seconds` until the function had the job's files.
+    /// Seconds from the arrival of the event until the files of the job were available.
     pub files_seconds: f64,
-    /// Bytes of files that were fetched. 0 if all files were cached.
+    /// Size in bytes of the files that were fetched from the store. 0 if all files were cached.
     pub files_bytes: u64,
     /// Peak resident memory of the function's process, in bytes.
     pub peak_memory_bytes: u64,
-    /// Number of jobs that the function's process had done before.
+    /// Number of jobs that the same process had performed before.
     pub before: u64,
-    /// Requests to the store and transferred bytes until the answer was stored.
+    /// Number of requests to the store and number of transferred bytes, until the answer was
+    /// stored.
     #[serde(default)]
     pub store: Counts,
-    /// Position of a training that another invocation must continue. `None` if the training is
-    /// finished.
+    /// Position at which the training paused, so that another invocation must continue it. `None`
+    /// if it is finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,
-    /// Answer in Base64. `None` if it is large or was found in the store.
+    /// The answer in Base64. `None` if it is too large for a reply or was already in the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
 }
 
-/// A file or folder that a job needs, in memory until it is stored.
+/// A file or folder that a job needs, in memory and ready to be stored.
 #[derive(Debug, Clone)]
 pub struct File {
-    /// Key of the object, and name of the file in it.
+    /// Key of the object in the store, and name of the file in it.
     pub carried: Carried,
-    /// Content of the object: a bundle of the file or folder.
+    /// Content of the object, which is a bundle with the file or folder.
     pub bytes: Vec<u8>,
 }
 
-/// Files of jobs by their path on this machine. Each file is read once for all jobs.
+/// The files of several jobs, keyed by their path on this machine. Each file is read only once.
 #[derive(Debug, Default)]
 pub struct Files(BTreeMap<PathBuf, File>);
 
 impl Files {
-    /// Returns all files. The caller uploads them to the store.
+    /// Returns all files, which the caller must upload to the store.
     pub fn take(self) -> impl Iterator<Item = File> {
         self.0.into_values()
     }
 
-    /// Returns the object of a file or folder. Reads and packs it on first use.
+    /// Returns the store object of a file or folder, which is read and packed on first use.
     fn get(&mut self, path: &Path) -> Result<Carried> {
         if let Some(file) = self.0.get(path) {
             return Ok(file.carried.clone());
@@ -192,12 +196,12 @@ impl Files {
     }
 }
 
-/// Formats a digest in lower-case hexadecimal.
+/// Returns `digest` as lower-case hexadecimal digits.
 pub(crate) fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Content of a job on which its answer depends. The name of the answer is its digest.
+/// The content of a job that its answer depends on. The key of the answer is a digest of it.
 #[derive(Serialize)]
 struct Named<'a> {
     version: u32,
@@ -211,25 +215,24 @@ struct Named<'a> {
     numeric_class: Option<&'a str>,
 }
 
-/// Returns the key of the object with the predictions of a job. `answer` is the key of the job's
-/// answer.
+/// Returns the key of the object with a job's predictions. `answer` is the key of the job's answer.
 #[must_use]
 pub fn predictions_object(answer: &str) -> String {
     format!("{}-predictions.zip", answer.strip_suffix(".zip").unwrap_or(answer))
 }
 
-/// Part of a run that one job performs: from the given checkpoints, or from the start, up to an
-/// epoch.
+/// Part of a training that one job performs. It starts anew or from checkpoints, and ends at an
+/// epoch or at the end.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Part<'a> {
-    /// Epoch after which the run pauses. If `None`, it is trained to its end.
+    /// Epoch after which the training pauses. If `None`, it continues to its end.
     pub pause_after: Option<u32>,
-    /// Run folder, finished or not, from whose checkpoints the run is resumed. If `None`, the run
-    /// is new.
+    /// Run folder, finished or not, whose checkpoints the training continues from. If `None`, the
+    /// training is new.
     pub goes_on: Option<&'a Path>,
 }
 
-/// Parameters of a job in addition to its recipe.
+/// Parameters of a job in addition to its configuration.
 struct Work<'a> {
     seeds: u32,
     predict: Option<Predicting>,
@@ -252,7 +255,8 @@ impl Job {
         Self::named(config, Work { seeds, predict: None, part }, numeric_class, files)
     }
 
-    /// Creates a job and the name of its answer. Adds the files that the job needs to `files`.
+    /// Creates a job, including the key of its answer. The files that it needs are added to
+    /// `files`.
     fn named(
         config: &Config,
         Work { seeds, predict, part }: Work<'_>,
@@ -301,7 +305,8 @@ impl Job {
         Ok(job)
     }
 
-    /// Returns the key of the answer: a digest of the job, this version of Eciton, and its kernels.
+    /// Returns the key of the job's answer, which contains a digest of the job, of the version of
+    /// Eciton, and of its kernels.
     fn named_answer(&self) -> Result<String> {
         let of = Named {
             version: self.version,
@@ -317,8 +322,8 @@ impl Job {
         Ok(format!("{JOBS}{}.zip", hex(&Sha256::digest(json(&of, Path::new("job"))?))))
     }
 
-    /// Returns the job that continues this one from the checkpoints next to the run folder `run`.
-    /// Adds the checkpoints to `files`.
+    /// Returns the job that continues this training from the checkpoints next to the run folder
+    /// `run`. The checkpoints are added to `files`.
     ///
     /// # Errors
     /// Returns an error if the checkpoints cannot be read.
@@ -336,8 +341,9 @@ impl Job {
     }
 
     /// Creates the time budget of an invocation whose event arrived at `since`. Returns `None` if
-    /// the job has no limit. `remaining` is the time that the service reports until it stops the
-    /// function. With the real clock, the smaller limit applies.
+    /// the job has no time limit. `remaining` is the time that the service leaves the function. If
+    /// it is shorter than the limit of the job, it replaces the limit, unless processor time is
+    /// measured.
     ///
     /// # Errors
     /// Returns an error if the share of a processor is not above 0, or if the system does not
@@ -361,64 +367,67 @@ impl Job {
     }
 }
 
-/// Subtracts the safety margin for the last checkpoint, its upload and the reply from a time limit.
-/// The margin is a tenth of the limit, up to 10 seconds.
+/// Returns a time limit minus the safety margin for the last checkpoint, its upload and the reply.
+/// The margin is a tenth of the limit, but at most 10 seconds.
 #[must_use]
 pub fn less_margin(limit: Duration) -> Duration {
     limit.saturating_sub((limit / 10).min(MAX_MARGIN))
 }
 
-/// Maximum safety margin before a time limit.
+/// Maximum safety margin that is subtracted from a time limit.
 const MAX_MARGIN: Duration = Duration::from_secs(10);
 
-/// Environment in which a function performs jobs.
+/// Environment in which this process performs jobs.
 #[derive(Debug)]
 pub struct Place {
-    /// Private folder for files and for the run in progress.
+    /// Folder for the files of jobs and for the run in progress. No other process may use it.
     pub folder: PathBuf,
-    /// Memory of the function, in bytes.
+    /// Memory that a job may use, in bytes.
     pub memory_bytes: u64,
-    /// Number of compute threads. If `None`, one for each processor of this machine.
+    /// Number of compute threads. If `None`, there is one thread per processor.
     pub threads: Option<u32>,
-    /// Source of signed native code. If `None`, kernels are compiled on this machine.
+    /// Source of signed native code for kernels. If `None`, kernels are compiled on this machine.
     pub code: Option<Arc<dyn SignedCode>>,
-    /// Cache with the data set of the previous job. The path of the data set contains the digest of
-    /// its files, so a changed data set is read again.
+    /// Cache of the data set of the previous job. The path of a data set contains the digest of its
+    /// files, so a changed data set is read again.
     pub published: Published,
 }
 
-/// Time and bytes spent on the files of a job.
+/// Time and bytes that were needed for the files of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Took {
-    /// Seconds until the job's files were available.
+    /// Seconds until all files of the job were available.
     pub files_seconds: f64,
-    /// Bytes of files that were fetched from the store.
+    /// Size in bytes of the files that were fetched from the store.
     pub files_bytes: u64,
 }
 
-/// Function that fetches the object with a key from the store. The error is a message for the user.
+/// Function that fetches the object with a given key from the store. Its error is a message for the
+/// user.
 pub type Fetch<'a> = dyn FnMut(&str) -> std::result::Result<Vec<u8>, String> + 'a;
 
-/// Result of [`perform`], before the answer is stored.
+/// Result of [`perform`], before it is stored.
 #[derive(Debug)]
 pub struct Performed {
-    /// Bundle of the run folder, of the checkpoints of a training that paused, or of the requested
+    /// Bundle of the run folder, of the checkpoints if the training paused, or of the requested
     /// predictions.
     pub bytes: Vec<u8>,
-    /// Bundle of the predictions of a run folder. `None` if the run has none.
+    /// Bundle of the predictions in the run folder. `None` if the run folder has none.
     pub predictions: Option<Vec<u8>>,
-    /// Position of a training that another invocation must continue. `None` if the job is complete.
+    /// Position at which the training paused, so that another invocation must continue it. `None`
+    /// if the job is complete.
     pub paused: Option<Paused>,
-    /// Time and bytes of the job's files.
+    /// Time and bytes that were needed for the files of the job.
     pub took: Took,
 }
 
-/// Runs a job in this process: fetches its files with `fetch`, trains or predicts, and packs the
-/// answer. If `budget` is set, the training pauses before the budget is spent.
+/// Performs a job in this process. It fetches the files of the job with `fetch`, trains or
+/// predicts, and packs the answer. If `budget` is given, the training pauses before the budget is
+/// used up.
 ///
 /// # Errors
-/// Returns the errors of [`crate::train`]. Returns [`Error::Job`] if files cannot be fetched or do
-/// not fit the function.
+/// Returns the errors of [`crate::train`]. Returns [`Error::Job`] if files cannot be fetched, or
+/// exceed the memory of the function.
 pub fn perform(job: &Job, place: &Place, budget: Option<Budget>, fetch: &mut Fetch<'_>) -> Result<Performed> {
     let begun = Instant::now();
     if let Some(class) = &job.numeric_class {
@@ -502,17 +511,17 @@ pub fn perform(job: &Job, place: &Place, budget: Option<Budget>, fetch: &mut Fet
     Ok(Performed { bytes, predictions, paused, took })
 }
 
-/// Name of the checkpoint folder in the bundle of a run that paused.
+/// Name of the checkpoint folder in the bundle of a paused training.
 const CHECKPOINTS: &str = "checkpoints";
 
-/// Moves a folder, and replaces an existing one.
+/// Moves a folder. An existing folder at `to` is removed first.
 fn move_folder(from: &Path, to: &Path) -> Result<()> {
     bundle::remove(to)?;
     std::fs::rename(from, to).map_err(|source| Error::Read { path: from.to_owned(), source })
 }
 
-/// Moves the folder `from` to `to`. An existing folder at `to` is first renamed and removed at the
-/// end, so that one of them always exists.
+/// Replaces the folder `to` by the folder `from`. If this is interrupted, at least one of the two
+/// folders still exists.
 fn exchange(from: &Path, to: &Path) -> Result<()> {
     let old = bundle::beside(to, "old");
     if to.is_dir() {
@@ -522,8 +531,8 @@ fn exchange(from: &Path, to: &Path) -> Result<()> {
     bundle::remove(&old)
 }
 
-/// Replaces machine-dependent settings in a configuration from another machine: paths, threads,
-/// memory and numeric class. The values come from `here`.
+/// Replaces the settings in `own` that depend on the machine by those of `here`. They are the
+/// paths, the numeric class, and the limits on threads and memory.
 fn settle(own: &mut Config, here: &Config) {
     own.data.source.clone_from(&here.data.source);
     own.data.name.clone_from(&here.data.name);
@@ -537,12 +546,12 @@ fn settle(own: &mut Config, here: &Config) {
     }
 }
 
-/// Bytes of a function's memory that are reserved for its program and the system.
+/// Number of bytes of a function's memory that are reserved for its program and the system.
 const RESERVED_BYTES: u64 = 64 << 20;
 
 impl Carried {
-    /// Returns the folder with the unpacked files. Fetches and verifies the object unless the
-    /// folder exists.
+    /// Returns the folder with the unpacked files of the object. The object is fetched and verified
+    /// unless this folder exists.
     fn here(&self, kept: &Path, memory: u64, took: &mut Took, fetch: &mut Fetch<'_>) -> Result<PathBuf> {
         let refused = |reason: &str| Error::Job(format!("object `{}`: {reason}", self.key));
         let digest = bundle::name(&self.key).ok_or_else(|| refused("no name of a job's files"))?;
@@ -560,8 +569,8 @@ impl Carried {
     }
 }
 
-/// Checks that a run folder can be written at `out`, before any cost arises. The path must be free
-/// and writable, and have no checkpoints of another run next to it.
+/// Checks that a run folder can be created at `out`, before any cost arises. The path must be free
+/// and writable, and no checkpoints of another run may be next to it.
 ///
 /// # Errors
 /// Returns the errors of [`crate::train`] for a run folder that cannot be created.
@@ -573,17 +582,18 @@ pub fn check_vacant(out: &Path) -> Result<()> {
 /// Kind of the answer that [`adopt`] has written to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Adopted {
-    /// The run folder of a training that ended, or that paused after [`Job::pause_after`].
+    /// The run folder of a training that has ended, or has paused after [`Job::pause_after`].
     Run,
-    /// Only checkpoints, from which another job continues the training.
+    /// Checkpoints, from which another job must continue the training.
     Link,
 }
 
-/// Writes the answer of a job to the run folder `folder`, with the paths of this machine. Writes
-/// the checkpoints of a run that paused next to this folder, where they replace older ones.
+/// Unpacks the answer of a job. A run folder is written to `folder`, with the paths of this machine
+/// in its configuration. Checkpoints of a paused training are written next to it, where they
+/// replace older ones.
 ///
-/// `predictions` is the bundle of the run's predictions. If `None`, the summary states that the run
-/// folder has none.
+/// `predictions` is the bundle of the run's predictions. If it is `None`, the summary of the run
+/// states that the run folder has none.
 ///
 /// # Errors
 /// Returns an error if the bundle is damaged or the folder cannot be written.

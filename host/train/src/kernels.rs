@@ -1,4 +1,4 @@
-//! The kernels of a run: built-in ones, those from a folder, and components of the user.
+//! The kernels of a run. They are built in, read from a folder, or components of the user.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,19 +18,19 @@ use eciton_types::On;
 
 use crate::error::{Error, Result};
 
-/// Kernel that is built into the binary as a WebAssembly component.
+/// A kernel that is built into the binary as a WebAssembly component.
 #[derive(Debug, Clone, Copy)]
 pub struct Builtin {
-    /// Kernel name in models.
+    /// Name of the kernel in models.
     pub name: &'static str,
-    /// Rows that the kernel works on: vertices or edges.
+    /// Rows that the kernel computes: those of vertices or those of edges.
     pub on: On,
-    /// Bytes of the WebAssembly component.
+    /// The WebAssembly component.
     pub component: &'static [u8],
 }
 
-/// Returns the kernels that are built into the binary (`guest-kernels/prebuilt`, checked by
-/// `kernels.lock`).
+/// Returns the kernels that are built into the binary. They come from `guest-kernels/prebuilt`,
+/// where `kernels.lock` records their digests.
 pub fn builtin() -> &'static [Builtin] {
     macro_rules! carried {
         ($($name:literal: $on:ident),*) => {
@@ -49,14 +49,15 @@ pub fn builtin() -> &'static [Builtin] {
     )
 }
 
-/// Components of earlier versions that compute the same bits as the current built-in ones, given
-/// their attributes: name and SHA-256. The components are in `tests/kernels/earlier`, and the suite
-/// `compatibility` trains with them.
+/// Name and SHA-256 of components of earlier versions that compute the same bits as the current
+/// built-in kernel. The suite `compatibility` trains with these components, which are in
+/// `tests/kernels/earlier`.
 const SAME_RESULTS: [(&str, &str); 1] =
     [("activate", "3f854639272f9ede45727c22265bdc1d3cc31b1999fa59cce0383f210951c523")];
 
-/// Returns true if two components of a kernel compute the same bits. They must be equal, or `now`
-/// must be the current built-in component and `then` a compatible earlier one.
+/// Returns true if two components of the kernel `name` compute the same bits. `then` and `now` are
+/// their SHA-256. They must be equal, or `then` an earlier version of the current built-in kernel
+/// `now` with the same results.
 pub(crate) fn same_results(name: &str, then: &str, now: Option<&String>) -> bool {
     let is_builtin = |now: &String| {
         let built = builtin().iter().find(|kernel| kernel.name == name);
@@ -67,25 +68,25 @@ pub(crate) fn same_results(name: &str, then: &str, now: Option<&String>) -> bool
     now.is_some_and(|now| now == then || SAME_RESULTS.contains(&(name, then)) && is_builtin(now))
 }
 
-/// Kernels that every model needs. They are compiled while the data is read, and all others on
-/// first use.
+/// Kernels that every model needs. They are compiled while the data set is read, and other kernels
+/// on first use.
 const ALWAYS: [&str; 2] = ["head", "linear"];
 
-/// Location of the cache of compiled kernels, which is shared between runs.
+/// Location of the cache of compiled kernels. The cache is shared between runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum CachePolicy {
-    /// `ECITON_CACHE_DIR`, or else the user's cache folder. In the latter case, the key is in the
-    /// user's state folder.
+    /// The folder `ECITON_CACHE_DIR` if it is set, or else the user's cache folder. The key of the
+    /// latter is in the user's state folder.
     #[default]
     User,
-    /// This folder. The key is next to it, as `FOLDER.key`.
+    /// The given folder. Its key is the file `FOLDER.key` next to it.
     Folder(PathBuf),
-    /// No cache: each process compiles its kernels.
+    /// No cache. Each process compiles its kernels.
     Off,
 }
 
 impl CachePolicy {
-    /// Opens the cache, unless the policy is off.
+    /// Opens the cache. Returns `None` if there is no cache.
     pub(crate) fn open(&self) -> Option<eciton_kernel::Result<Cache>> {
         let paths = match self {
             Self::User => cache_paths(),
@@ -96,15 +97,15 @@ impl CachePolicy {
     }
 }
 
-/// Returns a cache folder and the path of its key file next to it.
+/// Returns `folder` and the path of the key file next to it.
 fn with_key(folder: PathBuf) -> (PathBuf, PathBuf) {
     let mut key = folder.clone().into_os_string();
     key.push(".key");
     (folder, key.into())
 }
 
-/// Returns the user's cache folder and the path of its key file. Returns `None` if the user has no
-/// home.
+/// Returns the path of the user's cache folder, and the path of its key file. Returns `None` if the
+/// user has no home folder.
 pub fn cache_paths() -> Option<(PathBuf, PathBuf)> {
     let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(dir) = variable("ECITON_CACHE_DIR") {
@@ -119,8 +120,8 @@ pub fn cache_paths() -> Option<(PathBuf, PathBuf)> {
     Some((cache, under("XDG_STATE_HOME", ".local/state")?.join("eciton/cache.key")))
 }
 
-/// Returns the limits of kernels that a configuration sets, such as memory, with defaults for all
-/// others.
+/// Returns the limits on kernels, for instance on their memory. Limits that the configuration does
+/// not set have default values.
 pub fn limits(config: &Config) -> Limits {
     let (given, default) = (&config.limits, Limits::default());
     let time = |ms: Option<u64>, default| ms.map_or(default, std::time::Duration::from_millis);
@@ -139,13 +140,14 @@ pub fn limits(config: &Config) -> Limits {
 /// Maximum size in bytes of a WebAssembly component.
 const MAX_COMPONENT_BYTES: u64 = 64 << 20;
 
-/// Source of native code that was compiled elsewhere and signed, for a process that compiles
-/// nothing.
+/// Source of signed native code that was compiled on another machine. It is used by processes that
+/// cannot compile kernels.
 pub trait SignedCode: Send + Sync + std::fmt::Debug {
-    /// Returns the verifier of the key that must have signed the code.
+    /// Returns the verifier for the key that the code must be signed with.
     fn trusted(&self) -> &Verifier;
 
-    /// Returns the signed native code stored under `key`, which is a key from [`store_key`].
+    /// Returns the signed native code of a kernel. `key` is its key in the store, from
+    /// [`store_key`].
     ///
     /// # Errors
     /// Returns a message with the reason if there is no such code.
@@ -154,10 +156,10 @@ pub trait SignedCode: Send + Sync + std::fmt::Debug {
 
 type Component = Cow<'static, [u8]>;
 
-/// Loaded kernel with the bytes of its component.
+/// A loaded kernel, with the bytes of its component.
 pub(crate) type Used = (Arc<Kernel>, Arc<[u8]>);
 
-/// Reads a component from a file. Fails if it is larger than [`MAX_COMPONENT_BYTES`].
+/// Reads a component from a file of at most [`MAX_COMPONENT_BYTES`] bytes.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     let failed = |source| Error::Read { path: path.to_owned(), source };
     let mut component = Vec::new();
@@ -173,7 +175,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(component)
 }
 
-/// Loads a kernel: signed code if `code` is given, otherwise code compiled on this machine.
+/// Loads a kernel. If `code` is given, signed native code is loaded from it. Otherwise the
+/// component is compiled.
 fn load(
     runtime: &Runtime,
     name: &str,
@@ -198,7 +201,7 @@ fn load(
     runtime.load_artefact(name, &digest, &sealed, code.trusted())
 }
 
-/// Loads a kernel that another process sent with its name.
+/// Loads a kernel whose component was sent by another process.
 pub(crate) fn load_sent(
     runtime: &Runtime,
     name: &str,
@@ -208,8 +211,8 @@ pub(crate) fn load_sent(
     compile(runtime, name, &own.map_or_else(|| component.to_vec().into(), |kernel| kernel.component.into()))
 }
 
-/// Compiles a kernel. First checks a kernel that is not built in against the kernel contract,
-/// because compiling costs much more.
+/// Compiles a kernel. A component that is not built in is first checked against the kernel
+/// contract, because this is much faster.
 #[cfg(feature = "compiler")]
 fn compile(runtime: &Runtime, name: &str, component: &Component) -> eciton_kernel::Result<Arc<Kernel>> {
     match component {
@@ -224,7 +227,8 @@ fn compile(_: &Runtime, name: &str, _: &Component) -> eciton_kernel::Result<Arc<
     Err(eciton_kernel::Error::Engine { doing: "loading", reason })
 }
 
-/// Runs the checks of `eciton kernel check` that need no compilation. Fails if one of them fails.
+/// Runs all checks of `eciton kernel check` that need no compilation, and fails if any of them
+/// fails.
 #[cfg(feature = "compiler")]
 fn vet(name: &str, component: &[u8]) -> eciton_kernel::Result<()> {
     let differences = eciton_author::check(component).map_err(|error| eciton_kernel::Error::Engine {
@@ -238,13 +242,14 @@ fn vet(name: &str, component: &[u8]) -> eciton_kernel::Result<()> {
     Err(eciton_kernel::Error::Contract { kernel: name.to_owned(), differences: differences.join("\n") })
 }
 
-/// Components that the user supplies ("own" kernels): replacements of built-in kernels, by kernel
-/// name, and components of layers, by path.
+/// Components that the user supplies. They replace built-in kernels, by kernel name, or are layers
+/// of the model, by path.
 #[derive(Debug)]
 pub(crate) struct Own(BTreeMap<String, Component>);
 
 impl Own {
-    /// Reads all components that a configuration names. A component with a lock file must match it.
+    /// Reads all components that the configuration names. If a component has a lock file, it must
+    /// match.
     pub(crate) fn read(config: &Config) -> Result<Self> {
         let replacing = config.kernels.iter().map(|(name, path)| (&name[..], &path[..]));
         let layers = config.model.own_kernels().map(|path| (path, path));
@@ -261,8 +266,8 @@ impl Own {
     }
 }
 
-/// Checks that the model uses every kernel that the configuration replaces. A replacement of an
-/// unused kernel would have no effect.
+/// Checks that the model uses every kernel that the configuration replaces. Otherwise the
+/// replacement would have no effect.
 pub(crate) fn check_all_used(config: &Config, layers: &[Option<Arc<Layer>>]) -> Result<()> {
     let used: BTreeSet<&str> = layers.iter().flatten().map(|layer| layer.kernel().name()).collect();
     match config.kernels.iter().find(|(name, _)| !used.contains(&name[..])) {
@@ -275,7 +280,7 @@ pub(crate) fn check_all_used(config: &Config, layers: &[Option<Arc<Layer>>]) -> 
     }
 }
 
-/// Loaded kernels of a run, by name, and the components from which [`Kernels::get`] loads others.
+/// Kernels of a run, by name. [`Kernels::get`] loads a kernel on first use.
 #[derive(Debug)]
 pub(crate) struct Kernels {
     loaded: Mutex<BTreeMap<String, Arc<Kernel>>>,
@@ -284,15 +289,13 @@ pub(crate) struct Kernels {
     runtime: Runtime,
     code: Option<Arc<dyn SignedCode>>,
     cache_fault: Option<eciton_kernel::Error>,
-    /// Clock of the kernel runtime, by which kernel calls time out. It runs from before the first
-    /// kernel is loaded until after the last task.
+    /// Clock by which kernel calls time out. It must run as long as kernels are called.
     _clock: Clock,
 }
 
 impl Kernels {
-    /// Loads the kernels that every model needs and those that the configuration replaces, in
-    /// parallel, from the cache or by compiling them. [`Kernels::get`] compiles the other built-in
-    /// kernels on first use.
+    /// Loads the kernels that every model needs and those that the configuration replaces. They are
+    /// loaded in parallel, from the cache or by compilation.
     pub(crate) fn load(
         config: &Config,
         own: Own,
@@ -351,14 +354,14 @@ impl Kernels {
         })
     }
 
-    /// Returns the reason why the configured cache of compiled kernels is not used, if there is
-    /// one.
+    /// Returns the reason why the cache of compiled kernels cannot be used. Returns `None` if there
+    /// is no such reason.
     pub(crate) fn cache_fault(&self) -> Option<&eciton_kernel::Error> {
         self.cache_fault.as_ref().or_else(|| self.runtime.cache_fault())
     }
 
-    /// Returns a kernel, which is loaded on first use. `name` is the name of a known kernel, or the
-    /// path of a component.
+    /// Returns the kernel `name`, which is the name of a kernel or the path of a component. The
+    /// kernel is loaded on first use.
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Kernel>> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kernel) = loaded.get(name) {
@@ -374,8 +377,8 @@ impl Kernels {
         Ok(kernel)
     }
 
-    /// Returns the kernels of these layers that functions may run, each once, with their
-    /// components. Edge kernels are included only if `edges` places them there.
+    /// Returns the kernels of `layers` that functions or workers may run, with their components.
+    /// Edge kernels are left out if `edges` keeps them on the host.
     pub(crate) fn used(&self, layers: &[Option<Arc<Layer>>], edges: EdgePlace) -> Result<Vec<Used>> {
         let mut used: Vec<Used> = Vec::new();
         for layer in layers.iter().flatten() {
@@ -392,7 +395,7 @@ impl Kernels {
         Ok(used)
     }
 
-    /// Returns the name and digest of each loaded kernel.
+    /// Returns the SHA-256 of each loaded kernel in hexadecimal, keyed by kernel name.
     pub(crate) fn digests(&self) -> BTreeMap<String, String> {
         let hex = |d: &[u8; 32]| d.iter().map(|b| format!("{b:02x}")).collect::<String>();
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Known labels of a run's rows, in the order of the user's data set.
+//! Known labels of a run's rows, in the order of the data set.
 
 use eciton_graph::dataset::{Labels, NO_LABEL};
 use eciton_runs::decisions::Known;
@@ -6,7 +6,8 @@ use eciton_runs::decisions::Known;
 use crate::data::Inputs;
 use crate::error::Result;
 
-/// Returns the known labels of a run's rows, and the part of the split of each row.
+/// Returns the known labels of all rows, and the part of the split that each row belongs to. Both
+/// are in the order of the data set.
 pub(crate) fn known_labels(inputs: &Inputs) -> Result<Known> {
     if inputs.links.is_some() {
         return Ok(Known::default());

@@ -1,11 +1,11 @@
 //! The driver of training runs, and the library API. Run folders and reports are in `eciton_runs`.
 //!
-//! [`train`] takes a [`Config`](eciton_recipe::Config). It loads the data and compiles the kernels
-//! at the same time, and builds a stage program. Then it runs the engine on the local pool until
-//! training has finished. It reports each epoch to an [`Observer`]. [`resume`] continues a run that
-//! was killed or [stopped](Stop), from its last [`checkpoint`]. [`evaluate`] and [`predict`] need
-//! only a run folder. [`train_on`], [`resume_on`], [`evaluate_on`] and [`predict_on`] do the same
-//! with a data set in memory. A [`Trainer`] trains without a run folder.
+//! [`train`] takes a [`Config`](eciton_recipe::Config). It loads the data, compiles the kernels,
+//! and builds a stage program. Then it runs the engine until the training has finished, and reports
+//! each epoch to an [`Observer`]. [`resume`] continues a run that was killed or [stopped](Stop),
+//! from its last [`checkpoint`]. [`evaluate`] and [`predict`] apply the model of a run folder.
+//! [`train_on`], [`resume_on`], [`evaluate_on`] and [`predict_on`] do the same with a data set in
+//! memory. A [`Trainer`] trains without a run folder.
 //!
 //! ```no_run
 //! let config = eciton_recipe::Config::default(); // Kipf and Welling's GCN on Cora

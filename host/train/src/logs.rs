@@ -1,5 +1,5 @@
-//! Records of a run in addition to its results: ages of the rows that it read, order of its events,
-//! trace of its steps, and task profile.
+//! Records that a run writes in addition to its results. They are an event log, a trace of its
+//! steps, a task profile, and the ages of gathered rows.
 
 mod events;
 mod header;
@@ -25,26 +25,26 @@ pub(crate) use trace::{Span, Trace};
 
 use crate::error::Result;
 
-/// Files in which a run is recorded, and the event log that it replays.
+/// Paths of the records that a run writes, and of the event log that it replays.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
-    /// File to which the order of the run's events is written (event log).
+    /// File to which the event log is written. It records the order of the run's events.
     pub events: Option<PathBuf>,
     /// Event log to replay. The run processes its events in the order of the log, so that an
-    /// asynchronous run computes the same bits again.
+    /// asynchronous run repeats the same results.
     pub replay: Option<PathBuf>,
     /// File to which a trace of all steps is written. Perfetto and Chrome's `about:tracing` can
     /// open it.
     pub trace: Option<PathBuf>,
     /// Folder to which TensorBoard event files are written.
     pub tensorboard: Option<PathBuf>,
-    /// File to which a task profile is written: the measured time of each stage
+    /// File to which a task profile is written. It has the measured time of each stage
     /// ([`eciton_program::Profile`]).
     pub profile: Option<PathBuf>,
 }
 
-/// Returns the configuration for a run with `recording`. For a replay, copies settings that affect
-/// the order of events from the log if they are not set.
+/// Returns the configuration of a run with these records. For a replay, the settings that affect
+/// the order of events are copied from the log, unless they are set.
 ///
 /// # Errors
 /// Returns [`Error::Record`](crate::Error::Record) if the log cannot be read. Returns
@@ -57,21 +57,21 @@ pub(crate) fn completed(config: &Config, recording: &Recording) -> Result<Config
     Ok(config)
 }
 
-/// Records that a run writes while it trains, as its [`Recording`] selects them.
+/// The records that a run writes while it trains, as selected by its [`Recording`].
 #[derive(Debug, Default)]
 pub(crate) struct Logs {
     pub events: Option<Events>,
     pub trace: Option<Trace>,
     pub profile: Option<Profiler>,
-    /// Counts of the lines that workers and kernels have printed.
+    /// Number of lines about workers and kernels that were shown to the user.
     pub printed: Printed,
-    /// Number of rows of other intervals that asynchronous steps have read, indexed by the age of
-    /// the rows in epochs.
+    /// Number of rows of other intervals that asynchronous steps have read, indexed by the rows'
+    /// age in epochs.
     ages: Vec<u64>,
 }
 
 impl Logs {
-    /// Creates the files that `recording` selects, and opens the log to replay.
+    /// Creates the files that `recording` selects, and opens the event log to replay.
     pub(crate) fn new(recording: &Recording, header: &Header) -> Result<Self> {
         let events = match (&recording.events, &recording.replay) {
             (None, None) => None,
@@ -83,7 +83,7 @@ impl Logs {
     }
 
     /// Counts the rows that an asynchronous step reads from other intervals, by their age. `rows`
-    /// has the number of rows of each interval.
+    /// are the numbers of rows of all intervals.
     pub(crate) fn reads(&mut self, engine: &Engine, step: Step, rows: impl Iterator<Item = usize>) {
         let Some(ages) = engine.ages(step) else { return };
         for ((interval, &age), rows) in ages.iter().enumerate().zip(rows) {
@@ -95,16 +95,15 @@ impl Logs {
         }
     }
 
-    /// Returns the number of rows read and their shares by age. Returns `None` if no step could
-    /// read rows of earlier rounds.
+    /// Returns the number of rows that steps have read, and their shares by age. Returns `None` if
+    /// no step could read rows of an earlier round.
     pub(crate) fn rows_by_age(&self) -> Option<RowsByAge> {
         let all: u64 = self.ages.iter().sum();
         let share = |&rows: &u64| rows as f64 / all as f64;
         (all > 0).then(|| RowsByAge { rows: all, shares: self.ages.iter().map(share).collect() })
     }
 
-    /// Completes the records at the end of a run: writes the profile, and flushes the event log and
-    /// the trace.
+    /// Writes the profile, and completes the event log and the trace. Called at the end of the run.
     pub(crate) fn finish(&mut self, profiled: &Profiled<'_>) -> Result<()> {
         self.profile.as_mut().map_or(Ok(()), |profile| profile.finish(profiled))?;
         self.events.as_mut().map_or(Ok(()), Events::finish)?;

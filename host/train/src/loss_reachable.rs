@@ -1,11 +1,11 @@
-//! Restriction of the gathers next to the loss to edges that lead to labelled vertices, during
+//! Restriction of the gathers next to the loss to the edges that can affect the loss, during
 //! training.
 //!
-//! The loss counts only labelled vertices. Therefore the gather before the loss need not sum for
-//! other rows. In the other rows, the gradient that the backward gather sums is zero. Terms of +0
-//! change no bit of a sum that begins at +0. The gather before the loss uses only the graph's lists
-//! of labelled vertices, and the backward gather uses separate lists. Rows, their factors and their
-//! self terms are unchanged, so that every implementation of the gather can be used.
+//! The loss depends only on the rows of labelled vertices. Therefore the gather before the loss
+//! needs to compute only these rows. Of all other rows, the gradient that the backward gather sums
+//! is zero. Adding +0 does not change any bit of a sum that starts at +0, so these terms can be
+//! left out. The gather before the loss reads only the graph's lists of labelled vertices, and the
+//! backward gather reads shorter lists. Rows, factors and self terms are unchanged.
 
 use eciton_graph::adjacency::{Adjacency, Graph};
 use eciton_program::{Program, loss_gathers};
@@ -14,18 +14,18 @@ use eciton_types::StageId;
 
 use crate::edge_data::EdgeWeights;
 
-/// Decision to leave out edges that do not affect the loss in the gathers next to it.
+/// Plan to leave out the edges that cannot affect the loss, in the gathers next to the loss.
 #[derive(Debug, Clone)]
 pub(crate) struct LabelledPlan {
-    /// Stages of the gathers next to the loss.
+    /// The gathers next to the loss, as stages of the program.
     pub stages: Vec<StageId>,
-    /// Number of edges that lead to labelled vertices.
+    /// Number of edges that lead to labelled vertices and thus remain.
     pub edges: u64,
 }
 
 impl LabelledPlan {
-    /// Makes the decision. Returns `None` if no gather is next to the loss, or if leaving out edges
-    /// does not reduce the cost. `labelled` has the labelled training vertices.
+    /// Decides whether edges are left out. Returns `None` if no gather is next to the loss, or if
+    /// it would not reduce the cost. `labelled` are the labelled training vertices.
     pub(crate) fn new(config: &Config, program: &Program, graph: &Graph, labelled: &[u32]) -> Option<Self> {
         let stages = loss_gathers(program, |kernel| config.kernels.contains_key(kernel));
         let edges = labelled.iter().map(|&v| u64::from(graph.in_degree(v))).sum();
@@ -33,31 +33,31 @@ impl LabelledPlan {
         (pays && !stages.is_empty()).then_some(Self { stages, edges })
     }
 
-    /// Returns the memory in bytes of the additional lists for a graph with `vertices` vertices.
+    /// Returns the size in bytes of the additional lists for a graph with `vertices` vertices.
     pub(crate) fn bytes(&self, vertices: u64, weighted: bool) -> u64 {
         self.edges * if weighted { 8 } else { 4 } + (vertices + 1) * 8 + vertices
     }
 
-    /// Returns true if a run may omit these lists when memory is short.
+    /// Returns true if these lists may be given up when memory is short.
     pub(crate) fn is_optional(config: &Config) -> bool {
         config.run.labelled_gathers == LabelledGathers::Auto
     }
 }
 
-/// Adjacency lists limited to labelled vertices, for the gathers next to the loss.
+/// Adjacency lists that are restricted to labelled vertices, for the gathers next to the loss.
 #[derive(Debug)]
 pub(crate) struct LabelledLists {
-    /// Flag of each vertex, true if it is labelled: `[V]`.
+    /// Flag of each vertex, which is true for labelled vertices.
     labelled: Vec<bool>,
-    /// Labelled out-neighbours of every vertex.
+    /// Out-lists of all vertices, restricted to labelled neighbours.
     outgoing: Adjacency,
-    /// Weights of the edges in `outgoing`, if edges have weights.
+    /// Weights of the edges in `outgoing`. `None` if edges have no weights.
     weights: Option<Vec<f32>>,
 }
 
 impl LabelledLists {
-    /// Creates the lists of `graph` for the vertices `labelled`. `weights` are the edge weights, if
-    /// edges have weights.
+    /// Creates the restricted lists of `graph`. `labelled` are the labelled vertices, and `weights`
+    /// the edge weights if there are any.
     pub(crate) fn new(graph: &Graph, labelled: &[u32], weights: Option<&EdgeWeights>) -> Self {
         let mut counts = vec![false; graph.vertices() as usize];
         labelled.iter().for_each(|&v| counts[v as usize] = true);
@@ -71,12 +71,14 @@ impl LabelledLists {
         Self { labelled: counts, outgoing, weights }
     }
 
-    /// Returns a flag for each vertex: true if the gather before the loss sums its list.
+    /// Returns a flag for each vertex, which is true if the gather before the loss must compute its
+    /// row.
     pub(crate) fn wanted(&self) -> &[bool] {
         &self.labelled
     }
 
-    /// Returns the lists and edge weights that the backward gather after the loss sums over.
+    /// Returns the lists that the backward gather after the loss sums over, with their edge
+    /// weights.
     pub(crate) fn reversed(&self) -> (&Adjacency, Option<&[f32]>) {
         (&self.outgoing, self.weights.as_deref())
     }

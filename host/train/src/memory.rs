@@ -1,5 +1,5 @@
-//! Memory plan: estimate of the memory that a run will need, by purpose, made before memory is
-//! allocated.
+//! Memory plan of a run: an estimate of the memory that it will need for each purpose, made before
+//! memory is allocated.
 
 mod sizes;
 mod spans;
@@ -30,17 +30,17 @@ use crate::loss_reachable::LabelledPlan;
 use crate::owned::COLLECTED_BYTES;
 use crate::weights::Sums;
 
-/// Memory of a run, in bytes, that no other item of a plan counts: code, compiled kernels, the
-/// executor and the program. Measured on the smallest run.
+/// Memory in bytes that a run needs for its code, compiled kernels, executor and program. No other
+/// item of the memory plan contains it. Measured on the smallest run.
 const PROGRAM_BYTES: u64 = 24 << 20;
-/// Memory of a thread, in bytes, that no other item of a plan counts: its kernel instances, and its
-/// memory in the allocator. Measured.
+/// Memory in bytes that a thread needs for its kernel instances and its part of the allocator. No
+/// other item of the memory plan contains it. Measured.
 const THREAD_BYTES: u64 = 4 << 20;
-/// Number of copies of the largest parameter in a thread that computes gradients of intervals: one
-/// partial sum for each level of the summation tree.
+/// Number of copies of the largest parameter that a thread stores while it computes gradients.
+/// There is one partial sum for each level of the summation tree.
 const THREAD_SUMS: u64 = 4;
 
-/// Inputs of [`memory_plan`].
+/// Arguments of [`memory_plan`].
 pub(crate) struct Wanted<'a> {
     pub inputs: &'a Inputs,
     pub program: &'a Program,
@@ -48,14 +48,14 @@ pub(crate) struct Wanted<'a> {
     pub config: &'a Config,
     pub threads: u32,
     pub labelled: Option<&'a LabelledPlan>,
-    /// Fused stages of the training program and their schedule. `None` if the stages do not run on
-    /// lanes.
+    /// Fused stages of the training program, and the program that is scheduled with them. `None` if
+    /// the run has no lanes.
     pub lanes: Option<(&'a FusedStages, &'a Program)>,
 }
 
 impl Wanted<'_> {
-    /// Returns the number of copies of the largest parameter in the memory of each thread. `sums`
-    /// of these copies are sums of matrix products.
+    /// Returns how many copies of the largest parameter each thread stores. `sums` is the number of
+    /// copies for the sums of matrix products.
     fn thread_copies(&self, sums: u64) -> u64 {
         // One copy is packed into the layout that a matrix product reads.
         let packed = u64::from(!self.evaluation.is_placed());
@@ -66,7 +66,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Estimates the memory of a run, by purpose, and its peak.
+/// Estimates the memory of a run for each purpose and phase, and its peak.
 pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
     let Wanted { inputs, program, config, threads, .. } = *wanted;
     let ordered = inputs.vertices.ordered.is_some();
@@ -143,12 +143,12 @@ pub(crate) fn memory_plan(wanted: &Wanted<'_>) -> MemoryPlan {
     MemoryPlan { items, phases, total_bytes, read_bytes, bf16_saves_bytes, available_bytes }
 }
 
-/// Refuses a run whose peak memory does not fit into `allowed` bytes, or into the available memory
-/// if `allowed` is `None`.
+/// Checks that the estimated peak memory of a run does not exceed `allowed` bytes, or the available
+/// memory if `allowed` is `None`.
 ///
 /// # Errors
-/// Returns [`Error::Memory`] with the number of bytes by purpose, and the change that would save
-/// most memory.
+/// Returns [`Error::Memory`] if it does. The error names the largest purpose and the change that
+/// helps most.
 pub(crate) fn check(plan: &MemoryPlan, allowed: Option<u64>) -> Result<()> {
     let Some(available) = allowed.or(plan.available_bytes) else { return Ok(()) };
     if plan.total_bytes <= available {
@@ -172,16 +172,15 @@ pub(crate) fn check(plan: &MemoryPlan, allowed: Option<u64>) -> Result<()> {
         remedy,
     })
 }
-/// Description, for error messages, of the memory that reordering needs in addition to the data
-/// set.
+/// Description of the memory for reordering vertices, for error messages.
 const ORDERING: &str = "graph and features twice, one after the other";
-/// Advice, for error messages, if reordering does not fit into memory.
+/// Advice in error messages if the memory does not suffice for reordering vertices.
 const MOVES_NOTHING: &str = "run.order = \"natural\" moves nothing";
 
-/// Refuses to reorder the vertices of a data set if the copy does not fit into `allowed` bytes. If
-/// `allowed` is `None`, the limit is the available memory. This check precedes the memory plan,
-/// because vertices are reordered before the rest of the run is known. A [`MemoryPlan`] counts at
-/// least as many bytes for the order.
+/// Checks that the memory suffices for reordering the vertices of a data set. The limit is
+/// `allowed` bytes, or the available memory if `allowed` is `None`. This precedes the memory plan,
+/// because vertices are reordered before the rest of the run is known. The [`MemoryPlan`] reserves
+/// at least as much.
 ///
 /// # Errors
 /// Returns [`Error::Memory`] if the copy does not fit.
@@ -202,14 +201,14 @@ pub(crate) fn check_ordering(dataset: &Dataset, order: VertexOrder, allowed: Opt
     Err(Error::Memory { needed, available, largest, remedy: MOVES_NOTHING })
 }
 
-/// Returns the bytes of the adjacency lists of a graph.
+/// Returns the size in bytes of a graph's adjacency lists.
 fn graph_bytes(graph: &Graph) -> u64 {
     let lists = if graph.symmetric() { 1 } else { 2 };
     lists * (graph.edges() * 4 + (u64::from(graph.vertices()) + 1) * 8)
 }
 
-/// Adds the items that are allocated after the features have the form in which the epochs read
-/// them.
+/// Adds all items that are allocated when the epochs begin. `item` receives the purpose, the
+/// description and the bytes of each.
 fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String, u64)) {
     let Wanted { inputs, program, config, threads, .. } = *wanted;
     let pipeline = &config.pipeline;
@@ -326,9 +325,8 @@ fn training_items(wanted: &Wanted<'_>, item: &mut dyn FnMut(&'static str, String
     item("threads", format!("{threads} times a block of source rows{products}"), bytes);
 }
 
-/// Returns the bytes of f32 rows that a thread stores for one task if rows are stored as bfloat16.
-/// Input rows are converted to f32 for tasks. Output rows of a gather are f32 before they are
-/// rounded.
+/// Returns the size in bytes of the f32 rows that a thread stores for one task if rows are stored
+/// as bfloat16. Tasks read f32 rows, and a gather writes f32 rows before they are rounded.
 fn widened_bytes(wanted: &Wanted<'_>) -> u64 {
     let Wanted { inputs, program, .. } = *wanted;
     let longest = inputs.intervals.iter().map(|i| i.rows.len() as u64).max().unwrap_or(0);
@@ -341,14 +339,13 @@ fn widened_bytes(wanted: &Wanted<'_>) -> u64 {
     longest * program.stages.iter().map(of).max().unwrap_or(0)
 }
 
-/// Maximum number of matrices with one row per edge that an edge kernel stores at once. Each matrix
-/// has the width of the widest rows that the kernel reads or writes. The backward step of `gatv2`
-/// needs this number.
+/// Maximum number of matrices with one row per edge that an edge kernel stores at once. Each is as
+/// wide as the widest rows of the kernel. The backward step of `gatv2` stores the most.
 const EDGE_MATRICES: u64 = 8;
 
-/// Returns the maximum number of edges that tasks of edge kernels process at once, and the bytes of
-/// the rows of these edges. A task never splits the edges of a vertex. Returns `None` if no layer
-/// has an edge kernel.
+/// Returns the maximum number of edges that all threads process at once in edge kernels, and the
+/// size of these edges' rows in bytes. The edges of a vertex are processed together. Returns `None`
+/// if the model has no edge kernel.
 fn edges_at_once(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
     let Wanted { inputs, program, threads, .. } = *wanted;
     let along = |stage: &&Stage| {
@@ -378,10 +375,10 @@ fn edges_at_once(wanted: &Wanted<'_>) -> Option<(u64, u64)> {
     Some((edges, edges * widest * EDGE_MATRICES))
 }
 
-/// Maximum number of columns that a gather processes at a time.
+/// Maximum number of columns that a gather processes at once.
 const GATHER_LANES: u64 = 128;
 
-/// Returns the bytes of one partial gradient sum of a parameter.
+/// Returns the size in bytes of one partial sum of a parameter's gradient.
 fn parameter_bytes(parameter: &Parameter) -> u64 {
     let rows = u64::from(parameter.shape.first().copied().unwrap_or(1));
     let columns: u32 = parameter.shape.iter().skip(1).product();
@@ -412,15 +409,15 @@ fn gathered_bytes(inputs: &Inputs, program: &Program) -> u64 {
     }
 }
 
-/// Returns the bytes of all row buffers if rows are stored as `format`.
+/// Returns the total size in bytes of all row buffers if rows are stored as `format`.
 fn rows_bytes(wanted: &Wanted<'_>, format: RowFormat) -> u64 {
     let bytes =
         |(rows, width, format): (u32, u32, RowFormat)| pages(u64::from(rows) * row_bytes(width, format));
     slots(wanted, format).into_iter().map(bytes).sum()
 }
 
-/// Returns the rows, width and format of each row buffer in this process, for the programs of
-/// training and evaluation. The two programs share buffers if possible.
+/// Returns the number of rows, the width and the format of each row buffer in this process.
+/// Training and evaluation share buffers where possible.
 fn slots(wanted: &Wanted<'_>, format: RowFormat) -> Vec<(u32, u32, RowFormat)> {
     let Wanted { inputs, program, evaluation, config, .. } = *wanted;
     let (intervals, pipeline) = (inputs.intervals.len() as u32, &config.pipeline);

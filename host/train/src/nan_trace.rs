@@ -1,37 +1,38 @@
-//! First value that is not finite (NaN or infinite) in a round, and the step that wrote it.
+//! The origin of NaN and infinite values: the first such value in a round, and the step that wrote
+//! it.
 
 use std::fmt;
 
-/// Magnitude from which values overflow f32 after one or two products. Above it, growing weights
-/// are the likely cause, and not the kernel.
+/// Absolute value from which on numbers are likely to overflow in one or two products. The likely
+/// cause is then growing weights, and not the kernel.
 const LARGE: f32 = 1e15;
 
-/// Location of the first value that is not finite, and a description of the value.
+/// Location and description of the first NaN or infinite value in a round.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NanTrace {
-    /// Index of the layer, from 0.
+    /// Index of the layer that wrote the value, from 0.
     pub layer: u32,
-    /// Kernel that wrote the value: the name of a built-in kernel, the path of a user's component,
-    /// or the name of an operation of the host.
+    /// Kernel that wrote the value. It is the name of a built-in kernel or host operation, or the
+    /// path of a user's component.
     pub kernel: String,
-    /// Path of the user's component, if it replaces the built-in kernel or is the kernel itself.
-    /// `None` for built-in kernels.
+    /// Path of the user's component if one wrote the value. `None` for built-in kernels and host
+    /// operations.
     pub own: Option<String>,
-    /// Function of the kernel: `forward`, `loss` or `backward`.
+    /// Function of the kernel that wrote the value: `forward`, `loss` or `backward`.
     pub function: &'static str,
-    /// Position of the value in the output of the function.
+    /// Position of the value in the output of this function.
     pub written: Written,
-    /// The value itself: NaN or infinity.
+    /// The value, which is NaN or infinite.
     pub value: f32,
-    /// Largest magnitude in the row that the function read. `None` if the function reads only rows
-    /// of other vertices.
+    /// Largest absolute value in the row that the function read. `None` if the function only reads
+    /// rows of other vertices.
     pub largest: Option<f32>,
 }
 
 /// Position of a value in the output of a kernel function.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Written {
-    /// The value is in a row of output values.
+    /// The value is in a row of the output.
     Row {
         /// Name of the row, for instance `17`, or `paper-17 (row 17)` if the data set has ids.
         row: String,
@@ -43,7 +44,7 @@ pub enum Written {
         /// Name of the parameter.
         parameter: String,
     },
-    /// The value is the loss, and all rows are finite.
+    /// The value is the loss. All rows are finite.
     Loss,
 }
 
@@ -69,8 +70,7 @@ impl fmt::Display for NanTrace {
     }
 }
 
-/// Returns advice for the user about a value that is not finite: check the kernel, or lower the
-/// learning rate.
+/// Returns advice for the user: to check the user's kernel, or to lower the learning rate.
 pub(crate) fn remedy(first: Option<&NanTrace>) -> String {
     match first {
         Some(NanTrace { own: Some(path), largest, .. }) if largest.is_none_or(|size| size < LARGE) => {
@@ -83,7 +83,7 @@ pub(crate) fn remedy(first: Option<&NanTrace>) -> String {
     }
 }
 
-/// Returns the description of a trace, or an empty text for `None`.
+/// Returns the trace as the continuation of an error message. Returns an empty string for `None`.
 pub(crate) fn told(first: Option<&NanTrace>) -> String {
     first.map_or_else(String::new, ToString::to_string)
 }

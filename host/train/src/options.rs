@@ -1,4 +1,4 @@
-//! Options of a call that do not change its results.
+//! Options of a training or prediction that do not change its results.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,50 +12,49 @@ use crate::kernels::{CachePolicy, SignedCode};
 use crate::logs::Recording;
 use crate::stop::Stop;
 
-/// Options of a training or prediction call, which do not change its results.
+/// Options of a training or prediction that do not change its results.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Number of seeds. The run trains once with each of `run.seed` and the numbers after it.
+    /// Number of seeds. One model is trained for each seed, starting with `run.seed` and counting
+    /// up.
     pub seeds: u32,
-    /// Run folder to write. If `None`, no run folder is written.
+    /// Path of the run folder to write. If `None`, no run folder is written.
     pub out: Option<PathBuf>,
-    /// Folder from which built-in kernels are read, as `NAME.wasm` (`ECITON_KERNEL_DIR`). CI runs
-    /// the test suites on kernels that it has just built.
+    /// Folder from which built-in kernels are read, as `NAME.wasm`. The default is the environment
+    /// variable `ECITON_KERNEL_DIR`. CI uses it to run the test suites with new kernels.
     pub kernel_folder: Option<PathBuf>,
     /// Location of the cache of compiled kernels.
     pub cache: CachePolicy,
-    /// Native code of kernels that another machine compiled. If `None`, this process compiles
+    /// Source of kernels that another machine has compiled. If `None`, this process compiles
     /// kernels.
     pub code: Option<Arc<dyn SignedCode>>,
-    /// If true, every task gets a fresh kernel instance. Results have the same bits, and tasks take
+    /// If true, each task gets a new kernel instance. The results are the same, but tasks take
     /// longer.
     pub fresh_instances: bool,
-    /// If true, `predictions.npz` also gets the rows that the last layer reads. The option is
-    /// ignored for link prediction, whose predictions are embeddings anyway.
+    /// If true, `predictions.npz` also contains the embeddings, which are the inputs of the last
+    /// layer. Has no effect for link prediction, whose predictions are embeddings.
     pub embeddings: bool,
-    /// If true, `predictions.npz` also gets the scores of tokens, one for every token of the
-    /// vocabulary. Other scores are always written. With `embeddings`, scores of tokens are written
-    /// as well.
+    /// If true, `predictions.npz` contains the scores even if the rows are tokens, in which case
+    /// there is a score for each token of the vocabulary. The option `embeddings` has the same
+    /// effect.
     pub scores: bool,
-    /// Number of strips, side by side, into which predictions cut each image. If `None`, images are
-    /// whole.
+    /// Number of strips that predictions split each image into. If `None`, images are not split.
     pub strips: Option<u32>,
-    /// Workers that share the tasks of a prediction. If `None`, threads of this machine run the
-    /// tasks.
+    /// Workers that run the tasks of a prediction. If `None`, threads of this machine run them.
     pub workers: Option<Workers>,
-    /// Events, traces and profiles to record or to replay.
+    /// Event logs, traces and profiles that the run writes, and the event log that it replays.
     pub recording: Recording,
-    /// If true, threads take the newest task first, so that intervals diverge by the maximum number
-    /// of epochs. Tests of asynchronous training use this option.
+    /// If true, threads run the newest task first, so that intervals get as far apart as the
+    /// staleness bound allows. Used in tests of asynchronous training.
     pub newest_first: bool,
-    /// Request to end the run after its current epoch. Other threads can set it.
+    /// Handle with which another thread can stop the run after its current epoch.
     pub stop: Arc<Stop>,
-    /// Time limit of the function invocation that executes the run. Before the limit, the run
-    /// writes a checkpoint and fails with [`Error::Paused`]. `None` means no time limit.
+    /// Time budget of the cloud function in which the run executes. Before it is used up, the run
+    /// writes a checkpoint and returns [`Error::Paused`]. `None` means that there is no time limit.
     pub budget: Option<Budget>,
-    /// Epoch after which the run ends early, with results and a checkpoint, like a stopped run. A
-    /// run that has already passed this epoch trains nothing. With `None`, or the last epoch of the
-    /// run, the run ends normally.
+    /// Epoch after which the run ends with results and a checkpoint, as if the user had stopped it.
+    /// A resumed run that is past this epoch trains no further. `None` means that the run trains to
+    /// its end.
     pub pause_after: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
-//! State that the workers of lanes own: gradient sums, and parameters if these live on workers. A
-//! lane is a sequence of pipeline stages that runs on one worker.
+//! State that workers own: gradient sums, and parameters if these live on workers. A lane is a
+//! share of the pipeline, with consecutive stages, that one worker runs.
 //!
 //! A worker adds up the gradients of its lane until the update (optimiser step). It then sends one
 //! sum for each use of a parameter to the owner of the parameter. The owner is the host (the
@@ -7,12 +7,12 @@
 //! workers are owners, the host stores only a snapshot: values and optimiser moments of all
 //! parameters after one update, in a file.
 //!
-//! Recovery: a run continues from the newest version of the parameters that is available on the
-//! host, on workers or in the snapshot. If parameters live on the host, the engine recomputes the
-//! rows and sums of a failed worker. If parameters live on workers, workers send rows directly to
-//! each other, so that the rows of a round in flight are lost. The round is then repeated from the
-//! available version. Connected workers take over the lanes, and those with values of another
-//! version get new ones. A round is a pure function of the weights, so the bits are those of a run
+//! After a failure, a run continues from the newest version of the parameters that is available on
+//! the host, on workers or in the snapshot. If parameters live on the host, the engine recomputes
+//! the rows and sums of a failed worker. If parameters live on workers, workers send rows directly
+//! to each other, so that the rows of a round in flight are lost. The round is then repeated from
+//! the available version. Connected workers take over the lanes, and those with values of another
+//! version get new ones. A round is a pure function of the weights, so the results are the same as
 //! without failures.
 //!
 //! ```text
@@ -26,7 +26,7 @@
 //!                              <──────────────────   sum, if the parameter lives on the host
 //!   Norm, Update               ──────────────────>   values of update V + 1
 //!   Give {weight or moment}    ──────────────────>
-//!                              <──────────────────   matrix: into the log
+//!                              <──────────────────   matrix: into the snapshot
 //! ```
 
 mod instruction;
@@ -58,92 +58,92 @@ pub(crate) use self::updating::{COLLECTED_BYTES, Collected};
 use crate::error::{Error, Result};
 use crate::weights::{self, Parameter};
 
-/// Pass number of the jobs that carry instructions, which belong to no pass over the data.
+/// Pass number of jobs that carry instructions. They belong to no pass (run of the engine).
 const NO_PASS: u32 = u32::MAX;
-/// Maximum duration of one wait for completions while the host awaits answers to instructions.
+/// Maximum time that the host waits for completions at a time, while it waits for answers to
+/// instructions.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Record, on the host, of a parameter that a worker owns.
+/// The host's record of a parameter that workers read or own.
 #[derive(Debug)]
 struct Owned {
-    /// The parameter without values, because the worker has these.
+    /// The parameter without its values.
     of: Parameter,
-    /// Lane that computes the gradient of each use of the parameter. `None` if no lane does.
+    /// For each use of the parameter, the lane that computes the gradient. `None` if no lane does.
     makers: Vec<Option<usize>>,
-    /// Lanes that read the parameter. The worker of the first lane owns the parameter. The workers
-    /// of other lanes have copies of its values.
+    /// Lanes that read the parameter. The worker of the first lane owns it, and the workers of the
+    /// other lanes have copies of its values.
     lanes: Vec<usize>,
 }
 
-/// Record, on the host, of the gradient sums and parameters that workers own.
+/// The host's record of the gradient sums and parameters that workers own.
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
-    /// True if workers add up gradients until the update. Otherwise the host adds up gradients.
+    /// True if workers add up gradients until the update, and false if the host does.
     sums: bool,
     parameters: Vec<Owned>,
     atoms: u32,
     nodes: Vec<Vec<(u8, u32)>>,
-    /// Tree nodes whose sums each replica of the pipeline computes.
+    /// Nodes of the summation tree whose sums each replica of the pipeline computes.
     tops: Vec<Vec<Node>>,
     lanes: Lanes,
-    /// Maximum number of rounds (optimiser steps) in flight at once.
+    /// Maximum number of rounds (optimiser steps) in flight.
     rounds: u32,
-    /// Snapshot of the parameters, if workers own these. If `None`, parameters live on the host.
+    /// Snapshot of the parameters if workers own them. `None` if parameters live on the host.
     log: Option<Log>,
     /// Minimum number of updates between two snapshots.
     every: u32,
-    /// True if a round reads the values from before the newest update, as the schedule `2bw` does.
+    /// True if a round reads the values from before the newest update, as in the schedule `2bw`.
     delayed: bool,
-    /// For each lane, the number of further workers that store and update replicas of the
-    /// parameters that the lane's worker owns.
+    /// For each lane, the number of additional workers that store and update replicas of the
+    /// parameters owned by the lane's worker.
     replicas: Vec<u32>,
-    /// Version that all workers had at the end of the last round. `None` if parameters have no
-    /// replicas.
+    /// Version of the weights that all workers had at the end of the last round. `None` if
+    /// parameters have no replicas.
     noted: Option<Version>,
-    /// For each worker, true if it was connected when the host last assigned lanes to workers.
+    /// For each worker, true if it was connected when lanes were last assigned.
     there: Vec<bool>,
-    /// Worker that runs each lane, by lane.
+    /// Worker that runs each lane.
     homes: Vec<Location>,
-    /// Worker that has connected since the host last assigned lanes. `None` if no worker has.
+    /// A worker that has connected since lanes were last assigned. `None` if there is none.
     joined: Option<Location>,
-    /// Number of times that the run was rolled back to a snapshot.
+    /// Number of times that the run was rolled back.
     returns: u64,
-    /// Intervals without a row, as pairs of round and interval. The gradients of these intervals
-    /// are 0.
+    /// Intervals that have no rows in a round, so that their gradients are 0.
     empty: RefCell<BTreeSet<(Round, u32)>>,
-    /// True if the host itself has written snapshot values, for instance initial values, and has
-    /// not sent them to workers yet.
+    /// True if the host has written values to the snapshot, for instance initial ones, that workers
+    /// have not received yet.
     given: Cell<bool>,
-    /// Random choice of the rounds that are audited: the host repeats tasks and compares the
-    /// answers. `None` without an audit.
+    /// Random choice of the audited rounds, in which the host repeats tasks and compares the
+    /// answers. `None` if the run is not audited.
     audited: Option<Draw>,
 }
 
-/// For each parameter, the lanes that read it and the lanes that compute its gradients.
+/// The lanes that read each parameter, and the lanes that compute its gradients.
 #[derive(Debug, Default)]
 pub(crate) struct OwningLanes {
     /// For each parameter, the lanes that read it, in ascending order.
     pub readers: Vec<Vec<usize>>,
-    /// For each use of a parameter, the lane that computes the gradient. `None` if no lane does.
+    /// For each use of a parameter, the lane that computes its gradient. `None` if no lane does.
     pub makers: Vec<Option<usize>>,
 }
 
-/// Arguments of [`Owners::new`]: the program and settings of a run.
+/// Arguments of [`Owners::new`].
 pub(crate) struct Wanted<'a> {
     pub program: &'a Program,
     pub lanes: OwningLanes,
     pub optimiser: &'a Optimiser,
     /// Lanes of all replicas of the pipeline.
     pub all_lanes: Lanes,
-    /// Maximum number of rounds (optimiser steps) in flight at once.
+    /// Maximum number of rounds (optimiser steps) in flight.
     pub rounds: u32,
     pub every: u32,
-    /// True if a round reads the values from before the newest update, as the schedule `2bw` does.
+    /// True if a round reads the values from before the newest update, as in the schedule `2bw`.
     pub delayed: bool,
-    /// For each lane, the number of further workers that store and update replicas of the
-    /// parameters that the lane's worker owns.
+    /// For each lane, the number of additional workers that store and update replicas of the
+    /// parameters owned by the lane's worker.
     pub replicas: Vec<u32>,
-    /// Folder of the snapshot file. If `None`, parameters live on the host.
+    /// Folder of the snapshot file. `None` if parameters live on the host.
     pub folder: Option<&'a Path>,
 }
 
@@ -153,9 +153,9 @@ fn failed(reason: impl std::fmt::Display) -> Error {
 }
 
 impl Owners {
-    /// Creates the record of what the workers of a program's lanes own. `atoms` is the number of
-    /// leaves of the summation tree. `nodes` has the tree nodes of each interval. `tops` has the
-    /// tree nodes whose sums each replica of the pipeline computes.
+    /// Creates the record for the program and settings in `wanted`. `atoms` is the number of leaves
+    /// of the summation tree. `nodes` are the tree nodes of each interval, and `tops` those of each
+    /// pipeline replica.
     pub(crate) fn new(
         wanted: Wanted<'_>,
         (atoms, nodes, tops): (u32, &[Vec<Node>], Vec<Vec<Node>>),
@@ -189,43 +189,43 @@ impl Owners {
         Ok(Self { sums: true, ..own })
     }
 
-    /// Returns true if workers own the parameters. Otherwise parameters live on the host.
+    /// Returns true if workers own the parameters, and false if these live on the host.
     pub(crate) fn have_parameters(&self) -> bool {
         self.log.is_some()
     }
 
-    /// Returns true if workers add up the gradients of a round until the update. They do not in
+    /// Returns true if workers add up the gradients of `round` until the update. They do not in
     /// audited rounds.
     pub(crate) fn have_sums(&self, round: Round) -> bool {
         self.sums && !self.audit(round)
     }
 
-    /// Sets the choice of audited rounds, whose answers the host compares with its own. In these
-    /// rounds each answer includes gradients, because the host cannot check sums that a worker has
-    /// added up.
+    /// Sets the random choice of the audited rounds. In these rounds each answer contains its
+    /// gradients, because the host cannot check sums of several tasks.
     pub(crate) fn audit_by(&mut self, draw: Option<Draw>) {
         self.audited = draw;
     }
 
-    /// Returns true if a round is audited: the host compares answers of workers with its own.
+    /// Returns true if `round` is audited, which means that the host repeats tasks and compares the
+    /// answers.
     pub(crate) fn audit(&self, round: Round) -> bool {
         self.audited.as_ref().is_some_and(|draw| draw.takes_round(round))
     }
 
-    /// Returns the snapshot, or an error if parameters live on the host.
+    /// Returns the snapshot. Fails if parameters live on the host.
     fn log_file(&self) -> Result<&Log> {
         self.log
             .as_ref()
             .ok_or_else(|| Error::Internal("parameters that live on the host have no log".to_owned()))
     }
 
-    /// Replaces the current snapshot by the next one, which is complete and belongs to `version`.
+    /// Makes the next snapshot, which is complete, the current one. Its values are of `version`.
     fn turn_log(&mut self, version: u64) {
         self.log.iter_mut().for_each(|log| log.turn(version));
     }
 
-    /// Returns a reference to the values of a parameter at a version. A task on a worker reads the
-    /// values that the worker has cached under this reference.
+    /// Describes the values of a parameter at `version`, which a task reads from the memory of its
+    /// worker.
     pub(crate) fn kept(&self, parameter: ParameterId, version: Version) -> Result<Kept> {
         let one = self.parameters.get(parameter.index());
         let one = one.ok_or_else(|| Error::Internal(format!("parameter {parameter}")))?;
@@ -233,7 +233,7 @@ impl Owners {
         Ok(Kept { key, rows: one.shape().0, extents: one.of.extents().to_vec(), to: Vec::new() })
     }
 
-    /// Returns the version of the snapshot, or 0 if workers own no parameters.
+    /// Returns the version of the weights in the snapshot. Returns 0 if workers own no parameters.
     pub(crate) fn logged(&self) -> Version {
         Version(self.log.as_ref().map_or(0, Log::version))
     }
@@ -245,23 +245,23 @@ impl Owners {
         self.replicates()
     }
 
-    /// Returns true if any parameter has a replica: several workers update it.
+    /// Returns true if several workers store and update the same parameter.
     fn replicates(&self) -> bool {
         self.tops.len() > 1 || self.replicas.iter().any(|&count| count > 0)
     }
 
-    /// Returns true if the snapshot or replicas have the values of a version, so that joining
-    /// workers can get these.
+    /// Returns true if the snapshot or the replicas have the values of `version`, so that a joining
+    /// worker can get them.
     pub(crate) fn has(&self, version: Version) -> bool {
         self.have_parameters() && (self.logged() == version || self.noted == Some(version))
     }
 
-    /// Returns the number of times that the run was rolled back to a snapshot.
+    /// Returns the number of times that the run was rolled back.
     pub(crate) fn returns(&self) -> u64 {
         self.returns
     }
 
-    /// Writes the initial values of a parameter to the next snapshot, with zeros as optimiser
+    /// Writes the initial values of a parameter to the next snapshot, and zeros for its optimiser
     /// moments.
     pub(crate) fn put_first(&self, parameter: usize, values: &[f32]) -> Result<()> {
         self.put(parameter, 0, values)?;
@@ -269,26 +269,27 @@ impl Owners {
         (1..self.log_file()?.matrices()).try_for_each(|moment| self.put(parameter, moment, &zeros))
     }
 
-    /// Writes a matrix of a parameter to the next snapshot. Matrix 0 has the values; further
+    /// Writes a matrix of a parameter to the next snapshot. Matrix 0 has the values, and further
     /// matrices have the optimiser moments.
     pub(crate) fn put(&self, parameter: usize, matrix: usize, values: &[f32]) -> Result<()> {
         self.given.set(true);
         self.log_file()?.put(parameter, matrix, values)
     }
 
-    /// Returns the number of matrices per parameter: the values, and each optimiser moment.
+    /// Returns the number of matrices per parameter, which are the values and the optimiser
+    /// moments.
     pub(crate) fn matrices(&self) -> usize {
         self.log.as_ref().map_or(0, Log::matrices) - usize::from(self.delayed)
     }
 
-    /// Returns the index of the snapshot's matrix with the values from before the newest update, if
-    /// the snapshot has these.
+    /// Returns the index of the matrix with the values from before the newest update. Returns
+    /// `None` if the snapshot has no such matrix.
     pub(crate) fn before(&self) -> Option<usize> {
         (self.delayed && self.logged().0 > 0).then(|| self.matrices())
     }
 
-    /// Makes the snapshot that the host has written the current one, as that of `version`. Returns
-    /// true if the host had written one, so that it must be sent to workers.
+    /// Makes the snapshot that the host has written the current one, with values of `version`.
+    /// Returns true if the host has written one. It must then be sent to the workers.
     pub(crate) fn give(&mut self, version: Version) -> bool {
         let given = self.given.get();
         if given {
@@ -297,41 +298,43 @@ impl Owners {
         given
     }
 
-    /// Returns the values of a parameter from the snapshot, row-major.
+    /// Returns the row-major values of a parameter from the snapshot.
     pub(crate) fn values(&self, parameter: usize) -> Result<Vec<f32>> {
         self.log_file()?.get(parameter, 0)
     }
 
-    /// Records that a worker has joined, unless the worker was connected when the host assigned
-    /// lanes.
+    /// Records that the worker at `at` has joined. Does nothing if it was connected when lanes were
+    /// last assigned.
     pub(crate) fn joins(&mut self, at: Location) {
         if !self.counts_on(at) {
             self.joined = Some(at);
         }
     }
 
-    /// Returns a worker that has joined since the host assigned lanes, and waits for a lane.
+    /// Returns a worker that has joined since lanes were last assigned. Returns `None` if there is
+    /// none.
     pub(crate) fn waits(&self) -> Option<Location> {
         self.joined
     }
 
-    /// Counts a rollback to the snapshot, and removes the records of intervals without a row.
+    /// Counts a rollback, and forgets the intervals without rows.
     pub(crate) fn returned(&mut self) {
         self.returns += 1;
         self.empty.borrow_mut().clear();
     }
 
-    /// Records that an interval has no row in a round, so that its gradients are 0.
+    /// Records that an interval has no rows in `round`, so that its gradients are 0.
     pub(crate) fn note_empty(&self, round: Round, interval: IntervalId) {
         self.empty.borrow_mut().insert((round, interval.0));
     }
 
-    /// Returns true if a worker was connected when the host last assigned lanes.
+    /// Returns true if the worker at `at` was connected when lanes were last assigned.
     pub(crate) fn counts_on(&self, at: Location) -> bool {
         self.there.get(at.index()) == Some(&true)
     }
 
-    /// Checks that the connected workers are those to which the host has assigned lanes.
+    /// Checks that the same workers are connected as when lanes were last assigned. `there` has a
+    /// flag for each worker.
     ///
     /// # Errors
     /// Returns [`Error::Gone`] with the first worker that has connected or failed since then.
@@ -344,16 +347,15 @@ impl Owners {
         Err(Error::Gone { at: first.map_or(Location::worker(0), |(at, _)| at) })
     }
 
-    /// Records the worker of each lane, as the engine assigned them. If workers own the parameters,
-    /// the host assigns lanes itself, and the call has no effect.
+    /// Records the worker of each lane, as the engine has assigned them. Does nothing if workers
+    /// own the parameters, because the host then assigns lanes itself.
     pub(crate) fn at(&mut self, homes: Vec<Location>) {
         if !self.have_parameters() {
             self.homes = homes;
         }
     }
 
-    /// Returns the instruction with which a worker removes all sums and begins with new ones, as a
-    /// frame.
+    /// Returns the encoded instruction that makes a worker remove all sums and start new ones.
     fn begin(&self) -> Result<Vec<u8>> {
         let tops = instruction::pairs(&self.tops.concat());
         let (atoms, nodes, delayed, rounds) = (self.atoms, self.nodes.clone(), self.delayed, self.rounds);
@@ -361,8 +363,8 @@ impl Owners {
         instruction::write(&begin, &[]).map_err(failed)
     }
 
-    /// Instructs a worker to begin new sums, if workers add up gradients and parameters live on the
-    /// host.
+    /// Instructs the worker at `at` to start new sums, if workers add up gradients and parameters
+    /// live on the host.
     ///
     /// # Errors
     /// Returns [`Error::Gone`] if the worker has failed.
@@ -377,29 +379,29 @@ impl Owners {
         ask(asking, vec![(at, self.begin()?)], true).map(drop)
     }
 
-    /// Returns the record of the parameter with this number.
+    /// Returns the record of the parameter with the number `number`.
     fn parameter(&self, number: u32) -> Result<&Owned> {
         self.parameters.get(number as usize).ok_or_else(|| failed(format!("parameter {number}")))
     }
 
-    /// Returns the worker that runs a lane for an interval, which belongs to one replica of the
-    /// pipeline.
+    /// Returns the worker that runs a lane for an interval. The interval determines the replica of
+    /// the pipeline.
     pub(crate) fn location_of(&self, lane: u16, interval: IntervalId) -> Result<Location> {
         // The cast is lossless, because the number of intervals is limited.
         let replica = self.lanes.replica(interval.0, self.nodes.len() as u32);
         self.home(lane.into(), replica as usize)
     }
 
-    /// Returns the worker that runs a lane in a replica of the pipeline.
+    /// Returns the worker that runs a lane in the given replica of the pipeline.
     fn home(&self, lane: usize, replica: usize) -> Result<Location> {
         let home = self.homes.get(replica * self.lanes.depth() as usize + lane).copied();
         home.ok_or_else(|| failed(format!("lane {lane} is nowhere")))
     }
 
-    /// Returns the workers that store values and optimiser moments of a parameter and update it.
-    /// The first one is the owner: the worker of the first lane that reads the parameter. Then
-    /// follow the workers of this lane in other replicas of the pipeline. The last ones are the
-    /// nearest workers before the owner, which have replicas.
+    /// Returns the workers that store and update a parameter. The first one is the owner, which
+    /// runs the first lane that reads the parameter. The workers of this lane in other replicas of
+    /// the pipeline follow, and then the workers with additional replicas, which are the nearest
+    /// ones before the owner.
     fn holders(&self, one: &Owned) -> Result<Vec<Location>> {
         let (lane, count) = (one.lanes.first().copied().unwrap_or(0), self.there.len());
         let of_replicas = (0..self.tops.len()).map(|replica| self.home(lane, replica));
@@ -416,7 +418,7 @@ impl Owners {
         Ok(holders)
     }
 
-    /// Returns the workers whose lanes read a parameter, but which store only its values and do not
+    /// Returns the workers that read a parameter without updating it. `holders` are those that
     /// update it.
     fn copies(&self, one: &Owned, holders: &[Location]) -> Result<BTreeSet<Location>> {
         let lanes = |replica| one.lanes.iter().map(move |&lane| self.home(lane, replica));
@@ -425,19 +427,18 @@ impl Owners {
         Ok(copies)
     }
 
-    /// Returns the worker that owns a parameter: the first of its holders.
+    /// Returns the worker that owns a parameter.
     fn owner(&self, one: &Owned) -> Result<Location> {
         self.holders(one)?.first().copied().ok_or_else(|| failed("a parameter that is nowhere"))
     }
 
-    /// Returns true if a snapshot is due: at least `every` updates have been made since the last
-    /// one.
+    /// Returns true if a snapshot is due, because there were enough updates since the last one.
     pub(crate) fn is_due(&self, version: Version) -> bool {
         self.have_parameters() && version.0.saturating_sub(self.logged().0) >= u64::from(self.every)
     }
 
-    /// Takes a snapshot: requests the matrices of a version from workers, one at a time, and writes
-    /// them to the file.
+    /// Takes a snapshot of `version`. The matrices are requested from workers one at a time, and
+    /// written to the file.
     pub(crate) fn log<M: Executor + ?Sized>(
         &mut self,
         asking: &mut Asking<'_, M>,
@@ -460,7 +461,8 @@ impl Owners {
         Ok(())
     }
 
-    /// Returns the entries of a model file, whose values are read from the snapshot.
+    /// Returns the entries of a model file, whose values are read from the snapshot. `named` has
+    /// the name and extents of each parameter.
     pub(crate) fn entries<'a>(&'a self, named: &'a [(String, Vec<usize>)]) -> Vec<Entry<'a>> {
         let entry = |(at, (name, shape)): (usize, &'a (String, Vec<usize>))| {
             Entry::new(&name[..], shape, self.pieces_of(at, Some(0)))
@@ -468,21 +470,21 @@ impl Owners {
         named.iter().enumerate().map(entry).collect()
     }
 
-    /// Returns a matrix of a parameter, to be read from the snapshot. If `matrix` is `None`, the
-    /// result is zeros.
+    /// Returns a matrix of a parameter as values that are read from the snapshot in pieces. If
+    /// `matrix` is `None`, the values are zeros.
     pub(crate) fn pieces_of(&self, parameter: usize, matrix: Option<usize>) -> Values<'_> {
         let matrix = matrix.unwrap_or(self.log.as_ref().map_or(0, Log::matrices));
         Values::Pieces(self, matrix * self.parameters.len() + parameter)
     }
 
-    /// Returns the error that the snapshot file cannot be read.
+    /// Returns the error for a snapshot file that cannot be read.
     pub(crate) fn unread(&self, source: std::io::Error) -> Error {
         log::failed(self.log.as_ref().map_or(Path::new(""), Log::folder), source)
     }
 }
 
 impl Owned {
-    /// Returns (rows, columns) of the parameter.
+    /// Returns the number of rows and columns of the parameter.
     fn shape(&self) -> (usize, usize) {
         self.of.shape()
     }
@@ -492,14 +494,14 @@ impl Owned {
         self.shape().0 * self.shape().1
     }
 
-    /// Returns the number of each use of the parameter, with the lane that computes the gradient of
-    /// the use.
+    /// Returns an iterator over the uses of the parameter. An item is the number of the use and the
+    /// lane that computes its gradient.
     fn made(&self) -> impl Iterator<Item = (u32, Option<usize>)> {
         self.of.uses().iter().copied().zip(self.makers.iter().copied())
     }
 
-    /// Returns the instruction [`Instruction::Own`] for one matrix of the parameter, to be sent
-    /// with the matrix.
+    /// Returns the instruction [`Instruction::Own`], with which one matrix of the parameter is sent
+    /// to a worker.
     fn own(&self, number: u32, version: u64, matrix: usize) -> Instruction {
         let (extents, uses, decay) = (self.of.extents().to_vec(), self.of.uses().to_vec(), self.of.decay());
         Instruction::Own { key: matrix_key(number, version, matrix), extents, uses, decay }
@@ -511,15 +513,15 @@ fn id(number: u32) -> ParameterId {
     ParameterId(number as u16)
 }
 
-/// Returns the key of a matrix of a parameter at a version. Matrix 0 has the values; further
+/// Returns the key of a matrix of a parameter at `version`. Matrix 0 has the values, and further
 /// matrices have the optimiser moments.
 fn matrix_key(number: u32, version: u64, matrix: usize) -> TensorKey {
     TensorKey::of_matrix(id(number), Version(version), matrix)
 }
 
 impl Pieces for Owners {
-    /// Reads a matrix of the snapshot, and passes its values to `take` in pieces. `tensor` numbers
-    /// the values of all parameters first, then further matrices, then matrices of zeros.
+    /// Reads a matrix of the snapshot in pieces. `tensor` first numbers the values of all
+    /// parameters, then each optimiser moment of all parameters, and then matrices of zeros.
     fn pieces(
         &self,
         tensor: usize,
@@ -537,8 +539,8 @@ impl Pieces for Owners {
     }
 }
 
-/// Returns the worker of each lane: the worker with the number of the lane, or else the nearest
-/// connected worker before it. The engine uses the same rule.
+/// Returns the worker of each lane. It is the worker with the same number as the lane, or else the
+/// nearest connected worker before it. The engine uses the same rule.
 fn homes(there: &[bool]) -> Vec<Location> {
     let count = there.len();
     let home = |lane: usize| (0..count).map(|by| (lane + count - by) % count).find(|&at| there[at]);
@@ -546,25 +548,25 @@ fn homes(there: &[bool]) -> Vec<Location> {
     (0..count).map(|lane| Location::worker(home(lane).unwrap_or(lane) as u32)).collect()
 }
 
-/// Answer of a worker to an instruction of the host.
+/// Answer of a worker to an instruction.
 struct Answered {
     at: Location,
     reply: Reply,
-    /// Encoded reply, which may contain a matrix.
+    /// The encoded reply, which may contain a matrix.
     frame: Vec<u8>,
 }
 
-/// Completions that arrived while the host awaited answers to instructions. The pass in progress
-/// processes them later.
+/// Completions that arrived while the host waited for answers to instructions. The pass (run of the
+/// engine) in progress processes them later.
 #[derive(Debug, Default)]
 pub(crate) struct Aside {
     pub completions: Vec<Completion>,
-    /// Number of instructions so far, which numbers the answers.
+    /// Number of instructions sent so far, by which answers are numbered.
     asked: u32,
 }
 
-/// Executor through which the host sends instructions, and storage for completions that are not
-/// answers to them.
+/// Executor through which the host sends instructions, and storage for other completions that
+/// arrive meanwhile.
 pub(crate) struct Asking<'a, M: ?Sized> {
     pub machine: &'a mut M,
     pub aside: &'a mut Aside,
@@ -632,8 +634,8 @@ fn ask<M: Executor + ?Sized>(
     Ok(answers)
 }
 
-/// Excludes a worker that gave a wrong answer, and returns [`Error::Gone`]. The run resumes without
-/// this worker.
+/// Excludes a worker because of a wrong answer. Returns [`Error::Gone`], with which the run rolls
+/// back and continues without this worker.
 fn exclude<M: Executor + ?Sized>(
     asking: &mut Asking<'_, M>,
     at: Location,
@@ -644,7 +646,7 @@ fn exclude<M: Executor + ?Sized>(
     Error::Gone { at }
 }
 
-/// Sends instructions to workers. Excludes a worker whose answer is not [`Reply::Done`].
+/// Sends instructions to workers. A worker that does not answer [`Reply::Done`] is excluded.
 fn tell<M: Executor + ?Sized>(
     asking: &mut Asking<'_, M>,
     instructions: Vec<(Location, Vec<u8>)>,
@@ -657,8 +659,8 @@ fn tell<M: Executor + ?Sized>(
     Ok(())
 }
 
-/// Requests a matrix from a worker. Excludes the worker if the matrix does not have `shape` (rows,
-/// columns).
+/// Requests a matrix from a worker. The worker is excluded if the matrix does not have the shape
+/// `shape` (rows, columns).
 fn take<M: Executor + ?Sized>(
     asking: &mut Asking<'_, M>,
     at: Location,
@@ -674,7 +676,8 @@ fn take<M: Executor + ?Sized>(
     }
 }
 
-/// Returns the matrix of an answer, or a text if the answer has no matrix of this shape.
+/// Returns the matrix in an answer. Returns a description of the problem if there is no matrix of
+/// this shape.
 fn given(answer: &Answered, shape: (usize, usize)) -> std::result::Result<Matrix, String> {
     if answer.reply != Reply::Done {
         return Err(format!("{:?}", answer.reply));

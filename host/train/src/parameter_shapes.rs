@@ -1,4 +1,4 @@
-//! Names and extents of the parameters of a program, as model files and checkpoints list them.
+//! Names and extents of a program's parameters, as model files and checkpoints list them.
 
 use eciton_program::Program;
 

@@ -1,4 +1,4 @@
-//! Plan of a run: its work and memory, computed without running it.
+//! Plan of a run: its estimated work and memory, computed without running it.
 
 mod bytes;
 mod lane_needs;
@@ -27,85 +27,87 @@ use crate::options::Options;
 use crate::resolved_settings;
 use crate::session::{Draft, check_settings};
 
-/// Plan of a run: its work and memory, as `eciton plan` and `eciton train --dry-run` report them.
+/// Plan of a run with its estimated work and memory, as `eciton plan` and `eciton train --dry-run`
+/// report it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
     /// Name of the data set.
     pub dataset: String,
-    /// Description of the model: kind and widths of its layers, for instance `gcn 1433-16-7`.
+    /// Description of the model: its kind and the widths of its layers, for instance `gcn
+    /// 1433-16-7`.
     pub model: String,
-    /// Settings that were derived from the data, each with the reason for its value.
+    /// Settings that follow from the data set, each with the origin of its value.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub chosen: Vec<ResolvedSetting>,
-    /// Number of vertices.
+    /// Number of vertices in the data set.
     pub vertices: u32,
-    /// Number of directed edges.
+    /// Number of directed edges in the data set.
     pub edges: u64,
-    /// Number of intervals. An interval is a run of vertices that is scheduled as one unit.
+    /// Number of intervals. An interval is a contiguous range of vertices that is scheduled as one
+    /// unit.
     pub intervals: u32,
-    /// Number of compute threads.
+    /// Number of compute threads on this machine.
     pub threads: u32,
-    /// Order of the vertices in memory. If `None`, vertices have the order of the data set.
+    /// Order of the vertices in memory. `None` if it is the order of the data set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Ordered>,
-    /// Number of tensor tasks per epoch, over all intervals, without evaluation.
+    /// Number of tasks per training epoch, over all intervals.
     pub tasks: u64,
-    /// Number of gathers (aggregations over the in-neighbours of vertices) per epoch. Each gather
-    /// covers all rows.
+    /// Number of gathers (sums over the neighbours of all vertices) per training epoch.
     pub gathers: u64,
-    /// Sum of the row widths of an epoch's gathers: number of values that an epoch moves per edge.
+    /// Total row width of an epoch's gathers, which is the number of values that an epoch moves per
+    /// edge.
     pub gathered_width: u64,
-    /// Floating-point operations of an epoch's training, without evaluation.
+    /// Number of floating-point operations per training epoch, without evaluation.
     pub epoch_flops: f64,
-    /// True if the first layer's gather of the features is computed once, before the first epoch.
+    /// True if the features are summed over neighbours once before the first epoch, instead of in
+    /// each epoch.
     pub gathered_features: bool,
-    /// Layers of the model, in order.
+    /// The layers of the model in order.
     pub layers: Vec<LayerPlan>,
-    /// Number of edges that the gathers next to the loss use in training. `None` if these gathers
-    /// use all edges.
+    /// Number of edges that the gathers next to the loss follow. `None` if they follow all edges.
+    /// Other edges cannot affect the loss.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labelled_edges: Option<u64>,
-    /// Pipeline settings: the conditions for which intervals wait, and the maximum distance between
-    /// two intervals, in epochs.
+    /// Settings of the pipeline, for instance its mode and staleness bound.
     pub pipeline: Pipeline,
-    /// Number of epochs for which gathered rows are stored. It is above 1 if epochs overlap.
+    /// Number of epochs whose gathered rows are stored at the same time. It is above 1 if epochs
+    /// overlap.
     pub row_versions: u32,
-    /// Maximum number of versions of the weights that are in memory at once. An optimiser step
-    /// makes a version.
+    /// Maximum number of versions of the weights that are in memory at the same time. Each
+    /// optimiser step creates a version.
     pub weight_versions: u32,
-    /// Stages of an epoch, in the order of the program. A stage is one operation of a layer,
-    /// forward or backward.
+    /// Stages of an epoch in the order of the program. A stage is one operation of a layer, forward
+    /// or backward.
     pub stages: Vec<StagePlan>,
-    /// Fused stages, each of which runs as one task. Empty if no stages are fused, so that each
-    /// stage is a task of its own.
+    /// Fused stages, each of which runs as one task. Empty if each stage is a task of its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<SpanPlan>,
-    /// Lanes (sequences of stages, each on its own thread or worker) of the pipeline. `None` if the
-    /// run has no lanes.
+    /// Lanes of the pipeline. A lane has a sequence of stages and runs on its own thread or worker.
+    /// `None` if the run has no lanes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lanes: Option<LanesPlan>,
-    /// Results of the pipeline planner. `None` without lanes, or if `lanes.profile` names no
-    /// measured profile of the stages.
+    /// Results of the pipeline planner. `None` if the run has no lanes, or if `lanes.profile` is
+    /// not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planned: Option<PipelinePlan>,
-    /// Facts about the functions that run tasks. `None` if the run uses no functions.
+    /// Facts about the cloud functions that run tasks. `None` if the run uses no functions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub functions: Option<FunctionsPlan>,
-    /// Estimated memory of the run, by purpose.
+    /// Estimated memory of the run for each purpose.
     pub memory: MemoryPlan,
-    /// True if the estimated memory fits into `run.memory_bytes`, or into the available memory if
-    /// this setting is absent.
+    /// True if the estimated memory does not exceed `run.memory_bytes`, or the available memory if
+    /// this is not set.
     pub fits: bool,
 }
 
-/// Facts about the functions of a run that are known before the run starts.
+/// Facts about a run's cloud functions that are known before the run starts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FunctionsPlan {
-    /// Location of the host (the process that drives the run), and the limit that reduces the
-    /// number of functions, if one does.
+    /// Location of the host relative to the functions, and the limit that reduces their number.
     #[serde(flatten)]
     pub outlook: Outlook,
-    /// Price of transferring 1 GB between host and functions, USD, from the price list.
+    /// Price of transferring 1 GB between the host and functions, in US dollars.
     pub transfer_gb_usd: f64,
     /// Date and region of the price list.
     pub prices: String,
@@ -124,7 +126,7 @@ impl FunctionsPlan {
     }
 }
 
-/// Planned work of one layer of the model.
+/// Estimated work of one layer of the model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LayerPlan {
     /// Kind of the layer, for instance `sage`.
@@ -132,40 +134,42 @@ pub struct LayerPlan {
     /// Name by which other layers refer to this layer. `None` if it has no name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Sources of the inputs: the features, or earlier layers.
+    /// Sources of the layer's inputs, which are the features or earlier layers.
     pub inputs: Vec<Source>,
-    /// Index of the layer whose weight this layer shares.
+    /// Index of the layer whose weight this layer shares. `None` if it has its own weight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights_of: Option<u32>,
-    /// Factor of this layer's own loss, if its output is an additional score next to that of the
-    /// last layer.
+    /// Factor of the layer's own loss, for a layer with additional scores. `None` if only the last
+    /// layer has a loss.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_weight: Option<f64>,
-    /// Height, width and channels of the output rows, if these are images.
+    /// Height, width and number of channels of the output rows. `None` if these are not images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
-    /// Number of columns of the layer's input and of its output.
+    /// Number of input columns, and number of output columns.
     pub widths: (u32, u32),
-    /// Operation that runs first: product or gather. If both orders are possible, the order with
-    /// fewer multiply-adds and bytes, forward and backward, is selected.
+    /// Operation that runs first, the product with the weight or the gather. If both orders give
+    /// the same result, the cheaper one is chosen.
     pub first: LayerFirst,
 }
 
-/// Operation that a layer runs first: the product with its weight, or the gather of neighbours.
+/// The operation that a layer runs first: the product with its weight, or the gather of neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LayerFirst {
-    /// The layer multiplies first, so that gathers have the width of its output.
+    /// The product runs first, so the gather has the width of the layer's output.
     Product,
-    /// The layer gathers first, so that gathers have the width of its input.
+    /// The gather runs first, so it has the width of the layer's input.
     Gather,
-    /// The layer gathers first. Its gather is computed once, before the first epoch.
+    /// The gather runs first, and only once before the first epoch.
     GatheredOnce,
-    /// The layer has only one of the two operations, so that there is no order to select.
+    /// The order is fixed, because the layer has only one of the two operations or allows only one
+    /// order.
     Fixed,
 }
 
-/// Returns the operation that runs first in layer `at` of a program.
+/// Returns the operation that runs first in layer `at` of the program. `kind` is the kind of this
+/// layer.
 fn first(program: &Program, at: usize, kind: &LayerKind) -> LayerFirst {
     match kind {
         LayerKind::Sage { aggregator: Aggregator::Max } => LayerFirst::Gather,
@@ -176,7 +180,7 @@ fn first(program: &Program, at: usize, kind: &LayerKind) -> LayerFirst {
     }
 }
 
-/// Returns the operation that runs first in layer `at`, in which both orders are possible.
+/// Returns the operation that runs first in layer `at`, for kinds of layers that allow both orders.
 fn chosen(program: &Program, at: usize) -> LayerFirst {
     match at {
         0 if program.rewrites.gathered_features => LayerFirst::GatheredOnce,
@@ -185,39 +189,42 @@ fn chosen(program: &Program, at: usize) -> LayerFirst {
     }
 }
 
-/// Planned work of one stage of the program.
+/// Estimated work of one stage of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StagePlan {
     /// Name of the stage, for instance `linear 1 backward`.
     pub name: String,
-    /// True if the steps of the stage are tasks for a kernel. Otherwise the host runs them.
+    /// True if kernels run the steps of the stage as tasks, and false if the host runs them itself.
     pub task: bool,
-    /// Bytes of rows that a step (the stage on one interval) reads, averaged over intervals.
+    /// Number of bytes of rows that a step reads, averaged over the intervals. A step is the stage
+    /// on one interval.
     pub bytes_read: u64,
-    /// Bytes of rows that a step (the stage on one interval) writes, averaged over intervals.
+    /// Number of bytes of rows that a step writes, averaged over the intervals. A step is the stage
+    /// on one interval.
     pub bytes_written: u64,
 }
 
-/// Planned work of a fused stage: a sequence of stages that runs as one task. Edge lists, which are
-/// sent with gathers, are not counted.
+/// Estimated work of a fused stage, which consists of consecutive stages that run as one task. Edge
+/// lists, which are sent along for gathers, are not counted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SpanPlan {
     /// Name of the fused stage, for instance `linear 0 to linear 0 backward`.
     pub name: String,
-    /// Number of stages in the sequence.
+    /// Number of stages that it consists of.
     pub stages: usize,
-    /// Bytes of rows and parameters that a task receives, averaged over intervals.
+    /// Number of bytes of rows and parameters that a task receives, averaged over the intervals.
     pub bytes_in: u64,
-    /// Bytes of rows and partial gradients that a task returns, averaged over intervals.
+    /// Number of bytes of rows and partial gradients that a task returns, averaged over the
+    /// intervals.
     pub bytes_out: u64,
-    /// Floating-point operations per task, averaged over intervals.
+    /// Number of floating-point operations per task, averaged over the intervals.
     pub flops: f64,
-    /// Floating-point operations per byte that a task receives or returns.
+    /// Number of floating-point operations per byte that a task receives or returns.
     pub flop_per_byte: f64,
 }
 
-/// Returns the planned work of the fused stages of a draft, or an empty list if stages are not
-/// fused. `rows` has the number of rows of each interval.
+/// Returns the estimated work of the fused stages. Returns an empty list if stages are not fused.
+/// `rows` has the number of rows of each interval.
 fn spans(draft: &Draft, config: &Config, rows: &[usize]) -> Vec<SpanPlan> {
     let (inputs, program, spans) = (&draft.inputs, &draft.planned.program, &draft.planned.spans);
     if config.executor.fuse == FusionChoice::None {
@@ -246,8 +253,8 @@ fn spans(draft: &Draft, config: &Config, rows: &[usize]) -> Vec<SpanPlan> {
     (0..).zip(spans.as_slice()).map(one).collect()
 }
 
-/// Returns the floating-point operations of an epoch of training. `rows` has the number of rows of
-/// each interval in a round. `width` is the number of values that gathers move per edge.
+/// Returns the number of floating-point operations per training epoch. `rows` has the number of
+/// rows of each interval in a round. `width` is the number of values that gathers move per edge.
 fn epoch_flops(draft: &Draft, config: &Config, (rows, width): (&[usize], u64)) -> f64 {
     let (inputs, program) = (&draft.inputs, &draft.planned.program);
     let stored = inputs.stored();
@@ -269,8 +276,8 @@ fn epoch_flops(draft: &Draft, config: &Config, (rows, width): (&[usize], u64)) -
     f64::from(rounds) * program.stages.iter().map(own).sum::<f64>() + 2.0 * edges * width as f64
 }
 
-/// Runs the pipeline planner on the measured profile of `lanes.profile`, and returns its results.
-/// Returns `None` without lanes or without a profile.
+/// Runs the pipeline planner with the profile of `lanes.profile`, and returns its results. Returns
+/// `None` if there are no lanes or there is no profile.
 fn planned(draft: &Draft, config: &Config) -> Result<Option<PipelinePlan>> {
     let Some(path) = config.lanes.profile.as_ref().filter(|_| config.lanes.lanes.count > 0) else {
         return Ok(None);
@@ -287,12 +294,12 @@ fn planned(draft: &Draft, config: &Config) -> Result<Option<PipelinePlan>> {
 ///
 /// # Errors
 /// Returns the errors of [`crate::train`] before the first epoch. Insufficient memory is not an
-/// error: [`Plan::fits`] reports it.
+/// error and is reported by [`Plan::fits`].
 pub fn plan(config: &Config, options: &Options) -> Result<Plan> {
     plan_data(None, config, options)
 }
 
-/// Plans a run like [`plan`], with a data set in memory instead of one that is read.
+/// Plans a run on a data set in memory, like [`plan`].
 ///
 /// # Errors
 /// Returns the errors of [`plan`].
@@ -300,7 +307,7 @@ pub fn plan_on(dataset: Dataset, config: &Config, options: &Options) -> Result<P
     plan_data(Some(dataset), config, options)
 }
 
-/// Plans a run on `dataset`, or on the data set of the configuration if it is `None`.
+/// Plans a run on `dataset`. If it is `None`, the data set of the configuration is read.
 fn plan_data(dataset: Option<Dataset>, config: &Config, options: &Options) -> Result<Plan> {
     let (mut config, dataset) = defaults::settled(config, dataset)?;
     let dataset = dataset.map(|dataset| checked(&config, dataset)).transpose()?;

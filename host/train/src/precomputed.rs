@@ -1,5 +1,5 @@
-//! Gathered features: the first layer's gather (sum over in-neighbours) of the features X, computed
-//! once before the first epoch.
+//! Gathered features. The first layer's gather of features (sum over neighbours) is computed once,
+//! before the first epoch.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,24 +13,25 @@ use eciton_types::Atoms;
 
 use crate::error::{Error, Result, at};
 
-/// Type of sum over in-neighbours that a gather computes. A is the adjacency matrix, X the
-/// features.
+/// Kind of sum over in-neighbours that a gather computes. In the formulas, A is the adjacency
+/// matrix and X has the features.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sums<'a> {
-    /// N X, where N is the symmetrically normalised A. The slice has the factor of each vertex.
+    /// N X, where N is the symmetrically normalised A. The slice has the normalisation factor of
+    /// each vertex.
     Symmetric(&'a [f32]),
-    /// A X + f X. The field is the factor f.
+    /// A X + f X, with this factor f.
     WithOwn(f32),
-    /// `D^-1 A X`: the mean over in-neighbours. The slice has the inverse degree of each vertex.
+    /// `D^-1 A X`, the mean over in-neighbours. The slice has the inverse in-degree of each vertex.
     Mean(&'a [f32]),
 }
 
-/// Returns sums of the features over in-neighbours, computed by `threads` threads. The result does
-/// not depend on the number of threads. `weights` are edge weights in the order of in-lists. If
-/// `None`, each edge has weight 1.
+/// Returns the sums of the features over in-neighbours, computed by `threads` threads. The result
+/// does not depend on the number of threads. `weights` are edge weights in the order of the
+/// in-lists. If it is `None`, each edge has weight 1.
 ///
 /// # Errors
-/// [`Error::Tensor`] if a matrix of that size cannot be allocated.
+/// Returns [`Error::Tensor`] if a matrix of this size cannot be allocated.
 pub(crate) fn gather_features(
     graph: &Graph,
     weights: Option<&[f32]>,
@@ -86,7 +87,8 @@ pub(crate) fn gather_features(
     }
 }
 
-/// Returns an upper bound on the number of stored values after `gather` of sparse features.
+/// Returns an upper bound for the number of stored values after `gather` has summed sparse
+/// features.
 pub(crate) fn stored_at_most(graph: &Graph, features: &Matrix, gather: FeatureGather) -> u64 {
     let (rows, columns) = (features.rows() as u64, features.columns() as u64);
     let Matrix::Sparse(sparse) = features else { return rows * columns };
@@ -107,8 +109,8 @@ pub(crate) fn stored_at_most(graph: &Graph, features: &Matrix, gather: FeatureGa
     stored.iter().sum()
 }
 
-/// Runs `work` on the rows of every atom (smallest group of rows), and returns the results in the
-/// order of the atoms.
+/// Runs `work` on the rows of each atom, and returns the results in the order of the atoms. An atom
+/// is a fixed block of rows.
 fn each_atom<T: Send>(
     atoms: &Atoms,
     threads: u32,
@@ -140,7 +142,7 @@ fn each_atom<T: Send>(
     Ok(all.into_iter().map(|(_, made)| made).collect())
 }
 
-/// Sparse rows of one atom (smallest group of rows).
+/// Sparse sums for the rows of one atom, which is a fixed block of rows.
 #[derive(Default)]
 struct Part {
     /// End of each row in `indices` and `values`.
@@ -149,8 +151,8 @@ struct Part {
     values: Vec<f32>,
 }
 
-/// Gathers sparse features. The sums and their order are those of the dense gather, for the columns
-/// that at least one neighbour stores.
+/// Sums sparse features over in-neighbours, for a range of rows. Values are added in the same order
+/// as for dense features, so the results are the same.
 fn sparse_rows(
     (graph, weights): (&Graph, Option<&[f32]>),
     of: Sums<'_>,

@@ -21,50 +21,50 @@ use crate::options::Options;
 use crate::parameter_shapes::parameter_shapes;
 use crate::session::Session;
 
-/// Result of [`evaluate`], which `eciton eval` prints.
+/// Result of [`evaluate`], as printed by `eciton eval`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Evaluation {
     /// Name of the data set.
     pub dataset: String,
-    /// Description of the run's model.
+    /// Description of the model, for instance `gcn 1433-16-7`.
     pub model: String,
-    /// Metrics that this call computed with the weights of the model file.
+    /// Metrics of the model that were computed now.
     pub metrics: Metrics,
-    /// Metrics that the run reported after training. `None` if other data is evaluated.
+    /// Metrics of the model that the run recorded. `None` if another data set was evaluated.
     pub recorded: Option<Metrics>,
-    /// SHA-256 of the trained weights.
+    /// SHA-256 of the trained weights, in hexadecimal.
     pub model_digest: String,
-    /// Quality of the model: metrics of each class and the confusion matrix. `None` for regression.
+    /// Scores per class and the confusion matrix. `None` for regression.
     pub quality: Option<Quality>,
 }
 
-/// Scores of every vertex, or of every graph in a data set of many graphs.
+/// Scores of all vertices, or of all graphs in a data set of many graphs.
 #[derive(Debug, Clone)]
 pub struct Predictions {
-    /// The user's ids of the vertices or graphs, one per row of scores.
+    /// Ids of the vertices or graphs in the user's data, one per row of `scores`.
     pub ids: VertexIds,
-    /// True if rows are graphs. Otherwise rows are vertices.
+    /// True if each row is a graph, and false if each row is a vertex.
     pub graphs: bool,
-    /// Task of the model, which determines the meaning of the scores.
+    /// Learning task of the model, which determines the meaning of the scores.
     pub task: TaskType,
-    /// Scores: [V, classes] before softmax, [V, labels] before the sigmoid, or [V, numbers]. For
-    /// link prediction [V, dimensions], the embedding. The inner product of two rows is the score
-    /// of their pair, before the sigmoid.
+    /// Scores of all rows: [V, classes] before softmax, [V, labels] before the sigmoid, or [V,
+    /// numbers]. For link prediction, the embeddings [V, dimensions]. The score of a pair is then
+    /// the inner product of its rows, before the sigmoid.
     pub scores: Array2<f32>,
-    /// Rows that the last layer reads, [V, width]. `None` if they are not requested.
+    /// Embeddings [V, width], which are the inputs of the last layer. `None` if they were not
+    /// requested.
     pub embeddings: Option<Array2<f32>>,
-    /// Facts of the data set about the rows: known labels, names of classes, and parts of the
-    /// split.
+    /// Known labels, names of classes, and parts of the split, for comparison with the scores.
     pub known: Known,
-    /// Division of images into strips. `None` if it is not requested.
+    /// Description of how images were split into strips. `None` if they were not split.
     pub split: Option<Split>,
-    /// Number of tasks and traffic of each worker. `None` without workers.
+    /// Messages and repeated work of the workers. `None` if no workers were used.
     pub workers: Option<WorkersUsed>,
 }
 
-/// Data to which the model of a run is applied.
+/// Data set that the model of a run is applied to.
 enum Shown<'a> {
-    /// The data set of the run, read again.
+    /// The data set of the run, which is read again.
     Run,
     Named(&'a Data),
     Memory(Box<Dataset>),
@@ -77,7 +77,7 @@ impl<'a> Shown<'a> {
 }
 
 /// Creates a session with the trained weights of a run. Columns and tokens of the data are matched
-/// by name to those of the training data.
+/// to those of the training data.
 fn restore(
     run: &Run,
     data: Shown<'_>,
@@ -136,15 +136,15 @@ fn restore(
     Ok((session, config))
 }
 
-/// Returns true if two data sources are the same name, or paths of the same file or folder. Paths
-/// in run folders are absolute.
+/// Returns true if two data sources have the same name, or are paths of the same file or folder.
+/// Paths in run folders are absolute.
 fn is_same_source(one: &str, other: &str) -> bool {
     let path = |source: &str| Path::new(source).canonicalize().ok();
     one == other || path(one).is_some_and(|one| path(other) == Some(one))
 }
 
-/// Returns the settings for reading other data than the training data. Data set and split are those
-/// of `data`; all other settings are those of the run (`own`).
+/// Returns the settings for reading a data set other than the training data. The data set and its
+/// split come from `data`, and all other settings from the run (`own`).
 fn other(own: &Data, data: &Data) -> Data {
     Data {
         source: data.source.clone(),
@@ -155,8 +155,8 @@ fn other(own: &Data, data: &Data) -> Data {
     }
 }
 
-/// Reads a data set as the model of a run needs it: readers match columns and tokens by the names
-/// of the run's training data, and labels are optional.
+/// Reads a data set in the form that the model of a run needs. Columns and tokens are matched by
+/// name to those of the training data, and labels are optional.
 ///
 /// # Errors
 /// Returns the errors of [`crate::open`], or an error if the run folder is damaged.
@@ -165,7 +165,7 @@ pub fn open_for(run: &Path, data: &Data) -> Result<Dataset> {
     data::open_as(&other(&run.config.data, data), Some(&run.schema))
 }
 
-/// Sets the parameters of a session's model to `weights`, which are matched by name.
+/// Replaces all weights of a session's model by `weights`, which are matched by name.
 ///
 /// # Errors
 /// Returns [`Error::Fit`] if a parameter is missing, has other extents, or does not belong to the
@@ -203,7 +203,8 @@ pub(crate) fn set_weights(session: &mut Session, weights: &[NamedTensor]) -> Res
     Ok(())
 }
 
-/// Computes the metrics of a run's model on its own data, or on other data of the same shape.
+/// Computes the metrics of the model in the run folder `run`, on its own data set or on the data
+/// set `data`.
 ///
 /// # Errors
 /// Returns an error if the run folder is damaged, or if the data cannot be read or does not fit the
@@ -212,7 +213,7 @@ pub fn evaluate(run: &Path, data: Option<&Data>, options: &Options) -> Result<Ev
     evaluate_data(run, Shown::of(data), options)
 }
 
-/// Evaluates a run's model like [`evaluate`], with a data set in memory.
+/// Computes the metrics of a model on a data set in memory, like [`evaluate`].
 ///
 /// # Errors
 /// Returns the errors of [`evaluate`].
@@ -236,9 +237,12 @@ fn evaluate_data(run: &Path, data: Shown<'_>, options: &Options) -> Result<Evalu
     })
 }
 
-/// Computes scores with a run's model for every vertex, or for every graph of a data set of many
-/// graphs. A model that predicts links reads the graph of its training, without the held-out links.
-/// On other data, the run's settings define the share of links that are held out.
+/// Computes the scores of all vertices, or of all graphs in a data set of many graphs, with the
+/// model in the run folder `run`. The model is applied to its own data set or to the data set
+/// `data`.
+///
+/// For link prediction, the model reads the graph without held-out links. On another data set,
+/// links are held out according to the settings of the run.
 ///
 /// # Errors
 /// Returns the errors of [`evaluate`].
@@ -246,7 +250,7 @@ pub fn predict(run: &Path, data: Option<&Data>, options: &Options) -> Result<Pre
     predict_data(run, Shown::of(data), options)
 }
 
-/// Computes scores like [`predict`], with a data set in memory.
+/// Computes the scores of a model on a data set in memory, like [`predict`].
 ///
 /// # Errors
 /// Returns the errors of [`predict`].

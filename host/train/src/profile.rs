@@ -1,9 +1,9 @@
-//! Task profiles: the time of each stage per call and per row, measured with calls of several
-//! sizes.
+//! Measurement of task profiles. A task profile has the time of each stage per call and per row,
+//! measured with calls of several sizes.
 //!
-//! The time of a stage on r rows is modelled as a + b r seconds. Each training run divides a batch
-//! into another number of micro-batches, and so measures the mean seconds per row s at another r. s
-//! = a (1 / r) + b is linear in 1 / r. Least squares determine a and b, with neither below 0.
+//! The time of a stage on r rows is modelled as a + b r seconds. Trainings with different numbers
+//! of micro-batches per batch measure the mean time per row s = a (1 / r) + b for different r. This
+//! is linear in 1 / r, so a and b are fitted by least squares, with neither below 0.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -17,9 +17,8 @@ use crate::logs::{Recording, read_profile};
 use crate::options::Options;
 
 /// Measures the time of each stage per call and per row, and returns the fitted profile. The
-/// function trains once for each number in `parts`, which is the number of micro-batches per batch.
-/// Without batches, it is the number of intervals. Each run writes its profile to `path`; the last
-/// one written is the fitted profile.
+/// function trains once for each number in `parts`, which is the number of micro-batches per batch,
+/// or of intervals if there are no batches. The fitted profile is written to `path`.
 ///
 /// # Errors
 /// Returns the errors of [`crate::train`], and [`Error::Plan`] if `parts` has fewer than two
@@ -92,8 +91,8 @@ pub fn profile(
     Ok(fitted)
 }
 
-/// Fits s = a x + b to points (x, s) by least squares, and returns (a, b) with neither below 0.
-/// Returns `None` for fewer than two different x.
+/// Fits s = a x + b to points (x, s) by least squares, with neither a nor b below 0. Returns (a,
+/// b), or `None` if there are fewer than two different x.
 fn fit(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let count = points.len() as f64;
     if points.len() < 2 {

@@ -1,4 +1,4 @@
-//! Recorder of a run, which records each epoch and writes checkpoints.
+//! The recorder of a run, which stores epoch reports and writes checkpoints.
 
 use std::sync::Arc;
 
@@ -11,29 +11,29 @@ use crate::error::{Error, Result};
 use crate::tensorboard::Events;
 use crate::weights::Weights;
 
-/// Recorder of a run: its run folder, checkpoints and event files.
+/// The recorder of a run. It has the run folder, the checkpoints and the TensorBoard files.
 // Fields are dropped in this order, because checkpoints are next to the run folder, in a parent
 // folder that may have been created for them.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub saver: Option<Saver>,
-    /// Checkpoint folder of a run that writes no checkpoints. It only locks the name of the run
-    /// folder against other processes.
+    /// Lock on the name of the run folder, for a run without checkpoints. It prevents other
+    /// processes from writing the same run folder.
     pub place: Option<Place>,
     pub folder: Option<RunFolder>,
-    /// Reports of the seeds that have finished training.
+    /// Reports of the seeds whose training has finished.
     pub finished: Vec<SeedReport>,
-    /// Event files for TensorBoard. `None` if they are not requested.
+    /// Writer of event files for TensorBoard. `None` if they are not requested.
     pub events: Option<Events>,
-    /// First error of writing predictions, after the model itself was written. `None` if all were
+    /// First error that occurred while predictions were written. `None` if all predictions were
     /// written.
     pub unwritten: Option<FileError>,
 }
 
 impl Recorder {
-    /// Removes the records of `epoch` of a seed, and of everything after it. `n` is the index of
-    /// the seed. Returns the newest checkpoint of the seed from before that epoch, with the reports
-    /// of the epochs up to it. Returns `None` if the seed has no such checkpoint.
+    /// Removes all records of `seed` from `epoch` on, and those of later seeds. `n` is the index of
+    /// the seed. Returns the seed's newest checkpoint before `epoch`, with the reports of the
+    /// epochs up to it. Returns `None` if there is no such checkpoint.
     pub(crate) fn rewind(
         &mut self,
         n: usize,
@@ -56,12 +56,13 @@ impl Recorder {
         Ok(point.map(|point| (Arc::new(point), epochs.collect())))
     }
 
-    /// Returns the seed and epoch of the newest checkpoint, if there is one.
+    /// Returns the seed and epoch of the newest checkpoint. Returns `None` if there is no
+    /// checkpoint.
     pub(crate) fn newest_checkpoint(&self) -> Option<(u64, u32)> {
         self.saver.as_ref().and_then(Saver::newest)
     }
 
-    /// Saves the trained model of a run that ended because its folder could not be written, for
+    /// Tries to save the model of a run that failed because its folder could not be written, for
     /// instance on a full disk. A run with a checkpoint is not saved, because it can be resumed.
     /// Returns the error to report.
     pub(crate) fn salvage(mut self, error: Error) -> Error {
@@ -76,7 +77,7 @@ impl Recorder {
         }
     }
 
-    /// Publishes the run folder under its name, and then removes the checkpoints. If the run was
+    /// Moves the run folder to its final path, and then removes the checkpoints. If the run was
     /// `stopped`, the checkpoints stay, so that it can be resumed. Returns the path of the run
     /// folder.
     ///

@@ -1,5 +1,5 @@
-//! Adjacency lists of the relations of a program. A relation is a set of edges along which stages
-//! gather rows.
+//! Adjacency lists of the relations in a program. A relation lists, for each row, the rows that a
+//! stage gathers.
 
 use std::sync::Arc;
 
@@ -13,13 +13,14 @@ use crate::edge_data::EdgeData;
 use crate::error::Result;
 use crate::loss_reachable::LabelledLists;
 
-/// Rows of the graphs, for a data set of many graphs.
+/// Rows that represent graphs, for a data set of many graphs.
 #[derive(Debug)]
 pub(crate) struct Readout {
-    /// Vertices of each graph, by the number of the graph ([`Graphs::by_number`]).
+    /// The vertices of each graph, as lists in the order of the graphs' rows
+    /// ([`Graphs::by_number`]).
     pub lists: Graph,
-    /// Rows of the vertices that represent graphs, in ascending order. The rows of graphs have the
-    /// same order.
+    /// Row of the vertex that represents each graph, in ascending order. The rows of graphs are in
+    /// the same order.
     pub standing: Vec<u32>,
 }
 
@@ -29,7 +30,7 @@ impl Readout {
     }
 }
 
-/// Owner of the adjacency lists: the whole data set, or a micro-batch.
+/// Owner of the adjacency lists, which is the whole data set or a micro-batch.
 #[derive(Debug, Clone)]
 enum Of {
     Data(Arc<Dataset>),
@@ -43,13 +44,13 @@ pub(crate) struct Lists {
     pub edges: Arc<EdgeData>,
     pub readout: Option<Arc<Readout>>,
     of: Of,
-    /// Lists without the edges that do not influence the loss. `None` if the relation uses all
-    /// edges.
+    /// Lists without the edges that cannot affect the loss. `None` if the relation uses all edges.
     reached: Option<Arc<LabelledLists>>,
 }
 
 impl Lists {
-    /// Returns the adjacency lists of a relation, or `None` if the data set has no such lists.
+    /// Returns the adjacency lists of `relation` in the whole data set. Returns `None` if the data
+    /// set has no such lists.
     pub(crate) fn new(
         relation: Relation,
         (dataset, readout): (Arc<Dataset>, Option<Arc<Readout>>),
@@ -63,15 +64,15 @@ impl Lists {
         there.then_some(Self { relation, edges, readout, of: Of::Data(dataset), reached })
     }
 
-    /// Returns the adjacency lists of a relation within a micro-batch, or `None` if it has no such
-    /// lists.
+    /// Returns the adjacency lists of `relation` in a micro-batch. Returns `None` if the
+    /// micro-batch has no such lists.
     pub(crate) fn of_part(relation: Relation, part: Arc<PartLists>) -> Option<Self> {
         let there = relation.over == Over::Neighbours && !relation.reached;
         let edges = part.edges.clone();
         there.then(|| Self { relation, edges, readout: None, of: Of::Part(part), reached: None })
     }
 
-    /// Returns the source rows from which each row is gathered.
+    /// Returns the lists with the source rows that each row is gathered from.
     pub(crate) fn adjacency(&self) -> &Adjacency {
         let graph = match (&self.readout, &self.of) {
             (Some(readout), _) => &readout.lists,
@@ -85,8 +86,8 @@ impl Lists {
         }
     }
 
-    /// Returns the edge weights in the order of the lists, or `None` if gathers are not weighted.
-    /// `of_means` selects the weights of means, which differ from those of sums in some
+    /// Returns the edge weights in the order of the lists. Returns `None` if gathers are not
+    /// weighted. If `of_means` is true, they are the weights for means, which may differ in
     /// micro-batches.
     pub(crate) fn weights(&self, of_means: bool) -> Option<&[f32]> {
         if let Of::Part(part) = &self.of {
@@ -101,8 +102,8 @@ impl Lists {
         }
     }
 
-    /// Returns a flag for each row: true if the result of the row is needed. Returns `None` if all
-    /// rows are needed.
+    /// Returns a flag for each row, which is true if the row must be gathered. Returns `None` if
+    /// all rows must be.
     pub(crate) fn wanted(&self) -> Option<&[bool]> {
         let reached = self.reached.as_ref().filter(|_| !self.relation.reversed);
         reached.map(|reached| reached.wanted())
@@ -110,14 +111,13 @@ impl Lists {
 }
 
 impl Lists {
-    /// Returns true if each row has one source row, as in the relation from a graph to its
-    /// vertices.
+    /// Returns true if each row is gathered from exactly one row, as from a graph to its vertices.
     pub(crate) fn is_single(&self) -> bool {
         self.readout.is_some() && self.relation.reversed
     }
 
-    /// Returns the vertex row to which a row belongs. If `of_graphs`, this is the vertex that
-    /// represents the graph.
+    /// Returns the vertex row that `row` stands for. If `of_graphs` is true, `row` is the row of a
+    /// graph, and the result is the vertex that represents the graph.
     pub(crate) fn vertex(&self, row: u32, of_graphs: bool) -> u32 {
         let standing = self.readout.as_ref().filter(|_| of_graphs);
         standing.and_then(|readout| readout.standing.get(row as usize).copied()).unwrap_or(row)

@@ -1,5 +1,4 @@
-//! Settings of a run that follow from its data or from its model, as text: the value of each, and
-//! the origin of the value.
+//! Settings of a run that follow from its data or its model, as texts with value and origin.
 
 use eciton_graph::names::Names;
 use eciton_recipe::{Activation, Choice, Config, Layers, Model, Norm, NormaliseFeatures};
@@ -7,7 +6,7 @@ use eciton_runs::report::ResolvedSetting;
 
 use crate::data::Inputs;
 
-/// Returns all resolved settings, in the order in which they act.
+/// Returns all resolved settings for the report of the run.
 pub(crate) fn resolved_settings(
     config: &Config,
     model: &Model,
@@ -34,7 +33,7 @@ pub(crate) fn resolved_settings(
     all
 }
 
-/// Returns the settings that were derived from the data. The name of each is its recipe key.
+/// Returns the settings that were chosen for the data set. Their names are their keys in a recipe.
 pub(crate) fn chosen(config: &Config) -> Vec<ResolvedSetting> {
     let said = |made: &Choice| {
         let value = kernels(&made.value).unwrap_or_else(|| made.value.clone());
@@ -43,7 +42,8 @@ pub(crate) fn chosen(config: &Config) -> Vec<ResolvedSetting> {
     config.choices.made.iter().map(said).collect()
 }
 
-/// Returns the names of the kernels in a TOML list of layers, or `None` if `value` is no such list.
+/// Returns the kernel names in a TOML list of layers, joined by commas. Returns `None` if `value`
+/// is no such list.
 fn kernels(value: &str) -> Option<String> {
     let layers = value.strip_prefix("[{")?;
     let kernel = |layer: &str| Some(layer.split_once("kernel = \"")?.1.split_once('"')?.0.to_owned());
@@ -55,7 +55,7 @@ fn one(key: &str, name: &str, value: &str, from: &str) -> ResolvedSetting {
     ResolvedSetting { key, name, value, from }
 }
 
-/// Returns the setting that describes the split into training, validation and test rows.
+/// Describes the split into training, validation and test rows.
 fn split(config: &Config, inputs: &Inputs) -> ResolvedSetting {
     let (_, split) = inputs.learnt();
     let names = &inputs.dataset.names;
@@ -79,7 +79,7 @@ fn split(config: &Config, inputs: &Inputs) -> ResolvedSetting {
     one("data.split", "split", &value, &from)
 }
 
-/// Returns the setting that describes the normalisation of the features.
+/// Describes the scaling of the features.
 fn features(config: &Config, scaled: NormaliseFeatures) -> ResolvedSetting {
     let (value, why) = match scaled {
         NormaliseFeatures::None => ("as they are", "auto: no counts of a graph's vertices"),
@@ -92,7 +92,7 @@ fn features(config: &Config, scaled: NormaliseFeatures) -> ResolvedSetting {
     one("data.normalise_features", "features", value, from)
 }
 
-/// Returns the setting that describes the use of edge features, or `None` without edge features.
+/// Describes the use of edge features. Returns `None` if there are none.
 fn edges(model: &Model, columns: u32, names: &Names) -> Option<ResolvedSetting> {
     if columns == 0 {
         return None;
@@ -113,8 +113,7 @@ fn edges(model: &Model, columns: u32, names: &Names) -> Option<ResolvedSetting> 
     Some(one("model.edge_weights", "edge features", &value, from))
 }
 
-/// Returns the setting that describes the activation of all layers except those that compute
-/// scores.
+/// Describes the activation of all layers except those that compute scores.
 fn activation(config: &Config, model: &Model) -> ResolvedSetting {
     let mut all: Vec<&str> = Vec::new();
     let hidden = model.layers.iter().map(|layer| layer.activation).filter(|of| *of != Activation::Identity);
@@ -136,7 +135,7 @@ fn activation(config: &Config, model: &Model) -> ResolvedSetting {
     one("model.activation", "activation", &value, &from)
 }
 
-/// Returns the setting that describes the normalisation between layers.
+/// Describes the normalisation between layers.
 fn norm(config: &Config, model: &Model) -> ResolvedSetting {
     let mut all: Vec<&str> = Vec::new();
     for norm in model.layers.iter().map(|layer| layer.norm).filter(|norm| *norm != Norm::None) {

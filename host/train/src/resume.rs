@@ -1,4 +1,4 @@
-//! Resumption of a run that was killed or stopped, from its newest checkpoint.
+//! Resuming of a run that was killed or stopped, from its newest checkpoint.
 
 use std::path::Path;
 use std::time::Instant;
@@ -19,26 +19,25 @@ use crate::session::{Earlier, Position, Session};
 use crate::tensorboard::Events;
 use crate::train::Run;
 
-/// Resumes an interrupted run and finishes it. `run` is the run folder that the run would have
-/// written. `options` apply to this process, except that the run itself determines seeds,
-/// embeddings and scores. The results have the bits of a run without interruption. For a run that
-/// has finished, its summary is returned. The results of a stopped run stay until the new results
-/// replace them.
+/// Resumes an interrupted run from its newest checkpoint and finishes it. `run` is the path of the
+/// run folder. The results are the same as without the interruption. If the run is already
+/// finished, its summary is returned.
 ///
-/// The data set is read from the path in the run's configuration. The path is as the caller gave it
-/// to the run; `eciton train` makes paths absolute.
+/// The seeds and the options `embeddings` and `scores` are those of the original run. All other
+/// `options` apply to this process. The results of a stopped run remain until the new results
+/// replace them. The data set is read from the path in the run's configuration.
 ///
 /// # Errors
 /// Returns [`Error::NoCheckpoint`] if the run has no checkpoint, and [`Error::Busy`] if another
-/// process runs it. Returns [`Error::Changed`] if data, kernels, settings or processor differ from
-/// those of the run. `force` ignores such changes where this is possible. Also returns the errors
-/// of [`crate::train`].
+/// process works on it. Returns [`Error::Changed`] if data, kernels, settings or processor differ
+/// from those of the run. `force` ignores such differences where this is possible. Also returns the
+/// errors of [`crate::train`].
 pub fn resume(run: &Path, force: bool, options: &Options, observer: &mut dyn Observer) -> Result<Summary> {
     resume_data(None, (run, force), options, observer)
 }
 
-/// Resumes a run like [`resume`], with a data set in memory. It must be the one that was given to
-/// [`train_on`](crate::train_on).
+/// Resumes a run on a data set in memory, like [`resume`]. `dataset` must be the one that was given
+/// to [`train_on`](crate::train_on).
 ///
 /// # Errors
 /// Returns the errors of [`resume`], among them [`Error::Changed`] if `dataset` is another data
@@ -141,14 +140,14 @@ fn resume_data(
 }
 
 /// Returns true if `run` is the folder of a finished run. Returns false for a stopped run, and if
-/// the summary cannot be read.
+/// the folder cannot be read.
 #[must_use]
 pub fn is_finished(run: &Path) -> bool {
     run_folder::is_run(run) && run_folder::Run::open(run).is_ok_and(|run| !run.summary.stopped)
 }
 
-/// Returns the summary of a finished run, and removes checkpoints that a killed process left there.
-/// Returns `None` for a killed or stopped run, which can be resumed.
+/// Returns the summary of a finished run, and removes checkpoints that a killed process has left.
+/// Returns `None` if the run was killed or stopped, so that it can be resumed.
 fn finished(target: &Path, run: &Path) -> Result<Option<Summary>> {
     let (is_run, begun) = (run_folder::is_run(target), run_folder::is_begun(target));
     if !is_run && !begun {

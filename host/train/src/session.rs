@@ -1,5 +1,5 @@
-//! Session: everything that a run needs before its first epoch, which is data, kernels, programs,
-//! buffers and threads.
+//! The session of a run, which contains everything that is needed for training: data, kernels,
+//! programs, buffers and threads.
 
 mod draft;
 mod machine;
@@ -50,63 +50,64 @@ use crate::resolved_settings::resolved_settings;
 use crate::stop::Stop;
 use crate::weights::{WeightState, Weights};
 
-/// Weights from which the training of a seed resumes, in memory or in a checkpoint.
+/// Weights from which a training resumes. They are in memory or in a checkpoint.
 #[derive(Debug)]
 pub(crate) enum Earlier {
     State(WeightState),
     Point(Arc<Point>),
 }
 
-/// Position in the training of a seed, from which the training resumes.
+/// Position within the training of a seed, from which the training continues.
 #[derive(Debug, Default)]
 pub(crate) struct Position {
     pub weights: Option<Earlier>,
     pub trained: Trained,
-    /// Last epoch to train. If `None`, `run.epochs` of the configuration is the last one.
+    /// Last epoch to train. `None` stands for the last epoch of the configuration (`run.epochs`).
     pub until: Option<u32>,
 }
 
-/// Run that is ready to start: its data, programs, buffers and executor.
+/// A run that is ready to train. It has the data set, the programs, the buffers and the executor.
 pub(crate) struct Session {
     pub inputs: Inputs,
-    /// Model settings of the configuration, with defaults that follow from the data filled in.
+    /// Settings of the model, with defaults that follow from the data set filled in.
     settings: ModelSettings,
     scaled: NormaliseFeatures,
-    /// Origins of settings, by key, as the run recorded them before it was resumed.
+    /// Origin of each setting, keyed by the setting's key, as recorded before the run was resumed.
     pub origins: BTreeMap<String, String>,
     pub program: Program,
-    /// Fused stages (sequences of stages that run as one task) of the program. The field `schedule`
-    /// is the program that consists of these stages.
+    /// Fused stages of the program. `schedule` is the program in which each of them is one stage.
     spans: FusedStages,
     schedule: Program,
     pub kernels: Kernels,
     pub threads: u32,
-    /// Model that processes images in strips, if [`Options::strips`] requests this.
+    /// Model that computes images in strips. `None` unless [`Options::strips`] is set.
     pub stripped: Option<Stripped>,
     evaluation: Evaluation,
     layers: Vec<Option<Arc<Layer>>>,
     rows: RowStore,
     pub weights: Weights,
-    /// Source of the micro-batches. `None` if rounds have no micro-batches.
+    /// Source of the micro-batches. `None` if each round uses all rows.
     source: Option<Arc<Source>>,
     pub epochs: Epochs,
-    /// Result of the trials that selected the pipeline settings, if `pipeline.staleness` is `auto`.
+    /// Trials that selected the settings of the pipeline. `None` unless `pipeline.staleness` is
+    /// `auto`.
     pub trial: Option<PipelineTrial>,
-    /// Weights of the file that `run.init` names. `None` before the file is read, or without this
-    /// setting.
+    /// Initial weights from the file of `run.init`. `None` if they are not read yet, or if the
+    /// setting is absent.
     initial: Option<Initial>,
     engine: Engine,
     machine: Box<dyn Executor>,
-    /// Controller of the number of helpers: functions, or threads whose number an autotuner
-    /// chooses.
+    /// Controller of the number of helpers (functions or threads). `None` if the number of threads
+    /// is fixed.
     tuning: Option<Tuning>,
-    /// Price list. `None` if the run uses nothing that is charged.
+    /// Price list. `None` if nothing is charged.
     prices: Option<Prices>,
     pub counts: Counts,
-    /// Record of the processes that answer tasks, and of doubts about their answers.
+    /// Record of the processes that answer tasks, and of those that gave wrong answers.
     pub doubts: Doubts,
     pub logs: Logs,
-    /// Fingerprint of the data, which checkpoints contain. `None` if the run writes no checkpoints.
+    /// Fingerprint of the data set, which checkpoints record. `None` if the run writes no
+    /// checkpoints.
     pub fingerprint: Option<Fingerprint>,
     stop: Arc<Stop>,
     pause_after: Option<u32>,
@@ -114,7 +115,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Returns the names of the binary parameters, which the run folder stores as signs and scales.
+    /// Returns the names of the parameters that the model file stores as signs and scales.
     pub(crate) fn signs(&self) -> BTreeSet<String> {
         crate::binary_layers::parameters(&self.program, &self.layers)
     }
@@ -285,18 +286,18 @@ impl Session {
         })
     }
 
-    /// Refuses settings of the model that none of its layers reads, and a number of micro-batches
-    /// that a batch cannot have.
+    /// Checks that the model reads all of its settings, and that a batch can have the configured
+    /// number of micro-batches.
     ///
     /// # Errors
-    /// Returns [`eciton_recipe::Error::UnreadKey`] for an unused setting, and [`Error::Parts`] for
-    /// the number of micro-batches.
+    /// Returns [`eciton_recipe::Error::UnreadKey`] for a setting that no layer reads, and
+    /// [`Error::Parts`] for the number of micro-batches.
     pub(crate) fn check_settings(&self) -> Result<()> {
         let batches = self.source.as_ref().and_then(|source| source.batches_of_rows());
         check_settings(&self.settings, &self.inputs, batches)
     }
 
-    /// Returns the configuration, completed by the settings that follow from the data.
+    /// Returns the configuration with all settings filled in that follow from the data set.
     pub(crate) fn resolved(&self, config: &Config) -> Config {
         let mut resolved = config.clone();
         if let Some(initial) = &self.initial {
@@ -319,8 +320,7 @@ impl Session {
         resolved
     }
 
-    /// Returns the settings that follow from the data and the model, each with its value and the
-    /// origin of the value.
+    /// Returns the settings that follow from the data set or the model, with value and origin.
     pub(crate) fn said(&self, config: &Config) -> Vec<ResolvedSetting> {
         let mut all = resolved_settings(config, &self.program.model, &self.inputs, self.scaled);
         for said in &mut all {
@@ -331,8 +331,8 @@ impl Session {
         all
     }
 
-    /// Reads the initial weights of `run.init`, unless they have been read or the setting is
-    /// absent.
+    /// Reads the initial weights of `run.init`, unless they were read before. Does nothing if the
+    /// setting is absent.
     pub(crate) fn read_initial(&mut self, config: &Config) -> Result<()> {
         if self.initial.is_none() {
             self.initial = Initial::read(config, &self.program, &self.inputs.schema)?;
@@ -340,8 +340,8 @@ impl Session {
         Ok(())
     }
 
-    /// Sets the initial weights of a seed: random values, or those of `run.init` where the file has
-    /// them.
+    /// Sets the initial weights for the training of `seed`. They are random, except for layers that
+    /// the file of `run.init` has weights for.
     pub(crate) fn initialise(&mut self, config: &Config, seed: u64) -> Result<()> {
         self.read_initial(config)?;
         self.weights.initialise(&self.program, seed)?;
@@ -353,7 +353,8 @@ impl Session {
         Ok(())
     }
 
-    /// Trains one seed from its initial weights, or resumes its training at the position `from`.
+    /// Trains the model with `seed`. The training starts with the initial weights, or continues at
+    /// the position `from`.
     pub(crate) fn train(
         &mut self,
         config: &Config,
@@ -405,13 +406,14 @@ impl Session {
         trained.map_err(|error| self.explained(config, seed, error))
     }
 
-    /// Computes the scores of all vertices with the current weights, without dropout, and returns
-    /// their metrics.
+    /// Computes the scores of all rows with the current weights and without dropout. Returns their
+    /// metrics.
     pub(crate) fn evaluate(&mut self, observer: &mut dyn Observer) -> Result<Metrics> {
         Ok(self.forward(None, observer)?.0)
     }
 
-    /// Evaluates like [`Session::evaluate`], and also returns the quality of the model by class.
+    /// Evaluates the current weights like [`Session::evaluate`]. Also returns the quality of the
+    /// model, including results per class.
     pub(crate) fn judge(&mut self, observer: &mut dyn Observer) -> Result<(Metrics, Option<Quality>)> {
         self.forward(None, observer)
     }
@@ -426,8 +428,8 @@ impl Session {
         }
     }
 
-    /// Evaluates the current weights with `other`, or with the evaluation of the session if `other`
-    /// is `None`. Returns metrics and quality.
+    /// Evaluates the current weights with the evaluation `other`, or with that of the session if it
+    /// is `None`. Returns the metrics and the quality.
     fn forward(
         &mut self,
         other: Option<&mut Evaluation>,
@@ -454,8 +456,8 @@ impl Session {
         Ok((driver::measured(&stages)?, driver::quality(&stages)?))
     }
 
-    /// Waits for the tasks that are in flight after a failure, so that they release the row buffers
-    /// that they use.
+    /// Waits until no task is in flight after a failure. The tasks then no longer use the row
+    /// buffers.
     pub(crate) fn settle(&mut self) {
         let mut late = Vec::new();
         loop {
@@ -472,11 +474,11 @@ impl Session {
         }
     }
 
-    /// Sets the numeric class of this process: that of the configuration, or else that of the
-    /// functions that run tasks. Processors of one class compute identical bits.
+    /// Sets the numeric class of this process to that of the configuration, or else to that of the
+    /// functions. Processors of the same numeric class compute the same bits.
     ///
     /// # Errors
-    /// Returns [`Error::Class`] if this processor cannot compute in the class of the configuration.
+    /// Returns [`Error::Class`] if this processor does not support the class of the configuration.
     pub(crate) fn settle_class(config: &Config) -> Result<()> {
         if let Some(class) = &config.run.numeric_class {
             return Ok(eciton_tensor::simd::require(class)?);
@@ -488,8 +490,8 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the numeric classes of this machine and of all processes that answered tasks, joined
-    /// by ` + `.
+    /// Returns the numeric class of this machine and those of all processes that answered tasks,
+    /// joined by ` + `.
     pub(crate) fn numeric_class(&self) -> String {
         let own = eciton_tensor::simd::numeric_class();
         let classes = self.machine.usage().numeric_classes;
@@ -497,24 +499,23 @@ impl Session {
         std::iter::once(own.to_owned()).chain(others).collect::<Vec<_>>().join(" + ")
     }
 
-    /// Returns the bill of the resources that the run is charged for, or `None` if nothing is
-    /// charged.
+    /// Returns the charged usage of the run so far. Returns `None` if nothing is charged.
     pub(crate) fn bill(&self) -> Option<eciton_exec::Bill> {
         self.machine.usage().bill
     }
 
-    /// Returns the cost of the run so far, from [`Session::bill`] and the price list.
+    /// Returns the cost of the run so far, by the price list. Returns `None` if nothing is charged.
     pub(crate) fn cost(&self) -> Option<eciton_exec::Cost> {
         self.cost_of(&self.bill()?)
     }
 
-    /// Returns the cost of a bill by the price list, or `None` without a price list.
+    /// Returns the cost of `bill` by the price list. Returns `None` if there is no price list.
     pub(crate) fn cost_of(&self, bill: &eciton_exec::Bill) -> Option<eciton_exec::Cost> {
         let can = self.machine.capabilities();
         Some(bill.cost(self.prices.as_ref()?, can.architecture?, can.host?))
     }
 
-    /// Writes the records of the run to files: events, trace and profile, if they are requested.
+    /// Completes the event log, the trace and the task profile, if they are requested.
     pub(crate) fn finish_logs(&mut self) -> Result<()> {
         let (dataset, shape) = (&self.inputs.dataset, &self.inputs.shape);
         let stored = self.inputs.stored();
@@ -529,22 +530,22 @@ impl Session {
         self.logs.finish(&Profiled { program: &self.schedule, source, stored, rows, edges })
     }
 
-    /// Returns the facts about functions that are known before their first task: location of the
-    /// host, and the limit of their number. Returns `None` without functions.
+    /// Returns the location of the host relative to the functions, and the limit that reduced their
+    /// number. Returns `None` if the run uses no functions.
     pub(crate) fn outlook(&self) -> Option<Outlook> {
         let can = self.machine.capabilities();
         let (host, cut) = (can.host?.clone(), can.cut.cloned());
         Some(Outlook { host, cut })
     }
 
-    /// Returns the numbers of helpers (functions or threads) that the run has used, or `None` if
-    /// their number is not controlled.
+    /// Returns the numbers of helpers (functions or threads) over the run. Returns `None` if the
+    /// number of threads is fixed.
     pub(crate) fn helpers(&self) -> Option<HelpersUsed> {
         self.tuning.as_ref().map(|tuning| tuning.used().clone())
     }
 
-    /// Returns the traffic of workers, and the number of steps repeated after failures. Returns
-    /// `None` without workers.
+    /// Returns the message counts of the workers and the number of repeated steps. Returns `None`
+    /// if the run uses no workers.
     pub(crate) fn workers(&self) -> Option<WorkersUsed> {
         let places = self.machine.usage().traffic;
         let counters = self.engine.counters();
@@ -553,13 +554,13 @@ impl Session {
         (!places.is_empty()).then_some(WorkersUsed { places, again, redundant, retries, returns })
     }
 
-    /// Returns the result of the audit of answers, or `None` if the run audits nothing.
+    /// Returns the result of the audit of remote answers. Returns `None` if nothing is audited.
     pub(crate) fn audit(&self) -> Option<AuditReport> {
         self.doubts.report(self.machine.usage().audited.as_ref())
     }
 
-    /// Returns the number of attempts at tasks by outcome. Returns `None` if nothing is charged,
-    /// because each task then has one attempt.
+    /// Returns the counts of task attempts, by outcome. Returns `None` if nothing is charged,
+    /// because each task then has only one attempt.
     pub(crate) fn attempts(&self) -> Option<Attempts> {
         let both = [self.engine.counters(), self.evaluation.engine.counters()];
         let sum = |of: fn(&eciton_engine::Counters) -> u64| both.iter().map(|c| of(c)).sum::<u64>();
@@ -573,9 +574,9 @@ impl Session {
         })
     }
 
-    /// Returns the predictions of the current weights, which have been evaluated. `embeddings` adds
-    /// the rows that the last layer reads. If the evaluation did not store all of these, another
-    /// evaluation computes them.
+    /// Returns the scores of the weights that were evaluated last, and the embeddings if
+    /// `embeddings` is true. If the evaluation has not stored them, the weights are evaluated
+    /// again.
     pub(crate) fn predicted(
         &mut self,
         config: &Config,
@@ -599,7 +600,8 @@ impl Session {
         self.evaluation.plan.keeps.scores
     }
 
-    /// Reads the scores and embeddings of an evaluation, in the order of the data set.
+    /// Reads scores and embeddings from the row store of an evaluation. They are returned in the
+    /// order of the data set.
     fn read(&self, evaluation: &Evaluation, embeddings: bool) -> Result<Predicted> {
         let slot = |slot: SlotId| -> Result<(usize, Vec<f32>)> {
             let rows = evaluation.rows.all(slot)?;
@@ -614,12 +616,12 @@ impl Session {
     }
 }
 
-/// Predictions of a model for every row, in the order of the data set.
+/// Predictions for all vertices or graphs, in the order of the data set.
 pub(crate) struct Predicted {
-    /// Scores, [V, classes] row-major, where V is the number of vertices. For a data set of many
-    /// graphs, there is one row for each graph.
+    /// Scores as a row-major matrix `[V, classes]`, where V is the number of vertices, or of graphs
+    /// in a data set of many graphs.
     pub scores: Vec<f32>,
-    /// Rows that the kernel of the last layer reads, after their width. `None` if these are not
-    /// requested, and for a model of one layer.
+    /// Number of columns of the embeddings, and their values. Embeddings are the inputs of the last
+    /// layer. `None` if they were not requested or the model has only one layer.
     pub embeddings: Option<(usize, Vec<f32>)>,
 }

@@ -1,4 +1,4 @@
-//! Split by `data.split`, which replaces the split of the data set.
+//! Split of a data set by the setting `data.split`.
 
 use eciton_graph::dataset::Dataset;
 use eciton_graph::labels::Labels;
@@ -7,8 +7,9 @@ use eciton_recipe::{Data, SplitRule};
 
 use crate::error::{Error, Result};
 
-/// Replaces the split of a data set into training, validation and test rows, if `data.split` is
-/// set. The split depends only on labels, rule and seed, so that a second call changes nothing.
+/// Splits a data set into training, validation and test rows by the rule `data.split`, which
+/// replaces the data set's own split. Does nothing if the setting is absent. The split depends only
+/// on the labels, the rule and the seed, so a second call has no effect.
 ///
 /// # Errors
 /// Returns [`Error::Split`] if the rule does not suit the labels.

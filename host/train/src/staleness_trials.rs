@@ -1,11 +1,11 @@
-//! `pipeline.staleness = "auto"`: runs short trials with one seed, and selects the settings of the
-//! fastest trial whose loss is close to that of synchronous training. One trial is synchronous. The
-//! others are asynchronous, with staleness bounds 0 and 1.
+//! Trials for `pipeline.staleness = "auto"`. Short trainings select the fastest setting of the
+//! pipeline whose loss is close to that of synchronous training. One trial is synchronous, and the
+//! others are asynchronous with staleness bounds 0 and 1.
 //!
-//! Each trial trains the first epochs of the run's first seed. The first epoch is not timed:
-//! kernels warm up in it, and it is synchronous in every mode. A loss is close if the excess over
-//! the synchronous loss is at most [`SLACK`] of the decrease in the synchronous trial. The result
-//! depends on measured times, so that two machines may select differently. The selected settings
+//! Each trial trains the first epochs of the run's first seed. The first epoch is not timed,
+//! because kernels warm up in it and it is synchronous in every mode. A loss is close if it exceeds
+//! the synchronous loss by at most [`SLACK`] of the decrease in the synchronous trial. The result
+//! depends on measured times, so two machines may select different settings. The selected settings
 //! are in the run folder's `config.toml`, which repeats the run.
 
 use eciton_graph::dataset::Dataset;
@@ -20,21 +20,22 @@ use crate::options::Options;
 use crate::session::{Position, Session};
 use crate::training_checks::check_training;
 
-/// Minimum and maximum number of epochs in a trial. Within these limits, a trial has a twentieth of
-/// the run's epochs.
+/// Range of the number of epochs per trial. Within this range, a trial has a twentieth of the run's
+/// epochs.
 const EPOCHS: std::ops::RangeInclusive<u32> = 4..=10;
-/// Maximum excess of a trial's loss over the synchronous loss, as a share of the decrease of the
-/// synchronous loss.
+/// Maximum amount by which the loss of a trial may exceed the synchronous loss. It is a share of
+/// the decrease of the synchronous loss.
 const SLACK: f64 = 0.05;
-/// Minimum share of the synchronous epoch time that an asynchronous setting must save.
+/// Minimum share of the synchronous epoch time that an asynchronous setting must save to be
+/// selected.
 const GAIN: f64 = 0.02;
-/// Divisor that gives the number of synchronous epochs at the end of an asynchronous run, from the
-/// run's number of epochs.
+/// Number by which the run's epochs are divided to get the number of synchronous epochs at the end
+/// of an asynchronous run.
 const LAST: u32 = 10;
 
-/// Replaces `pipeline.staleness = "auto"` by the result of trials. Returns the new configuration,
-/// and the results of the trials. Other configurations are returned unchanged. `dataset` is the
-/// training data; if `None`, the data set of the configuration is read.
+/// Runs the trials for `pipeline.staleness = "auto"`. Returns the configuration with the selected
+/// settings, and the results of the trials. Any other configuration is returned unchanged.
+/// `dataset` is the training data. If it is `None`, the data set of the configuration is read.
 ///
 /// # Errors
 /// Returns the errors of [`train`](crate::train()) before and in its first epochs. Returns
@@ -102,10 +103,10 @@ fn why(chosen: &StalenessTrial, synchronous: &StalenessTrial) -> String {
 }
 
 struct Ran {
-    /// Loss of the first epoch. The next field is the loss of the last epoch.
+    /// Loss of the first epoch. The next field has that of the last epoch.
     first: f64,
     loss: f64,
-    /// Mean duration of all epochs except the first, in seconds.
+    /// Mean duration in seconds of all epochs after the first one.
     seconds: f64,
 }
 

@@ -1,23 +1,22 @@
-//! Requests to stop a run: by a signal, or because its output is no longer read.
+//! Stop requests for a run, for instance because of a signal.
 //!
-//! A run checks for a request at the end of every epoch, and while it waits for functions. The run
-//! ends in one of two ways ([`Ask`]). In both cases it leaves a checkpoint from which it can be
-//! resumed, if it writes checkpoints.
+//! A run checks for a stop request at the end of every epoch, and while it waits for functions. It
+//! ends in one of two ways ([`Ask`]). In both cases, a run that writes checkpoints can be resumed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Way in which a run should end after a request.
+/// The way in which a run ends after a stop request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// The run ends after the current epoch, and writes the results of this epoch.
+    /// The run ends after the current epoch and writes its results.
     Finish,
-    /// The run ends after the current epoch with only a checkpoint, which is faster. A run without
-    /// checkpoints ends as with [`Ask::Finish`].
+    /// The run ends after the current epoch and writes only a checkpoint, which is faster. A run
+    /// without checkpoints ends as with [`Ask::Finish`].
     Leave,
 }
 
-/// Request to a run to end. It also records whether the run trains, because the run ignores
-/// requests before that.
+/// A handle to stop a run from another thread. It also reports whether the run has begun to train,
+/// because requests have no effect before that.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: AtomicBool,
@@ -26,7 +25,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Asks the run to end. The first call determines the way in which it ends.
+    /// Requests the run to stop. If this is called more than once, `how` of the first call counts.
     pub fn ask(&self, how: Ask) {
         if !self.is_asked() {
             self.leave.store(how == Ask::Leave, Ordering::Relaxed);
@@ -40,19 +39,19 @@ impl Stop {
         self.asked.load(Ordering::Acquire)
     }
 
-    /// Returns true if the run was asked to end with only a checkpoint ([`Ask::Leave`]).
+    /// Returns true if the run must end with only a checkpoint ([`Ask::Leave`]).
     pub(crate) fn leaves(&self) -> bool {
         self.is_asked() && self.leave.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the run has begun to train. Before that, while it reads, compiles or
-    /// deploys, it does not check for requests.
+    /// Returns true if the run has begun to train. It does not check for stop requests before, for
+    /// instance while it reads data or compiles kernels.
     #[must_use]
     pub fn is_training(&self) -> bool {
         self.training.load(Ordering::Acquire)
     }
 
-    /// Records that the run begins to train.
+    /// Records that the run has begun to train.
     pub(crate) fn begin(&self) {
         self.training.store(true, Ordering::Release);
     }

@@ -1,12 +1,14 @@
-//! Trains the trials of a sweep on this machine, in parallel. A trial is one training with its own
-//! settings and seed, and writes a run folder.
+//! Training of a sweep's trials on this machine, in parallel. A trial is one training with its own
+//! settings and seed, and has its own run folder.
 //!
-//! A trial is trained once: its folder appears only when the trial is complete
-//! ([`eciton_runs::run_folder`]), and an existing folder is not trained again. Therefore a killed
-//! sweep continues when the user starts it again. A trial in progress is resumed from its newest
-//! checkpoint, if it has one. A rung of successive halving trains its trials up to one epoch, after
-//! which they pause. The folder of a paused trial has results and checkpoints. A resumed trial
-//! computes the bits of an uninterrupted one.
+//! The folder of a trial appears only when the trial is complete ([`eciton_runs::run_folder`]), and
+//! a trial with a folder is not trained again. Therefore a killed sweep continues when it is
+//! started again. A trial that was in progress is resumed from its newest checkpoint, if it has
+//! one.
+//!
+//! A rung of successive halving trains its trials up to some epoch, after which they pause. The
+//! folder of a paused trial has results and checkpoints. Resuming a trial does not change its
+//! results.
 
 mod functions;
 mod halving;
@@ -36,27 +38,26 @@ pub(crate) use functions::{budget, class};
 pub use halving::{Halved, Training, choices, halve};
 pub use jobs::{Jobs, Missing};
 
-/// Returns the path of a trial's run folder within the folder of its sweep.
+/// Returns the path of the run folder of trial `number`. `sweep` is the folder of the sweep.
 #[must_use]
 pub fn trial_folder(sweep: &Path, number: usize) -> PathBuf {
     sweep.join("trials").join(format!("{number:05}"))
 }
 
-/// Selection of trials to train, and the epoch after which they pause.
+/// A selection of a sweep's trials, which are trained together.
 #[derive(Debug, Clone, Copy)]
 pub struct Lot<'a> {
-    /// Configurations of all trials of the sweep, indexed by trial number.
+    /// Configurations of all trials of the sweep, by trial number.
     pub configs: &'a [Config],
-    /// Numbers of the trials that are to be trained.
+    /// Numbers of the selected trials.
     pub numbers: &'a [usize],
-    /// Epoch after which the trials pause. If `None`, the trials are trained up to their last
-    /// epoch.
+    /// Epoch after which the trials pause. If `None`, they are trained to their last epoch.
     pub pause_after: Option<u32>,
 }
 
-/// Trains each trial of a selection, with `workers` trials in parallel. If `workers` is above 1,
-/// each trial uses one thread. `told` is called with the number and outcome of each trial when the
-/// trial ends.
+/// Trains the selected trials, `workers` of them in parallel. If `workers` is above 1, each trial
+/// uses a single thread. `told` is called with the number and the outcome of each trial when it
+/// ends.
 ///
 /// # Errors
 /// Returns [`Error::Threads`] if no thread can be started. The failure of a trial is not an error,
@@ -133,12 +134,12 @@ fn trial(
     }
 }
 
-/// Returns the summary of a trial that needs no further training: it has finished, or has paused
-/// after the requested epoch. Returns `None` for other trials.
+/// Returns the summary of a trial that needs no further training, because it has finished or is
+/// paused after the epoch `pause_after`. Returns `None` for other trials.
 ///
 /// # Errors
-/// Returns [`Error::OtherTrial`] if the folder has a run or checkpoints of other settings, or a
-/// finished run on other data. For a run that is resumed, the resumption itself compares the data.
+/// Returns [`Error::OtherTrial`] if the folder has a run or checkpoints with other settings, or a
+/// finished run on other data. The data of a run that is resumed is checked when it resumes.
 fn reached(
     (config, folder): (&Config, &Path),
     pause_after: Option<u32>,
@@ -166,8 +167,8 @@ fn reached(
     Ok(Some(Box::new(summary)))
 }
 
-/// Returns true if checkpoints of an unfinished run exist next to `folder`, and the run has the
-/// settings `config`. A function can then continue the run.
+/// Returns true if the run in `folder` is unfinished, has checkpoints, and has the settings
+/// `config`. A function can then continue the run.
 ///
 /// # Errors
 /// Returns an error if the records of the checkpoints are damaged.
@@ -179,8 +180,9 @@ pub fn can_continue(config: &Config, folder: &Path) -> Result<bool> {
     Ok(recipe == provenance::recipe_digest(config)?)
 }
 
-/// Refuses a run whose settings differ from those of the trial. `recipe` is the digest of the run's
-/// settings. It is empty for runs of Eciton 0.1.0, which are not compared.
+/// Checks that the run in `folder` has the settings of the trial. `recipe` is the digest of the
+/// run's settings, and `then` its configuration. Runs of Eciton 0.1.0 have an empty digest and are
+/// accepted.
 fn check(config: &Config, folder: &Path, (recipe, then): (&str, &Config)) -> Result<()> {
     if recipe.is_empty() || recipe == provenance::recipe_digest(config)? {
         return Ok(());
@@ -193,7 +195,7 @@ fn check(config: &Config, folder: &Path, (recipe, then): (&str, &Config)) -> Res
     Err(Error::OtherTrial { folder: folder.to_owned(), differences })
 }
 
-/// Refuses a finished run whose settings or data differ from those of the trial.
+/// Checks that the finished run in `folder` has the settings and the data of the trial.
 fn check_finished(config: &Config, folder: &Path, summary: &Summary, published: &Published) -> Result<()> {
     let Some(then) = &summary.provenance else { return Ok(()) };
     let recorded = Config::parse(&run_folder::recipe(folder)?, &folder.display().to_string())?;
@@ -205,10 +207,10 @@ fn check_finished(config: &Config, folder: &Path, summary: &Summary, published: 
     }
 }
 
-/// Maximum number of differing settings that an error message names.
+/// Maximum number of differing settings in an error message.
 const MAX_DIFFERENCES: usize = 6;
 
-/// Returns true if a stopped run has reached the epoch after which it should pause.
+/// Returns true if a stopped run has reached the epoch `pause_after`.
 fn is_paused(summary: &Summary, pause_after: Option<u32>) -> bool {
     let done = summary.seeds.last().map_or(0, |seed| seed.epochs);
     pause_after.is_some_and(|epoch| done >= epoch)

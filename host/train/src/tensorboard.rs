@@ -1,4 +1,4 @@
-//! Event files for TensorBoard, with the scalars of each epoch, written during the run.
+//! Event files for TensorBoard, which contain the scalars of each epoch and grow during the run.
 //!
 //! A file is a sequence of records, whose numbers are little-endian. Each record contains a
 //! protocol-buffer message `tensorflow.Event`:
@@ -9,8 +9,8 @@
 //! Summary  1: value, repeated: 1: tag string   2: simple_value float
 //! ```
 //!
-//! TensorBoard shows each seed as a separate run, because each has its own folder `seed-N` if there
-//! are several.
+//! If a run has several seeds, each has its own folder `seed-N`, so that TensorBoard shows them as
+//! separate runs.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,15 +23,15 @@ use eciton_runs::report::EpochReport;
 use crate::error::{Error, Result};
 use crate::options::Options;
 
-/// Version text in the first record of an event file, which TensorBoard requires.
+/// Version string in the first record of an event file, as TensorBoard requires.
 const FILE_VERSION: &str = "brain.Event:2";
-/// Constant that is added to a checksum, so that data that contains checksums does not have a
-/// checksum of zero.
+/// Constant that is added to checksums, as in the TFRecord format. Without it, data that contains
+/// checksums could have a checksum of 0.
 const MASK: u32 = 0xa282_ead8;
-/// Maximum time for which records are buffered. TensorBoard reads event files every few seconds.
+/// Maximum time that records stay in the buffer. TensorBoard reads event files every few seconds.
 const DELAY: Duration = Duration::from_secs(1);
 
-/// Writer of the event files of a run, one file for each seed.
+/// Writer of a run's event files, one for each seed.
 #[derive(Debug)]
 pub(crate) struct Events {
     folder: PathBuf,
@@ -40,8 +40,8 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Creates the writer of event files in `folder`, which is created. If there are `several`
-    /// seeds, each gets its own folder within it.
+    /// Creates a writer of event files in `folder`, which is created. If `several` is true, each
+    /// seed gets its own folder within it.
     pub(crate) fn new(folder: &Path, several: bool) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(record(folder))?;
         Ok(Self { folder: folder.to_owned(), several, files: BTreeMap::new() })
@@ -54,7 +54,7 @@ impl Events {
         folder.map(|folder| Self::new(folder, seeds > 1)).transpose()
     }
 
-    /// Writes the scalars of an epoch to the event file of its seed.
+    /// Writes the scalars of an epoch to the event file of the epoch's seed.
     pub(crate) fn epoch(&mut self, report: &EpochReport) -> Result<()> {
         let file = match self.files.entry(report.seed) {
             std::collections::btree_map::Entry::Occupied(there) => there.into_mut(),
@@ -70,8 +70,8 @@ impl Events {
     }
 }
 
-/// Returns the scalars of an epoch, each with its tag. Tags that share a prefix are grouped by
-/// TensorBoard.
+/// Returns the tag and value of each scalar of an epoch. TensorBoard groups scalars whose tags have
+/// the same prefix.
 fn scalars(report: &EpochReport) -> Vec<(String, f64)> {
     let mut all = vec![
         ("loss/train".to_owned(), report.loss),
@@ -87,7 +87,7 @@ fn scalars(report: &EpochReport) -> Vec<(String, f64)> {
     all
 }
 
-/// Open event file of one seed.
+/// The event file of one seed, which is open for writing.
 #[derive(Debug)]
 struct EventFile {
     path: PathBuf,
@@ -96,8 +96,8 @@ struct EventFile {
 }
 
 impl EventFile {
-    /// Creates an event file in a folder. The name contains time and process id, so that no other
-    /// process has it.
+    /// Creates an event file in `folder`. Its name is unique, because it contains the time and the
+    /// process id.
     fn create(folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(record(folder))?;
         let (seconds, process) = (wall_time(), std::process::id());
@@ -153,13 +153,13 @@ fn wall_time() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// Returns the nanoseconds of the current time, which distinguish the names of files from the same
-/// second.
+/// Returns the nanoseconds within the current second. They make file names from the same second
+/// unique.
 fn nanos() -> u32 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos()
 }
 
-/// Appends the key of a protocol-buffer field: its number and wire type.
+/// Appends the key of a protocol-buffer field, which consists of its number and its wire type.
 fn key(into: &mut Vec<u8>, field: u8, wire: u8) {
     into.push((field << 3) | wire);
 }
@@ -188,12 +188,12 @@ fn bytes(into: &mut Vec<u8>, field: u8, value: &[u8]) {
     into.extend(value);
 }
 
-/// Returns the masked checksum of a record: its CRC-32C, rotated right by 15 bits, plus [`MASK`].
+/// Returns the masked CRC-32C of a record: rotated right by 15 bits, plus [`MASK`].
 fn masked(bytes: &[u8]) -> u32 {
     crc32c(bytes).rotate_right(15).wrapping_add(MASK)
 }
 
-/// Returns the CRC-32C of bytes (Castagnoli et al. 1993; RFC 3720, section 12.1). It is computed
+/// Returns the CRC-32C of `bytes` (Castagnoli et al. 1993; RFC 3720, section 12.1). It is computed
 /// bit by bit, because a record has only some hundred bytes.
 fn crc32c(bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };

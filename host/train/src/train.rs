@@ -1,4 +1,4 @@
-//! Training of a whole run: all seeds, their reports, and the run folder.
+//! Training of a whole run, with all of its seeds, reports and run folder.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,23 +35,24 @@ use crate::tensorboard::Events;
 use crate::training_checks::check_training;
 use crate::undefined;
 
-/// Trains a model with each seed, as the configuration describes, and writes the run folder.
-/// Returns the summary of the run.
+/// Trains a model for each seed as the configuration describes, and writes the run folder. Returns
+/// the summary of the run.
 ///
 /// # Errors
 /// Returns an error if data, configuration or kernels are invalid, or if a kernel fails. Before the
-/// first epoch, it also returns an error if the run folder cannot be written, or if checkpoints of
-/// an unfinished run exist there. The same holds if another process writes the run folder. Returns
-/// [`Error::Left`] if [`Options::stop`] requested an end without results. After an error no partial
-/// results are left, except checkpoints ([`crate::checkpoint`]), and a model that was complete when
-/// the disk became full ([`Error::Kept`]).
+/// first epoch, it also returns an error if the run folder cannot be written. This includes that
+/// checkpoints of an unfinished run exist there, or that another process writes it. Returns
+/// [`Error::Left`] if [`Options::stop`] requested an end without results.
+///
+/// After an error, no partial results remain. Exceptions are checkpoints ([`crate::checkpoint`]),
+/// and a model that was complete when the disk became full ([`Error::Kept`]).
 pub fn train(config: &Config, options: &Options, observer: &mut dyn Observer) -> Result<Summary> {
     train_data(None, config, options, observer)
 }
 
-/// Trains like [`train`], with a data set in memory, which [`prepare`](crate::prepare()) prepares.
-/// The run folder records `config.data.source` as the name of the data set:
-/// [`IN_MEMORY`](crate::IN_MEMORY), or the origin of the data set.
+/// Trains on a data set in memory, like [`train`]. The data set is prepared with
+/// [`prepare`](crate::prepare()). The run folder records `config.data.source` as its name, which
+/// should be [`IN_MEMORY`](crate::IN_MEMORY) or the origin of the data set.
 ///
 /// ```
 /// use eciton_train::{IN_MEMORY, Options, Silent};
@@ -120,21 +121,21 @@ fn train_data(
     run.go(0, None, Vec::new(), observer)
 }
 
-/// Run in progress: its settings, session and recorder.
+/// A run in progress, with its settings, session and recorder.
 pub(crate) struct Run<'a> {
     pub config: &'a Config,
     pub options: &'a Options,
     pub session: Session,
     pub recorder: Recorder,
     pub begun: Instant,
-    /// SHA-256 of the settings that the caller requested, before defaults are resolved.
+    /// SHA-256 of the settings that the caller requested, before defaults were filled in.
     pub recipe: String,
 }
 
 impl Run<'_> {
-    /// Checks that the data set can be trained on, and writes the records that are known before the
-    /// first epoch. Returns the records with which each checkpoint begins, or `None` if the run
-    /// writes no checkpoints.
+    /// Checks that the model can be trained on the data set, and writes the files that are known
+    /// before the first epoch. Returns the inputs of a [`Saver`], or `None` if the run writes no
+    /// checkpoints.
     pub(crate) fn begin(&mut self) -> Result<Option<Beginning>> {
         let (config, session) = (self.config, &self.session);
         check_training(config, session)?;
@@ -168,13 +169,14 @@ impl Run<'_> {
         }))
     }
 
-    /// Returns the seeds of the run: `run.seed` and the numbers after it.
+    /// Returns the seeds of the run. They start with `run.seed` and count up.
     fn seeds(&self) -> Vec<u64> {
         let count = u64::from(self.options.seeds.max(1));
         (0..count).map(|n| self.config.run.seed.wrapping_add(n)).collect()
     }
 
-    /// Reports the facts that are known before the first epoch, and warnings, to the observer.
+    /// Reports the facts that are known before the first epoch to the observer, and then any
+    /// warnings.
     pub(crate) fn started(&self, observer: &mut dyn Observer) {
         let session = &self.session;
         let (dataset, shape) = (&session.inputs.dataset, session.inputs.shape);
@@ -214,8 +216,8 @@ impl Run<'_> {
         }
     }
 
-    /// Trains the seeds from index `first` on, and finishes the run. The first of these seeds
-    /// resumes at `from`. `epoch_seconds` has the epoch times of earlier seeds.
+    /// Trains the seeds from index `first` on, and finishes the run. The training of the first one
+    /// continues at `from`. `epoch_seconds` has the durations of all earlier epochs.
     pub(crate) fn go(
         mut self,
         first: usize,
@@ -238,7 +240,7 @@ impl Run<'_> {
     }
 
     /// Trains the seeds from index `first` on, and writes all files of the run folder. Returns the
-    /// summary.
+    /// summary of the run.
     fn seeds_from(
         &mut self,
         first: usize,
@@ -313,9 +315,9 @@ impl Run<'_> {
         Ok(summary)
     }
 
-    /// Rolls the run back to the newest checkpoint of a seed from before `epoch`, or to the start
-    /// of the seed. The reason is that a process gave wrong answers from this epoch on. Returns the
-    /// index of the seed, and the position from which it resumes.
+    /// Rolls the run back, because a process has given wrong answers since `epoch`. The run returns
+    /// to the newest checkpoint before this epoch, or to the start of the seed. Returns the index
+    /// of the seed, and the position from which its training continues.
     fn go_back(
         &mut self,
         (text, seed, epoch): (&str, u64, u32),
@@ -347,8 +349,8 @@ impl Run<'_> {
         Ok((n, position))
     }
 
-    /// Evaluates and writes the model of a seed after its last epoch, and returns the report of the
-    /// seed.
+    /// Evaluates and writes the model of a seed at the end of its training. Returns the report of
+    /// the seed.
     fn finish_seed(
         &mut self,
         n: usize,
@@ -411,9 +413,9 @@ impl Run<'_> {
         Ok(report)
     }
 
-    /// Writes the model and the predictions of a seed, and for the first seed the picture of the
-    /// curves. Without `tensors`, the model is read from the snapshot of the weights that workers
-    /// own. The last evaluation must have computed the scores of this model.
+    /// Writes the model and the predictions of a seed, and for the first seed also the picture of
+    /// its curves. If `tensors` is `None`, the model is read from the snapshot of the workers'
+    /// weights. The last evaluation must be that of this model.
     pub(crate) fn write_seed(
         &mut self,
         n: usize,
@@ -479,7 +481,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns the parameters of the session's model, with their names.
+/// Returns the name, extents and values of all parameters of the session's model.
 pub(crate) fn tensors(session: &Session) -> Result<Vec<NamedTensor>> {
     let named = |(at, (name, shape)): (usize, (String, Vec<usize>))| -> Result<NamedTensor> {
         Ok(NamedTensor { name, shape, values: session.weights.values(at)? })
@@ -487,7 +489,8 @@ pub(crate) fn tensors(session: &Session) -> Result<Vec<NamedTensor>> {
     parameter_shapes(&session.program).into_iter().enumerate().map(named).collect()
 }
 
-/// Creates the summary of a run from the reports of its seeds.
+/// Creates the summary of a run from the reports of its seeds. `epoch_seconds` has the durations of
+/// all epochs.
 fn summarise(
     (config, recipe): (&Config, &str),
     session: &Session,
@@ -546,8 +549,8 @@ fn summarise(
     }
 }
 
-/// Returns the peak resident memory of this process in bytes, or 0 if the system does not report
-/// it.
+/// Returns the peak resident memory of this process in bytes. Returns 0 if the system does not
+/// report it.
 fn peak_memory_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));

@@ -1,14 +1,13 @@
-//! Trainer: one model on one data set in memory, which the caller trains for any number of epochs
-//! at a time.
+//! The trainer, which trains one model on a data set in memory, for any number of epochs at a time.
 //!
-//! [`train`](crate::train()) takes paths and leaves a run folder. A [`Trainer`] takes a [`Dataset`]
+//! [`train`](crate::train()) takes paths and writes a run folder. A [`Trainer`] takes a [`Dataset`]
 //! and returns arrays. It reads no file except that of `run.init`, and writes no file except
 //! compiled kernels ([`Options::cache`]).
 //!
-//! * `config.data` describes how files are read, and a trainer reads none: [`load`](crate::load())
-//!   or the caller has read them. Features are used as they are. Of this section only `task`,
-//!   `split` and `split_seed` have an effect.
-//! * `config.run.epochs` is the length of the learning rate's schedule, and not a limit. In later
+//! * `config.data` mostly describes how files are read, which a trainer does not do. Only `task`,
+//!   `split` and `split_seed` of this section have an effect, and features are used unchanged.
+//!   [`load`](crate::load()) applies the other settings.
+//! * `config.run.epochs` is the length of the learning rate schedule, and not a limit. In later
 //!   epochs `linear` and `cosine` stay at `final_lr`, and other schedules follow their formula.
 //! * The last epoch of each [`run`](Trainer::run) is evaluated, in addition to those of
 //!   `run.eval_every`.
@@ -69,15 +68,14 @@ pub struct Trainer {
     config: Config,
     stop: Arc<Stop>,
     seed: u64,
-    /// State of the weights after the last epoch, from which the next epoch continues.
+    /// Weights and optimiser state after the last epoch, from which the next epoch continues.
     state: WeightState,
-    /// Reports of all epochs, from the first on.
+    /// Reports of all epochs so far.
     history: Vec<EpochReport>,
     best: Option<Best>,
     stopped_early: Option<u32>,
     reached: Option<u32>,
-    /// Metrics of the session's weights. `None` if the stored scores do not belong to these
-    /// weights.
+    /// Metrics of the session's current weights. `None` if these were not evaluated yet.
     evaluated: Option<Metrics>,
 }
 
@@ -94,7 +92,7 @@ impl std::fmt::Debug for Trainer {
 }
 
 impl Trainer {
-    /// Creates a trainer whose model has the initial weights of seed `config.run.seed`. Loads
+    /// Creates a trainer, whose model has the initial weights of seed `config.run.seed`. This loads
     /// kernels, plans and allocates memory, and starts threads.
     ///
     /// # Errors
@@ -144,16 +142,16 @@ impl Trainer {
         })
     }
 
-    /// Trains `epochs` more epochs and returns their reports in order. `observer` gets each report
-    /// at the end of the epoch.
+    /// Trains for `epochs` further epochs, and returns their reports in order. `observer` receives
+    /// each report at the end of its epoch.
     ///
-    /// In synchronous modes, runs of m and n epochs give the bits of one run of m + n epochs. With
-    /// `run.patience` or `run.keep` this requires `run.eval_every` = 1, because both depend on
-    /// evaluations.
+    /// In synchronous modes, runs of m and n epochs give the same result as one run of m + n
+    /// epochs. With `run.patience` or `run.keep` this requires `run.eval_every` = 1, because both
+    /// depend on evaluations.
     ///
-    /// There are fewer reports than epochs, or none, after an early stop
-    /// ([`Trainer::stopped_early`], [`Trainer::target`]) or a request by [`Options::stop`]. The
-    /// request ends the run after its epoch.
+    /// Fewer epochs are trained, or none, after an early stop ([`Trainer::stopped_early`],
+    /// [`Trainer::target`]) or a request by [`Options::stop`]. A request ends the run after its
+    /// current epoch.
     ///
     /// # Errors
     /// Returns [`Error::Epochs`] for 0 epochs, and [`Error::NoTraining`] if the split has no
@@ -193,7 +191,7 @@ impl Trainer {
         Ok(self.history.iter().filter(|report| report.epoch > done).cloned().collect())
     }
 
-    /// Sets the session's weights to those of the best epoch, if `run.keep` selects these.
+    /// Sets the session's weights to those of the best epoch, if `run.keep` selects them.
     fn show_best(&mut self) -> Result<()> {
         let Some(best) = self.best.as_ref().filter(|best| best.epoch != self.epoch()) else { return Ok(()) };
         for (parameter, values) in best.values.iter().enumerate() {
@@ -203,8 +201,8 @@ impl Trainer {
         Ok(())
     }
 
-    /// Returns the metrics of the model on the training, validation and test vertices (or graphs,
-    /// or links), without dropout.
+    /// Returns the metrics of the model on the training, validation and test rows, computed without
+    /// dropout. Rows are vertices, graphs or links.
     ///
     /// # Errors
     /// Returns the error of a kernel that fails.
@@ -224,12 +222,12 @@ impl Trainer {
         }
     }
 
-    /// Returns the scores in the order of the data set: `[V, classes]` before softmax, `[V,
-    /// labels]` before the sigmoid, or `[V, numbers]`. For many graphs, there is one row for each
-    /// graph.
+    /// Returns the scores of all rows in the order of the data set: `[V, classes]` before softmax,
+    /// `[V, labels]` before the sigmoid, or `[V, numbers]`. In a data set of many graphs, each row
+    /// is a graph.
     ///
-    /// For links it returns the embedding, `[V, dimensions]`: the inner product of two rows is the
-    /// score of their pair, before the sigmoid.
+    /// For link prediction, returns the embeddings `[V, dimensions]`. The score of a pair is the
+    /// inner product of its rows, before the sigmoid.
     ///
     /// # Errors
     /// Returns the errors of [`Trainer::evaluate`].
@@ -240,7 +238,7 @@ impl Trainer {
         self.matrix(columns, found.scores)
     }
 
-    /// Returns the rows that the last layer reads, `[V, width]`, in the order of
+    /// Returns the embeddings `[V, width]`, which are the inputs of the last layer, in the order of
     /// [`Trainer::predict`]. Returns `None` for a model of one layer.
     ///
     /// # Errors
@@ -251,8 +249,8 @@ impl Trainer {
         found.map(|(columns, values)| self.matrix(columns, values)).transpose()
     }
 
-    /// Returns the known labels of the rows, and the part of the split of each row, in the order of
-    /// [`Trainer::predict`].
+    /// Returns the known labels of all rows, and the part of the split that each row belongs to.
+    /// Rows are in the order of [`Trainer::predict`].
     ///
     /// # Errors
     /// Returns [`Error::Data`] if parts of the data set do not fit together.
@@ -260,7 +258,8 @@ impl Trainer {
         known_labels(&self.session.inputs)
     }
 
-    /// Returns the task, which determines the columns of [`Trainer::predict`].
+    /// Returns the learning task, which determines the meaning of the columns of
+    /// [`Trainer::predict`].
     #[must_use]
     pub fn task(&self) -> TaskType {
         self.session.inputs.task
@@ -271,7 +270,8 @@ impl Trainer {
         Array2::from_shape_vec((rows, columns), values).map_err(|e| Error::Internal(e.to_string()))
     }
 
-    /// Returns the model's parameters in the order of the program, named as in `model.safetensors`.
+    /// Returns the parameters of the model in the order of the program. Their names are those in
+    /// `model.safetensors`.
     ///
     /// # Errors
     /// Returns [`Error::Tensor`] if memory for the parameters cannot be allocated.
@@ -279,8 +279,9 @@ impl Trainer {
         tensors(&self.session)
     }
 
-    /// Restarts training at epoch 0 with the given weights instead of random ones. The optimiser
-    /// has no moments yet. Other random numbers keep their seed.
+    /// Restarts the training before its first epoch, with the given weights. The moments of the
+    /// optimiser are reset. Other random numbers, for instance for dropout, still follow from the
+    /// seed.
     ///
     /// # Errors
     /// Returns [`Error::Fit`] unless the weights are exactly the parameters of the model, with
@@ -296,8 +297,8 @@ impl Trainer {
         self.begin()
     }
 
-    /// Restarts training at epoch 0 with the initial weights of `seed`. With `run.init`, every seed
-    /// starts with the weights of the file.
+    /// Restarts the training before its first epoch, with the initial weights of `seed`. With
+    /// `run.init`, every seed starts with the weights of the file.
     ///
     /// # Errors
     /// Returns the errors of [`Trainer::weights`].
@@ -307,7 +308,7 @@ impl Trainer {
         self.begin()
     }
 
-    /// Discards all training results. The session must already have the new initial weights.
+    /// Discards all epochs. The session must already have the new initial weights.
     fn begin(&mut self) -> Result<()> {
         self.history.clear();
         (self.best, self.stopped_early, self.reached, self.evaluated) = (None, None, None, None);
@@ -315,7 +316,7 @@ impl Trainer {
         Ok(())
     }
 
-    /// Returns the SHA-256 of [`Trainer::weights`], in hexadecimal. A run folder with the same
+    /// Returns the SHA-256 over [`Trainer::weights`], in hexadecimal. A run folder with the same
     /// weights has the same digest.
     ///
     /// # Errors
@@ -324,38 +325,38 @@ impl Trainer {
         Ok(model_digest(&self.weights()?))
     }
 
-    /// Returns the number of the last trained epoch, or 0 before the first epoch.
+    /// Returns the number of the last trained epoch. Returns 0 before the first epoch.
     #[must_use]
     pub fn epoch(&self) -> u32 {
         self.history.last().map_or(0, |last| last.epoch)
     }
 
-    /// Returns the reports of all epochs since the weights were initialised.
+    /// Returns the reports of all epochs since the training was started or restarted.
     #[must_use]
     pub fn history(&self) -> &[EpochReport] {
         &self.history
     }
 
-    /// Returns the number of epochs without a better validation metric at which early stopping
-    /// (`run.patience`) ended training. Returns `None` if it did not.
+    /// Returns the number of epochs without a better validation metric after which early stopping
+    /// (`run.patience`) ended the training. Returns `None` if it did not.
     #[must_use]
     pub fn stopped_early(&self) -> Option<u32> {
         self.stopped_early
     }
 
-    /// Returns the progress towards `run.until`, or `None` without a target.
+    /// Returns the progress towards the target `run.until`. Returns `None` if no target is set.
     #[must_use]
     pub fn target(&self) -> Option<Target> {
         self.config.run.until.map(|until| Target::of(until, self.reached, &self.history))
     }
 
-    /// Returns the bill of the charged resources so far, or `None` if nothing is charged.
+    /// Returns the charged usage so far. Returns `None` if nothing is charged.
     #[must_use]
     pub fn bill(&self) -> Option<Bill> {
         self.session.bill()
     }
 
-    /// Returns the gradients of the last epoch, without weight decay, in the order of
+    /// Returns the gradients of the last epoch without weight decay, in the order of
     /// [`Trainer::weights`].
     pub(crate) fn gradients(&self) -> Result<Vec<NamedTensor>> {
         let mut gradients = self.weights()?;
@@ -366,7 +367,8 @@ impl Trainer {
     }
 }
 
-/// Refuses options that apply only to run folders, because a trainer would ignore these.
+/// Checks that no option is set that only applies to run folders, because a trainer would ignore
+/// it.
 fn check_options(options: &Options) -> Result<()> {
     let recording = &options.recording;
     let files = [&recording.events, &recording.replay, &recording.trace, &recording.profile];

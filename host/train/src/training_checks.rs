@@ -1,4 +1,4 @@
-//! Checks before the first epoch, which refuse a data set that a configuration cannot train on.
+//! Checks before the first epoch that a configuration can be trained on its data set.
 
 use eciton_recipe::{Config, Part};
 
@@ -6,14 +6,13 @@ use crate::error::{Error, Result};
 use crate::session::Session;
 use crate::undefined;
 
-/// Refuses a data set that the configuration cannot train on. It must have training vertices. If a
-/// setting depends on the validation metric, it must have validation vertices on which the metric
-/// is defined.
+/// Checks that the data set has training rows. If a setting depends on the validation metric, also
+/// checks that there are validation rows on which the metric is defined.
 ///
 /// # Errors
-/// Returns [`Error::NoTraining`], [`Error::NoValidation`] or [`Error::NoValidationLinks`] if
-/// vertices or links are missing. Returns [`Error::Undefined`] for an undefined metric, and
-/// [`Error::Until`] for a stop target that cannot be reached.
+/// Returns [`Error::NoTraining`], [`Error::NoValidation`] or [`Error::NoValidationLinks`] if rows
+/// or links are missing. Returns [`Error::Undefined`] for an undefined metric, and [`Error::Until`]
+/// for a stop target that cannot be reached.
 pub(crate) fn check_training(config: &Config, session: &Session) -> Result<()> {
     let (dataset, links) = (&session.inputs.dataset, &session.inputs.links);
     check_until(config, session)?;
@@ -36,8 +35,8 @@ pub(crate) fn check_training(config: &Config, session: &Session) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a stop target (`run.until`) that no epoch can reach: one on another metric, or on an
-/// empty part of the data.
+/// Checks that the target `run.until` can be reached. It must use the metric of the run, on a part
+/// of the data on which the metric is defined.
 fn check_until(config: &Config, session: &Session) -> Result<()> {
     let Some(until) = config.run.until else { return Ok(()) };
     let (dataset, links) = (&session.inputs.dataset, &session.inputs.links);

@@ -1,8 +1,9 @@
-//! Undefined metrics: parts of the data on which the run's metric has no value, and the reasons.
+//! Undefined metrics. A run's metric may have no value on a part of the data, for instance because
+//! all rows have the same class.
 //!
 //! Settings that depend on an undefined metric are refused: early stopping, `run.keep = "best"`,
-//! stop targets and successive halving. The labels alone show before the first epoch that a metric
-//! is undefined.
+//! stop targets and successive halving. In most cases this can be decided from the labels, before
+//! the first epoch.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +15,8 @@ use crate::data::Inputs;
 use crate::error::{Error, Result};
 use crate::held_out_links;
 
-/// Returns the settings that depend on a metric: the key of each, and the part of the data on which
-/// the metric is computed.
+/// Returns an iterator over the settings that depend on a metric. An item is the key of the
+/// setting, and the part of the data on which the metric is computed.
 pub(crate) fn deciding(config: &Config) -> impl Iterator<Item = (&'static str, Part)> {
     let run = &config.run;
     let validation = |key, given: bool| given.then_some((key, Part::Validation));
@@ -30,8 +31,8 @@ pub(crate) fn deciding(config: &Config) -> impl Iterator<Item = (&'static str, P
     .flatten()
 }
 
-/// Returns the reason why the metric is undefined on a part of a run's data, or `None` if it is
-/// defined. The training links of link prediction have no metric.
+/// Returns the reason why the metric is undefined on a part of the data. Returns `None` if it is
+/// defined. Training links of link prediction have no metric.
 pub(crate) fn reason(inputs: &Inputs, part: Part) -> Option<String> {
     match &inputs.links {
         Some(links) => of_links(links.held_out(), part),
@@ -42,8 +43,8 @@ pub(crate) fn reason(inputs: &Inputs, part: Part) -> Option<String> {
     }
 }
 
-/// Returns the reason for each part of the data that has rows, but on which the metric is
-/// undefined.
+/// Returns the reason why the metric is undefined, for each part of the data that has rows but no
+/// metric. It is keyed by the name of the part.
 pub(crate) fn reasons(inputs: &Inputs) -> BTreeMap<String, String> {
     let parts = [Part::Validation, Part::Test].into_iter();
     let parts = parts.filter(|&part| match &inputs.links {
@@ -54,10 +55,10 @@ pub(crate) fn reasons(inputs: &Inputs) -> BTreeMap<String, String> {
     parts.filter_map(|part| Some((part.name().to_owned(), reason(inputs, part)?))).collect()
 }
 
-/// Refuses a configuration that depends on a metric which is undefined in the first evaluation.
+/// Checks after the first evaluation that every metric that a setting depends on has a value.
 ///
 /// # Errors
-/// Returns [`Error::Undefined`] with the first such setting.
+/// Returns [`Error::Undefined`] with the first setting whose metric has no value.
 pub(crate) fn check_first(config: &Config, found: &Metrics, (dataset, epoch): (&str, u32)) -> Result<()> {
     for (key, part) in deciding(config) {
         if found.of(part).is_none_or(f64::is_nan) {
@@ -69,11 +70,11 @@ pub(crate) fn check_first(config: &Config, found: &Metrics, (dataset, epoch): (&
     Ok(())
 }
 
-/// Refuses successive halving if the metric that ranks trials is undefined on the `part` of a data
-/// set. Data sets that cannot be read are ignored here, because the trials report them.
+/// Checks, for successive halving, that the metric is defined on `part` of the data sets of all
+/// trials. Data sets that cannot be read are skipped, because the trials report the error.
 ///
 /// # Errors
-/// Returns [`Error::Undefined`] for the first such data set.
+/// Returns [`Error::Undefined`] for the first data set on which the metric is undefined.
 pub(crate) fn check_ranked(
     configs: &[Config],
     part: Part,
@@ -109,7 +110,7 @@ pub(crate) fn check_ranked(
     Ok(())
 }
 
-/// Creates the error that a setting depends on an undefined metric.
+/// Creates the error for a setting that depends on an undefined metric.
 pub(crate) fn undefined(
     dataset: &str,
     key: &'static str,

@@ -1,10 +1,10 @@
-//! Vertices of a run: the row that stores each vertex, and the user's ids.
+//! The vertices of a run: the row in which each vertex is stored, and the ids of the user's data.
 //!
 //! With `run.order` the data set is reordered before it is divided into intervals, so that
 //! neighbours are near each other. Within a run, all data is indexed by row. Results are indexed by
 //! vertex, in the order of the data set. Only [`Vertices::rows_back`] converts from rows to
-//! vertices. Random numbers are addressed by vertex ([`Vertices::numbers`]), so that an order
-//! changes the rounding of sums and nothing else.
+//! vertices. The keys of random numbers contain vertex numbers ([`Vertices::numbers`]), so that an
+//! order only changes the rounding of sums.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,21 +21,21 @@ use crate::error::Result;
 /// Mapping between the vertices of a data set and the rows of a run.
 #[derive(Debug)]
 pub(crate) struct Vertices {
-    /// The user's ids of the vertices, in the order of the data set.
+    /// Ids of the vertices in the user's data, in the order of the data set.
     pub ids: VertexIds,
     /// Order that was applied to the vertices. If `None`, row v is vertex v.
     pub ordered: Option<Ordered>,
     /// Permutation from vertices (old) to rows (new). If `None`, row v is vertex v.
     permutation: Option<Arc<Permutation>>,
-    /// For a data set of many graphs: vertices that represent graphs, and the user's ids of the
-    /// graphs. Results are then indexed by graph.
+    /// The vertices that represent graphs, and the graphs' ids in the user's data. `None` unless
+    /// the data set has many graphs, in which case results are indexed by graph.
     graphs: Option<(Vec<u32>, VertexIds)>,
     count: u32,
 }
 
 impl Vertices {
-    /// Reorders a data set, and returns it with the mapping between vertices and rows. The ids of
-    /// the data set move to this mapping, because rows do not need ids.
+    /// Reorders a data set, and returns it together with the mapping between vertices and rows. The
+    /// ids of the data set are moved to the mapping.
     ///
     /// # Errors
     /// Returns [`Error::Graph`](crate::Error::Graph) if a second copy of dense features does not
@@ -61,8 +61,8 @@ impl Vertices {
         Ok((dataset, Self { ids, ordered, permutation: Some(Arc::new(permutation)), graphs, count }))
     }
 
-    /// Returns the vertex of each row in a range. Random numbers are addressed by vertex, so that
-    /// they do not depend on the order.
+    /// Returns the vertex number of each row in a range. The keys of random numbers contain them,
+    /// so that random numbers do not depend on the order.
     pub(crate) fn numbers(&self, rows: Range<usize>) -> RowNumbers {
         match &self.permutation {
             None => RowNumbers::From(rows.start as u64),
@@ -70,23 +70,23 @@ impl Vertices {
         }
     }
 
-    /// Returns the permutation from vertices to rows, or `None` if row v is vertex v.
+    /// Returns the permutation from vertices to rows. Returns `None` if row v is vertex v.
     pub(crate) fn permutation(&self) -> Option<Arc<Permutation>> {
         self.permutation.clone()
     }
 
-    /// Returns the vertex that a row stores.
+    /// Returns the number of the vertex that is stored in `row`.
     pub(crate) fn number(&self, row: u32) -> u32 {
         let old = self.permutation.as_ref().and_then(|order| order.old_of_new().get(row as usize).copied());
         old.unwrap_or(row)
     }
 
-    /// Returns the user's id of the vertex of a row.
+    /// Returns the id in the user's data of the vertex that is stored in `row`.
     pub(crate) fn name(&self, row: u32) -> String {
         self.ids.name(self.number(row))
     }
 
-    /// Returns the index of a vertex in the data set, followed by the user's id if it differs.
+    /// Returns the number of a vertex as text, followed by its id in the user's data if it has one.
     pub(crate) fn told(&self, vertex: u32) -> String {
         match &self.ids {
             VertexIds::Dense => vertex.to_string(),
@@ -94,9 +94,9 @@ impl Vertices {
         }
     }
 
-    /// Converts rows of `width` values from the order of rows to the order of the data set. For a
-    /// data set of many graphs it returns one row per graph, whether `rows` are those of vertices
-    /// or of graphs.
+    /// Reorders results from the order of rows to that of the data set. Each row has `width`
+    /// values. In a data set of many graphs, the result has one row per graph. `rows` may then be
+    /// those of vertices or those of graphs.
     ///
     /// # Errors
     /// Returns [`Error::Graph`](crate::Error::Graph) if the number of rows is not that of the
@@ -128,8 +128,8 @@ impl Vertices {
         Ok(standing.iter().filter_map(of).flatten().copied().collect())
     }
 
-    /// Returns the user's ids and the number of the rows of results: vertices, or graphs for a data
-    /// set of many graphs.
+    /// Returns the ids and the number of the rows that results have. They are vertices, or graphs
+    /// in a data set of many graphs.
     pub(crate) fn named(&self) -> (&VertexIds, u32) {
         match &self.graphs {
             None => (&self.ids, self.count),
@@ -137,8 +137,7 @@ impl Vertices {
         }
     }
 
-    /// Returns the bytes that reordering adds to the data set: the permutation, and the vertex
-    /// number of each row.
+    /// Returns the size in bytes of the permutation and of the row numbers that reordering adds.
     pub(crate) fn bytes(&self) -> u64 {
         self.permutation.as_ref().map_or(0, |order| order.len() as u64 * (8 + 8))
     }

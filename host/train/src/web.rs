@@ -1,4 +1,4 @@
-//! Web page of a run, including its estimated memory by purpose.
+//! The web page of a run, with its estimated memory.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::plan::plan;
 
-/// Creates the web page of the run in folder `path`. If `data` is true, the data set is read to
-/// estimate the memory; if it cannot be read, the page shows the reason. `trace` is a file that
+/// Creates the web page of the run in the folder `path`. If `data` is true, the data set is read to
+/// estimate the memory. If it cannot be read, the page shows the reason. `trace` is a file that
 /// `eciton train --trace` wrote.
 ///
 /// # Errors

@@ -1,6 +1,8 @@
-//! The weight store of the host (the process that drives a run): parameters by version, gradients
-//! of the rounds in flight, and optimiser steps. A round is one optimiser step with all its
-//! micro-batches. The [`Pipeline`] sets the number of versions.
+//! The weights on the host, which is the process that drives a run. They consist of parameters by
+//! version, gradients of the rounds in flight, and optimiser moments.
+//!
+//! A round is one optimiser step over all micro-batches. [`Pipeline`] determines how many versions
+//! are stored.
 
 mod first;
 mod from_program;
@@ -29,8 +31,8 @@ pub(crate) use state::WeightState;
 pub(crate) use summing::GradientSums;
 pub(crate) use sums::Sums;
 
-/// Partial sums of a loss in one round: for each interval, one buffer per node of the summation
-/// tree.
+/// Partial sums of a loss in one round. For each interval, there is one buffer per node of the
+/// summation tree.
 type Partials = Vec<Vec<Buffer>>;
 
 /// All parameters of a program, with the gradients of the rounds in flight.
@@ -38,35 +40,37 @@ type Partials = Vec<Vec<Buffer>>;
 pub(crate) struct Weights {
     /// Parameters whose values are on the host. Empty if workers own the parameters.
     parameters: Parameters,
-    /// Parameter of each further use. A parameter has further uses if several layers share it
-    /// ([`Program::uses`]).
+    /// Parameter that each further use reads. A parameter that several layers share has further
+    /// uses ([`Program::uses`]).
     further: Vec<ParameterId>,
     algorithm: Algorithm,
-    /// Gradients of the rounds whose gradients the host adds up. The field is a cell, because steps
-    /// reserve buffers while other steps read the weights.
+    /// Gradients that the host adds up. In a cell, because buffers are reserved for steps while
+    /// other steps read the weights.
     gradients: RefCell<Gradients>,
-    /// Gradient sums of the rounds whose gradients workers add up, by replica of the pipeline.
+    /// Gradient sums of rounds in which workers add up the gradients, by replica of the pipeline.
     collected: RefCell<Gradients>,
     combine: Combine,
     newest: Version,
-    /// Generation of each version of the weights whose values are available. There are at most
-    /// `versions` of them.
+    /// Versions of the weights whose values are available, at most `versions` of them. The value is
+    /// a generation number, which changes when the values of the version change.
     held: BTreeMap<Version, u64>,
     versions: usize,
-    /// True if a round reads the weights from before the newest update, as the schedule `2bw` does.
+    /// True if a round reads the weights from before the newest update, as in the schedule `2bw`.
     delayed: bool,
-    /// Counter that grows with every change of the weights, over all seeds and runs of a session.
+    /// Newest generation number. It grows with every change of the weights, over all trainings of a
+    /// session.
     generation: u64,
-    /// Scratch memory in which the partial sums of a loss are added.
+    /// Temporary memory for adding up the partial sums of a loss.
     scratch: Vec<f32>,
     /// Partial sums of each loss of the program. The second index is the round, modulo the number
     /// of rounds in flight.
     losses: Vec<Vec<Partials>>,
-    /// Gradient sums and parameters that workers own.
+    /// Record of the gradient sums and parameters that workers own.
     owners: Owners,
 }
 
-/// Creates the partial sums of one loss for each round in flight.
+/// Creates the buffers for the partial sums of one loss. `rounds` is the number of rounds in
+/// flight.
 fn partials(rounds: u32, sums: &Sums) -> Result<Vec<Partials>> {
     let part = |_| Buffer::zeroed(1, 1).map_err(at("losses"));
     let all = |_| sums.nodes.iter().map(|nodes| nodes.iter().map(part).collect()).collect();
@@ -83,8 +87,8 @@ fn of(partials: &[Partials], round: Round) -> &[Vec<Buffer>] {
 }
 
 impl Weights {
-    /// Creates the weight store of a program, without values. If workers own the parameters, the
-    /// store has no parameters on the host.
+    /// Creates the weights of a program, without values. If workers own the parameters, none are
+    /// stored on the host.
     pub(crate) fn new(
         program: &Program,
         optimiser: &Optimiser,
@@ -120,28 +124,28 @@ impl Weights {
         })
     }
 
-    /// Returns the record of the gradient sums and parameters that workers own.
+    /// Returns the record of what workers own.
     pub(crate) fn owners(&self) -> &Owners {
         &self.owners
     }
 
-    /// Returns the record of what workers own, as a mutable reference.
+    /// Returns a mutable reference to the record of what workers own.
     pub(crate) fn owners_mut(&mut self) -> &mut Owners {
         &mut self.owners
     }
 
-    /// Returns the record of what workers own if this includes the parameters, or else `None`.
+    /// Returns the record of what workers own if they own the parameters. Otherwise returns `None`.
     pub(crate) fn owning_workers(&self) -> Option<&Owners> {
         Some(&self.owners).filter(|owners| owners.have_parameters())
     }
 
-    /// Returns the record of what workers own, as a mutable reference, if this includes the
-    /// parameters.
+    /// Returns a mutable reference to the record of what workers own if they own the parameters.
+    /// Otherwise returns `None`.
     pub(crate) fn owning_workers_mut(&mut self) -> Option<&mut Owners> {
         Some(&mut self.owners).filter(|owners| owners.have_parameters())
     }
 
-    /// Adds the gradient sums that workers have computed in a round to the gradients of the host.
+    /// Adds gradient sums that were collected from workers to the gradients of `round`.
     pub(crate) fn add(&mut self, round: Round, collected: Vec<Collected>) -> Result<()> {
         let gradients = self.collected.get_mut();
         for ((number, replica), parts) in collected {
@@ -150,8 +154,8 @@ impl Weights {
         Ok(())
     }
 
-    /// Makes `version` the newest version after a rollback of workers that own the weights. The
-    /// version before it is also recorded if rounds read that one.
+    /// Makes `version` the newest one, after workers that own the weights were rolled back to it.
+    /// The version before it is also available if rounds read it.
     pub(crate) fn returned_to(&mut self, version: Version) -> Result<()> {
         self.begin(version)?;
         let before = version.0.checked_sub(1).map(Version).filter(|_| self.delayed);
@@ -159,14 +163,14 @@ impl Weights {
         Ok(())
     }
 
-    /// Counts an optimiser step: the host or the workers have updated all parameters.
+    /// Records an optimiser step, in which the host or the workers have updated all parameters.
     pub(crate) fn stepped(&mut self) {
         self.newest = Version(self.newest.0 + 1);
         self.hold(self.newest);
     }
 
-    /// Records that the values of a version are available. If more than `versions` versions are
-    /// recorded, the oldest one is dropped.
+    /// Records that the values of `version` are available. If there are too many versions, the
+    /// oldest one is no longer available.
     fn hold(&mut self, version: Version) {
         self.generation += 1;
         self.held.insert(version, self.generation);
@@ -175,7 +179,8 @@ impl Weights {
         }
     }
 
-    /// Returns the number of optimiser steps taken, which is the number of the newest version.
+    /// Returns the number of optimiser steps so far, which is also the number of the newest
+    /// version.
     pub(crate) fn steps(&self) -> u32 {
         u32::try_from(self.newest.0).unwrap_or(u32::MAX)
     }
@@ -185,7 +190,7 @@ impl Weights {
         self.newest
     }
 
-    /// Frees the unused buffers that gradients of later steps would reuse.
+    /// Frees the buffers that are stored for the gradients of later steps.
     pub(crate) fn free_buffers(&mut self) {
         self.gradients.get_mut().free_buffers();
         self.collected.get_mut().free_buffers();
@@ -197,8 +202,8 @@ impl Weights {
         self.collected.get_mut().clear();
     }
 
-    /// Makes `version` the only version of the weights. It gets the values of the newest version so
-    /// far. All gradients are removed.
+    /// Makes `version` the only available version. It gets the newest values so far. All gradients
+    /// are removed.
     fn begin(&mut self, version: Version) -> Result<()> {
         self.forget_gradients();
         self.newest = version;
@@ -210,8 +215,8 @@ impl Weights {
         Ok(())
     }
 
-    /// Sets the initial values of all parameters for a seed, as their `Initialiser` defines them.
-    /// The random numbers have purpose 1 and round 0.
+    /// Sets all parameters to their initial values for `seed`, which the `Initialiser` of each
+    /// parameter defines. The keys of the random numbers have purpose 1 and round 0.
     pub(crate) fn initialise(&mut self, program: &Program, seed: u64) -> Result<()> {
         self.begin(Version(0))?;
         if self.owners.have_parameters() {
@@ -240,8 +245,7 @@ impl Weights {
         Ok(())
     }
 
-    /// Sets the values of a parameter, for instance those of a weight file, in place of random
-    /// ones.
+    /// Replaces the values of a parameter, for instance by those of a weight file.
     pub(crate) fn set(&mut self, parameter: usize, values: &[f32]) -> Result<()> {
         self.begin(self.newest)?;
         if self.owners.have_parameters() {
@@ -252,8 +256,8 @@ impl Weights {
         write(parameter.begin(newest).map_err(internal)?, values)
     }
 
-    /// Returns the generation of a version: a number that changes whenever the values of the
-    /// version change.
+    /// Returns the generation number of a version, which changes whenever the values of the version
+    /// change. Fails if the version is not available.
     pub(crate) fn generation(&self, version: Version) -> Result<u64> {
         self.held.get(&version).copied().ok_or_else(|| {
             let held: Vec<u64> = self.held.keys().map(|version| version.0).collect();
@@ -261,8 +265,8 @@ impl Weights {
         })
     }
 
-    /// Returns the parameter that a use reads. Numbers from the number of parameters on are further
-    /// uses of shared parameters.
+    /// Returns the parameter that the use `id` reads. Numbers below the number of parameters are
+    /// the parameters themselves, and further numbers are additional uses.
     fn parameter(&self, id: usize) -> Result<&Parameter> {
         let further = id.checked_sub(self.parameters.len()).and_then(|at| self.further.get(at));
         self.parameters.get(use_number(further.map_or(id, |id| id.index()))).map_err(internal)
@@ -274,7 +278,7 @@ impl Weights {
         self.parameter(parameter)?.matrix(wanted.0).map_err(internal)
     }
 
-    /// Returns the newest values of a parameter, row-major without padding.
+    /// Returns the newest values of a parameter, row-major and without padding.
     pub(crate) fn values(&self, parameter: usize) -> Result<Vec<f32>> {
         if self.owners.have_parameters() {
             return self.owners.values(parameter);
@@ -282,7 +286,7 @@ impl Weights {
         self.values_of(parameter, self.newest)
     }
 
-    /// Returns the values of a parameter at a version, row-major without padding.
+    /// Returns the values of a parameter at `version`, row-major and without padding.
     fn values_of(&self, parameter: usize, version: Version) -> Result<Vec<f32>> {
         let parameter = self.parameters.get(use_number(parameter)).map_err(internal)?;
         let values = parameter.values(version.0);
@@ -290,30 +294,30 @@ impl Weights {
         values.to_vec().map_err(at("parameters"))
     }
 
-    /// Returns the newest values of all parameters, in the order of their numbers.
+    /// Returns the newest values of all parameters, in the order of the program.
     pub(crate) fn all_values(&self) -> Result<Vec<Vec<f32>>> {
         self.all_values_of(self.newest)
     }
 
-    /// Returns the values of all parameters at a version, in the order of their numbers.
+    /// Returns the values of all parameters at `version`, in the order of the program.
     fn all_values_of(&self, version: Version) -> Result<Vec<Vec<f32>>> {
         (0..self.parameters.len()).map(|parameter| self.values_of(parameter, version)).collect()
     }
 
-    /// Returns the gradients that contain a round: those that workers add up, or those that the
-    /// host adds up.
+    /// Returns the gradients of `round`. They are those that workers add up, or those that the host
+    /// adds up.
     fn gradients_of(&self, round: Round) -> &RefCell<Gradients> {
         if self.owners.have_sums(round) { &self.collected } else { &self.gradients }
     }
 
-    /// Returns the buffers into which a step writes the gradient of use `number`. The list is empty
+    /// Returns the buffers that a step writes the gradient of the use `number` to. There are none
     /// if workers add up the gradients.
     pub(crate) fn gradient(&self, number: usize, round: Round, interval: IntervalId) -> Result<Vec<Buffer>> {
         self.gradients_of(round).borrow_mut().targets(number, round, interval)
     }
 
-    /// Adds the gradients that a step has computed to the sums of the round. The engine has
-    /// committed the step.
+    /// Adds the gradients that a step has written to the sums of its round. Called when the engine
+    /// has committed the step.
     pub(crate) fn commit(
         &self,
         numbers: &[ParameterId],
@@ -323,15 +327,15 @@ impl Weights {
         numbers.iter().try_for_each(|number| gradients.commit(number.index(), round, interval))
     }
 
-    /// Returns the buffers into which an interval writes its partial sums of one of the program's
-    /// losses.
+    /// Returns the buffers that an interval writes its partial sums of a loss to. `loss` is the
+    /// index of the loss in the program.
     pub(crate) fn loss_parts(&self, loss: usize, round: Round, interval: IntervalId) -> Vec<Buffer> {
         let partials = self.losses.get(loss).and_then(|all| of(all, round).get(interval.index()));
         partials.cloned().unwrap_or_default()
     }
 
-    /// Returns the loss of a round over all intervals. It is the sum of the program's losses, added
-    /// in the order of the program.
+    /// Returns the loss of `round` over all intervals. If the program has several losses, it is
+    /// their sum.
     pub(crate) fn loss(&mut self, round: Round) -> Result<f64> {
         let scratch = &mut self.scratch;
         scratch.resize(scratch.len().max(self.combine.scratch_len(1)), 0.0);
@@ -346,10 +350,10 @@ impl Weights {
         Ok(sum)
     }
 
-    /// Takes one optimiser step with the gradient sums of a round, at the learning rate `lr`.
-    /// Returns the gradient norm before clipping, if `clip_norm` is set. If a gradient is not
-    /// finite, the step is refused and the newest version stays. With only one version, parameters
-    /// with smaller numbers have been changed by then.
+    /// Takes an optimiser step with the gradient sums of `round` and the learning rate `lr`.
+    /// Returns the gradient norm before clipping if `clip_norm` is set. If a gradient is not
+    /// finite, returns a refusal, and the newest version remains. If only one version is stored,
+    /// some parameters may be updated already.
     pub(crate) fn step(
         &mut self,
         optimiser: &Optimiser,
@@ -382,8 +386,8 @@ impl Weights {
         Ok(Ok(norm))
     }
 
-    /// Returns the gradient of a parameter in the round that made the newest version, row-major
-    /// without padding. Tests use it.
+    /// Returns the gradient of a parameter in the latest round, row-major and without padding. Used
+    /// in tests.
     pub(crate) fn gradient_values(&self, parameter: usize) -> Result<Vec<f32>> {
         let round = self.steps();
         let gradients = self.gradients_of(Round(round)).borrow();
@@ -394,7 +398,7 @@ impl Weights {
     }
 }
 
-/// Writes values, which are row-major without padding, into a buffer of padded rows.
+/// Writes row-major values without padding to a buffer whose rows are padded.
 fn write(buffer: &Buffer, values: &[f32]) -> Result<()> {
     let (rows, columns) = (buffer.rows(), buffer.columns());
     if values.len() != rows * columns {

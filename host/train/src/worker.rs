@@ -1,4 +1,4 @@
-//! Worker process of a run: it executes tasks of the run over one network connection.
+//! Worker processes, which run tasks of a run over a network connection.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,25 +14,26 @@ use crate::owned::Ledger;
 /// Settings of a worker process.
 #[derive(Debug)]
 pub struct Worker<'a> {
-    /// Address of the run, `HOST:PORT`.
+    /// Network address of the run, `HOST:PORT`.
     pub address: &'a str,
-    /// Path of the file with the worker's token, which the run wrote.
+    /// Path of the file with the worker's token, which the run has written.
     pub token: &'a Path,
     /// Time for which the worker tries to connect to a run that does not answer yet.
     pub patience: Duration,
-    /// Maximum number of bytes of weights and rows that the worker caches.
+    /// Maximum size of the weights and rows that the worker caches, in bytes.
     pub cache_bytes: u64,
     /// Number of the task at which the worker exits without an answer, to test failures. `None` in
     /// normal use.
     pub fail_at: Option<u64>,
-    /// Cache of compiled kernels.
+    /// Location of the cache of compiled kernels.
     pub cache: CachePolicy,
-    /// Request to the worker to disconnect after its current task.
+    /// Handle with which another thread asks the worker to disconnect after its current task.
     pub leave: &'a Leave,
 }
 
-/// Executes tasks of a run until the run ends or `leave` is requested. `welcomed` is called with
-/// the name of the run and the index of this worker, once the run has accepted the worker.
+/// Runs tasks of a run until the run ends or a disconnect is requested with `leave`. When the run
+/// has accepted the worker, `welcomed` is called with the name of the run and the index of the
+/// worker.
 ///
 /// # Errors
 /// Returns [`Error::Connection`] if the run cannot be reached, refuses the token, or closes the

@@ -1,5 +1,4 @@
-//! A micro-batch: a part of a batch, with rows of the data set and adjacency lists among these
-//! rows.
+//! A micro-batch, which consists of rows of the data set and of adjacency lists among these rows.
 
 use std::sync::Arc;
 
@@ -11,47 +10,49 @@ use eciton_types::SlotId;
 use crate::data::Interval;
 use crate::edge_data::{EdgeData, EdgeWeights};
 
-/// Micro-batch (`Part` of a batch) in the form that stages read. Its rows are numbered from 0.
+/// A micro-batch (part of a batch) in the form that stages read. Its rows are numbered from 0.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// Levels of rows. Level h has the rows that stages with h gathers between them and the loss
-    /// compute. The last level also serves all larger numbers.
+    /// Levels of the micro-batch by number of hops. Level h has the rows that stages compute if h
+    /// gathers follow between them and the loss. The last level also serves all larger numbers of
+    /// hops.
     pub levels: Vec<Level>,
-    /// Vertex of each row, as a vertex number of the data set.
+    /// Vertex number in the data set of each row.
     pub vertices: Arc<[u32]>,
-    /// Number of training rows, or of their known values in multi-label and regression tasks. With
-    /// class weights, the sum of the class weights of the training rows.
+    /// Number of training rows of the micro-batch. Multi-label and regression tasks count known
+    /// values instead. With class weights, it is the sum of the class weights of the training rows.
     pub counted: f64,
-    /// Sum of the weights of the training rows in the loss, including the weights from the sampler.
+    /// Total loss weight of the training rows, including the weights that correct for sampling.
     pub weights: f64,
     features: Matrix,
     gathered: Option<Matrix>,
 }
 
-/// Level of a micro-batch: the rows within a number of hops of the training rows, and the adjacency
-/// lists of the gathers that compute them.
+/// A level of a micro-batch: the rows within some number of hops of the training rows, and the
+/// adjacency lists of the gathers that compute these rows.
 #[derive(Debug)]
 pub(crate) struct Level {
     pub interval: Interval,
     pub lists: Arc<PartLists>,
 }
 
-/// Adjacency lists among the rows of a micro-batch, with the factors of normalisations.
+/// Adjacency lists among the rows of a micro-batch, with the normalisation factors of their sums.
 #[derive(Debug)]
 pub(crate) struct PartLists {
     pub graph: Arc<Graph>,
-    /// Factor of each row in the symmetric normalisation of sums over neighbours.
+    /// Factor of each row in symmetric normalisation, by which sums over neighbours are scaled
+    /// before and after the sum.
     pub scale: Arc<Vec<f32>>,
-    /// 1 / in-degree of each row, the factor of means over neighbours.
+    /// Factor of each row in means over neighbours, which is 1 / in-degree.
     pub inverse: Arc<Vec<f32>>,
     pub edges: Arc<EdgeData>,
-    /// Edge weights in a mean over neighbours. `None` if all edges of a mean have weight 1.
+    /// Edge weights for means over neighbours. `None` if all edges have weight 1 in a mean.
     pub of_means: Option<EdgeWeights>,
 }
 
 impl PartLists {
-    /// Returns the edge weights of a sum or a mean, in the order of the in-lists or of the
-    /// out-lists.
+    /// Returns the edge weights for means if `of_means` is true, or else for sums. They are in the
+    /// order of the out-lists if `outgoing` is true, or else of the in-lists.
     pub(crate) fn weights(&self, of_means: bool, outgoing: bool) -> Option<&Arc<Vec<f32>>> {
         let weights = if of_means { self.of_means.as_ref() } else { self.edges.weights.as_ref() };
         weights.map(|weights| weights.along(outgoing))
@@ -59,7 +60,8 @@ impl PartLists {
 }
 
 impl Part {
-    /// Creates a micro-batch from its levels, its vertices, its counts and its features.
+    /// Creates a micro-batch. `counted` and `weights` are the values of the fields with these
+    /// names.
     pub(super) fn new(
         levels: Vec<Level>,
         vertices: Vec<u32>,
@@ -69,18 +71,18 @@ impl Part {
         Self { levels, vertices: vertices.into(), counted, weights, features, gathered }
     }
 
-    /// Returns the level of rows within `hops` gathers of the loss.
+    /// Returns the level of the rows that are at most `hops` gathers away from the loss.
     pub(crate) fn level(&self, hops: usize) -> Option<&Level> {
         self.levels.get(hops).or_else(|| self.levels.last())
     }
 
-    /// Returns the number of rows within `hops` gathers of the loss.
+    /// Returns the number of rows that are at most `hops` gathers away from the loss.
     pub(crate) fn rows(&self, hops: usize) -> usize {
         self.level(hops).map_or(0, |level| level.interval.rows.len())
     }
 
-    /// Returns the rows of a slot of constants, such as the features. Returns `None` for a slot
-    /// that stages write.
+    /// Returns the rows of a constant slot, such as the features. Returns `None` for a slot that
+    /// stages write.
     pub(crate) fn constant(&self, program: &Program, slot: SlotId) -> Option<&Matrix> {
         match slot {
             _ if slot == program.features => Some(&self.features),

@@ -1,18 +1,20 @@
-//! The rows of which the loss of a round is a mean.
+//! Size of the set of rows over which the loss of a round is a mean.
 
-/// Size of the set of rows of which a round's loss is a weighted mean. Multi-label and regression
-/// tasks count known values instead of rows.
+/// Size of the set of rows over which the loss of a round is a weighted mean. Multi-label and
+/// regression tasks count known values instead of rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct RoundRows {
-    /// Factor that turns the round's loss into the sum of its rows' losses, each multiplied by the
-    /// weight of the row.
+    /// Factor by which the round's mean loss is multiplied to get the weighted sum of its rows'
+    /// losses.
     pub divisor: f64,
-    /// Sum of the loss weights of the rows. An epoch's loss is a mean with these weights.
+    /// Total loss weight of the rows. The loss of an epoch is the mean over its rounds' rows with
+    /// these weights.
     pub weights: f64,
 }
 
 impl Default for RoundRows {
-    /// Returns the rows of a round that is the only one of its epoch.
+    /// Returns the size for a round that is the only one of its epoch, in which case no weighting
+    /// is needed.
     fn default() -> Self {
         Self { divisor: 1.0, weights: 1.0 }
     }

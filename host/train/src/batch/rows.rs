@@ -1,10 +1,11 @@
-//! Batches of rows: the training rows of each round, and the cut of a batch into micro-batches
-//! ("parts").
+//! Batches of rows for models that need no neighbours during training: the training rows of each
+//! round, and the division of a batch into micro-batches.
 //!
-//! Each pass over the training rows visits groups of rows that stay together, in a random order
-//! that depends on seed and pass. The rows of a batch ascend. If micro-batches have no adjacency
-//! lists, all of a batch share one summation grid. Then the number of micro-batches changes no bit
-//! of a result. Atoms (smallest units of a cut) of a small last batch may have no row.
+//! Each pass over the training rows visits groups of consecutive rows in a random order that
+//! depends on the seed and the pass. The rows of a batch are in ascending order. Micro-batches
+//! without adjacency lists share the summation grid of their batch. Therefore their number does not
+//! change any bit of a result. An atom is the smallest unit of this grid. Atoms of a small last
+//! batch may have no row.
 
 use eciton_graph::shuffle::Shuffle;
 use eciton_recipe::Batch as Settings;
@@ -15,36 +16,37 @@ use eciton_types::{Atoms, IntervalId, Node, Round, Tree};
 use crate::data::{Inputs, grid};
 use crate::error::{Error, Result};
 
-/// Random-number stream of the shuffled order of rows.
+/// Stream number of the random numbers that shuffle the rows.
 const SHUFFLE: u32 = u32::MAX;
 
-/// Micro-batch of a batch without adjacency lists: its rows, and their share of the batch's
-/// summation grid.
+/// A micro-batch without adjacency lists: its rows, and its share of the batch's summation grid.
 #[derive(Debug)]
 pub(super) struct RowCut {
-    /// Training rows, in ascending order.
+    /// Training rows of the micro-batch, in ascending order.
     pub rows: Vec<u32>,
     pub grid: Grid,
     pub nodes: Vec<Node>,
 }
 
-/// Cut of the training rows into batches, and of each batch into micro-batches ("parts").
+/// Division of the training rows into batches, and of each batch into micro-batches.
 #[derive(Debug)]
 pub(crate) struct RowBatches {
-    /// First row of each group that has a training row, in ascending order.
+    /// First row of each group (consecutive rows that stay together) with a training row, in
+    /// ascending order.
     firsts: Vec<u32>,
-    /// Number of rows in a group. Rows of a group are always in the same micro-batch.
+    /// Number of rows per group. All rows of a group are in the same micro-batch.
     group: u32,
-    /// Maximum number of groups in a batch. The last batch of a pass may have fewer.
+    /// Maximum number of groups per batch. The last batch of a pass may have fewer.
     groups: u32,
-    /// Number of micro-batches per batch that the settings request.
+    /// Number of micro-batches per batch, as requested by the settings.
     micro: u32,
-    /// Number of atoms (smallest units of a cut) in a batch.
+    /// Number of atoms per batch. An atom is a block of rows, the smallest unit that can be divided
+    /// between micro-batches.
     atoms: u32,
 }
 
 impl RowBatches {
-    /// Creates the cut of the training rows of `inputs` into batches that the settings request.
+    /// Divides the training rows of `inputs` into batches of the size that `settings` request.
     pub(crate) fn new(settings: &Settings, inputs: &Inputs) -> Self {
         let group = inputs.shape.group;
         let mut firsts: Vec<u32> = inputs.dataset.split.train.iter().map(|row| row - row % group).collect();
@@ -55,7 +57,8 @@ impl RowBatches {
         Self { firsts, group, groups, micro: settings.micro, atoms }
     }
 
-    /// Checks that a batch can be cut into the requested number of micro-batches.
+    /// Checks that a batch has enough atoms (blocks of rows) for the requested number of
+    /// micro-batches.
     ///
     /// # Errors
     /// Returns [`Error::Parts`] if a batch has fewer atoms than requested micro-batches.
@@ -67,32 +70,34 @@ impl RowBatches {
         Err(Error::Parts { parts, most, rows })
     }
 
-    /// Returns the number of rows in a pass over the training rows: all rows of the groups that
-    /// have a training row.
+    /// Returns the number of rows in a pass over the training rows. It counts all rows of each
+    /// group that has a training row.
     pub(crate) fn rows(&self) -> u32 {
         (self.firsts.len() as u32).saturating_mul(self.group)
     }
 
-    /// Returns the number of micro-batches of a batch without adjacency lists. Each one has at
-    /// least one atom, so there are no more of them than atoms.
+    /// Returns the number of micro-batches per batch, for micro-batches without adjacency lists. It
+    /// is at most the number of atoms, because each micro-batch needs an atom.
     pub(crate) fn parts(&self) -> u32 {
         self.micro.min(self.atoms).max(1)
     }
 
-    /// Returns the range of atoms of micro-batch `part` in a batch without adjacency lists.
+    /// Returns the range of atoms that belong to micro-batch `part`, for micro-batches without
+    /// adjacency lists.
     fn run(&self, part: u32) -> std::ops::Range<u32> {
         let cut = |part: u32| (u64::from(self.atoms) * u64::from(part) / u64::from(self.parts())) as u32;
         cut(part)..cut(part + 1)
     }
 
-    /// Returns the nodes of the summation tree that each micro-batch without adjacency lists
-    /// computes, and the tree that combines them.
+    /// Returns the nodes of the summation tree that each micro-batch computes, and the tree itself.
+    /// This is for micro-batches without adjacency lists.
     pub(crate) fn sums(&self) -> (Vec<Vec<Node>>, Tree) {
         let tree = Tree::new(self.atoms);
         ((0..self.parts()).map(|part| tree.nodes(self.run(part))).collect(), tree)
     }
 
-    /// Returns the maximum number of rows in a micro-batch without adjacency lists.
+    /// Returns the maximum number of rows per micro-batch, for micro-batches without adjacency
+    /// lists.
     pub(crate) fn capacity(&self) -> u32 {
         let runs = (0..self.parts()).map(|part| self.run(part).len() as u32);
         let widest = u64::from(runs.max().unwrap_or(0));
@@ -102,7 +107,7 @@ impl RowBatches {
         (groups as u32).min(self.groups).saturating_mul(self.group)
     }
 
-    /// Returns the shuffled order of the groups in the pass of `round`. Also returns the position
+    /// Returns the shuffled order of all groups in the pass of `round`. Also returns the position
     /// of the round's first group in this order, and the number of its groups.
     fn batch(&self, seed: u64, round: Round) -> (Shuffle, u32, u32) {
         let all = self.firsts.len() as u32;
@@ -114,8 +119,8 @@ impl RowBatches {
         (shuffle, from, self.groups.min(all.saturating_sub(from)))
     }
 
-    /// Returns the training rows from which a sampler starts micro-batch `number`, in ascending
-    /// order.
+    /// Returns the training rows of micro-batch `number`, from which a sampler starts. They are in
+    /// ascending order.
     pub(super) fn targets(&self, seed: u64, round: Round, number: IntervalId) -> Vec<u32> {
         let (shuffle, from, length) = self.batch(seed, round);
         let cut =
@@ -124,7 +129,8 @@ impl RowBatches {
         self.sorted(shuffle, places)
     }
 
-    /// Returns the first rows of the groups at these positions of the shuffled order, sorted.
+    /// Returns the first row of each group at the positions `places` of the shuffled order, in
+    /// ascending order.
     fn sorted(&self, shuffle: Shuffle, places: std::ops::Range<u32>) -> Vec<u32> {
         let first = |place: u32| self.firsts.get(shuffle.at(place) as usize).copied();
         let mut firsts: Vec<u32> = places.filter_map(first).collect();
@@ -132,7 +138,8 @@ impl RowBatches {
         firsts
     }
 
-    /// Returns micro-batch `number` of a round, without adjacency lists.
+    /// Returns the rows and the summation grid of micro-batch `number` in `round`, for
+    /// micro-batches without adjacency lists.
     pub(super) fn part(&self, seed: u64, round: Round, number: IntervalId) -> RowCut {
         let (shuffle, from, length) = self.batch(seed, round);
         let firsts = self.sorted(shuffle, from..from + length);

@@ -1,5 +1,5 @@
-//! The source of micro-batches (parts of a batch): the data set, and the method that chooses their
-//! rows.
+//! The source of micro-batches: the data set, and the method that chooses the rows of each
+//! micro-batch.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -23,21 +23,22 @@ use crate::data::{Inputs, Interval, grid, known, matrix};
 use crate::edge_data::{EdgeData, EdgeWeights};
 use crate::error::{Error, Result, at};
 
-/// Method that chooses the rows of a micro-batch (a part of a batch that is scheduled as one unit).
+/// Method that chooses the rows of a micro-batch, which is a part of a batch that is scheduled as
+/// one unit.
 #[derive(Debug)]
 pub(crate) enum Chooser {
-    /// Training rows in a shuffled order, without adjacency lists. For models that need no
-    /// neighbours during training.
+    /// Shuffled training rows without adjacency lists, for models that need no neighbours during
+    /// training.
     Rows,
-    /// Subgraphs that a sampler draws anew in each round.
+    /// Subgraphs that a sampler draws anew for each round.
     Sampler(Sampler),
-    /// Parts of a vertex cut, which assigns each edge to one part. `made` caches the micro-batches
-    /// that are the same in every round.
+    /// Subgraphs of a vertex cut, which assigns each edge of the graph to one part. `made` caches
+    /// the micro-batch of each part, because it is the same in every round.
     Parts { parts: Parts, made: Vec<OnceLock<Arc<Part>>> },
 }
 
 impl Chooser {
-    /// Returns true if this method gives rows of one micro-batch different weights in the loss.
+    /// Returns true if rows of the same micro-batch can have different weights in the loss.
     pub(crate) fn weighs_rows(&self, settings: &Settings) -> bool {
         match self {
             Self::Rows => false,
@@ -46,13 +47,14 @@ impl Chooser {
         }
     }
 
-    /// Returns the batches of rows if the micro-batches have no adjacency lists, otherwise `None`.
+    /// Returns the division into batches of rows if micro-batches have no adjacency lists.
+    /// Otherwise returns `None`.
     pub(crate) fn batches(&self, settings: &Settings, inputs: &Inputs) -> Option<RowBatches> {
         matches!(self, Self::Rows).then(|| RowBatches::new(settings, inputs))
     }
 
-    /// Returns the number of micro-batches in a batch. It is the configured number without those
-    /// that would never have a row.
+    /// Returns the number of micro-batches per batch. It is the configured number, reduced if some
+    /// micro-batches could never have a row.
     pub(crate) fn parts(&self, settings: &Settings, inputs: &Inputs) -> u32 {
         match self {
             Self::Rows => RowBatches::new(settings, inputs).parts(),
@@ -60,7 +62,7 @@ impl Chooser {
         }
     }
 
-    /// Returns the maximum number of rows in a micro-batch.
+    /// Returns the maximum number of rows per micro-batch.
     pub(crate) fn capacity(&self, settings: &Settings, inputs: &Inputs) -> u32 {
         let training = inputs.dataset.split.train.len() as u32;
         let targets = settings.rows.unwrap_or(training).min(training).div_ceil(settings.micro);
@@ -75,7 +77,8 @@ impl Chooser {
     }
 }
 
-/// Source of micro-batches: the immutable data and settings from which compute threads make them.
+/// Source of micro-batches. It has the immutable data and settings from which compute threads make
+/// them.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub settings: Settings,
@@ -83,32 +86,32 @@ pub(crate) struct Source {
     features: Matrix,
     gathered: Option<Matrix>,
     edges: Arc<EdgeData>,
-    /// Factor of each training row (or of each known value) in the loss over all training rows.
+    /// Weight of each training row (or known value) in a loss over all training rows.
     weight: f32,
     class_weights: Option<Arc<[f32]>>,
-    /// Factor of each row in the symmetric normalisation, computed from degrees in the whole graph.
+    /// Factor of each row in symmetric normalisation, computed from the degrees in the whole graph.
     scale: Arc<Vec<f32>>,
-    /// Vertex of each row. If `None`, row v is vertex v.
+    /// Vertex number of each row in the data set. If `None`, row v is vertex v.
     vertices: Option<Arc<[u32]>>,
     values: Option<Matrix>,
     in_training: Vec<bool>,
     chooser: Chooser,
-    /// Number of times that each row and edge occurs in trial samples. Sums and losses are weighted
-    /// by these counts to be unbiased. `None` if the method needs no such weights.
+    /// Counts of how often each row and edge occurred in trial samples, from which unbiased weights
+    /// are computed. `None` if the method needs no such weights.
     counts: Option<Counts>,
-    /// Cut of the training rows into batches. It also has the training rows from which samplers
-    /// start.
+    /// Division of the training rows into batches. Samplers start from the training rows of a
+    /// batch.
     batches: RowBatches,
-    /// Maximum number of rows in a micro-batch.
+    /// Maximum number of rows per micro-batch.
     capacity: usize,
-    /// Reusable buffers for the features of micro-batches. A micro-batch leases one buffer while it
-    /// exists.
+    /// Buffers for the features of micro-batches. A micro-batch leases a buffer, which is reused
+    /// after its release.
     buffers: Mutex<Vec<Buffer>>,
 }
 
 impl Source {
-    /// Creates the source of the micro-batches of `inputs`. Samples subgraphs until the sampling
-    /// counts are known, if `chooser` needs them.
+    /// Creates the source of the micro-batches of `inputs`. If `chooser` needs sampling counts,
+    /// subgraphs are sampled until each row and edge has occurred often enough.
     ///
     /// # Errors
     /// Returns [`Error::Tensor`] if a second copy of the labels does not fit in memory.
@@ -144,12 +147,13 @@ impl Source {
         })
     }
 
-    /// Returns the batches of rows if the micro-batches have no adjacency lists, otherwise `None`.
+    /// Returns the division into batches of rows if micro-batches have no adjacency lists.
+    /// Otherwise returns `None`.
     pub(crate) fn batches_of_rows(&self) -> Option<&RowBatches> {
         matches!(self.chooser, Chooser::Rows).then_some(&self.batches)
     }
 
-    /// Returns the number of micro-batches in a round.
+    /// Returns the number of micro-batches per round.
     pub(crate) fn parts(&self) -> usize {
         match self.chooser {
             Chooser::Rows => self.batches.parts() as usize,
@@ -157,8 +161,9 @@ impl Source {
         }
     }
 
-    /// Returns the factor of each training row (or of each known value) in the loss of a round
-    /// whose micro-batches are `parts`. Also returns the rows of which this loss is the mean.
+    /// Returns the weight of each training row (or known value) in the loss of a round with the
+    /// micro-batches `parts`. Also returns the size of the set of rows over which this loss is a
+    /// mean.
     pub(super) fn weight(&self, parts: &[Arc<Part>]) -> (f32, RoundRows) {
         let weights = parts.iter().map(|part| part.weights).sum();
         let fixed = |weight: f32| (weight, RoundRows { divisor: 1.0 / f64::from(weight), weights });
@@ -176,8 +181,8 @@ impl Source {
         ((1.0 / divisor) as f32, RoundRows { divisor, weights })
     }
 
-    /// Makes micro-batch `number` of a round. The result does not depend on the thread or on the
-    /// time of the call. `room` is working memory of the sampler.
+    /// Makes micro-batch `number` of `round`. The result depends only on the arguments and on this
+    /// source. `room` is working memory of the sampler.
     ///
     /// # Errors
     /// Returns [`Error::Tensor`] if the rows of the micro-batch do not fit in memory.
@@ -219,8 +224,8 @@ impl Source {
         self.made_of(&sub, None, None)
     }
 
-    /// Makes a micro-batch of a subgraph. `shares` has the weight of each row in the loss if the
-    /// subgraph belongs to a vertex cut. `cut` has the grid of a batch without adjacency lists.
+    /// Makes a micro-batch from a subgraph. `shares` has the loss weight of each row for a part of
+    /// a vertex cut. `cut` has the summation grid for a micro-batch without adjacency lists.
     fn made_of(&self, sub: &Subgraph, shares: Option<&[f32]>, cut: Option<&RowCut>) -> Result<Arc<Part>> {
         let features = self.select(&self.features, &sub.ids)?;
         let gathered = self.gathered.as_ref().map(|all| self.select(all, &sub.ids)).transpose()?;
@@ -255,8 +260,8 @@ impl Source {
         Ok(Arc::new(Part::new(levels, vertices, (counted, weights), (features, gathered))))
     }
 
-    /// Returns the sum of the loss weights of a micro-batch's training rows `ids`. Returns
-    /// `counted` if the sampler adds no weights.
+    /// Returns the total loss weight of the training rows `ids` of a micro-batch. Returns `counted`
+    /// if the method gives all rows the same weight.
     fn loss_weights(&self, levels: &[Level], ids: &[u32], counted: f64) -> f64 {
         let weighs = self.counts.is_some() || matches!(self.chooser, Chooser::Parts { .. });
         let interval = levels.first().map(|level| &level.interval).filter(|_| weighs);
@@ -271,8 +276,8 @@ impl Source {
         interval.training.iter().map(of).sum()
     }
 
-    /// Copies the rows `rows` of `all` into a matrix. Reuses a buffer that a micro-batch of a
-    /// finished round has released, if there is one.
+    /// Copies the given rows of `all` into a new matrix. The matrix reuses a buffer that an earlier
+    /// micro-batch has released, if there is one.
     fn select(&self, all: &Matrix, rows: &[u32]) -> Result<Matrix> {
         let Matrix::Dense(dense) = all else { return all.select(rows).map_err(at("features of a part")) };
         let columns = all.columns();
@@ -292,19 +297,19 @@ impl Source {
         dense.select_into(rows, lease).map_err(at("features of a part"))
     }
 
-    /// Returns the number of training rows, from which samplers start.
+    /// Returns the number of training rows of the data set, from which samplers start.
     fn roots(&self) -> u32 {
         self.dataset.split.train.len() as u32
     }
 
-    /// Returns the vertex number of a row of the data set.
+    /// Returns the vertex number in the data set of `row`.
     fn vertex(&self, row: u32) -> u32 {
         let order = self.vertices.as_ref().and_then(|order| order.get(row as usize).copied());
         order.unwrap_or(row)
     }
 
-    /// Returns the weight of each row of a subgraph in the loss, or `None` if each weight is 1.
-    /// `shares` has the weights of a vertex cut.
+    /// Returns the loss weight of each row of a subgraph. Returns `None` if all weights are 1.
+    /// `shares` has the weights of a part of a vertex cut.
     fn row_weights(&self, sub: &Subgraph, shares: Option<&[f32]>) -> Option<Arc<[f32]>> {
         let sampled = match (&self.counts, shares) {
             (_, Some(shares)) => Some(shares.to_vec()),
@@ -322,7 +327,9 @@ impl Source {
         Some(rows.into())
     }
 
-    /// Builds the interval of a level: its summation grid, targets and training rows.
+    /// Builds the interval of a level from the first `rows` rows of a subgraph: its summation grid,
+    /// its loss targets and its training rows. Only the level next to the loss has training rows
+    /// (`learns`).
     fn interval(
         &self,
         sub: &Subgraph,
@@ -360,8 +367,8 @@ impl Source {
         })
     }
 
-    /// Returns the adjacency lists of the first `targets` rows of a subgraph. Their sources are
-    /// among its first `rows` rows.
+    /// Returns the adjacency lists of the first `targets` rows of a subgraph. They refer to the
+    /// first `rows` rows only.
     fn lists(&self, sub: &Subgraph, targets: usize, rows: usize) -> Result<PartLists> {
         let vertices = sub.incoming.vertices() as usize;
         let (targets, rows) = match rows {
@@ -397,13 +404,14 @@ impl Source {
         Ok(PartLists { graph, scale: Arc::new(scale), inverse, edges, of_means })
     }
 
-    /// Returns true if sums of a micro-batch are estimates of the sums of the whole graph.
+    /// Returns true if sums over neighbours in a micro-batch are estimates of the sums in the whole
+    /// graph.
     fn is_estimate(&self) -> bool {
         self.counts.is_some() || self.settings.sampler == eciton_recipe::Sampler::Neighbours
     }
 
-    /// Returns the factor of each edge with which a sum in the micro-batch is an unbiased estimate
-    /// of the sum in the whole graph. Also returns the factors for a mean, which divides by the
+    /// Returns the edge factors for sums and those for means. With the former, a sum in the
+    /// micro-batch is an unbiased estimate of the sum in the whole graph. A mean divides by the
     /// length of the list in the micro-batch.
     fn factors(&self, sub: &Subgraph, lists: &Adjacency) -> (Option<Vec<f32>>, Option<Vec<f32>>) {
         // For each row, the ratio of its edges in the whole graph to its edges in the micro-batch.
@@ -423,13 +431,13 @@ impl Source {
     }
 }
 
-/// Returns the weight of a class, or 0 if `weights` has none.
+/// Returns the weight of `class`. Returns 0 if the class has no weight.
 fn of_class(weights: &[f32], class: u32) -> f32 {
     weights.get(class as usize).copied().unwrap_or(0.0)
 }
 
-/// Returns the summation grid of a micro-batch that shares no sum with other micro-batches, and its
-/// nodes.
+/// Returns the summation grid and tree nodes of a micro-batch whose sums are its own, so that no
+/// other micro-batch contributes to them.
 fn one_sum(offsets: &[u64], rows: usize) -> Result<(Grid, Vec<Node>)> {
     if rows == 0 {
         return Ok((Grid::single(0), Vec::new()));
@@ -439,27 +447,27 @@ fn one_sum(offsets: &[u64], rows: usize) -> Result<(Grid, Vec<Node>)> {
     Ok((grid(&atoms, &nodes, 0), nodes))
 }
 
-/// Returns a subgraph of the rows `ids` without any edges.
+/// Returns a subgraph that has the rows `ids` and no edges.
 fn without_lists(ids: Vec<u32>) -> Result<Subgraph> {
     // No graph may be empty, so a micro-batch without rows gets one vertex that no stage reads.
     let incoming = Adjacency::from_parts(vec![0; ids.len().max(1) + 1], Vec::new())?;
     Ok(Subgraph { hops: vec![ids.len() as u32], ids, incoming, edges: Vec::new(), targets: None })
 }
 
-/// Random seed of sampling counts and vertex cuts. It belongs to the data and not to a run, so that
-/// each seed of a run trains like a run of that seed alone.
+/// Seed of the random numbers for sampling counts and vertex cuts. It is fixed, so that each seed
+/// of a run trains as in a run of that seed alone.
 const DATA_SEED: u64 = 0;
 
-/// Maximum number of subgraphs that are sampled to count how often each row and edge occurs.
+/// Maximum number of subgraphs that are sampled to count the occurrences of rows and edges.
 const MOST_COUNTED: u32 = 10_000;
 
 impl Chooser {
-    /// Creates the method that the settings select, and checks that it suits the data and the
+    /// Creates the method that `settings` select, and checks that it suits the data and the
     /// program.
     ///
     /// # Errors
     /// Returns [`Error::Data`] for settings that a sampler cannot use. Returns [`Error::Batch`] for
-    /// data of many graphs, and for a program with gathers if no sampler is set.
+    /// a data set of many graphs, and for a program with gathers if no sampler is set.
     pub(crate) fn new(settings: &Settings, inputs: &Inputs, program: &Program) -> Result<Self> {
         use eciton_recipe::Sampler as Named;
         let graph = &inputs.dataset.graph;

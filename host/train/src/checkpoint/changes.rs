@@ -1,11 +1,11 @@
 //! Changes of Eciton that give some models another `model_digest`.
 //!
-//! A checkpoint records the number of changes that its writer knew. A run that resumes from the
-//! checkpoint reports the later changes. Its results may differ from those of an uninterrupted run
-//! of the earlier version.
+//! A checkpoint records the number of changes that existed when it was written. A run that resumes
+//! from it reports the later changes, because its results may differ from those of an uninterrupted
+//! run of the earlier version.
 
-/// Descriptions of all such changes since Eciton 0.1.0, oldest first. CHANGELOG.md lists each of
-/// them.
+/// Descriptions of all changes since Eciton 0.1.0 that affect results, oldest first. Each of them
+/// is also in CHANGELOG.md.
 pub(crate) const CHANGES: [&str; 4] = [
     "edges: repeated entries are added up, weights of 0 are no edges, and self-loops follow data.self_loops",
     "scaling: with data.normalise_features = \"columns\", means and deviations are computed in f64",
@@ -13,8 +13,8 @@ pub(crate) const CHANGES: [&str; 4] = [
     "batches: gradients of rows without a graph are summed along a tree of up to 512 atoms of at least 8 rows",
 ];
 
-/// Returns the changes made after a checkpoint was written. `known` is the number of changes that
-/// its writer knew.
+/// Returns the changes that were made after a checkpoint was written. `known` is the number of
+/// changes that existed then.
 pub(crate) fn crossed(known: usize) -> &'static [&'static str] {
     CHANGES.get(known..).unwrap_or_default()
 }

@@ -1,9 +1,9 @@
-//! Fingerprint of a data set as a run reads it. It prevents a run from being resumed with other
-//! data.
+//! Fingerprint of the data set that a run reads. It prevents a run from resuming with other data.
 //!
-//! The fingerprint covers counts, all labels, and up to 2^16 evenly spaced samples each of the row
-//! offsets, the neighbours and the features. Computing it is fast even for a billion edges. It
-//! detects changes to graph and features only if they shift data or touch a sample.
+//! The fingerprint covers the sizes of the data set, all labels, and samples of the graph and the
+//! features. Up to 2^16 evenly spaced values are sampled of each array, so it is fast to compute
+//! even for a billion edges. A change of the graph or the features is detected only if it changes a
+//! sampled value.
 
 use eciton_graph::dataset::Labels;
 use eciton_tensor::Matrix;
@@ -14,22 +14,22 @@ use crate::data::Inputs;
 use crate::edge_data::KnownEdges;
 use crate::error::{Result, at};
 
-/// Maximum number of samples that the fingerprint takes of one array.
+/// Maximum number of values that are sampled from one array.
 const PLACES: usize = 1 << 16;
 
-/// Fingerprint of a data set: its sizes, and a digest of its labels and of samples of its other
-/// data.
+/// Fingerprint of a data set, consisting of its sizes and a digest of its labels, its split and
+/// samples of its other data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fingerprint {
     pub vertices: u32,
     pub edges: u64,
     pub features: u32,
     pub classes: u32,
-    /// SHA-256 of labels, split and samples, in hexadecimal.
+    /// SHA-256 of the labels, the split and the samples, in hexadecimal.
     pub sha256: String,
 }
 
-/// Returns up to [`PLACES`] evenly spaced indices below `count`, including the first.
+/// Returns at most [`PLACES`] evenly spaced indices below `count`. The first is 0.
 fn places(count: usize) -> impl Iterator<Item = usize> {
     (0..count).step_by(count.div_ceil(PLACES).max(1))
 }
@@ -103,9 +103,9 @@ impl Fingerprint {
         })
     }
 
-    /// Returns the differences between the fingerprinted data set and `now`, as text for the user.
-    /// `parts` are the parts of the data whose digests differ, or `None` if the checkpoint has no
-    /// digests. In that case the digests of the fingerprints are compared.
+    /// Returns the differences between this data set and the data set `now`, as sentences for the
+    /// user. `parts` are such sentences from a comparison of exact digests. If it is `None`, the
+    /// digests of the two fingerprints are compared.
     pub(super) fn differences(&self, now: &Self, parts: Option<Vec<String>>) -> Vec<String> {
         let pairs = [
             ("vertices", u64::from(self.vertices), u64::from(now.vertices)),

@@ -1,5 +1,5 @@
-//! A run to resume, as found on disk: its newest undamaged checkpoint, and the records and metrics
-//! that belong to it.
+//! A run that can be resumed, as found on disk: its newest undamaged checkpoint, and the files that
+//! belong to this checkpoint.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use super::{CONFIG, FORMAT, Fingerprint, METRICS, RUN, RunRecord, SEEDS, VERSION
 use crate::error::{Error, Result};
 use crate::kernels::same_results;
 
-/// Maximum number of seeds in a resumed run. It equals the limit of `eciton train`.
+/// Maximum number of seeds of a resumed run, which is also the limit of `eciton train`.
 const MAX_SEEDS: u32 = 10_000;
 
-/// A run that can be resumed, as [`Found::open`] found it on disk. It holds the lock of the
+/// A run that can be resumed, as found on disk by [`Found::open`]. It holds the lock of the
 /// checkpoint folder.
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -32,26 +32,26 @@ pub(crate) struct Found {
     /// Path of the run folder, as given by the user.
     pub run: PathBuf,
     pub config: Config,
-    /// Origin of each setting (such as the user or a default), by key.
+    /// Origin of each setting, such as the user or a default, keyed by the setting's key.
     pub origins: BTreeMap<String, String>,
     pub versions: Versions,
     pub record: RunRecord,
     pub point: Arc<Point>,
-    /// Bytes of `metrics.jsonl` up to the checkpoint.
+    /// Content of `metrics.jsonl` up to the checkpoint.
     pub metrics: Vec<u8>,
-    /// Epochs parsed from `metrics`.
+    /// Epoch reports parsed from `metrics`.
     pub epochs: Vec<EpochReport>,
     seeds: Vec<u8>,
-    /// Reports and models of the seeds that had finished by the checkpoint.
+    /// Report and model of each seed that had finished before the checkpoint.
     pub finished: Vec<(SeedReport, Model)>,
-    /// Checkpoints that could not be used, with the reasons.
+    /// Checkpoints that are damaged and were skipped, each with the reason.
     pub damaged: Vec<String>,
-    /// Names of record files, such as `config.toml`, that changed after the checkpoint was written.
+    /// Names of files, such as `config.toml`, that were changed after the checkpoint was written.
     changed: Vec<String>,
     written: Vec<Written>,
 }
 
-/// A checkpoint together with the journals and models that belong to it.
+/// A checkpoint with the epoch reports, seed reports and final models that belong to it.
 struct Whole {
     point: Point,
     metrics: Vec<u8>,
@@ -61,14 +61,14 @@ struct Whole {
 }
 
 impl Found {
-    /// Locks the checkpoint folder of a run, and reads the newest checkpoint that is not damaged.
-    /// Changes no file. `run` is the path of the future run folder, and `shown` is the same path as
-    /// given by the user.
+    /// Locks the checkpoint folder of a run, and reads its newest undamaged checkpoint without
+    /// changing any file. `run` is the path of the future run folder, and `shown` is this path as
+    /// the user gave it.
     ///
     /// # Errors
     /// Returns [`Error::NoCheckpoint`] if there is no usable checkpoint, and [`Error::Busy`] if
-    /// another process works on the run. Also returns errors for records that are missing, damaged
-    /// or of another format.
+    /// another process works on the run. Also returns errors for files that are missing, damaged or
+    /// of another format.
     pub(crate) fn open(run: &Path, shown: &Path) -> Result<Self> {
         let nothing = |found: String| Error::NoCheckpoint { run: shown.to_owned(), found };
         let absent = || nothing(format!("there is no {}", folder(shown).display()));
@@ -158,12 +158,12 @@ impl Found {
         })
     }
 
-    /// Compares the original run with one resumed with these versions, data and parameters. Returns
-    /// the differences as text for the user.
+    /// Compares the checkpointed run with the versions, data and model parameters of the resuming
+    /// process. Returns the differences that do not prevent resuming, as sentences for the user.
     ///
     /// # Errors
     /// Returns [`Error::Changed`] for differences with which the run cannot resume. Unless `force`
-    /// is set, any difference returns this error.
+    /// is true, any difference returns this error.
     pub(crate) fn check(
         &self,
         versions: &Versions,
@@ -231,13 +231,13 @@ impl Found {
         Err(Error::Changed { run, differences, forceable: true })
     }
 
-    /// Returns a [`Saver`] that writes the checkpoints after this one. It removes later
-    /// checkpoints.
+    /// Returns a [`Saver`] that continues after this checkpoint. Later checkpoints on disk are
+    /// removed.
     pub(crate) fn saver(self, beginning: Beginning) -> Result<Saver> {
         Saver::resume(self.place, beginning, &self.point.mark, &self.metrics, &self.seeds, self.written)
     }
 
-    /// Returns the number of seeds of the run.
+    /// Returns the number of seeds of the run, at most [`MAX_SEEDS`].
     pub(crate) fn seeds(&self) -> u32 {
         self.record.seeds.clamp(1, MAX_SEEDS)
     }
@@ -247,15 +247,15 @@ impl Found {
         &self.place
     }
 
-    /// Returns the reports of the epochs of `seed` up to the checkpoint.
+    /// Returns the reports of all epochs of `seed` up to the checkpoint.
     pub(crate) fn epochs_of(&self, seed: u64) -> Vec<EpochReport> {
         self.epochs.iter().filter(|epoch| epoch.seed == seed).cloned().collect()
     }
 }
 
 impl Whole {
-    /// Reads a checkpoint, with the lines of the journals and the final models that it refers to.
-    /// Fails if any of them is damaged.
+    /// Reads a checkpoint, and the journal lines and final models that belong to it. Fails if any
+    /// of them is missing or damaged.
     fn read(place: &Place, named: Named, first_seed: u64) -> Result<Self> {
         let path = place.path().join(named.file());
         let point = Point::read(&path)?;
@@ -297,12 +297,12 @@ impl Whole {
     }
 }
 
-/// Parses the content of `metrics.jsonl`, one epoch report per line.
+/// Parses the content of `metrics.jsonl`, which has one epoch report per line.
 pub(crate) fn epochs(metrics: &[u8]) -> Result<Vec<EpochReport>> {
     lines(metrics, Path::new(METRICS))
 }
 
-/// Parses JSON values, one per line.
+/// Parses a text with one JSON value per line. `path` is used in errors only.
 fn lines<T: for<'a> serde::Deserialize<'a>>(bytes: &[u8], path: &Path) -> Result<Vec<T>> {
     let lines = bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
     Ok(lines.map(|line| parse(line, path)).collect::<std::result::Result<_, _>>()?)

@@ -1,4 +1,4 @@
-//! The folder of a run's checkpoints. Only one process at a time works in it.
+//! The checkpoint folder of a run, in which only one process works at a time.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -12,13 +12,14 @@ use super::{CONFIG, METRICS, RUN, RunRecord, SEEDS, VERSIONS};
 use crate::error::{Error, Result};
 
 const LOCK: &str = "lock";
-/// Maximum number of attempts to take a lock, because another process may remove the lock file in
-/// the meantime.
+/// Maximum number of attempts to lock a folder. An attempt fails if another process removes the
+/// lock file at the same time.
 const TRIES: usize = 100;
-/// Maximum number of files that are listed in a checkpoint folder.
+/// Maximum number of directory entries that are read from a checkpoint folder.
 const MAX_FILES: usize = 1 << 17;
 
-/// Returns the path of the checkpoint folder of the run whose folder is, or will be, `run`.
+/// Returns the path of the checkpoint folder for the run folder `run`, for instance
+/// `runs/first.checkpoint`.
 #[must_use]
 pub fn folder(run: &Path) -> PathBuf {
     let mut name = run.file_name().unwrap_or_default().to_owned();
@@ -26,8 +27,8 @@ pub fn folder(run: &Path) -> PathBuf {
     run.with_file_name(name)
 }
 
-/// Returns true if the checkpoint folder of `run` contains a checkpoint from which the run might
-/// resume.
+/// Returns true if the checkpoint folder of `run` contains a checkpoint. The checkpoint may be
+/// damaged.
 #[must_use]
 pub fn is_resumable(run: &Path) -> bool {
     let any =
@@ -35,16 +36,17 @@ pub fn is_resumable(run: &Path) -> bool {
     names(&folder(run)).is_ok_and(any)
 }
 
-/// Returns the numeric class of the checkpoints next to a run's folder. Returns `None` if there are
-/// no checkpoints, or if their record is missing or damaged.
+/// Returns the numeric class (set of processors with the same arithmetic) that the checkpoints of
+/// `run` record. Returns `None` if there are no checkpoints, or if their record is missing or
+/// damaged.
 pub(crate) fn numeric_class(run: &Path) -> Option<String> {
     let path = folder(run).join(VERSIONS);
     let versions: Versions = parse(&read(&path, MAX_RECORD_BYTES).ok()?, &path).ok()?;
     Some(versions.numeric_class)
 }
 
-/// Reads the records of the checkpoints next to the run folder `run`. Returns the SHA-256 of the
-/// settings that the user requested, and the configuration. The former is empty for checkpoints of
+/// Reads the settings that the checkpoints of `run` record. Returns the SHA-256 of the settings
+/// that the user requested, and the resolved configuration. The SHA-256 is empty for checkpoints of
 /// Eciton 0.1.0.
 ///
 /// # Errors
@@ -60,8 +62,8 @@ pub(crate) fn settings(run: &Path) -> Result<(String, Config)> {
     Ok((record.recipe, Config::parse(text, &path.display().to_string())?))
 }
 
-/// Removes the checkpoints next to the run folder `run`, except the checkpoint of one seed and
-/// epoch. The final models of finished seeds stay.
+/// Removes all checkpoints of `run` except the one of `seed` and `epoch`. Final models of finished
+/// seeds are not removed.
 ///
 /// # Errors
 /// Returns an error if the operating system refuses to read the folder or to remove a file.
@@ -72,8 +74,8 @@ pub(crate) fn keep_one(run: &Path, first_seed: u64, (seed, epoch): (u64, u32)) -
     place.points()?.into_iter().filter(others).try_for_each(|named| place.remove(named))
 }
 
-/// Removes a checkpoint folder that contains only a lock. A process that exits at once leaves such
-/// a folder.
+/// Removes the checkpoint folder of `run` if it contains only the lock file. A process that is
+/// stopped early leaves such a folder.
 pub fn discard_empty(run: &Path) {
     let path = folder(run);
     let only = |names: Vec<String>| names.iter().all(|name| name == LOCK);
@@ -83,17 +85,18 @@ pub fn discard_empty(run: &Path) {
     }
 }
 
-/// Name of a file in the checkpoint folder: a checkpoint, or the final model of a seed.
+/// Parsed name of a file in the checkpoint folder, which is a checkpoint or the final model of a
+/// seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Named {
-    /// Seed, or `None` for the first seed of the run.
+    /// Random seed. `None` stands for the first seed of the run.
     pub seed: Option<u64>,
-    /// Epoch, or `None` for the final model.
+    /// Epoch of the checkpoint. `None` stands for the final model of the seed.
     pub epoch: Option<u32>,
 }
 
 impl Named {
-    /// Returns the file name, such as `seed-1-epoch-000006.safetensors`.
+    /// Returns the file name, for instance `seed-1-epoch-000006.safetensors`.
     pub(super) fn file(self) -> String {
         let seed = self.seed.map_or_else(String::new, |seed| format!("seed-{seed}-"));
         match self.epoch {
@@ -102,7 +105,8 @@ impl Named {
         }
     }
 
-    /// Parses a file name that [`Named::file`] returns. Returns `None` for any other name.
+    /// Parses a file name of the form that [`Named::file`] returns. Returns `None` for any other
+    /// name.
     pub(super) fn parse(file: &str) -> Option<Self> {
         let stem = file.strip_suffix(".safetensors")?;
         let (seed, rest) = match stem.strip_prefix("seed-") {
@@ -121,25 +125,25 @@ impl Named {
     }
 }
 
-/// Locked checkpoint folder of a run. On drop, the lock is released, and the folder is removed
+/// The locked checkpoint folder of a run. On drop, the lock is released, and the folder is removed
 /// unless it contains checkpoints.
 #[derive(Debug)]
 pub(crate) struct Place {
     path: PathBuf,
-    /// Lock file. The open file holds the lock.
+    /// Open lock file. The lock is held while this file is open.
     _lock: File,
-    /// False if the file system does not support locks.
+    /// True if the folder is locked. False if the file system does not support locks.
     locked: bool,
     keep: bool,
 }
 
 impl Place {
-    /// Creates and locks the checkpoint folder of a new run. If a killed process left a folder
-    /// without a checkpoint, that folder is reused.
+    /// Creates and locks the checkpoint folder of a new run. A folder that a killed process left
+    /// without a checkpoint is reused. `shown` is the path `run` as the user gave it.
     ///
     /// # Errors
-    /// [`Error::Busy`] while another process uses the folder. [`Error::Unfinished`] if it contains
-    /// checkpoints.
+    /// Returns [`Error::Busy`] while another process uses the folder. Returns [`Error::Unfinished`]
+    /// if it contains checkpoints.
     pub(crate) fn create(run: &Path, shown: &Path) -> Result<Self> {
         let mut place = Self::lock(run, shown, true)?;
         if let Some(newest) = place.points()?.iter().filter_map(|named| named.epoch).max() {
@@ -151,7 +155,8 @@ impl Place {
         Ok(place)
     }
 
-    /// Locks the checkpoint folder of a run to resume. Returns `None` if the folder does not exist.
+    /// Locks the existing checkpoint folder of a run that is to be resumed. Returns `None` if there
+    /// is no such folder.
     pub(crate) fn open(run: &Path, shown: &Path) -> Result<Option<Self>> {
         if !folder(run).is_dir() {
             return Ok(None);
@@ -161,8 +166,7 @@ impl Place {
         Ok(Some(place))
     }
 
-    /// Locks the checkpoint folder of `run`. If `make` is set, creates the folder if it does not
-    /// exist.
+    /// Locks the checkpoint folder of `run`. If `make` is true, a missing folder is created.
     fn lock(run: &Path, shown: &Path, make: bool) -> Result<Self> {
         let path = folder(run);
         let file = path.join(LOCK);
@@ -201,14 +205,14 @@ impl Place {
         &self.path
     }
 
-    /// Marks that the folder contains checkpoints, so that drop does not remove it.
+    /// Marks the folder as containing checkpoints, so that dropping this value does not remove it.
     pub(super) fn keep(&mut self) {
         self.keep = true;
     }
 
-    /// Removes the unfinished folders that killed processes of this run left next to `run`. The
-    /// processes are not running, because this process holds the lock. `own` is the name of this
-    /// process's unfinished folder, which stays.
+    /// Removes the temporary run folders that killed processes of this run left next to `run`. They
+    /// cannot be in use, because this process holds the lock. `own` is the name of this process's
+    /// temporary folder, which stays.
     pub(crate) fn remove_debris(&self, run: &Path, own: Option<&str>) {
         let parent = run.parent().unwrap_or(Path::new("."));
         let Some(name) = run.file_name().filter(|_| self.locked) else { return };
@@ -219,12 +223,12 @@ impl Place {
         }
     }
 
-    /// Returns the names of all checkpoints and final models in the folder.
+    /// Returns the names of all checkpoints and final models in the folder, in any order.
     pub(super) fn points(&self) -> Result<Vec<Named>> {
         Ok(names(&self.path)?.iter().filter_map(|name| Named::parse(name)).collect())
     }
 
-    /// Removes a file if it exists.
+    /// Removes a checkpoint or final model. A missing file is no error.
     pub(super) fn remove(&self, named: Named) -> Result<()> {
         let path = self.path.join(named.file());
         match fs::remove_file(&path) {
@@ -233,12 +237,12 @@ impl Place {
         }
     }
 
-    /// Syncs the folder to disk, so that removals survive a power loss.
+    /// Syncs the entries of the folder to disk, so that removals survive a power failure.
     pub(super) fn sync(&self) -> Result<()> {
         Ok(sync_folder(&self.path).map_err(writing(&self.path))?)
     }
 
-    /// Removes all files that Eciton has written to the folder, except the lock file.
+    /// Removes all files that Eciton writes to the folder, except the lock file.
     fn clear(&self) -> Result<()> {
         for name in names(&self.path)? {
             let own = [CONFIG, VERSIONS, RUN, METRICS, SEEDS].contains(&name.as_str());
@@ -249,8 +253,8 @@ impl Place {
         Ok(())
     }
 
-    /// Returns true if the checkpoints belong to the finished run in `run`: their settings are the
-    /// same, apart from comments.
+    /// Returns true if the checkpoints belong to the finished run in the folder `run`, which means
+    /// that both have the same settings.
     pub(crate) fn is_of(&self, run: &Path) -> Result<bool> {
         let own = self.path.join(CONFIG);
         if !own.exists() {
@@ -262,7 +266,8 @@ impl Place {
         Ok(own == other || settings(&own).is_some_and(|own| Some(own) == settings(&other)))
     }
 
-    /// Finishes the run: releases the lock, and removes the folder unless `keep_after` is set.
+    /// Ends the use of the folder after the run is finished. The folder is removed unless
+    /// `keep_after` is true.
     pub(crate) fn finish(mut self, keep_after: bool) {
         self.keep &= keep_after;
         if keep_after {
@@ -283,7 +288,7 @@ impl Drop for Place {
     }
 }
 
-/// Returns the names of the entries of a folder.
+/// Returns the names of all entries of a folder.
 fn names(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(reading(folder))?.take(MAX_FILES) {
@@ -292,7 +297,7 @@ fn names(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Returns true if an open file is still the one at `path`.
+/// Returns true if `path` still refers to the open file `file`.
 fn is_same(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {

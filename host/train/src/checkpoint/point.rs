@@ -1,9 +1,9 @@
-//! A checkpoint file: the state of a run at the end of an epoch.
+//! A checkpoint file, which stores the state of a run at the end of an epoch.
 //!
-//! The file is in safetensors format. It has the tensors `values/NAME`, `first/NAME` and
-//! `second/NAME` of each parameter: the weights, and the two moments of the optimiser. With
-//! schedule `2bw`, `before/NAME` has the values before the last step. If the run keeps the best
-//! model, `best/NAME` has its values. The metadata has the [`Mark`] as JSON, the digest of the
+//! The file is in safetensors format. For each parameter NAME, it has the weights as `values/NAME`,
+//! and the two moments of the optimiser as `first/NAME` and `second/NAME`. With the pipeline
+//! schedule `2bw`, `before/NAME` has the weights before the last step. If the run keeps the best
+//! model, `best/NAME` has its weights. The metadata has the [`Mark`] as JSON, the digest of the
 //! tensors, and a SHA-256 of both.
 //!
 //! Tensors are read one at a time, on demand, because weights that workers own may exceed this
@@ -32,51 +32,52 @@ use crate::error::Result;
 use crate::owned::Owners;
 use crate::weights::{WeightState, Weights};
 
-/// Maximum size of a checkpoint in bytes: five times that of a model, because a checkpoint has up
-/// to five tensors per parameter.
+/// Maximum size of a checkpoint, in bytes. It is five times that of a model, because a checkpoint
+/// has up to five tensors per parameter.
 pub(super) const MAX_BYTES: u64 = 5 * MAX_MODEL_BYTES;
 
-/// Progress of a run at a checkpoint: all content of the checkpoint except the tensors.
+/// Progress of a run at a checkpoint. It is all content of the checkpoint except the tensors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     pub format: u64,
     pub eciton: String,
-    /// SHA-256 of `config.toml`, `versions.json` and `run.json`.
+    /// SHA-256 of `config.toml`, `versions.json` and `run.json`, in hexadecimal.
     pub records: [String; 3],
-    /// Seed whose training the checkpoint belongs to.
+    /// Seed that was being trained.
     pub seed: u64,
-    /// Last finished epoch of the seed.
+    /// Last finished epoch of this seed.
     pub epoch: u32,
-    /// Number of seeds that finished before this one.
+    /// Number of seeds that had finished before this one.
     pub finished: u32,
-    /// Number of optimiser steps of the seed so far.
+    /// Number of optimiser steps of this seed so far.
     pub steps: u32,
-    /// Epoch of the best model (the `best/` tensors), or `None` if there is none.
+    /// Epoch of the best model, whose weights are in the `best/` tensors. `None` if there is no
+    /// best model.
     pub best_epoch: Option<u32>,
     pub(super) metrics: Extent,
     pub(super) seeds: Extent,
-    /// Seconds of the run until the checkpoint, summed over all its processes. `tasks` is the same
-    /// sum of tasks.
+    /// Seconds that all processes of the run have spent on it so far. `tasks` is the number of
+    /// tasks of all processes.
     pub seconds: f64,
     pub tasks: u64,
-    /// Bill of the run's functions until the checkpoint, if they are charged for.
+    /// Charged usage of the run so far. `None` if nothing is charged.
     pub bill: Option<Bill>,
 }
 
-/// Name and extents of each parameter, in the program's order.
+/// Name and extents of each parameter, in the order of the program.
 pub(super) type Parameters = [(String, Vec<usize>)];
 
-/// Kinds of tensors, which are the first parts of tensor names. Every checkpoint has the first
-/// three kinds.
+/// Kinds of tensors in a checkpoint. A tensor is named `KIND/NAME` after its parameter. The first
+/// three kinds are in every checkpoint.
 const KINDS: [&str; 5] = ["values", "first", "second", "before", "best"];
 
-/// A checkpoint ("point" in the course of a run) that was read from a file and verified.
+/// A checkpoint that was read from a file and verified. Its tensors are read on demand.
 pub(crate) struct Point {
     pub mark: Mark,
-    /// Name and extents of each parameter, in the program's order.
+    /// Name and extents of each parameter, in the order of the program.
     pub parameters: Vec<(String, Vec<usize>)>,
     file: Arc<dyn SlabOwner>,
-    /// Byte range of each parameter's tensor in the file, by kind.
+    /// Byte range of each parameter's tensor in the file, keyed by kind of tensor.
     places: BTreeMap<&'static str, Vec<Range<usize>>>,
 }
 
@@ -86,8 +87,8 @@ impl fmt::Debug for Point {
     }
 }
 
-/// Returns the checkpoint's tensors for weights that this machine stores. `best` is the best model,
-/// if the run keeps it.
+/// Returns the tensors of a checkpoint for a run whose weights are on this machine. `best` has the
+/// weights of the best model, if the run keeps them.
 pub(super) fn entries<'a>(
     parameters: &'a Parameters,
     state: &'a WeightState,
@@ -105,8 +106,8 @@ pub(super) fn entries<'a>(
     all.flat_map(of_kind).collect()
 }
 
-/// Returns the checkpoint's tensors for weights that workers own. Their values come from the newest
-/// snapshot.
+/// Returns the tensors of a checkpoint for a run whose weights are on workers. Their values come
+/// from the newest snapshot of the weights.
 pub(super) fn owned<'a>(parameters: &'a Parameters, owners: &'a Owners) -> Vec<Entry<'a>> {
     let of_kind = |(matrix, kind): (Option<usize>, &'static str)| {
         let entry = move |(at, (name, shape)): (usize, &'a (String, Vec<usize>))| {
@@ -119,7 +120,7 @@ pub(super) fn owned<'a>(parameters: &'a Parameters, owners: &'a Owners) -> Vec<E
     all.flat_map(of_kind).collect()
 }
 
-/// Writes a checkpoint file atomically: after a crash, the file is complete or does not exist.
+/// Writes a checkpoint file atomically. After a crash, the file is complete or absent.
 pub(super) fn write(place: &Place, named: Named, mark: &Mark, entries: &[Entry<'_>]) -> Result<()> {
     let name = named.file();
     let path = place.path().join(&name);
@@ -133,8 +134,8 @@ pub(super) fn write(place: &Place, named: Named, mark: &Mark, entries: &[Entry<'
     Ok(())
 }
 
-/// Rewrites the configuration in the checkpoints next to `run`, for instance with new file
-/// locations. `change` edits the configuration in place.
+/// Changes the configuration that the checkpoints of `run` record, for instance after files were
+/// moved. `change` edits the configuration in place.
 pub(crate) fn readdress(run: &Path, change: impl FnOnce(&mut Config)) -> Result<()> {
     let Some(place) = Place::open(run, run)? else { return Ok(()) };
     let path = place.path().join(CONFIG);
@@ -155,7 +156,7 @@ pub(crate) fn readdress(run: &Path, change: impl FnOnce(&mut Config)) -> Result<
 }
 
 impl Point {
-    /// Reads a checkpoint file, and verifies its whole content against its digests.
+    /// Reads a checkpoint file, and verifies its content by its digests.
     pub(super) fn read(path: &Path) -> Result<Self> {
         Ok(Self::decode(mapping::map(path)?, path)?)
     }
@@ -216,32 +217,33 @@ impl Point {
         Ok(Self { mark, parameters, file, places })
     }
 
-    /// Returns the values of one kind (such as `best`) of the parameter with index `parameter`.
+    /// Returns the tensor of one kind, for instance `best`, for the parameter with index
+    /// `parameter`.
     fn values(&self, kind: &str, parameter: usize) -> Vec<f32> {
         let place = self.places.get(kind).and_then(|places| places.get(parameter)).cloned();
         model::values_of(place.and_then(|place| self.file.bytes().get(place)).unwrap_or_default())
     }
 
-    /// Returns the values of one kind of every parameter, or `None` if the checkpoint has no
+    /// Returns the tensors of one kind for all parameters. Returns `None` if the checkpoint has no
     /// tensors of that kind.
     fn all(&self, kind: &str) -> Option<Vec<Vec<f32>>> {
         let count = self.places.get(kind)?.len();
         Some((0..count).map(|parameter| self.values(kind, parameter)).collect())
     }
 
-    /// Returns the weights and moments of the optimiser.
+    /// Returns the weights and the optimiser's moments.
     pub(super) fn state(&self) -> WeightState {
         let [values, first, second] =
             ["values", "first", "second"].map(|kind| self.all(kind).unwrap_or_default());
         WeightState { steps: self.mark.steps, values, before: self.all("before"), first, second }
     }
 
-    /// Returns the best model until the checkpoint, or `None` if the checkpoint has none.
+    /// Returns the best model of the seed so far. Returns `None` if the checkpoint has none.
     pub(crate) fn best(&self) -> Option<Best> {
         Some(Best { epoch: self.mark.best_epoch?, values: self.all("best")? })
     }
 
-    /// Returns all tensors of the checkpoint in the form that `write` takes.
+    /// Returns all tensors of the checkpoint in the form that [`write()`] takes.
     fn entries(&self) -> Vec<Entry<'_>> {
         let mut entries = Vec::new();
         for kind in KINDS {
@@ -254,7 +256,8 @@ impl Point {
         entries
     }
 
-    /// Sets `weights` to the state in the checkpoint. Fails if the parameters do not match.
+    /// Sets `weights` to the weights and moments in the checkpoint. Fails if the parameters do not
+    /// match.
     pub(crate) fn restore(&self, weights: &mut Weights) -> Result<()> {
         let Some(owners) = weights.owning_workers() else { return weights.restore(&self.state()) };
         for parameter in 0..self.parameters.len() {

@@ -1,4 +1,4 @@
-//! The saver of a run. The saver decides when a checkpoint is due, writes it, and removes old ones.
+//! The saver of a run, which decides when a checkpoint is due, writes it, and removes old ones.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -18,10 +18,10 @@ use crate::driver::{Epochs, Trained};
 use crate::error::{Error, Result};
 use crate::weights::Weights;
 
-/// Size in bytes of the pieces in which metrics are copied to the checkpoint folder.
+/// Size in bytes of the pieces in which `metrics.jsonl` is copied to the checkpoint folder.
 const PIECE_BYTES: usize = 1 << 16;
 
-/// Inputs of a saver at the start of a run or of a resumed run.
+/// Inputs of a [`Saver`] that are known when the run starts or resumes.
 #[derive(Debug)]
 pub(crate) struct Beginning {
     pub settings: Checkpoint,
@@ -29,13 +29,13 @@ pub(crate) struct Beginning {
     pub records: [Vec<u8>; 3],
     /// Name and extents of each parameter, in the order of the program.
     pub parameters: Vec<(String, Vec<usize>)>,
-    /// The run's first seed.
+    /// First seed of the run. Its checkpoints have no seed in their file names.
     pub first_seed: u64,
     /// Time at which this process started or resumed the run.
     pub begun: Instant,
 }
 
-/// Totals over the processes that worked on the run before this one.
+/// Totals over all processes that worked on the run before this one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Before {
     pub seconds: f64,
@@ -43,7 +43,7 @@ pub(crate) struct Before {
     pub bill: Option<Bill>,
 }
 
-/// A checkpoint that is on disk. `validation` is the validation metric of its epoch, if there is
+/// A checkpoint that exists on disk. `validation` is the validation metric of its epoch, if it has
 /// one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Written {
@@ -52,7 +52,7 @@ pub(super) struct Written {
     pub validation: Option<f64>,
 }
 
-/// Writer of the checkpoints of one run, which also removes old ones.
+/// Writer of the checkpoints of one run. It also removes old checkpoints.
 #[derive(Debug)]
 pub(crate) struct Saver {
     place: Place,
@@ -60,17 +60,17 @@ pub(crate) struct Saver {
     before: Before,
     identity: [String; 3],
     journals: Option<(Journal, Journal)>,
-    /// Checkpoints on disk, in the order of their creation.
+    /// Checkpoints on disk, oldest first.
     written: Vec<Written>,
-    /// Number of finished seeds whose final models are on disk.
+    /// Number of finished seeds whose final models are in the checkpoint folder.
     finals: usize,
     last: Instant,
     epochs: u32,
-    /// True if a failure to write a checkpoint was already reported.
+    /// True if the user was already warned that a checkpoint could not be written.
     warned: bool,
 }
 
-/// State of a run at the end of an epoch, which [`Saver::save`] writes.
+/// State of a run at the end of an epoch, as [`Saver::save`] writes it.
 pub(crate) struct Now<'a> {
     pub trained: &'a Trained,
     pub weights: &'a Weights,
@@ -81,7 +81,7 @@ pub(crate) struct Now<'a> {
 }
 
 impl Saver {
-    /// Creates the saver of a new run.
+    /// Creates the saver of a new run, which has no checkpoints.
     pub(crate) fn new(place: Place, beginning: Beginning) -> Self {
         let identity = [0, 1, 2].map(|at| sha256(beginning.records.get(at).map_or(&[], Vec::as_slice)));
         Self {
@@ -98,8 +98,8 @@ impl Saver {
         }
     }
 
-    /// Creates the saver of a resumed run. Removes checkpoints that are later than the resumed one,
-    /// and truncates the journals to `metrics` and `seeds`, which belong to the resumed one.
+    /// Creates the saver of a resumed run. Checkpoints after the resumed one (`mark`) are removed,
+    /// and the journals are truncated to `metrics` and `seeds`.
     pub(super) fn resume(
         place: Place,
         beginning: Beginning,
@@ -129,23 +129,24 @@ impl Saver {
         Ok(saver)
     }
 
-    /// Returns the totals over the processes that worked on the run before this one.
+    /// Returns the totals over all processes that worked on the run before this one.
     pub(crate) fn before(&self) -> Before {
         self.before
     }
 
-    /// Returns the file name of a checkpoint, or of the final model if `epoch` is `None`.
+    /// Returns the file name of a checkpoint. If `epoch` is `None`, returns that of the seed's
+    /// final model.
     fn named(&self, seed: u64, epoch: Option<u32>) -> Named {
         Named { seed: (seed != self.beginning.first_seed).then_some(seed), epoch }
     }
 
-    /// Counts a finished epoch towards the next checkpoint.
+    /// Records that an epoch has finished, which counts towards the next checkpoint.
     pub(crate) fn count(&mut self) {
         self.epochs = self.epochs.saturating_add(1);
     }
 
-    /// Returns true if a checkpoint is due by the number of epochs or the seconds since the last
-    /// one.
+    /// Returns true if enough epochs or seconds have passed since the last checkpoint for the next
+    /// one to be due.
     pub(crate) fn is_due(&self) -> bool {
         let settings = &self.beginning.settings;
         let by_epochs = settings.every > 0 && self.epochs >= settings.every;
@@ -153,16 +154,18 @@ impl Saver {
         by_epochs || settings.seconds > 0 && self.last.elapsed() >= patience
     }
 
-    /// Writes a checkpoint of the state `now`. A full disk does not end the run: the saver tries
-    /// again when the next checkpoint is due. Returns a warning for the user at the first failure.
+    /// Writes a checkpoint of `now`. If the disk is full, the run continues, and a checkpoint is
+    /// tried again when the next one is due. Returns a warning for the user at the first such
+    /// failure.
     pub(crate) fn save(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
         let warned = self.try_write(folder, now)?;
         (self.last, self.epochs) = (Instant::now(), 0);
         Ok(warned)
     }
 
-    /// Writes a checkpoint of the last epoch after training was stopped, unless that epoch has one.
-    /// Returns a warning for the user at the first failure.
+    /// Writes a checkpoint of the last epoch when the training was stopped, unless this epoch
+    /// already has one. Returns a warning for the user if the first attempt to write a checkpoint
+    /// fails.
     pub(crate) fn stopped(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
         let Some(last) = now.trained.epochs.last() else { return Ok(None) };
         let written = self.written.last().is_some_and(|w| (w.seed, w.epoch) == (last.seed, last.epoch));
@@ -174,7 +177,8 @@ impl Saver {
         self.try_write(folder, now)
     }
 
-    /// Writes a checkpoint. Returns a warning at the first failure, and no warning at later ones.
+    /// Writes a checkpoint. Returns a warning for the user if it cannot be written for the first
+    /// time.
     fn try_write(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<Option<String>> {
         match self.write(folder, now) {
             Ok(()) => Ok(None),
@@ -189,7 +193,7 @@ impl Saver {
         }
     }
 
-    /// Writes the records if necessary, the journals, and then the checkpoint that refers to them.
+    /// Writes a checkpoint, after the files that it refers to.
     fn write(&mut self, folder: &mut RunFolder, now: &Now<'_>) -> Result<()> {
         let Some(last) = now.trained.epochs.last() else { return Ok(()) };
         if self.journals.is_none() {
@@ -237,8 +241,8 @@ impl Saver {
         Ok(())
     }
 
-    /// Appends new epochs and finished seeds to the journals, and writes final models that are
-    /// missing. Returns the extents of the two journals.
+    /// Appends new epoch reports and seed reports to the two journals, and writes the final models
+    /// of newly finished seeds. Returns the extents of the journals for metrics and seeds.
     fn write_journals(
         &mut self,
         folder: &mut RunFolder,
@@ -266,8 +270,8 @@ impl Saver {
         Ok((metrics.sync()?, seeds.sync()?))
     }
 
-    /// Removes old checkpoints of `seed`. The newest ones and the one with the best validation
-    /// metric stay.
+    /// Removes old checkpoints of `seed`. The configured number of newest checkpoints stays, and so
+    /// does the one with the best validation metric.
     fn retire(&mut self, seed: u64) -> Result<()> {
         let keep = self.beginning.settings.keep.max(1) as usize;
         let of_seed = self.written.iter().filter(|w| w.seed == seed && w.validation.is_some());
@@ -290,9 +294,8 @@ impl Saver {
         Ok(())
     }
 
-    /// Removes the checkpoints of `seed` from `epoch` on, and those of later seeds. `earlier` are
-    /// the seeds before `seed`. Returns the newest remaining checkpoint of `seed` that is not
-    /// damaged, if there is one.
+    /// Removes the checkpoints of `seed` from `epoch` on, and those of all seeds that are not in
+    /// `earlier`. Returns the newest remaining checkpoint of `seed` that is not damaged.
     pub(crate) fn newest_before(
         &mut self,
         earlier: &[u64],
@@ -314,8 +317,8 @@ impl Saver {
         Ok(None)
     }
 
-    /// Rolls the journals back to the state in which `n` seeds had finished and `metrics.jsonl`
-    /// contained `metrics`.
+    /// Truncates the journals to the reports of the first `n` finished seeds and to the epoch
+    /// reports in `metrics`.
     pub(crate) fn rewind(&mut self, n: usize, metrics: &[u8]) -> Result<()> {
         (self.finals, self.epochs, self.last) = (self.finals.min(n), 0, Instant::now());
         let Some((journal, _)) = &self.journals else { return Ok(()) };
@@ -333,25 +336,26 @@ impl Saver {
         Ok(())
     }
 
-    /// Returns the seed and epoch of the newest checkpoint.
+    /// Returns the seed and epoch of the newest checkpoint. Returns `None` if there is no
+    /// checkpoint.
     pub(crate) fn newest(&self) -> Option<(u64, u32)> {
         self.written.last().map(|w| (w.seed, w.epoch))
     }
 
-    /// Returns true if there are checkpoints on disk.
+    /// Returns true if there is a checkpoint on disk.
     pub(crate) fn has_written(&self) -> bool {
         !self.written.is_empty()
     }
 
-    /// Ends the work of the saver when the run folder is complete. Removes the checkpoint folder,
-    /// unless the settings keep it or the run was `stopped` and can resume from it.
+    /// Ends the use of the checkpoint folder when the run folder is complete. The folder is
+    /// removed, unless the settings keep it or the run was `stopped` and can resume from it.
     pub(crate) fn finish(self, stopped: bool) {
         let keep_after = (stopped || self.beginning.settings.keep_after) && self.has_written();
         self.place.finish(keep_after);
     }
 }
 
-/// Appends the bytes of the file `path` that follow the current length of `journal`.
+/// Appends to `journal` all bytes of the file `path` after the journal's current length.
 fn copy_tail(path: &Path, journal: &mut Journal) -> Result<()> {
     let mut file = eciton_input::file::open(path).map_err(reading(path))?;
     file.seek(io::SeekFrom::Start(journal.bytes())).map_err(reading(path))?;

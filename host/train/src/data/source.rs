@@ -1,4 +1,4 @@
-//! Loading of data sets by name or path, matching to the schema of a trained model, and preparation
+//! Loading of data sets by name or path, fitting to the schema of a trained model, and preparation
 //! for a run.
 
 use std::path::{Path, PathBuf};
@@ -20,18 +20,18 @@ use eciton_runs::task_type::task;
 use crate::error::{Error, Result};
 use crate::initial_weights;
 
-/// Value of `data.source` that records that the data set was in memory. It is neither the name nor
-/// the path of a data set.
+/// Value of `data.source` for a data set that the caller passed in memory. No data set has this
+/// name or path.
 pub const IN_MEMORY: &str = "(in memory)";
 
-/// Loads a data set and [prepares](prepare) it. `data.source` is a built-in name, a path to a
-/// layout that `eciton_formats` reads, or the name of a published data set in the user's cache.
+/// Loads a data set and [prepares](prepare) it. `data.source` is a built-in name, the name of a
+/// published data set in the user's cache, or a path that `eciton_formats` can read.
 pub fn load(data: &Data) -> Result<Dataset> {
     prepare(data, read(data, None)?)
 }
 
-/// Reads a data set for training. Warns if class labels look like numbers, for which regression may
-/// be meant.
+/// Reads a data set for training. Warns if class labels look like numbers, because the user may
+/// want regression.
 fn read(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
     let begun = std::time::Instant::now();
     let read = open_as(data, schema)?;
@@ -50,21 +50,22 @@ fn read(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
     Ok(read)
 }
 
-/// Reads the data set of a configuration for training, and prepares it with [`to_train`].
+/// Reads the data set of a configuration, and prepares it for training with [`to_train`].
 pub(crate) fn load_to_train(config: &Config) -> Result<Dataset> {
     to_train(config, read_to_train(config)?, initial_weights::schema(config)?.as_ref())
 }
 
-/// Reads the data set of a configuration for training. If `run.init` names initial weights, readers
-/// match the columns to their schema, unless `run.init_fresh` includes the first layer.
+/// Reads the data set of a configuration for training, without preparing it. With initial weights
+/// (`run.init`), columns are matched to their schema, unless `run.init_fresh` includes the first
+/// layer.
 pub(crate) fn read_to_train(config: &Config) -> Result<Dataset> {
     let known = initial_weights::schema(config)?;
     read(&config.data, known.as_ref().filter(|_| !config.run.init_fresh.contains(&0)))
 }
 
-/// [Prepares](prepare) a data set for training. `known` is the schema of the initial weights of
-/// `run.init`, whose column order the features get. This is skipped if `run.init_fresh` includes
-/// the first layer.
+/// [Prepares](prepare) a data set for training. `known` is the schema of the initial weights
+/// (`run.init`), whose column order the features get. The order is ignored if `run.init_fresh`
+/// includes the first layer.
 ///
 /// # Errors
 /// Returns the errors of [`Schema::fit_columns`] if the columns do not match, and those of
@@ -76,19 +77,20 @@ pub(crate) fn to_train(config: &Config, mut dataset: Dataset, known: Option<&Sch
     prepare(&config.data, dataset)
 }
 
-/// Validates a data set that a caller supplies in memory, and prepares it with [`to_train`].
+/// Validates a data set that the caller passed in memory, and prepares it for training with
+/// [`to_train`].
 pub(crate) fn checked(config: &Config, dataset: Dataset) -> Result<Dataset> {
     dataset.validate()?;
     to_train(config, dataset, initial_weights::schema(config)?.as_ref())
 }
 
-/// Reads a data set for a trained model, and prepares it with [`fitted`].
+/// Reads a data set for a trained model with `schema`, and prepares it with [`fitted`].
 pub(crate) fn load_fitted(data: &Data, schema: &Schema, purpose: Purpose) -> Result<Dataset> {
     let dataset = open_as(data, Some(schema))?;
     fitted(data, dataset, schema, purpose)
 }
 
-/// Matches a data set to the schema of a trained model, and [prepares](prepare) it with the feature
+/// Fits a data set to the schema of a trained model, and [prepares](prepare) it with the feature
 /// scaling of that model.
 ///
 /// # Errors
@@ -103,13 +105,13 @@ pub(crate) fn fitted(data: &Data, dataset: Dataset, schema: &Schema, purpose: Pu
 /// Reads a data set from any source that [`load`] accepts, without preparing it.
 ///
 /// # Errors
-/// Returns an error if no data set has the name or path, or if it cannot be read. Returns
+/// Returns an error if there is no data set of this name or path, or if it cannot be read. Returns
 /// [`Error::WasInMemory`] for [`IN_MEMORY`].
 pub fn open(data: &Data) -> Result<Dataset> {
     open_as(data, None)
 }
 
-/// Reads a data set like [`open`]. If `schema` is set, readers match columns and tokens to this
+/// Reads a data set like [`open`]. If `schema` is given, columns and tokens are matched to this
 /// schema of a trained model.
 pub(crate) fn open_as(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
     let expected = schema.filter(|schema| !schema.is_older()).map(Schema::expected);
@@ -143,8 +145,8 @@ pub(crate) fn open_as(data: &Data, schema: Option<&Schema>) -> Result<Dataset> {
     }
 }
 
-/// Resolves `data.source` to a built-in data set, a text, a path or a published data set, and reads
-/// it. `read` reads a path.
+/// Reads the data set that `data.source` refers to, which is a built-in data set, a text, a path or
+/// a published data set. `read` is called for a path.
 fn opened(
     data: &Data,
     schema: Option<&Schema>,
@@ -176,7 +178,7 @@ fn opened(
     })
 }
 
-/// Converts the setting `data.self_loops` to the decision that readers of edges take.
+/// Converts the setting `data.self_loops` to the type that the readers of edges take.
 fn loops(data: &Data) -> Option<edge_rule::SelfLoops> {
     data.self_loops.map(|decision| match decision {
         SelfLoops::Drop => edge_rule::SelfLoops::Drop,
@@ -184,8 +186,8 @@ fn loops(data: &Data) -> Option<edge_rule::SelfLoops> {
     })
 }
 
-/// Prepares a data set for a run: converts labels to the task, draws the split, and scales the
-/// features, as `data` specifies. A second call changes nothing.
+/// Prepares a data set for a run as `data` specifies: converts the labels to the task, applies the
+/// split, and scales the features. A prepared data set is returned unchanged.
 ///
 /// # Errors
 /// Returns an error if the labels do not suit `data.task` or `data.split`, or if memory is
@@ -194,7 +196,8 @@ pub fn prepare(data: &Data, dataset: Dataset) -> Result<Dataset> {
     prepare_with(data, dataset, None)
 }
 
-/// Converts the labels of a data set to `data.task`, and applies `data.split`.
+/// Converts the labels of a data set to the task of `data.task`, and applies the split of
+/// `data.split`.
 pub(crate) fn with_labels(data: &Data, mut dataset: Dataset) -> Result<Dataset> {
     let unlike = |&wanted: &TaskType| wanted != TaskType::LinkPrediction && wanted != task(&dataset.labels);
     if let Some(wanted) = data.task.filter(unlike) {
@@ -212,8 +215,8 @@ pub(crate) fn with_labels(data: &Data, mut dataset: Dataset) -> Result<Dataset> 
     Ok(dataset)
 }
 
-/// Prepares a data set like [`prepare`]. `moments`, if set, are the column means and deviations of
-/// another data set, with which columns are scaled.
+/// Prepares a data set like [`prepare`]. If `moments` is given, columns are scaled with these means
+/// and deviations instead of the data set's own.
 fn prepare_with(data: &Data, dataset: Dataset, moments: Option<&Arc<Moments>>) -> Result<Dataset> {
     let mut dataset = with_labels(data, dataset)?;
     if dataset.scaling == Scaling::None {
@@ -252,11 +255,11 @@ fn prepare_with(data: &Data, dataset: Dataset, moments: Option<&Arc<Moments>>) -
     Ok(dataset)
 }
 
-/// Largest integer up to which f32 represents every integer exactly: 2^24.
+/// Largest number up to which f32 represents every integer exactly, 2^24.
 const WHOLE_IN_F32: f32 = (1 << 24) as f32;
 
-/// Warns of each feature column with integers that f32 rounds. Called if columns are not scaled, so
-/// that rounding may matter.
+/// Warns about each feature column with integers that f32 cannot represent exactly. `scale` is the
+/// scaling of the features, for the text of the warning.
 fn warn_of_rounded(features: &Features, names: &[String], scale: NormaliseFeatures) {
     for Rounded { row, column, exact, stored } in features.rounded_whole_numbers() {
         let how = match scale {
@@ -272,8 +275,8 @@ fn warn_of_rounded(features: &Features, names: &[String], scale: NormaliseFeatur
     }
 }
 
-/// Warns of each edge-feature column that holds only integers, some of them above 2^24. f32 cannot
-/// tell all of these apart, and edge features are never scaled.
+/// Warns about each column of edge features with integers above 2^24, which f32 cannot represent
+/// exactly.
 fn warn_of_rounded_edges(rows: &EdgeFeatures, names: &[String]) {
     let width = rows.columns() as usize;
     let mut columns = vec![(true, 0.0f32); width];
@@ -295,8 +298,8 @@ fn warn_of_rounded_edges(rows: &EdgeFeatures, names: &[String]) {
     }
 }
 
-/// Returns the name of a column for messages. A column without a name is `column N`, counted from
-/// 0.
+/// Returns the name of a feature column for a message. If it has no name, returns for instance
+/// `column 3`, counted from 0.
 fn column_name(names: &[String], column: u32) -> String {
     match names.get(column as usize) {
         Some(name) => format!("{name:.60?}"),
@@ -304,8 +307,8 @@ fn column_name(names: &[String], column: u32) -> String {
     }
 }
 
-/// Encodes table columns again if the split's training rows differ from the rows that the reader
-/// fitted the encoders to.
+/// Encodes table columns again if the reader fitted the encoders to other rows than the split's
+/// training rows.
 fn encode(dataset: &mut Dataset) -> Result<()> {
     let Some(encoded) = &dataset.encoded else { return Ok(()) };
     let rows = dataset.split.training_rows(dataset.graphs.as_ref(), dataset.features.rows());
@@ -319,8 +322,8 @@ fn encode(dataset: &mut Dataset) -> Result<()> {
     Ok(())
 }
 
-/// Returns the path of a data set's files, and the name that selects one of several sets there.
-/// Returns `None` for a built-in data set, which has no files.
+/// Returns the path of a data set's files, and the name of the data set if the path contains
+/// several. Returns `None` for a built-in data set, which has no files.
 ///
 /// # Errors
 /// Returns an error if no data set has this path or name.
@@ -337,17 +340,17 @@ pub(crate) fn located(data: &Data) -> Result<Option<(PathBuf, Option<String>)>> 
     Ok(Some((found.path, name.map(str::to_owned))))
 }
 
-/// Returns true if a file is read as a text or a list of tokens. That is so if `data.sequence` is
-/// set and the file has no known layout of rows.
+/// Returns true if the file `path` is read as a text or token list. This is the case if
+/// `data.sequence` is set and the file format does not consist of rows.
 pub(crate) fn is_text(data: &Data, path: &Path) -> bool {
     data.sequence.is_some() && path.is_file() && !eciton_formats::is_rows(path)
 }
 
-/// Maximum number of distinct token ids that a schema records for a list of token ids.
+/// Maximum number of distinct token ids that a schema records.
 const MAX_RECORDED_IDS: usize = 1 << 20;
 
-/// Returns the vocabulary of the text or token-id list that a run trains on. Returns `None` for
-/// other data, and for a list of more than [`MAX_RECORDED_IDS`] distinct ids.
+/// Returns the vocabulary of the text or token list that a run trains on. Returns `None` for other
+/// data, and for more than [`MAX_RECORDED_IDS`] distinct token ids.
 pub(crate) fn vocabulary(config: &Config) -> Result<Option<sequence::Vocabulary>> {
     let path = Path::new(&config.data.source);
     if !is_text(&config.data, path) {
@@ -362,7 +365,7 @@ pub(crate) fn vocabulary(config: &Config) -> Result<Option<sequence::Vocabulary>
     Ok(recorded.then_some(found))
 }
 
-/// Returns the token unit of the setting `data.tokens`: characters or bytes.
+/// Converts the setting `data.tokens` to the unit of a token: characters or bytes.
 pub(crate) fn unit(tokens: Tokens) -> sequence::Unit {
     match tokens {
         Tokens::Characters => sequence::Unit::Characters,
@@ -370,8 +373,8 @@ pub(crate) fn unit(tokens: Tokens) -> sequence::Unit {
     }
 }
 
-/// Returns the feature scaling: `data.normalise_features` if it is set, otherwise a default that
-/// depends on the features.
+/// Returns the feature scaling of `data.normalise_features`. If it is not set, returns a default
+/// that depends on the features.
 fn scale(data: &Data, dataset: &Dataset, features: &Features) -> NormaliseFeatures {
     // Rows without a graph are measurements and not word counts, so their sums have no meaning.
     let rows = dataset.graph.edges() == 0 && dataset.graphs.is_none();
@@ -384,8 +387,8 @@ fn scale(data: &Data, dataset: &Dataset, features: &Features) -> NormaliseFeatur
     })
 }
 
-/// Returns the location of a published data set in the user's cache. Fails if the name is unknown
-/// or the set is not in the cache.
+/// Returns the location of a published data set in the user's cache. Fails if there is no such data
+/// set, or if it was not fetched yet.
 fn published(name: &str) -> Result<Found> {
     let Ok(set) = catalogue::find(name) else {
         let builtin = || eciton_formats::builtins().iter().map(|b| b.name);

@@ -1,10 +1,9 @@
-//! Likely causes of a model that predicts no better than a constant answer.
+//! Likely causes of a model that is not better than always predicting the same class.
 
 use eciton_runs::report::Summary;
 
-/// Returns the likely causes, most likely first, if the models of a run are on average worse than
-/// always predicting the majority class. Returns no cause for a run above this baseline, and for a
-/// run without a baseline.
+/// Returns the likely causes, most likely first, if the models of a run have on average a lower
+/// accuracy than always predicting the majority class. Otherwise returns an empty list.
 #[must_use]
 pub fn causes(summary: &Summary) -> Vec<String> {
     let judged: Vec<(f64, f64)> = summary

@@ -1,14 +1,15 @@
-//! Search space of settings for a data set, as the file of a sweep.
+//! Default search space of `eciton tune`, as a sweep file.
 
 use std::fmt::Write as _;
 
 use super::{DataKind, Statistics};
 
-/// Divisor of the number of epochs in the first rung of a search: it trains 1/8 of all epochs.
+/// Divisor of the number of epochs in the first rung of successive halving: trials train 1/8 of all
+/// epochs before the first selection.
 const FIRST_RUNG: u32 = 8;
 
-/// Returns the text of a sweep file. It draws settings that suit the kind of the data, and trains
-/// them with successive halving up to `epochs` epochs.
+/// Returns the text of a sweep file that searches settings for this kind of data set. It has
+/// `trials` random trials with `seeds` seeds, and uses successive halving up to `epochs` epochs.
 #[must_use]
 pub fn space(of: &Statistics, source: &str, (trials, seeds, epochs): (u32, u32, u32)) -> String {
     let grid: &[(&str, &str)] = match of.kind {

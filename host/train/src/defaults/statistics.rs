@@ -7,18 +7,18 @@ use eciton_recipe::{Config, TaskType};
 
 use crate::data;
 
-/// Kind of a data set, which selects the default model.
+/// Kind of a data set, which determines the default model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataKind {
-    /// Table: rows without a graph.
+    /// A table, whose rows have no graph.
     Table,
-    /// Rows that are images of this height, width and number of channels.
+    /// Images. The value has their height, width and number of channels.
     Images([u32; 3]),
-    /// Text, as a sequence of tokens.
+    /// A text or token list, read as sequences of tokens.
     Text,
-    /// A single graph.
+    /// A single graph, whose vertices have features and labels.
     Graph,
-    /// Many graphs, each of which has its own label.
+    /// Many graphs, each with its own label.
     Graphs,
 }
 
@@ -33,40 +33,40 @@ pub enum ValueKind {
     Numbers,
 }
 
-/// Statistics of a data set, from which default settings are chosen.
+/// Statistics of a data set that determine its default settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics {
     /// Kind of the data set.
     pub kind: DataKind,
-    /// Task: the setting `data.task`, or the task that the labels imply.
+    /// Learning task, from `data.task` or else from the form of the labels.
     pub task: TaskType,
-    /// Number of rows: vertices of a graph, or tokens of a text.
+    /// Number of rows. A row is a vertex, a table row, an image or a token.
     pub rows: u32,
     /// Number of feature columns.
     pub columns: u32,
-    /// Number of classes, or of label columns.
+    /// Number of classes or label columns.
     pub outputs: u32,
     /// Number of training rows.
     pub training: u32,
-    /// True if a validation metric is defined, so that early stopping can compare epochs.
+    /// True if a validation metric is defined, so that early stopping is possible.
     pub is_validated: bool,
     /// Share of the feature values that are not 0, from 0 to 1.
     pub filled: f64,
-    /// Kind of the feature values.
+    /// Kind of the values in the features.
     pub values: ValueKind,
-    /// Largest absolute value of the sampled features.
+    /// Largest absolute value among the sampled features.
     pub largest: f32,
-    /// Adjusted homophily of the edges between training rows: the share of edges within a class,
-    /// adjusted for class sizes (Platonov et al. 2023). It is 0 if classes are independent of
-    /// edges. `None` if there are fewer than [`LEAST_EDGES`] such edges.
+    /// Adjusted homophily of the edges between training rows (Platonov et al. 2023). It is the
+    /// share of edges within a class, adjusted for class sizes, and 0 if edges do not depend on
+    /// classes. `None` if there are fewer than [`LEAST_EDGES`] such edges.
     pub homophily: Option<f64>,
-    /// Mean number of neighbours of a vertex.
+    /// Mean number of incoming edges per vertex.
     pub degree: f64,
 }
 
-/// Minimum number of edges between training rows for which the homophily is computed.
+/// Minimum number of edges between training rows that are needed to compute the homophily.
 pub const LEAST_EDGES: u64 = 50;
-/// Maximum number of values of dense features that are sampled.
+/// Maximum number of values that are sampled from dense features.
 const MAX_SAMPLED: usize = 1 << 24;
 
 impl Statistics {
@@ -94,8 +94,8 @@ impl Statistics {
     }
 }
 
-/// Returns true if there are validation rows on which metrics are defined. Class metrics are
-/// undefined if all rows have the same class.
+/// Returns true if a metric is defined on the validation rows. Metrics of classes are undefined if
+/// all of these rows have the same class.
 fn is_validated(dataset: &Dataset) -> bool {
     let mut rows = dataset.split.validation.iter().map(|&row| row as usize);
     match &dataset.labels {
@@ -115,7 +115,7 @@ fn is_validated(dataset: &Dataset) -> bool {
     }
 }
 
-/// Returns the kind of a data set, by its settings and its content.
+/// Returns the kind of a data set, determined from its settings and its content.
 fn kind(config: &Config, dataset: &Dataset) -> DataKind {
     let path = Path::new(&config.data.source);
     if data::is_text(&config.data, path) {
@@ -136,8 +136,8 @@ fn kind(config: &Config, dataset: &Dataset) -> DataKind {
     }
 }
 
-/// Returns the kind of the feature values, and the largest absolute value. Samples dense rows
-/// evenly.
+/// Returns the kind of the feature values, and the largest absolute value. Of dense features,
+/// evenly spaced rows are sampled.
 fn values(features: &Features) -> (ValueKind, f32) {
     let (mut flags, mut counts, mut largest) = (true, true, 0.0f32);
     let mut look = |values: &[f32]| {
@@ -163,7 +163,8 @@ fn values(features: &Features) -> (ValueKind, f32) {
     (kind, largest)
 }
 
-/// Returns the adjusted homophily of the edges between training rows.
+/// Returns the adjusted homophily of the edges between training rows. Returns `None` if there are
+/// too few of them, or if vertices have no classes.
 fn homophily(dataset: &Dataset) -> Option<f64> {
     let Labels::Classes { of, count } = &dataset.labels else { return None };
     if dataset.graphs.is_some() {

@@ -1,5 +1,4 @@
-//! The interface through which the driver records epochs and writes checkpoints. The session
-//! implements it.
+//! Interface through which the driver records epochs and writes checkpoints.
 
 use eciton_exec::Bill;
 
@@ -9,17 +8,18 @@ use super::trained::Trained;
 use crate::error::Result;
 use crate::weights::Weights;
 
-/// Recorder of epochs and writer of checkpoints, which the driver calls at the end of each epoch.
+/// Receiver of epoch reports and writer of checkpoints. The driver calls it at the end of each
+/// epoch, and the session implements it.
 pub(crate) trait Checkpointer {
-    /// Records the report of the last epoch of `trained`, for instance in `metrics.jsonl`.
+    /// Records the report of the last epoch in `trained`, for instance in `metrics.jsonl`.
     fn epoch(&mut self, trained: &Trained) -> Result<()>;
 
-    /// Returns true if the checkpoint settings require a checkpoint at the end of this epoch.
+    /// Returns true if a checkpoint must be written at the end of the current epoch.
     fn is_due(&self) -> bool;
 
-    /// Writes a checkpoint of the last epoch of `trained`, which is paired with a flag: true if
-    /// training was stopped. After a stop, a checkpoint is written only if that epoch has none. A
-    /// checkpoint that cannot be written does not end the run; the first such failure returns a
+    /// Writes a checkpoint of the last epoch in `trained`. The flag next to it is true if the
+    /// training was stopped, in which case an epoch that already has a checkpoint is skipped. If
+    /// the checkpoint cannot be written, the run continues, and the first such failure returns a
     /// warning.
     fn save(
         &mut self,

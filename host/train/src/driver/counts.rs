@@ -1,17 +1,17 @@
-//! Counts of tasks and operations of a run.
+//! Counts of tasks, floating-point operations and unused answers.
 
-/// Counters of one run: tasks, operations, and answers that the run did not use.
+/// Counts of the tasks, the floating-point operations and the unused answers of one run.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Counts {
-    /// Number of tasks submitted, including repeated attempts.
+    /// Number of task attempts submitted so far, including repeated ones.
     pub tasks: u64,
-    /// Floating-point operations of training steps since the last epoch report.
+    /// Number of floating-point operations of training steps since the last epoch report.
     pub(super) flops: u64,
-    /// Number of passes (runs of the engine) started. It numbers the passes, so that a pass ignores
-    /// answers to tasks of earlier passes.
+    /// Number of passes started so far. A pass is one run of the engine. It uses this number to
+    /// ignore answers to tasks of earlier passes.
     pub(super) passes: u32,
-    /// Number of answers that arrived after the pass that submitted their tasks was over.
+    /// Number of answers that arrived after the end of the pass that had submitted their tasks.
     pub late: u64,
-    /// Number of tasks in flight that a stop cancelled.
+    /// Number of tasks in flight that were cancelled because the run stopped.
     pub cancelled: u64,
 }

@@ -1,10 +1,11 @@
-//! Epochs and rounds: a pass over the training rows takes one round for each batch.
+//! Epochs and rounds. An epoch is a pass over the training rows and takes one round (optimizer
+//! step) per batch.
 
 use eciton_types::Round;
 
 use crate::batch::RoundRows;
 
-/// Number of rounds in an epoch. A round is one optimizer step over all micro-batches of a batch.
+/// Number of rounds per epoch. A round is one optimizer step over all micro-batches of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Epochs(u32);
 
@@ -14,18 +15,18 @@ impl Epochs {
         Self(rounds.max(1))
     }
 
-    /// Returns the number of rounds in an epoch.
+    /// Returns the number of rounds per epoch.
     pub(crate) fn rounds(self) -> u32 {
         self.0
     }
 
-    /// Returns the epoch (from 1) that contains a round. Round 0, which precedes training, is in
-    /// epoch 0.
+    /// Returns the number of the epoch that contains `round`, from 1. Round 0 is before the
+    /// training and belongs to epoch 0.
     pub(crate) fn at(self, round: Round) -> u32 {
         round.0.div_ceil(self.0)
     }
 
-    /// Returns the last round of an epoch.
+    /// Returns the last round of `epoch`.
     pub(crate) fn last(self, epoch: u32) -> Round {
         Round(epoch.saturating_mul(self.0))
     }
@@ -36,23 +37,23 @@ impl Epochs {
     }
 }
 
-/// Running sums over the rounds of an unfinished epoch.
+/// Sums of loss and gradient norm over the finished rounds of the current epoch.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Sum {
     rounds: u32,
-    /// Loss of the latest round. If the epoch has one round, its loss is this value, bit for bit,
-    /// without a division.
+    /// Loss of the latest round. For an epoch with one round, it is returned unchanged, so that no
+    /// rounding occurs.
     only: f64,
-    /// Sum of the losses of all rows of the epoch so far, each multiplied by the weight of its row.
+    /// Sum of the row losses of the epoch so far, weighted by the loss weights of the rows.
     losses: f64,
-    /// Sum of the weights of the rows in `losses`.
+    /// Sum of the loss weights of the rows that `losses` includes.
     weights: f64,
     norm: f64,
 }
 
 impl Sum {
-    /// Adds a round to the sums. `loss` is a mean over `rows`. `norm` is the gradient norm, if it
-    /// is known.
+    /// Adds a finished round. `loss` is its mean over the rows that `rows` describes. `norm` is the
+    /// gradient norm, if it is computed.
     pub(super) fn add(&mut self, loss: f64, rows: RoundRows, norm: Option<f64>) {
         self.rounds += 1;
         self.only = loss;
@@ -61,8 +62,8 @@ impl Sum {
         self.norm += norm.unwrap_or(0.0);
     }
 
-    /// Returns the mean loss over the rows of the epoch and, if `norm` is known, the mean gradient
-    /// norm over its rounds. The loss is 0 if no row has a weight.
+    /// Returns the mean loss over the rows of the epoch and, if `norm` is not `None`, the mean
+    /// gradient norm over its rounds. The loss is 0 if no row has a weight.
     pub(super) fn means(&self, norm: Option<f64>) -> (f64, Option<f64>) {
         let loss = match self.rounds {
             0 | 1 => self.only,

@@ -1,4 +1,4 @@
-//! Check of the rows and sums that a step has written, for values that are not finite.
+//! Check of the values that a step has written, to find NaN and infinite values.
 
 use eciton_program::{Domain, Phase, Scope};
 use eciton_tensor::Matrix;
@@ -9,14 +9,15 @@ use crate::error::{Error, Result, at};
 use crate::nan_trace::{NanTrace, Written};
 use crate::weights::Weights;
 
-/// Returns the index and the value of the first element that is NaN or infinite, if there is one.
+/// Returns the index and the value of the first element that is NaN or infinite. Returns `None` if
+/// all elements are finite.
 fn strange(values: &[f32]) -> Option<(usize, f32)> {
     values.iter().copied().enumerate().find(|(_, value)| !value.is_finite())
 }
 
 impl Stages<'_> {
-    /// Checks the rows and sums that a step has written, if the stages have a
-    /// [`Watch`](super::watch::Watch). Records a finding there.
+    /// Checks all values that a step has written, if the stages have a
+    /// [`Watch`](super::watch::Watch). The first value that is not finite is recorded there.
     pub(super) fn look(&self, step: Step, weights: &Weights) -> Result<()> {
         let Some(watch) = self.watch.filter(|watch| !watch.is_before(step)) else { return Ok(()) };
         let Some((written, value, row)) = self.first_strange(step, weights)? else { return Ok(()) };
@@ -44,8 +45,9 @@ impl Stages<'_> {
         Ok(())
     }
 
-    /// Returns the first NaN or infinite value in the rows, gradient sums or loss of a step. The
-    /// result has its location, the value, and, for rows, the row index within the interval.
+    /// Returns the first NaN or infinite value among the rows, gradients and loss that a step has
+    /// written. The result has its location, its value and, for rows, the row index within the
+    /// interval.
     fn first_strange(&self, step: Step, weights: &Weights) -> Result<Option<(Written, f32, Option<usize>)>> {
         let Some(stage) = self.program.stage(step.stage) else { return Ok(None) };
         let rows = self.rows_of(step);
@@ -80,8 +82,8 @@ impl Stages<'_> {
         Ok(None)
     }
 
-    /// Returns the name that the user knows for a row that a step wrote: a vertex or graph of the
-    /// data set.
+    /// Returns the name of a row that a step has written, for messages. It is the vertex or graph
+    /// of the data set.
     fn row_name(&self, step: Step, slot: SlotId, row: usize) -> Result<String> {
         let vertices = &self.inputs.vertices;
         if let Some(batches) = &self.batches {
@@ -97,8 +99,8 @@ impl Stages<'_> {
         })
     }
 
-    /// Returns the largest magnitude among the values that a step reads at index `row` of its
-    /// interval. Rows of other intervals, which gathers read, are not included.
+    /// Returns the largest absolute value that a step reads in row `row` of its interval. Rows of
+    /// other intervals, which gathers read, are not considered.
     fn largest_read(&self, step: Step, row: usize) -> Result<Option<f32>> {
         let Some(stage) = self.program.stage(step.stage) else { return Ok(None) };
         let mut largest = None;
@@ -112,7 +114,7 @@ impl Stages<'_> {
         Ok(largest)
     }
 
-    /// Appends the values of one row of a slot to `into`. `row` counts from the first row of the
+    /// Appends the values of one row of a slot to `into`. `row` is counted from the start of the
     /// step's interval.
     fn read_row(&self, step: Step, slot: SlotId, row: usize, into: &mut Vec<f32>) -> Result<()> {
         let part =

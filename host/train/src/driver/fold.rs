@@ -1,4 +1,5 @@
-//! Scores that are folded into a metric as steps write them.
+//! Evaluation without a score matrix. Scores are added to a metric as soon as steps have written
+//! them.
 
 use std::cell::RefCell;
 
@@ -11,15 +12,15 @@ use super::rows::RowStore;
 use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result, at};
 
-/// Metric terms accumulated from the scores of an evaluation. The scores themselves are not stored,
-/// which saves the memory of a full score matrix.
+/// A metric that is accumulated from the scores of an evaluation, interval by interval. The scores
+/// are not stored, which saves the memory of a full score matrix.
 #[derive(Debug)]
 pub(crate) struct Fold {
     terms: RefCell<Terms>,
 }
 
 impl Fold {
-    /// Creates a fold for `metric` that has no scores yet.
+    /// Creates an accumulator for `metric` without any scores.
     pub(crate) fn new(metric: Folded, inputs: &Inputs) -> Result<Self> {
         let labels = inputs.learnt().0;
         let terms = Terms::new(metric, labels, inputs.shape.rows as usize);
@@ -27,8 +28,8 @@ impl Fold {
         Ok(Self { terms: RefCell::new(terms) })
     }
 
-    /// Folds the scores that a step has written for one interval into the metric terms. Then
-    /// returns their buffer to the row store for other intervals.
+    /// Adds the scores that a step has written for `interval` to the metric. Their buffer then
+    /// returns to the row store for use by other intervals.
     pub(super) fn take(
         &self,
         rows: &RowStore,
@@ -45,14 +46,14 @@ impl Fold {
         Ok(())
     }
 
-    /// Returns the quality on the vertices `ids`, or `None` if the metric is not computed from
-    /// classes. `part` is the name of this part of the split, for the report.
+    /// Returns the quality on the vertices `ids`. Returns `None` if the metric is not computed from
+    /// classes. `part` is the name of this part of the split.
     pub(super) fn quality(&self, inputs: &Inputs, (part, ids): (&str, &[u32])) -> Option<Quality> {
         let tally = self.terms.borrow().tally(inputs.learnt().0, ids)?;
         Some(Quality::of(part, &tally, &inputs.dataset.names))
     }
 
-    /// Computes the metric on the training, validation and test rows.
+    /// Computes the metric on the training, validation and test rows from the scores so far.
     pub(super) fn measured(&self, inputs: &Inputs, metric: Metric) -> Metrics {
         let (labels, split) = inputs.learnt();
         let terms = self.terms.borrow();

@@ -1,57 +1,57 @@
-//! Early stopping: selects the best model of a seed and decides when its training ends.
+//! Early stopping, which selects the best model of a seed and ends its training when it no longer
+//! improves.
 //!
-//! The *best* model and *patience* use different rules. The *best* model has the best validation
-//! metric. Among equals it is the first one, or the last one with `run.keep = "last-best"`. For
-//! *patience* a metric is better if it exceeds the last better one by more than `run.min_delta`.
-//! The run ends at the first evaluation `run.patience` or more epochs after the last better one.
-//! The rule is from Prechelt 1998, in the form of Keras's `EarlyStopping`.
+//! The best model is the one with the best validation metric. Among equals it is the first one, or
+//! the last one with `run.keep = "last-best"`. The training ends if the metric has not improved by
+//! more than `run.min_delta` for `run.patience` epochs. The rule is from Prechelt 1998, in the form
+//! of Keras's `EarlyStopping`.
 //!
-//! The run also ends at the first evaluation that reaches `run.until`.
+//! The training also ends at the first evaluation that reaches `run.until`.
 
 use eciton_recipe::{Keep, Run, Until};
 use eciton_runs::report::Metrics;
 
-/// Decision of early stopping after an evaluation.
+/// Decision about the best model and the end of the training, made after an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Judged {
-    /// True if the model is the best so far.
+    /// True if the evaluated model is the best so far.
     pub best: bool,
-    /// Number of epochs since the metric last improved, if the training should end. `None` if it
-    /// should continue.
+    /// Number of epochs since the metric last improved, if the training should end now. `None` if
+    /// it should continue.
     pub stop: Option<u32>,
 }
 
-/// Early-stopping state of one seed: the best validation metrics so far, and the settings that
-/// decide.
+/// State of early stopping for one seed: the settings, and the best validation metrics so far.
 #[derive(Debug, Clone)]
 pub(super) struct Judge {
     patience: Option<u32>,
     until: Option<Until>,
     min_delta: f64,
-    /// True if the latest of several models with equal metrics counts as the best (`run.keep =
+    /// True if the latest of several equally good models counts as the best (`run.keep =
     /// "last-best"`).
     last: bool,
     highest: Option<f64>,
-    /// Latest epoch whose metric improved by more than `min_delta`, and that metric.
+    /// Latest epoch in which the metric improved by more than `min_delta`, and its metric.
     better: Option<(u32, f64)>,
 }
 
 impl Judge {
-    /// Creates the state before the first evaluation, with the settings of `run`.
+    /// Creates the state before the first evaluation, with the settings in `run`.
     pub(super) fn new(run: &Run) -> Self {
         let Run { patience, until, min_delta, keep, .. } = *run;
         Self { patience, until, min_delta, last: keep == Keep::LastBest, highest: None, better: None }
     }
 
-    /// Returns `epoch` if its metrics reach the stop target `run.until`, otherwise `None`.
+    /// Returns `epoch` if its metrics reach the target `run.until`. Otherwise returns `None`.
     pub(super) fn reached(&self, epoch: u32, metrics: Option<Metrics>) -> Option<u32> {
         let (until, metrics) = self.until.zip(metrics)?;
         let found = metrics.of(until.part)?;
         until.is_reached(metrics.metric, found).then_some(epoch)
     }
 
-    /// Decides from the validation metric of an epoch if its model is the best so far and if
-    /// training should end. A larger `validation` is better. Call it in the order of epochs.
+    /// Decides whether the model of `epoch` is the best so far and whether the training should end.
+    /// `validation` is the validation metric with a sign such that larger is better. Epochs must be
+    /// passed in ascending order.
     pub(super) fn judge(&mut self, epoch: u32, validation: Option<f64>) -> Judged {
         let Some(found) = validation else { return Judged { best: false, stop: None } };
         let best = self.highest.is_none_or(|highest| found > highest || self.last && found == highest);

@@ -1,8 +1,8 @@
-//! Progress inside an epoch: committed steps, reported to the observer while the epoch takes longer
-//! than a second.
+//! Progress within an epoch. Committed steps are counted, and reported to the observer if the epoch
+//! takes longer than one second.
 //!
-//! A commit costs an addition. A wake of the driver costs a comparison of times that it has anyway.
-//! The results of a run do not depend on the progress.
+//! Counting costs an addition per commit, and a comparison of times whenever the driver wakes up.
+//! The results of a run do not depend on it.
 
 use std::time::{Duration, Instant};
 
@@ -11,44 +11,44 @@ use eciton_types::Round;
 
 use super::epochs::Epochs;
 
-/// Time from the start of an epoch to its first progress report.
+/// Time between the start of an epoch and its first progress report.
 const FIRST: Duration = Duration::from_secs(1);
-/// Time between two progress reports of one epoch.
+/// Time between two progress reports in the same epoch.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Progress meter of a pass (one run of the engine): it counts committed steps and decides when to
-/// report.
+/// Progress meter of a pass (one run of the engine). It counts committed steps and decides when a
+/// report is due.
 #[derive(Debug)]
 pub(super) struct Meter {
-    /// Number of rounds in an epoch, or `None` for an evaluation.
+    /// Number of rounds per epoch. `None` if the pass is an evaluation.
     epochs: Option<Epochs>,
     seed: u64,
-    /// Number of steps in a round.
+    /// Number of steps per round.
     steps: u64,
-    /// Number of rounds that were complete before the pass began.
+    /// Last round that was complete before the pass began.
     first: Round,
-    /// Number of steps that the pass has committed.
+    /// Number of steps that the pass has committed so far.
     committed: u64,
-    /// Epoch in progress, from 1.
+    /// Number of the epoch in progress, from 1.
     epoch: u32,
     begun: Instant,
     due: Instant,
 }
 
 impl Meter {
-    /// Creates a meter for a pass whose rounds have `steps` steps, after the round `first`.
+    /// Creates a meter for a pass that starts after round `first` and has `steps` steps per round.
     pub(super) fn new(epochs: Option<Epochs>, seed: u64, steps: u64, first: Round, now: Instant) -> Self {
         let epoch = epochs.map_or(0, |epochs| epochs.at(Round(first.0.saturating_add(1))));
         Self { epochs, seed, steps, first, committed: 0, epoch, begun: now, due: now + FIRST }
     }
 
-    /// Counts a committed step.
+    /// Counts one committed step.
     pub(super) fn commit(&mut self) {
         self.committed += 1;
     }
 
-    /// Returns the progress of the current epoch or evaluation if a report is due, otherwise
-    /// `None`. `over` is the number of complete rounds.
+    /// Returns the progress of the current epoch or evaluation if a report is due. Otherwise
+    /// returns `None`. `over` is the last complete round.
     pub(super) fn report(&mut self, over: Round, now: Instant) -> Option<Progress> {
         if now < self.due {
             return None;
@@ -72,8 +72,8 @@ impl Meter {
         )
     }
 
-    /// Returns the progress through the `rounds` rounds after round `from`. Returns `None` if this
-    /// pass has committed none of their steps.
+    /// Returns the progress through the `rounds` rounds that follow round `from`. Returns `None` if
+    /// this pass has committed no step of them.
     fn progress(
         &self,
         activity: Activity,

@@ -1,7 +1,7 @@
-//! Host side of the operators: the work of a step, one file per operator.
+//! Operators on the host, which create the work of a step. There is one file per operator.
 //!
-//! `eciton_program::op` has the stages of the same operators, under the same names. A new operator
-//! needs a file there, a file here, its arithmetic, and a line in [`HOST`].
+//! The stages of the same operators are in `eciton_program::op`, under the same names. A new
+//! operator needs a file there, a file here, its arithmetic, and a line in [`HOST`].
 
 mod attention;
 mod edges;
@@ -24,7 +24,7 @@ use crate::error::Result;
 
 type Open = fn(&Operation) -> Result<Box<dyn Operator>>;
 
-/// Table of the operators that run on the host without a kernel: each name with the function that
+/// The operators that run on the host without a kernel. Each has its name and the function that
 /// opens it.
 const HOST: [(&str, Open); 5] = [
     (op::gather::NAME, gather::open),
@@ -35,8 +35,8 @@ const HOST: [(&str, Open); 5] = [
 ];
 
 /// Opens the operations of a program, and creates its stages. `layers` has the kernel of each
-/// operation, or `None` for a host operator. The stages train with the seed `trains_with`, or
-/// evaluate if it is `None`.
+/// operation, or `None` for an operator of [`HOST`]. If `trains_with` is a seed, the stages train
+/// with it. Otherwise they evaluate.
 pub(crate) fn open_stages<'a>(
     program: &'a Program,
     inputs: &'a Inputs,
@@ -47,8 +47,8 @@ pub(crate) fn open_stages<'a>(
     Ok(Stages::new(program, inputs, rows, layers, open(program, layers)?, trains_with))
 }
 
-/// Creates the operator of each operation of a program. `layers` has the kernel of each operation,
-/// or `None` for an operator from [`HOST`].
+/// Opens the operator of each operation. `layers` has the kernel of each operation, or `None` for
+/// an operator of [`HOST`].
 fn open(program: &Program, layers: &[Option<Arc<Layer>>]) -> Result<Vec<Box<dyn Operator>>> {
     let mut opened: Vec<Box<dyn Operator>> = Vec::with_capacity(program.operations.len());
     for (operation, layer) in program.operations.iter().zip(layers) {

@@ -1,8 +1,8 @@
-//! Operators as the driver uses them: the trait [`Operator`], and the step ([`On`]) from which an
-//! operator makes work.
+//! Operators as the driver uses them: the trait [`Operator`], and [`On`], which describes the step
+//! that an operator creates work for.
 //!
 //! An operator takes leases of the rows that its step reads and writes. It returns work for a
-//! compute thread or a serverless function.
+//! compute thread or a cloud function.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,62 +25,62 @@ use crate::error::{Error, Result, at};
 use crate::relation::Lists;
 use crate::weights::Weights;
 
-/// Operator of a program on the host. For each step of a stage it creates the work that a thread,
-/// function or worker runs.
+/// An operator of a program on the host. It creates the work of each step, which a thread, cloud
+/// function or worker then runs.
 pub(crate) trait Operator: std::fmt::Debug {
     /// Creates the work of the step `on`. The work holds leases of the rows that it reads and
     /// writes until it ends.
     ///
     /// # Errors
-    /// [`Error::Internal`] if rows are missing, or if another step has leased them.
+    /// Returns [`Error::Internal`] if rows are missing, or if another step has leased them.
     fn work(&self, on: &On<'_>) -> Result<Work>;
 
-    /// Adds the step `on` to a call (the steps of one stage or fused stage, sent as one task).
-    /// Kernels support this, and gathers that may be inside a fused stage.
+    /// Adds the step `on` to a call, which is the content of one task. Kernels support this, and so
+    /// do gathers that may be part of a fused stage.
     ///
     /// # Errors
-    /// The errors of [`Operator::work`], and [`Error::Internal`] if the operator cannot be inside a
-    /// call.
+    /// Returns the errors of [`Operator::work`], and [`Error::Internal`] if the operator cannot be
+    /// part of a call.
     fn inside(&self, on: &On<'_>, _call: &mut Building) -> Result<()> {
         Err(Error::Internal(format!("{} is within a call", on.stage.name)))
     }
 }
 
-/// Returns the error of an operation whose operator does not exist.
+/// Returns the error for an operation whose operator is not known.
 pub(super) fn unknown(operation: &Operation) -> Error {
     Error::Internal(format!("operator `{}` of layer {} is not known", operation.kernel, operation.layer))
 }
 
-/// One stage of a step, on one interval in one round. It has the data from which an operator makes
-/// the step's work.
+/// One stage of a step on one interval in one round, with the data from which an operator creates
+/// the work.
 pub(crate) struct On<'a> {
     pub stages: &'a Stages<'a>,
     pub stage: &'a Stage,
-    /// Index of the stage in the program. The stage index in `task` differs if stages are fused,
-    /// because it refers to the schedule.
+    /// Index of the stage in the program. If stages are fused, the stage in `task` is another
+    /// index, because it refers to the schedule.
     pub id: StageId,
     pub pass: u32,
     pub task: Task,
-    /// Age in rounds of the rows that the step reads, by interval. If `None`, all rows are of the
+    /// Age in rounds of each interval's rows that the step reads. If `None`, all rows are of the
     /// step's own round.
     pub ages: Option<&'a [u8]>,
     pub weights: &'a Weights,
-    /// Micro-batch of the step, with the weight of each of its training rows in the loss. If
-    /// `None`, the step runs on rows of the data set.
+    /// Micro-batch of the step, with the loss weight of each of its training rows. If `None`, the
+    /// step runs on rows of the data set.
     pub part: Option<(Arc<Part>, f32)>,
 }
 
-/// Vertex numbers of rows, by row.
+/// Vertex numbers in the data set, by row.
 #[derive(Debug, Clone)]
 pub(super) enum Numbers {
-    /// Order of the data set, which has the vertex of each of its rows.
+    /// Row order of the run, which maps each row to its vertex.
     Order(Arc<Permutation>),
-    /// Vertex of each row of a micro-batch.
+    /// Vertex number of each row of a micro-batch.
     List(Arc<[u32]>),
 }
 
 impl Numbers {
-    /// Returns the vertex of each row.
+    /// Returns the vertex number of each row.
     pub(super) fn of_rows(&self) -> &[u32] {
         match self {
             Self::Order(order) => order.old_of_new(),
@@ -89,32 +89,34 @@ impl Numbers {
     }
 }
 
-/// Rows of all intervals in contiguous pieces: the row range of each piece, and a lease to read it.
+/// Leases of the rows of all intervals, with the row range of each. Each lease covers a contiguous
+/// range.
 pub(super) type Pieces = Vec<(Range<usize>, Lease)>;
 
 impl On<'_> {
-    /// Returns the step of the task: round, stage and interval.
+    /// Returns the round, the stage and the interval of the task.
     pub(super) fn step(&self) -> Step {
         self.task.step()
     }
 
-    /// Returns the round and the interval of the step.
+    /// Returns the round and the interval of the task.
     pub(super) fn at(&self) -> (Round, IntervalId) {
         (self.task.round, self.task.interval)
     }
 
-    /// Returns the index of the round from 0, which keys random numbers. Rounds themselves count
-    /// from 1.
+    /// Returns the index of the round, counted from 0, which the keys of random numbers contain.
+    /// Rounds are counted from 1.
     pub(super) fn round(&self) -> u32 {
         self.task.round.0.saturating_sub(1)
     }
 
-    /// Returns the number of gathers between the rows that the stage writes and the loss.
+    /// Returns the number of gathers between the rows that this stage writes and the loss.
     pub(super) fn hops(&self) -> usize {
         self.stages.hops().stage(self.id)
     }
 
-    /// Returns the interval of the step. On a micro-batch, it has the rows that the stage needs.
+    /// Returns the interval of the step. For a micro-batch, it has the rows that this stage
+    /// computes.
     pub(super) fn interval(&self) -> Result<&Interval> {
         match &self.part {
             None => self.stages.interval(self.stage.domain, self.task.interval),
@@ -138,8 +140,8 @@ impl On<'_> {
         Ok(self.interval()?.rows.clone())
     }
 
-    /// Returns all rows of a slot of constants, such as the features. Returns `None` for a slot
-    /// that stages write.
+    /// Returns all rows of a constant slot, such as the features. Returns `None` for a slot that
+    /// stages write.
     pub(super) fn constant(&self, slot: SlotId) -> Option<&Matrix> {
         match &self.part {
             None => self.stages.inputs.constant(self.stages.program, slot),
@@ -147,7 +149,7 @@ impl On<'_> {
         }
     }
 
-    /// Returns the vertex of each row, in the order of the data set. If `None`, row v is vertex v.
+    /// Returns the vertex number in the data set of each row. If `None`, row v is vertex v.
     pub(super) fn vertices(&self) -> Option<Numbers> {
         match &self.part {
             None => self.stages.inputs.vertices.permutation().map(Numbers::Order),
@@ -155,8 +157,8 @@ impl On<'_> {
         }
     }
 
-    /// Returns the neighbour lists that the stage reads in the micro-batch `part`. The backward
-    /// stage of a gather reads the same lists as the forward stage.
+    /// Returns the neighbour lists that this stage reads in the micro-batch `part`. The backward
+    /// stage of a gather reads the same lists as its forward stage.
     pub(super) fn part_lists(&self, part: &Part) -> Result<Arc<PartLists>> {
         let reversed = self.stages.program.relation(self.id).is_some_and(|lists| lists.reversed);
         let level = part.level(self.hops().saturating_sub(usize::from(reversed)));
@@ -164,8 +166,8 @@ impl On<'_> {
         lists.ok_or_else(|| Error::Internal(format!("the part of {} has no lists", self.step())))
     }
 
-    /// Returns the neighbour lists that the stage reads, of the data set or of the step's
-    /// micro-batch.
+    /// Returns the neighbour lists that this stage reads, which belong to the data set or to the
+    /// step's micro-batch.
     pub(super) fn lists(&self) -> Result<Lists> {
         let relation = self.stages.program.relation(self.id);
         let relation =
@@ -175,16 +177,16 @@ impl On<'_> {
         lists.ok_or_else(|| Error::Internal(format!("a part has no lists of {relation:?}")))
     }
 
-    /// Returns the factor of each vertex in a normalisation of sums over neighbours. The result has
-    /// no meaning for a normalisation without factors.
+    /// Returns the normalisation factor of each vertex for sums over neighbours or over the
+    /// vertices of graphs. A plain sum uses no factors, so its result has no meaning.
     pub(super) fn factors(&self, normalisation: Normalisation, over: Over) -> Result<Arc<Vec<f32>>> {
         let Some((part, _)) = &self.part else { return self.stages.inputs.factors(normalisation, over) };
         let lists = self.part_lists(part)?;
         Ok(if normalisation == Normalisation::Mean { lists.inverse.clone() } else { lists.scale.clone() })
     }
 
-    /// Writes zeros to the rows of the step's slots that later stages read and that this stage does
-    /// not write. Only micro-batches have such rows.
+    /// Writes zeros to the rows that later stages read and that this stage does not compute. Only
+    /// micro-batches have such rows.
     pub(super) fn clear(&self) -> Result<()> {
         let Some((part, _)) = &self.part else { return Ok(()) };
         let (own, (round, interval)) = (part.rows(self.hops()), self.at());
@@ -197,16 +199,16 @@ impl On<'_> {
         Ok(())
     }
 
-    /// Returns the slot at index `at` among the slots that the stage reads with `scope`: its own
-    /// interval's rows, or all rows.
+    /// Returns the slot at index `at` among those that the stage reads with `scope`. The scope is
+    /// the step's own interval or all intervals.
     pub(super) fn slot(&self, scope: Scope, at: usize) -> Result<SlotId> {
         let mut slots = self.stage.reads.iter().filter(|read| read.scope == scope);
         let found = slots.nth(at).map(|read| read.slot);
         found.ok_or_else(|| Error::Internal(format!("{} reads no slot {at}, {scope:?}", self.step())))
     }
 
-    /// Leases, for reading, the rows of all intervals of the first slot with scope `All`. On a
-    /// micro-batch, these are the rows of that micro-batch only.
+    /// Leases for reading the rows of all intervals of the first slot that is read with scope
+    /// `All`. For a micro-batch, they are the rows of this micro-batch.
     pub(super) fn all(&self) -> Result<Pieces> {
         let slot = self.slot(Scope::All, 0)?;
         if self.part.is_none() {
@@ -220,7 +222,7 @@ impl On<'_> {
         Ok(vec![(0..count, self.stages.rows.lease(slot, round, interval, Some(count))?)])
     }
 
-    /// Returns the number of rows that [`On::all`] leases in total.
+    /// Returns the total number of rows that [`On::all`] leases.
     pub(super) fn count(&self) -> Result<usize> {
         let program = self.stages.program;
         let Some((part, _)) = &self.part else {
@@ -233,8 +235,8 @@ impl On<'_> {
         }
     }
 
-    /// Leases, for reading as f32, the interval's rows of one slot. `at` is the index among the
-    /// slots with scope `Own`, of which a stage reads only the rows of its interval.
+    /// Leases for reading the interval's rows of a slot, which must be stored as f32. `at` is the
+    /// slot's index among those that the stage reads with scope `Own`.
     pub(super) fn own(&self, at: usize) -> Result<ReadRows> {
         let (round, interval) = self.at();
         let slot = self.slot(Scope::Own, at)?;
@@ -244,8 +246,8 @@ impl On<'_> {
         }
     }
 
-    /// Returns the number of rows of a stage on a micro-batch, otherwise `None`. These rows are the
-    /// first ones of every slot, which may have more.
+    /// Returns the number of rows that this stage computes in a micro-batch. They are the first
+    /// rows of its slots. Returns `None` if the step is not on a micro-batch.
     pub(super) fn first(&self) -> Result<Option<usize>> {
         match &self.part {
             None => Ok(None),
@@ -253,7 +255,7 @@ impl On<'_> {
         }
     }
 
-    /// Returns the interval's rows of a slot as a matrix with the extents of that slot.
+    /// Returns the interval's rows of a slot, as a matrix with the extents of the slot.
     pub(super) fn read(&self, slot: SlotId) -> Result<Matrix> {
         let extents = self.stages.extents(slot);
         let (round, interval) = self.at();
@@ -267,26 +269,27 @@ impl On<'_> {
         matrix.with_extents(&extents).map_err(at("rows to read"))
     }
 
-    /// Returns the slot of the stage's output `at`, or `None` if no stage reads this output.
+    /// Returns the slot that the stage writes as its output `at`. Returns `None` if no stage reads
+    /// this output.
     pub(super) fn written(&self, at: usize) -> Option<SlotId> {
         self.stage.writes.get(at).copied().flatten()
     }
 
-    /// Leases, for writing, the interval's rows of the stage's output `at`.
+    /// Leases for writing the interval's rows of the stage's output `at`.
     pub(super) fn write(&self, at: usize) -> Result<WriteLease> {
         let slot = self.written(at);
         let slot = slot.ok_or_else(|| Error::Internal(format!("{} writes no slot {at}", self.step())))?;
         self.write_slot(slot)
     }
 
-    /// Leases the interval's rows of a slot for writing.
+    /// Leases for writing the interval's rows of a slot.
     pub(super) fn write_slot(&self, slot: SlotId) -> Result<WriteLease> {
         let (round, interval) = self.at();
         self.stages.rows.write(slot, round, interval, self.first()?)
     }
 
-    /// Leases the interval's rows of the stage's output `at` for writing, like [`On::write`].
-    /// Returns an error if they are not stored as f32.
+    /// Leases for writing the interval's rows of the stage's output `at`, like [`On::write`]. Fails
+    /// if they are not stored as f32.
     pub(super) fn write_f32(&self, at: usize) -> Result<WriteRows> {
         match self.write(at)? {
             WriteLease::F32(lease) => Ok(lease),
@@ -296,15 +299,15 @@ impl On<'_> {
         }
     }
 
-    /// Returns each slot that the stage writes, with the target to which a kernel writes the
-    /// interval's rows.
+    /// Returns each slot that the stage writes, with the target that a kernel writes the interval's
+    /// rows to.
     pub(super) fn targets(&self) -> Result<Vec<(SlotId, Target)>> {
         let target = |slot| Ok((slot, self.write_slot(slot)?.target(self.stages.extents(slot))));
         self.stage.writes().map(target).collect()
     }
 
-    /// Returns the targets to which a kernel writes its sums: the gradients of parameters, then the
-    /// loss if this stage computes one.
+    /// Returns the targets that a kernel writes its sums to. These are the gradients of parameters,
+    /// followed by the loss if this stage computes it.
     pub(super) fn sums(&self) -> Result<Vec<Target>> {
         let (round, interval) = self.at();
         let program = self.stages.program;
@@ -322,18 +325,18 @@ impl On<'_> {
         Ok(sums)
     }
 
-    /// Creates the work of a step whose interval has no rows. It writes zeros to the step's sums.
+    /// Creates the work of a step whose interval has no rows, which sets the step's sums to zero.
     pub(super) fn nothing(&self) -> Result<Work> {
         nothing(self.sums()?)
     }
 
-    /// Writes an answer that arrived in a message to the rows and sums of the step.
+    /// Stores an answer from a worker or function in the rows and sums of the step.
     pub(super) fn commit(&self, answer: Answer) -> Result<Finished> {
         put(answer, self.task, self.targets()?, self.sums()?)
     }
 }
 
-/// Creates work of the host that writes zeros to sums, for steps that have no rows.
+/// Creates work of the host that sets sums to zero, for steps without rows.
 pub(super) fn nothing(sums: Vec<Target>) -> Result<Work> {
     let mut parts = Vec::new();
     for sum in sums {
@@ -350,8 +353,8 @@ pub(super) fn nothing(sums: Vec<Target>) -> Result<Work> {
     })
 }
 
-/// Writes an answer that arrived in a message to the rows and sums of a task. Fails if the answer
-/// does not fit these targets.
+/// Stores an answer from a worker or function in the given rows and sums of a task. Fails if the
+/// answer does not fit them.
 pub(super) fn put(
     answer: Answer,
     task: Task,
@@ -364,13 +367,13 @@ pub(super) fn put(
     put.map_err(|source| Error::Step { step: task.key().to_string(), source: Box::new(source) })
 }
 
-/// Wraps a closure as work that a thread of the host runs without a kernel.
+/// Returns work that runs a closure on a thread of the host.
 pub(super) fn host(work: impl FnOnce() -> std::result::Result<(), String> + Send + 'static) -> Result<Work> {
     Ok(Work::Host(Box::new(work)))
 }
 
-/// Calls `f` with the rows of all pieces as the sources of a gather. `count` is the total number of
-/// rows.
+/// Calls `f` with the rows of all pieces, as the sources of a gather. `count` is the total number
+/// of rows.
 pub(super) fn with_sources<T>(
     pieces: &Pieces,
     count: usize,
@@ -381,7 +384,7 @@ pub(super) fn with_sources<T>(
     Ok(f(Sources::pieces(count, &parts).map_err(|error| error.to_string())?))
 }
 
-/// Leases the whole buffers of the partial sums of one gradient or loss, for writing.
+/// Leases for writing all partial sums of one gradient or loss.
 pub(super) fn whole(parts: &[eciton_tensor::Buffer]) -> Result<Vec<WriteRows>> {
     let whole = |part: &eciton_tensor::Buffer| part.write(0..part.rows());
     parts.iter().map(whole).collect::<std::result::Result<_, _>>().map_err(at("sums"))

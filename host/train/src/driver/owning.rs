@@ -1,5 +1,5 @@
-//! Training in which workers own gradient sums or parameters: updates, snapshots, and rollback
-//! after a worker fails.
+//! Training in which workers own gradient sums or parameters. It includes weight updates,
+//! snapshots, and rollbacks after a worker has failed.
 
 use eciton_engine::Engine;
 use eciton_exec::{Cancel, Completion, Executor};
@@ -12,14 +12,14 @@ use crate::error::{Error, Result};
 use crate::owned::{Asking, Owners};
 use crate::weights::Refused;
 
-/// Maximum number of rollbacks to one snapshot. One more failure ends the run with an error.
+/// Maximum number of rollbacks to the same snapshot. The next failure ends the run with an error.
 pub(crate) const MOST_RETURNS: u32 = 16;
 
-/// Takes the optimizer step of `round`, from the newest version of the weights to the next. Returns
-/// the gradient norm if clipping needs it, or the reason why a gradient is not finite.
+/// Takes the optimizer step of `round`, which creates the next version of the weights. Returns the
+/// gradient norm if clipping computes it, or the reason why a gradient is not finite.
 ///
 /// # Errors
-/// [`Error::Gone`] if a worker that owns sums or parameters has failed.
+/// Returns [`Error::Gone`] if a worker that owns sums or parameters has failed.
 pub(super) fn step<M: Executor + ?Sized>(
     machine: &mut M,
     state: &mut State<'_>,
@@ -45,9 +45,8 @@ pub(super) fn step<M: Executor + ?Sized>(
     Ok(norm)
 }
 
-/// Takes a snapshot of the newest weights at the end of training, if workers own weights and have
-/// none of this version. Returns false if a worker failed meanwhile, so that the run must roll
-/// back.
+/// Takes a snapshot of the final weights if workers own them and there is none yet. Returns false
+/// if a worker failed meanwhile, so that the run must roll back.
 pub(super) fn finish<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<bool> {
     let newest = state.weights.newest();
     let mut asking = Asking { machine, aside: &mut state.passes.aside };
@@ -60,11 +59,11 @@ pub(super) fn finish<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_
     }
 }
 
-/// Rollback state of a run: the host's state at the newest snapshot, and the number of rollbacks
-/// ("returns") to that snapshot.
+/// State to which a run can roll back after a worker has failed, and the number of rollbacks so
+/// far.
 #[derive(Debug, Default)]
 pub(super) struct Returns {
-    /// Loss sums of the unfinished epoch at the time of the newest snapshot.
+    /// Loss sums of the unfinished epoch when the newest snapshot was taken.
     sum: Sum,
     /// Version of the weights in the newest snapshot. `count` is the number of rollbacks to it.
     version: u64,
@@ -75,18 +74,19 @@ pub(super) struct Returns {
 }
 
 impl Returns {
-    /// Starts the rollback state of a training. If workers own the weights, sends them the initial
-    /// weights.
+    /// Creates the rollback state at the start of a training. If workers own the weights, they
+    /// receive the initial weights.
     pub(super) fn begin<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<Self> {
         give(machine, state)?;
         Ok(Self { version: state.weights.newest().0, ..Self::default() })
     }
 
-    /// Takes a snapshot of the weights after a round if one is due, and records `sum`, the loss
-    /// sums of the epoch so far. If `wanted`, a checkpoint follows and needs a snapshot now.
+    /// Takes a snapshot of the weights after a round, if one is due or if `wanted` is true because
+    /// a checkpoint follows. `sum` has the loss sums of the epoch so far, which are recorded with
+    /// it.
     ///
     /// # Errors
-    /// [`Error::Gone`] if a worker that owns weights has failed.
+    /// Returns [`Error::Gone`] if a worker that owns weights has failed.
     pub(super) fn log<M: Executor + ?Sized>(
         &mut self,
         machine: &mut M,
@@ -106,13 +106,13 @@ impl Returns {
         Ok(())
     }
 
-    /// Rolls back to the newest snapshot, or to a later version of which workers have replicas.
-    /// Returns the epoch's loss sums at that version. `end` is the last version of the training, if
-    /// it is known.
+    /// Rolls back to the newest snapshot, or to a later version of the weights that workers have
+    /// replicas of. Returns the loss sums of the epoch at that version. `end` is the last version
+    /// of the training, if it is known.
     ///
     /// # Errors
-    /// [`Error::Workers`] if no worker is left, or after [`MOST_RETURNS`] rollbacks to one
-    /// snapshot.
+    /// Returns [`Error::Workers`] if no worker is left, or after [`MOST_RETURNS`] rollbacks to the
+    /// same snapshot.
     pub(super) fn back<M: Executor + ?Sized>(
         &mut self,
         machine: &mut M,
@@ -143,7 +143,7 @@ impl Returns {
     }
 }
 
-/// Sends workers the weights that they own, if the host has written new values for them.
+/// Sends the workers the weights that they own, if the host has new values for them.
 pub(crate) fn give<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<()> {
     let newest = state.weights.newest();
     if state.weights.owning_workers_mut().is_some_and(|owners| owners.give(newest)) {
@@ -152,22 +152,22 @@ pub(crate) fn give<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>)
     Ok(())
 }
 
-/// Checks that no joined worker waits for lanes (shares of the pipeline). A worker can get lanes if
-/// the snapshot or replicas have the newest weights.
+/// Checks whether a worker that has joined can get lanes (shares of the pipeline) now. This
+/// requires that the snapshot or the replicas have the newest weights.
 ///
 /// # Errors
-/// Returns [`Error::Gone`] if a worker can get lanes. The caller then assigns the lanes again.
+/// Returns [`Error::Gone`] if such a worker is waiting. The caller then assigns all lanes again.
 pub(super) fn join(state: &State<'_>) -> Result<()> {
     let newest = state.weights.newest();
     let owners = Some(state.weights.owners()).filter(|owners| owners.has(newest));
     owners.and_then(Owners::waits).map_or(Ok(()), |at| Err(Error::Gone { at }))
 }
 
-/// Assigns lanes (shares of the pipeline) to the connected workers and sends them the weights.
-/// Returns the version of these weights, or 0 if workers own none.
+/// Assigns the lanes (shares of the pipeline) to the connected workers, and sends them the weights.
+/// Returns the version of these weights. Returns 0 if workers own no weights.
 ///
 /// # Errors
-/// [`Error::Workers`] if no worker is left.
+/// Returns [`Error::Workers`] if no worker is left.
 pub(crate) fn restore<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<u64> {
     loop {
         let there = machine.prepare(&mut |text| state.observer.waiting(text)).map_err(Error::Workers)?;
@@ -188,8 +188,8 @@ pub(crate) fn restore<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'
     }
 }
 
-/// Cancels the tasks of lanes, and waits until no task is in flight. Discards the answers, because
-/// a rollback repeats the tasks. Also waits for a worker if none is connected.
+/// Cancels the tasks of all lanes, and waits until no task is in flight. Answers are discarded,
+/// because the rollback repeats the tasks.
 fn settle<M: Executor + ?Sized>(machine: &mut M, state: &mut State<'_>) -> Result<()> {
     let mut ended = std::mem::take(&mut state.passes.aside.completions);
     machine.cancel(Cancel::Lanes);

@@ -1,4 +1,4 @@
-//! A pass: one run of an engine, from its start until it has finished.
+//! A pass, which is one run of an engine from its start until it has finished.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -24,30 +24,31 @@ use crate::owned::{Aside, Asking};
 use crate::stop::Stop;
 use crate::weights::Weights;
 
-/// Maximum wait for completions between two checks for a stop request, if a stop cancels tasks.
+/// Maximum time that the driver waits for completions before it checks for a stop request, if a
+/// stop cancels tasks.
 const LOOK: Duration = Duration::from_millis(50);
-/// Maximum wait for completions if a stop does not cancel tasks.
+/// Maximum time that the driver waits for completions at a time, if a stop does not cancel tasks.
 const WATCH: Duration = Duration::from_secs(5);
-/// Interval without completions after which the driver reports the steps that it waits for.
+/// Time without completions after which the driver reports the steps that it waits for.
 const STALLED: Duration = Duration::from_secs(30);
 
-/// Mutable state of a run that its passes (runs of the engine) share.
+/// Mutable state of a run, which all its passes share. A pass is one run of the engine.
 pub(crate) struct State<'a> {
     pub weights: &'a mut Weights,
     pub counts: &'a mut Counts,
     pub doubts: &'a mut Doubts,
     pub observer: &'a mut dyn Observer,
     pub logs: &'a mut Logs,
-    /// Controller of the number of helpers (functions or compute threads), if the run has helpers
-    /// or an autotuner.
+    /// Controller of the number of helpers (functions or compute threads). `None` if the number is
+    /// not controlled or reported.
     pub tuning: Option<&'a mut Tuning>,
-    /// Checkpointer, if the run writes checkpoints or epoch reports.
+    /// Receiver of epoch reports and checkpoints. `None` if the run writes neither.
     pub recorder: Option<&'a mut dyn Checkpointer>,
     pub(super) passes: Passes,
 }
 
 impl<'a> State<'a> {
-    /// Creates the state of a run in which no pass is in progress.
+    /// Creates the state of a run that has no pass in progress.
     pub(crate) fn new(
         weights: &'a mut Weights,
         (counts, doubts): (&'a mut Counts, &'a mut Doubts),
@@ -59,14 +60,14 @@ impl<'a> State<'a> {
         Self { weights, counts, doubts, observer, logs, tuning, recorder, passes: Passes::default() }
     }
 
-    /// Prints a warning about the worker at `at`. Warnings above the limit for each worker are not
-    /// printed.
+    /// Passes a warning about the worker at `at` to the observer. Warnings above a limit per worker
+    /// are dropped.
     pub(super) fn warn(&mut self, at: Location, text: &str) {
         self.logs.printed.warn(self.observer, at, text);
     }
 
-    /// Lets the autotuner observe a completion, and reports the number of helpers if it changes it.
-    /// `committed` is the number of committed training steps, or `None` in an evaluation.
+    /// Lets the autotuner observe a completion, and reports its decision if it makes one.
+    /// `committed` is the number of committed training steps, or `None` during an evaluation.
     fn tune<M: Executor + ?Sized>(&mut self, machine: &mut M, committed: Option<u64>) -> Result<()> {
         let Some(chosen) = self.tuning.as_mut().and_then(|tuning| tuning.observe(machine, committed)) else {
             return Ok(());
@@ -79,54 +80,54 @@ impl<'a> State<'a> {
     }
 }
 
-/// Passes (runs of the engine) in progress. An evaluation runs inside a training pass, whose tasks
-/// may continue meanwhile.
+/// The passes (runs of the engine) that are in progress. An evaluation is a pass within a training
+/// pass, whose tasks may continue meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct Passes {
-    /// Numbers of the passes, the innermost last.
+    /// Numbers of the passes in progress, the innermost last.
     numbers: Vec<u32>,
-    /// Completions for outer passes, and completions that arrived while the driver awaited answers
-    /// to instructions.
+    /// Completions that are stored for later. They belong to an outer pass, or arrived while the
+    /// driver waited for the answer to an instruction.
     pub(super) aside: Aside,
 }
 
 impl Passes {
-    /// Moves the stored completions of `pass` to `done`. If `lanes`, stages of the pass run on
-    /// lanes. Then it also moves completions without a pass, which report the state of workers.
+    /// Moves the stored completions of `pass` to `done`. If `lanes` is true (the pass has stages on
+    /// workers), also moves completions without a pass, which report the state of workers.
     fn take(&mut self, (pass, lanes): (u32, bool), done: &mut Vec<Completion>) {
         let own = |completion: &Completion| completion.pass().map_or(lanes, |of| of == pass);
         done.extend(self.aside.completions.extract_if(.., |completion| own(completion)));
     }
 }
 
-/// A pass in progress: one run of an engine, with the events and answers that it has not processed.
+/// A pass in progress, with its unprocessed events and answers. A pass is one run of the engine.
 pub(super) struct Pass<'m, M: ?Sized> {
     machine: &'m mut M,
-    /// Number of the pass, which its tasks and their completions carry. Completions with another
-    /// number are late, or belong to an outer pass.
+    /// Number of the pass, which its tasks and completions carry. A completion with another number
+    /// is late or belongs to an outer pass.
     number: u32,
     actions: Vec<Action>,
     pending: VecDeque<Event>,
     done: Vec<Completion>,
-    /// Answers that arrived in messages, apart from the row store. A commit writes each one to its
-    /// rows.
+    /// Answers that workers and functions have sent. When the engine commits a step, its answer is
+    /// written to the row store.
     apart: BTreeMap<TaskKey, Box<Answer>>,
-    /// Stop request that the pass checks while it waits. `None` if a stop does not cancel tasks.
+    /// Stop request that is checked while the pass waits. `None` if a stop does not cancel tasks.
     stop: Option<&'m Stop>,
-    /// Sampling steps in progress: some micro-batches of their rounds are not sampled yet.
+    /// Sampling steps in progress, whose rounds still lack micro-batches.
     sampling: Vec<TaskKey>,
-    /// First error of a failed step; an error that is not retryable replaces a retryable one. If
-    /// the run fails, it reports this error.
+    /// Error of a failed step, which is reported if the run fails. The first error is kept, but an
+    /// error that is not retryable replaces a retryable one.
     failure: Option<Error>,
-    /// Number of rounds in an epoch for a training pass, or `None` for an evaluation.
+    /// Number of rounds per epoch. `None` if the pass is an evaluation.
     epochs: Option<Epochs>,
-    /// Counter of committed steps for progress reports.
+    /// Counter of committed steps, from which progress is reported.
     meter: Option<Meter>,
 }
 
 impl<'m, M: Executor + ?Sized> Pass<'m, M> {
-    /// Creates an evaluation pass; [`Pass::of_epochs`] makes it a training pass. If `ends`, a stop
-    /// request cancels the tasks in flight, provided that the executor supports this.
+    /// Creates an evaluation pass, which [`Pass::of_epochs`] turns into a training pass. If `ends`
+    /// is true and the executor supports it, a stop request cancels the tasks in flight.
     pub(super) fn new(machine: &'m mut M, stop: Option<&'m Stop>, ends: bool) -> Self {
         let stop = stop.filter(|_| ends && machine.capabilities().is_apart);
         let (actions, pending) = (Vec::new(), VecDeque::new());
@@ -135,13 +136,13 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         Self { machine, number: 0, actions, pending, done, apart, stop, sampling, failure, epochs, meter }
     }
 
-    /// Makes the pass a training pass with these epochs.
+    /// Turns this pass into a training pass with the given epochs.
     pub(super) fn of_epochs(self, epochs: Epochs) -> Self {
         Self { epochs: Some(epochs), ..self }
     }
 
-    /// Starts the engine and carries out its actions until it has finished. `other` carries out the
-    /// actions that are not about steps and returns events.
+    /// Starts the engine, and carries out its actions until it has finished. `other` carries out
+    /// all actions that are not about steps, and returns events for the engine.
     pub(super) fn run(
         mut self,
         engine: &mut Engine,
@@ -159,8 +160,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         ended
     }
 
-    /// Processes events until the engine has finished. [`Pass::run`] calls it after it has numbered
-    /// the pass.
+    /// Processes events until the engine has finished. Called by [`Pass::run`], which has given the
+    /// pass a number.
     fn carry_out(
         &mut self,
         engine: &mut Engine,
@@ -262,8 +263,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Queues an event for the engine. If a training run records or repeats events, the event log
-    /// determines their order.
+    /// Queues an event for the engine. In a training that records or replays an event log, the log
+    /// determines the order of events.
     fn arrived(&mut self, event: Event, stages: &Stages<'_>, state: &mut State<'_>) {
         match (&mut state.logs.events, Arrived::new(event)) {
             (Some(events), Some(arrived)) if stages.training => events.put(arrived),
@@ -271,7 +272,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Returns the next event for the engine, or `None` if no event is queued.
+    /// Returns the next event for the engine. Returns `None` if no event is queued.
     fn next(&mut self, stages: &Stages<'_>, state: &mut State<'_>) -> Result<Option<Event>> {
         match (self.pending.pop_front(), &mut state.logs.events) {
             (None, Some(events)) if stages.training => events.next(),
@@ -279,8 +280,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Carries out an action of the engine on a step: a submission or a commit. Returns any other
-    /// action to the caller.
+    /// Carries out an action that submits or commits a step. Any other action is returned to the
+    /// caller.
     fn step(
         &mut self,
         engine: &Engine,
@@ -336,8 +337,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         Ok(None)
     }
 
-    /// Submits jobs that sample the micro-batches of the task's round, and of later rounds in
-    /// advance. The sampling step ends when all micro-batches of its round are sampled.
+    /// Submits the jobs that sample the micro-batches of the task's round, and those of rounds to
+    /// prefetch. The sampling step ends when all micro-batches of its round are available.
     fn sample(&mut self, stages: &Stages<'_>, task: Task) {
         let Some(batches) = &stages.batches else { return };
         for (round, interval, work) in batches.wanted(task.round) {
@@ -349,15 +350,15 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         self.end_sampling(batches);
     }
 
-    /// Completes the sampling steps of rounds whose micro-batches are all sampled. Event logs do
-    /// not contain these events.
+    /// Ends the sampling steps of rounds whose micro-batches are all available. Event logs do not
+    /// contain these events.
     fn end_sampling(&mut self, batches: &Batches) {
         let ended = self.sampling.extract_if(.., |key| batches.is_whole(key.round));
         self.pending.extend(ended.map(|key| Event::Completed { key, took_us: 0 }));
     }
 
-    /// Processes a completion from the executor, and returns the event for the engine. Returns
-    /// `None` if the engine does not need one.
+    /// Processes a completion from the executor. Returns the event that the engine must process, if
+    /// there is one.
     fn event(
         &mut self,
         completion: Completion,
@@ -417,8 +418,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         Ok(Some(Event::Completed { key, took_us: if here { 0 } else { took_us } }))
     }
 
-    /// Processes a completion that belongs to no pass: the state of a worker, or the result of an
-    /// audit. Returns the event for the engine, if it needs one.
+    /// Processes a completion that belongs to no pass, such as the failure of a worker or the
+    /// result of an audit. Returns the event that the engine must process, if there is one.
     fn report(
         &mut self,
         completion: Completion,
@@ -460,8 +461,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Instructs the worker at `at` to begin its gradient sums. Returns the engine's event for a
-    /// joined worker, or `None` if the worker has failed.
+    /// Instructs the worker at `at`, which has joined, to begin its gradient sums. Returns the
+    /// event for the engine. Returns `None` if the worker has failed meanwhile.
     fn joined(&mut self, at: Location, state: &mut State<'_>) -> Result<Option<Event>> {
         let mut asking = Asking { machine: &mut *self.machine, aside: &mut state.passes.aside };
         match state.weights.owners().begin_sums(&mut asking, at) {
@@ -471,8 +472,8 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Returns the event for a failed attempt, and records its error, which the run reports if it
-    /// fails.
+    /// Returns the event for a failed attempt at a task. The error is recorded, because it is
+    /// reported if the run fails.
     fn failed(&mut self, key: TaskKey, error: WorkError) -> Event {
         let retryable = error.is_retryable();
         // An error that is not retryable takes precedence over other errors.
@@ -490,7 +491,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         Event::Failed { key, retryable }
     }
 
-    /// Adds the duration of a completed training step to the profile, if the run has one.
+    /// Adds the duration of a completed training step to the profile, if the run records one.
     fn profile(&self, completion: &Completion, stages: &Stages<'_>, state: &mut State<'_>) {
         let Some(profile) = state.logs.profile.as_mut().filter(|_| stages.training) else { return };
         let Completion::Ended { key, timing, result: Ok(answered), .. } = completion else { return };
@@ -504,8 +505,7 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
         }
     }
 
-    /// Cancels all tasks in flight, and waits until each task has reported or its worker has
-    /// failed.
+    /// Cancels all tasks in flight, and waits until none is left.
     fn cancel(&mut self, counts: &mut Counts) {
         counts.cancelled += self.machine.cancel(Cancel::All);
         loop {
@@ -520,13 +520,13 @@ impl<'m, M: Executor + ?Sized> Pass<'m, M> {
     }
 }
 
-/// Returns the number of rounds that the engine has completed.
+/// Returns the last round that the engine has completed.
 fn over(engine: &Engine) -> Round {
     Round(engine.round().0.saturating_sub(1))
 }
 
-/// Prints the lines that the kernel of a step has logged. Lines above the limits on kernel logs are
-/// not printed.
+/// Passes the lines that a kernel has logged in a step to the observer. Lines above the limits of
+/// kernel logs are dropped.
 fn log(stages: &Stages<'_>, state: &mut State<'_>, stage: StageId, finished: Finished) {
     for line in finished.log {
         let operation = stages.schedule.operation(stage);
@@ -534,7 +534,7 @@ fn log(stages: &Stages<'_>, state: &mut State<'_>, stage: StageId, finished: Fin
     }
 }
 
-/// Pauses the profile of a training pass while the driver waits or does other work than training
+/// Pauses the profile of a training pass, while the driver waits or does other work than training
 /// steps.
 fn pause(state: &mut State<'_>, stages: &Stages<'_>, engine: &Engine) {
     if let Some(profile) = state.logs.profile.as_mut().filter(|_| stages.training) {
@@ -542,15 +542,14 @@ fn pause(state: &mut State<'_>, stages: &Stages<'_>, engine: &Engine) {
     }
 }
 
-/// Resumes the profile after [`pause`].
+/// Resumes the profile after [`pause`] has paused it.
 fn resume(state: &mut State<'_>, stages: &Stages<'_>) {
     if let Some(profile) = state.logs.profile.as_mut().filter(|_| stages.training) {
         profile.resume();
     }
 }
 
-/// Describes the condition that an interval (a run of rows that is scheduled as one unit) waits
-/// for.
+/// Describes the condition that an interval (a contiguous range of rows) waits for.
 fn reason(waits_for: WaitsFor) -> String {
     match waits_for {
         WaitsFor::Round(epoch) => format!("the end of epoch {epoch}"),
@@ -560,8 +559,8 @@ fn reason(waits_for: WaitsFor) -> String {
     }
 }
 
-/// Describes up to 20 conditions that a run waits for, for the report that it stalls. Attempts in
-/// flight come first, then intervals that have none.
+/// Describes at most 20 conditions that the engine waits for, for a report that the run has
+/// stalled. Attempts in flight come first, followed by intervals without such attempts.
 fn waits_for(engine: &Engine) -> Vec<String> {
     let running = engine.running().map(|key| format!("{key}, which is under way"));
     let parked = engine.parked();

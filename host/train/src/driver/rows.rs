@@ -1,13 +1,14 @@
-//! The row store: rows of activations and gradients by slot, round and interval. A slot is a named
-//! set of rows that one stage writes. An interval is a run of rows that is scheduled as one unit.
-//! Each interval of a buffer has a tag that identifies its slot and round.
+//! The row store, which has the rows of activations and gradients. A slot is a matrix that one
+//! stage writes, and an interval is a contiguous range of rows that is scheduled as one unit.
 //!
-//! The rows of a slot are in one buffer. If rounds overlap, they are in a ring of one buffer for
-//! each round that is stored ([`Pipeline::row_versions`]). A buffer that only lanes touch has
-//! regions for as many intervals as the lanes process at once ([`Buffers::places`]). An interval
-//! takes a region with its first rows, and releases it after the last step that touches the buffer.
-//! Leases prevent torn rows. Tags prevent reads of rows of another slot or round: a write clears
-//! the tag, and only a commit sets one.
+//! The rows of a slot are in one buffer. If rounds overlap, a ring has one buffer for each round
+//! that is stored ([`Pipeline::row_versions`]). A buffer that only lanes use has regions for as
+//! many intervals as the lanes process at once ([`Buffers::places`]). An interval gets a region
+//! with its first rows, and releases it after the last step that uses the buffer.
+//!
+//! Leases prevent steps from reading rows while another step writes them. Tags prevent steps from
+//! reading rows of another slot or round. Each interval of a buffer has a tag with the slot and
+//! round of its rows. A write clears the tag, and a commit sets it.
 
 mod passing;
 mod stored;
@@ -27,44 +28,43 @@ use self::stored::Stored;
 pub(crate) use self::stored::{Lease, WriteLease};
 use crate::error::{Error, Result, at};
 
-/// Tag of an interval's region in a buffer: the slot and round of the rows that the region holds.
-/// Round 0 means that it holds no valid rows.
+/// Tag of an interval's region in a buffer. It has the slot and the round of the rows in the
+/// region. Round 0 means that the region has no valid rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tag {
     slot: SlotId,
     round: Round,
 }
 
-/// Tag of a region without valid rows.
+/// Tag of a region that has no valid rows.
 const NONE: Tag = Tag { slot: SlotId(0), round: Round(0) };
 
-/// Ring of equal buffers for one buffer of the program's assignment of slots. Each buffer of the
-/// ring holds the rows of one round.
+/// Ring of equal buffers that a group of slots uses. Each buffer has the rows of one round.
 #[derive(Debug)]
 struct Ring {
     versions: Vec<Stored>,
-    /// Tags of all regions, ordered by buffer of the ring, then by interval.
+    /// Tags of all regions, by buffer of the ring and then by interval.
     tags: RefCell<Vec<Tag>>,
     domain: DomainId,
     places: Option<Places>,
 }
 
-/// Regions of a buffer that has fewer of them than there are intervals. An interval occupies one
-/// only while its rows are needed.
+/// Regions of a buffer that has fewer regions than there are intervals. An interval occupies a
+/// region only while its rows are needed.
 #[derive(Debug)]
 struct Places {
-    /// Number of rows in a region.
+    /// Number of rows per region.
     each: usize,
     count: usize,
-    /// Last stage that touches the buffer. After it, an interval releases its region.
+    /// Last stage that uses the buffer. An interval releases its region after this stage.
     last: StageId,
-    /// Index of the region of each interval that occupies one.
+    /// Index of the region that each interval occupies.
     of: RefCell<BTreeMap<IntervalId, usize>>,
 }
 
 impl Places {
-    /// Returns the index of the first row of an interval's region. If the interval has no region
-    /// and `write` is true, assigns a free region to it.
+    /// Returns the first row of an interval's region. If the interval has no region and `write` is
+    /// true, it gets a free one. Returns `None` if there is none.
     fn first(&self, interval: IntervalId, write: bool) -> Option<usize> {
         let mut of = self.of.borrow_mut();
         if let Some(place) = of.get(&interval) {
@@ -76,26 +76,25 @@ impl Places {
     }
 }
 
-/// Store of the rows that the stages of one program write and read.
+/// Store of the rows that the stages of one program read and write.
 #[derive(Debug)]
 pub(crate) struct RowStore {
     rings: Vec<Ring>,
-    /// Buffers of a slot whose rows are stored only until [`RowStore::take`]. The other slots are
+    /// Buffers of the slot whose rows are stored only until [`RowStore::take`]. All other slots are
     /// in `rings`.
     passing: Option<Passing>,
-    /// Index into `rings` for each slot, or `None` if the slot has no buffer.
+    /// Index in `rings` of each slot. `None` if the slot has no buffer.
     of: Vec<Option<usize>>,
-    /// Row ranges of the intervals, by domain (vertices or graphs).
+    /// Row range of each interval, by domain (vertices or graphs).
     intervals: Vec<Vec<Range<usize>>>,
-    /// Storage format of activations and gradients.
+    /// Number format in which activations and gradients are stored.
     pub(crate) format: RowFormat,
 }
 
 impl RowStore {
-    /// Creates the buffers for the slots of a program. Slots that are never needed at the same time
-    /// share a buffer. `others` are stores of programs that run at other times, so their buffers
-    /// are reused. A buffer that only steps on `lanes` touch has regions for as many intervals as
-    /// the lanes process at once.
+    /// Creates the buffers for the slots of a program. Slots that are not needed at the same time
+    /// share a buffer. `others` are stores of programs that run at other times, so that their
+    /// buffers are reused.
     pub(crate) fn new(
         program: &Program,
         intervals: Vec<Vec<Range<usize>>>,
@@ -145,8 +144,8 @@ impl RowStore {
         Ok(Self { rings, passing: None, of, intervals, format })
     }
 
-    /// Creates a store for one slot. It holds the rows of an interval from the step that writes
-    /// them until they are [taken](Self::take).
+    /// Creates a store for a single slot, whose rows are stored only until they are
+    /// [taken](Self::take).
     pub(crate) fn passing(
         slot: SlotId,
         width: u32,
@@ -158,31 +157,31 @@ impl RowStore {
         Self { rings: Vec::new(), passing, of: Vec::new(), intervals, format }
     }
 
-    /// Takes the buffer with the rows of an interval out of a store made by [`RowStore::passing`].
-    /// The interval's rows are the first rows of the buffer.
+    /// Removes the buffer with an interval's rows from a store that [`RowStore::passing`] created.
+    /// The interval's rows are at the start of the buffer.
     pub(crate) fn take(&self, interval: IntervalId) -> Result<Buffer> {
         let passing = self.passing.as_ref();
         passing.ok_or_else(|| Error::Internal("rows stay where they are".to_owned()))?.take(interval)
     }
 
-    /// Gives a buffer from [`RowStore::take`] back to the store, which uses it for other intervals.
+    /// Returns a buffer from [`RowStore::take`] to the store, so that other intervals can use it.
     pub(crate) fn give_back(&self, place: Buffer) {
         self.passing.iter().for_each(|passing| passing.give_back(place.clone()));
     }
 
-    /// Returns the buffers of `slot` if its rows are stored only until they are taken, otherwise
-    /// `None`.
+    /// Returns the buffers of `slot` if its rows are stored only until they are taken. Otherwise
+    /// returns `None`.
     fn passes(&self, slot: SlotId) -> Option<&Passing> {
         self.passing.as_ref().filter(|passing| passing.slot == slot)
     }
 
-    /// Returns the ring of buffers that holds a slot's rows.
+    /// Returns the ring of buffers that a slot uses.
     fn ring(&self, slot: SlotId) -> Result<&Ring> {
         let found = self.of.get(slot.index()).copied().flatten().and_then(|ring| self.rings.get(ring));
         found.ok_or_else(|| Error::Internal(format!("slot {slot} has no buffer")))
     }
 
-    /// Leases all rows of a slot for reading. The slot's ring must hold only one round.
+    /// Leases for reading all rows of a slot, whose ring must have a single buffer.
     pub(crate) fn all(&self, slot: SlotId) -> Result<Matrix> {
         let ring = self.ring(slot)?;
         let first = ring.versions.first();
@@ -191,18 +190,18 @@ impl RowStore {
         Ok(first.read(0..rows).map_err(at("rows of all intervals"))?.into())
     }
 
-    /// Returns the row ranges of the intervals, by domain (vertices or graphs).
+    /// Returns the row range of each interval, by domain (vertices or graphs).
     pub(crate) fn intervals(&self) -> &[Vec<Range<usize>>] {
         &self.intervals
     }
 
-    /// Returns the row ranges of the intervals in the domain of a ring.
+    /// Returns the row range of each interval in the domain of `ring`.
     fn cut(&self, ring: &Ring) -> &[Range<usize>] {
         self.intervals.get(ring.domain.index()).map_or(&[], |cut| cut)
     }
 
-    /// Returns the row range of an interval in the buffers of `ring`, limited to its first `first`
-    /// rows if that is set. If `write` is true, an interval without a region gets one.
+    /// Returns the row range of an interval in a buffer of `ring`, cut to `first` rows if this is
+    /// set. If `write` is true, an interval without a region gets one.
     fn rows(
         &self,
         ring: &Ring,
@@ -226,8 +225,8 @@ impl RowStore {
         }
     }
 
-    /// Returns the ring and the buffer for a slot's rows of one interval and round, and the index
-    /// of their tag.
+    /// Returns the ring and the buffer that have a slot's rows in `round`, and the index of the
+    /// interval's tag.
     fn place(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<(&Ring, &Stored, usize)> {
         let ring = self.ring(slot)?;
         let version = round.index() % ring.versions.len().max(1);
@@ -236,7 +235,7 @@ impl RowStore {
         Ok((ring, buffer, version * self.cut(ring).len() + interval.index()))
     }
 
-    /// Invalidates all rows at the start of a pass (one run of the engine).
+    /// Invalidates all rows. Called at the start of a pass, which is one run of the engine.
     pub(crate) fn forget(&self) {
         for ring in &self.rings {
             ring.tags.borrow_mut().fill(NONE);
@@ -245,7 +244,8 @@ impl RowStore {
         self.passing.iter().for_each(Passing::forget);
     }
 
-    /// Releases the regions of the interval of `step` in all buffers that no later stage touches.
+    /// Releases the step's interval from all buffers that no later stage uses, so that other
+    /// intervals can use its regions.
     pub(crate) fn over(&self, step: Step) {
         for ring in &self.rings {
             let Some(places) = ring.places.as_ref().filter(|places| places.last == step.stage) else {
@@ -258,8 +258,8 @@ impl RowStore {
         }
     }
 
-    /// Leases the rows of an interval for writing in a round, or the first `first` of them. Clears
-    /// their tag, so that no step can read them before [`RowStore::publish`].
+    /// Leases for writing the rows of an interval in `round`, or the first `first` of them. The
+    /// rows cannot be read until [`RowStore::publish`].
     pub(crate) fn write(
         &self,
         slot: SlotId,
@@ -279,8 +279,8 @@ impl RowStore {
         Ok(rows)
     }
 
-    /// Writes zeros to the rows `rows` of an interval, counted from its first row. The step that
-    /// writes its other rows calls this first.
+    /// Sets a range of an interval's rows to zero. `rows` is counted from the start of the
+    /// interval. Called before the step's other rows are written.
     pub(crate) fn clear(
         &self,
         slot: SlotId,
@@ -304,8 +304,7 @@ impl RowStore {
         Ok(())
     }
 
-    /// Publishes the rows of an interval: tags them with their slot and round, so that steps may
-    /// read them.
+    /// Tags the rows of an interval with their slot and round, so that steps may read them.
     pub(crate) fn publish(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<()> {
         if self.passes(slot).is_some() {
             return Ok(());
@@ -317,8 +316,8 @@ impl RowStore {
         Ok(())
     }
 
-    /// Checks that the rows of an interval were published for this slot and round. Returns their
-    /// ring and buffer.
+    /// Checks that the rows of an interval were published for this slot and round. Returns the ring
+    /// and the buffer that have them.
     fn check(&self, slot: SlotId, round: Round, interval: IntervalId) -> Result<(&Ring, &Stored)> {
         let (ring, buffer, at) = self.place(slot, round, interval)?;
         let tag = ring.tags.borrow().get(at).copied();
@@ -334,8 +333,8 @@ impl RowStore {
         )))
     }
 
-    /// Leases the rows of an interval for reading, or the first `first` of them. Fails if they were
-    /// not published for this slot and round.
+    /// Leases for reading the rows of an interval, or the first `first` of them. Fails if the rows
+    /// were not published for this slot and round.
     pub(crate) fn lease(
         &self,
         slot: SlotId,
@@ -347,9 +346,9 @@ impl RowStore {
         buffer.read(self.rows(ring, interval, (first, false))?).map_err(at("rows to read"))
     }
 
-    /// Leases a slot's rows of all intervals, for reading in round `round`. `ages` is the age in
-    /// rounds of the rows of each interval. If `None`, all rows are of `round` itself. Returns row
-    /// ranges with leases, in ascending order. Adjacent rows of one round form one piece.
+    /// Leases for reading the rows of all intervals of a slot. `ages` is the age in rounds of each
+    /// interval's rows, relative to `round`. If `None`, all rows are of `round`. The result has one
+    /// lease per contiguous range of rows in the same buffer.
     pub(crate) fn read_all(
         &self,
         slot: SlotId,

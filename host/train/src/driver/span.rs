@@ -1,5 +1,4 @@
-//! Calls: the work of one task, which runs the steps of one stage or of a fused stage, with the
-//! targets of its rows.
+//! Calls, which are the content of tasks. A call runs the steps of one stage or of one fused stage.
 
 use std::collections::BTreeSet;
 
@@ -17,26 +16,27 @@ use crate::error::{Error, Result, at};
 use crate::owned::Owners;
 use crate::weights::Weights;
 
-/// Builder of a call: the steps of one stage or fused stage that a task runs, with their inputs and
-/// outputs.
+/// Builder of a call, which runs the steps of one stage or fused stage as one task.
 #[derive(Debug, Default)]
 pub(crate) struct Building {
     call: Call,
-    /// Slots of the program that steps of the call write, with their indices in the call.
+    /// Slots of the program that steps of the call write, with the index of each in the call.
     slots: Places<SlotId>,
-    /// Rows from outside the call that gathers read, by slot and number of rows.
+    /// Rows that gathers read and no step of the call writes. They are keyed by slot and number of
+    /// rows.
     loaded: Places<(SlotId, usize)>,
-    /// Rows from outside the call that kernels read, by slot and number of rows, counted from the
-    /// first.
+    /// Rows that kernels read and no step of the call writes. They are keyed by slot and number of
+    /// rows.
     given: Places<(SlotId, usize)>,
     shared: Vec<SharedInput>,
-    /// Operation of the first kernel in the call.
+    /// Operation of the call's first kernel.
     first: Option<OperationId>,
-    /// True if the call has a single stage, which is in no fused stage.
+    /// True if the call has a single stage that is not fused with others.
     alone: bool,
 }
 
-/// Map from keys to indices of a call's lists. A call has few entries, so lookups scan them.
+/// Map from keys to indices in one of the call's lists. A call has only a few entries, so a linear
+/// search is used.
 #[derive(Debug)]
 struct Places<K>(Vec<(K, u32)>);
 
@@ -47,7 +47,8 @@ impl<K> Default for Places<K> {
 }
 
 impl<K: PartialEq> Places<K> {
-    /// Returns the index that was inserted last for a key.
+    /// Returns the index of a key. If the key was inserted more than once, the last index is
+    /// returned.
     fn get(&self, key: &K) -> Option<u32> {
         self.0.iter().rev().find(|(known, _)| known == key).map(|(_, place)| *place)
     }
@@ -63,8 +64,8 @@ fn number(count: usize) -> Result<u32> {
 }
 
 impl Building {
-    /// Returns the operand through which a kernel reads the interval's rows of a slot. Adds these
-    /// rows to the call's inputs, unless a step of the call writes them or they were added before.
+    /// Returns the operand through which a kernel reads the interval's rows of a slot. The rows
+    /// become an input of the call, unless a step of the call writes them or they already are one.
     pub(super) fn operand(&mut self, on: &On<'_>, slot: SlotId) -> Result<Operand> {
         let rows = on.rows()?.len();
         if let Some(slot_here) = self.slots.get(&slot) {
@@ -102,15 +103,15 @@ impl Building {
         Ok(Operand::Given(place))
     }
 
-    /// Adds `matrix`, rows that are in no slot, to the call's inputs. Returns the operand through
+    /// Adds a matrix that belongs to no slot to the inputs of the call. Returns the operand through
     /// which a kernel reads it.
     pub(super) fn give(&mut self, matrix: Matrix) -> Result<Operand> {
         self.call.given.push(Given::Here(matrix));
         Ok(Operand::Given(number(self.call.given.len() - 1)?))
     }
 
-    /// Returns the index, among the call's slots, of the first `rows` rows of a slot that a gather
-    /// reads. Loads the rows from the host if no step of the call writes them.
+    /// Returns the index in the call of a slot whose first `rows` rows a gather reads. If no step
+    /// of the call writes them, they are loaded from the host's row store.
     pub(super) fn source(&mut self, on: &On<'_>, slot: SlotId, rows: usize) -> Result<u32> {
         if let Some(known) = self.slots.get(&slot).or_else(|| self.loaded.get(&(slot, rows))) {
             return Ok(known);
@@ -122,7 +123,7 @@ impl Building {
         Ok(place)
     }
 
-    /// Adds a slot that the step `on` writes to the call. Returns its index among the call's slots.
+    /// Adds a slot that the step `on` writes to the call. Returns its index in the call.
     pub(super) fn written(&mut self, on: &On<'_>, slot: SlotId) -> Result<u32> {
         let rows = if self.alone { on.rows()?.len() } else { on.slot_rows(slot)? };
         let place = self.local(on, slot, rows, None)?;
@@ -130,16 +131,16 @@ impl Building {
         Ok(place)
     }
 
-    /// Adds the slots that a kernel writes to the call. Returns one entry for each output, which is
-    /// `None` if no stage reads it.
+    /// Adds the slots that the kernel of `on` writes to the call. Returns one entry per output of
+    /// the kernel. It is `None` if no stage reads that output.
     pub(super) fn writes(&mut self, on: &On<'_>) -> Result<Vec<Option<Write>>> {
         let mut write =
             |slot: SlotId| Ok(Write { slot: self.written(on, slot)?, extents: on.stages.extents(slot) });
         on.stage.writes.iter().map(|slot| slot.map(&mut write).transpose()).collect()
     }
 
-    /// Adds a slot with `rows` rows to the call, filled from `from` if that is set. Returns its
-    /// index.
+    /// Adds a slot of `rows` rows to the call, with the content `from` if this is set. Returns its
+    /// index in the call.
     fn local(&mut self, on: &On<'_>, slot: SlotId, rows: usize, from: Option<Matrix>) -> Result<u32> {
         let program = on.stages.program;
         let columns = program.slots.get(slot.index()).map_or(0, |spec| spec.width as usize);
@@ -148,8 +149,8 @@ impl Building {
         number(self.call.slots.len() - 1)
     }
 
-    /// Returns the operands for the parameters of the kernel of step `on`. Adds parameters that the
-    /// call does not have yet to its inputs.
+    /// Returns the operands for the kernel parameters of the step `on`. Parameters that the call
+    /// lacks are added to its inputs.
     pub(super) fn parameters(&mut self, on: &On<'_>) -> Result<Vec<Operand>> {
         let operation = on.stages.operation(on.stage.operation)?;
         let mut places = Vec::with_capacity(operation.parameters.len());
@@ -171,7 +172,7 @@ impl Building {
         Ok(places)
     }
 
-    /// Adds the prepared step of a stage to the end of the call.
+    /// Appends a step to the call. `on` is the stage that the step belongs to.
     pub(super) fn step(&mut self, on: &On<'_>, step: CallStep) {
         if !matches!(step, CallStep::Gather(_)) {
             self.first.get_or_insert(on.stage.operation);
@@ -179,13 +180,13 @@ impl Building {
         self.call.steps.push(step);
     }
 
-    /// Returns the index, in the call, of a slot that one of its steps writes.
+    /// Returns the index in the call of a slot that one of its steps writes.
     fn place(&self, slot: SlotId) -> Result<u32> {
         let place = self.slots.get(&slot);
         place.ok_or_else(|| Error::Internal(format!("slot {slot} is not written")))
     }
 
-    /// Creates the work of a single stage, which is in no fused stage.
+    /// Creates the work of a single stage that is not fused with others.
     pub(super) fn alone(operator: &dyn Operator, on: &On<'_>) -> Result<Work> {
         let mut building = Self { alone: true, ..Self::default() };
         operator.inside(on, &mut building)?;
@@ -193,8 +194,8 @@ impl Building {
         building.work(on.task, on.weights, targets)
     }
 
-    /// Completes the call and returns it as work. Its rows go to `targets`, the slots with their
-    /// destinations.
+    /// Completes the call, and returns it as work for a kernel. `targets` are the slots whose rows
+    /// leave the call, with their destinations.
     fn work(mut self, task: Task, weights: &Weights, targets: Vec<(SlotId, Target)>) -> Result<Work> {
         for (slot, target) in targets {
             self.call.outs.push((self.place(slot)?, target));
@@ -210,29 +211,29 @@ impl Building {
     }
 }
 
-/// One task of a fused stage (`Thick`: several stages that a worker runs as one task).
+/// The task of a fused stage. A fused stage consists of consecutive stages that run as one task.
 pub(super) struct Thick<'a> {
     stages: &'a Stages<'a>,
     span: &'a FusedStage,
     task: Task,
-    /// Stages of the fused stage in the order in which they run.
+    /// The stages in the order in which they run.
     each: Vec<On<'a>>,
 }
 
 impl<'a> Thick<'a> {
-    /// Creates the task `task` of the fused stage `span`, whose stages are `each`.
+    /// Creates the task of the fused stage `span` with the stages `each`.
     pub(super) fn new(stages: &'a Stages<'a>, span: &'a FusedStage, each: Vec<On<'a>>, task: Task) -> Self {
         Self { stages, span, task, each }
     }
 
-    /// Returns the targets of the sums (gradients and losses) of all stages, in order.
+    /// Returns the targets of all gradient and loss sums, in the order of the stages.
     fn sums(&self) -> Result<Vec<Target>> {
         let sums = self.each.iter().map(On::sums).collect::<Result<Vec<_>>>()?;
         Ok(sums.into_iter().flatten().collect())
     }
 
-    /// Returns the gradient sums, which stay on a worker. Each entry is the index of the sum in the
-    /// task and its parameter. Losses are not included.
+    /// Returns the gradient sums that stay on the worker. An entry has the index of the sum among
+    /// all sums of the task, and its parameter.
     fn holds(&self) -> Result<Vec<(u32, ParameterId)>> {
         let mut holds = Vec::new();
         let mut count = 0;
@@ -246,14 +247,14 @@ impl<'a> Thick<'a> {
         Ok(holds)
     }
 
-    /// Returns the stage of the fused stage that writes a slot.
+    /// Returns the stage that writes `slot`.
     fn writer(&self, slot: SlotId) -> Result<&On<'a>> {
         let on = self.each.iter().find(|on| on.stage.writes().any(|written| written == slot));
         on.ok_or_else(|| Error::Internal(format!("nobody writes slot {slot}")))
     }
 
-    /// Leases the host's rows that the fused stage writes. Returns these slots with their targets,
-    /// in order.
+    /// Leases for writing the rows that the fused stage writes to the host's row store. Returns
+    /// each slot with its target.
     fn targets(&self) -> Result<Vec<(SlotId, Target)>> {
         let mut targets = Vec::with_capacity(self.span.writes.len());
         for &slot in self.span.writes.iter().filter(|slot| self.stages.is_here(**slot)) {
@@ -266,8 +267,8 @@ impl<'a> Thick<'a> {
         Ok(targets)
     }
 
-    /// Creates the work of the fused stage. If `again`, the work recomputes only the rows and sums
-    /// that stay on the worker, for a worker that does not have them.
+    /// Creates the work of the fused stage. If `again` is true, the work only recomputes the rows
+    /// and sums that stay on the worker, because a new worker lacks them.
     pub(super) fn work(&self, weights: &Weights, again: bool) -> Result<Work> {
         let stay = self.span.writes.iter().filter(|slot| !self.stages.is_here(**slot));
         let stay: Vec<SlotId> = stay.copied().collect();
@@ -300,8 +301,8 @@ impl<'a> Thick<'a> {
         Ok(work)
     }
 
-    /// Builds a call that runs the stages of `before` and then those of the fused stage. The rows
-    /// of `stay` remain on the worker. The caller adds the targets of rows that go to the host.
+    /// Builds a call that runs the stages `before` and then those of the fused stage. The rows of
+    /// the slots `stay` remain on the worker. The caller adds the rows that go to the host.
     fn building(&self, before: &[On<'_>], stay: &[SlotId]) -> Result<Building> {
         let mut building = Building::default();
         for on in before.iter().chain(&self.each) {
@@ -316,8 +317,8 @@ impl<'a> Thick<'a> {
         Ok(building)
     }
 
-    /// Builds the twin of the task's call, which an audit runs to compare results. The twin first
-    /// recomputes the rows that the worker has stashed, and then runs the same stages.
+    /// Builds a second call that computes the same results, for an audit. It recomputes the rows
+    /// that the worker has stashed, and then runs the same stages.
     fn twin(&self, stay: &[SlotId], targets: &[(SlotId, Target)]) -> Result<Call> {
         let on = self.each.first().ok_or_else(|| Error::Internal("a run without a stage".to_owned()))?;
         let before = self.stages.before(on, self.span)?;
@@ -333,23 +334,23 @@ impl<'a> Thick<'a> {
         Ok(Call { outs, holds, digests: true, ..building.call })
     }
 
-    /// Writes an answer that arrived in a message to the rows and sums of the fused stage.
+    /// Stores an answer from a worker or function in the rows and sums of the fused stage.
     pub(super) fn commit(&self, answer: Answer) -> Result<Finished> {
         operator::put(answer, self.task, self.targets()?, self.sums()?)
     }
 }
 
 impl On<'_> {
-    /// Describes rows of a slot that a worker stores and the host does not: their key, number and
-    /// extents. `via` says how they come to the worker that reads them.
+    /// Describes rows of a slot that are stored on a worker and not on the host. `via` is the way
+    /// in which the reading worker gets them.
     fn kept(&self, slot: SlotId, rows: usize, via: Via) -> Kept {
         let (pass, round, interval) = (self.pass, self.task.round, self.task.interval);
         let key = TensorKey::Rows { pass, slot, round, interval, via };
         Kept { key, rows, extents: self.stages.extents(slot), to: Vec::new() }
     }
 
-    /// Describes rows of a slot that a lane (a worker's share of the pipeline) passes to others.
-    /// Also returns the last stage that reads the rows on this worker.
+    /// Describes rows that a lane (share of the pipeline) passes to other lanes. Also returns the
+    /// last stage on this worker that reads them.
     fn received(&self, slot: SlotId, rows: usize, passed: &Passed) -> Result<(Kept, StageId)> {
         let owners = self.owners()?;
         let here = match self.stages.schedule.place(self.task.stage) {
@@ -366,8 +367,8 @@ impl On<'_> {
         Ok((self.kept(slot, rows, if made_here { Via::Stay } else { Via::Peer }), last))
     }
 
-    /// Describes the rows of a slot that do not go to the host. The first entry has the rows that
-    /// stay on this worker. The other has those that it sends to other workers.
+    /// Describes the rows of a slot that do not go to the host. They are those that stay on this
+    /// worker, and those that it sends to other workers.
     fn leaves(&self, slot: SlotId, rows: usize) -> Result<Vec<Kept>> {
         let kept = self.kept(slot, rows, Via::Stay);
         let Some(passed) = self.stages.passes(slot) else { return Ok(vec![kept]) };
@@ -380,14 +381,14 @@ impl On<'_> {
         Ok(readers.contains(&here).then_some(kept).into_iter().chain(sent).collect())
     }
 
-    /// Returns the workers that own weights. Fails if no worker owns any.
+    /// Returns the workers that own weights. Fails if no worker owns weights.
     fn owners(&self) -> Result<&Owners> {
         let owners = self.weights.owning_workers();
         owners.ok_or_else(|| Error::Internal("rows are passed, and no worker owns any weights".to_owned()))
     }
 
-    /// Returns the number of rows of a slot that stages may read. These are the rows that its stage
-    /// writes, and in a micro-batch also the rows of zeros after them.
+    /// Returns the number of rows of a slot that stages may read. For a micro-batch, it includes
+    /// the rows of zeros after those that the stage computes.
     pub(super) fn slot_rows(&self, slot: SlotId) -> Result<usize> {
         match &self.part {
             Some((part, _)) => Ok(part.rows(self.stages.hops().slot(slot))),

@@ -1,7 +1,7 @@
-//! The stages of one program, from which the driver makes the work of tasks and gathers.
+//! The stages of a program, from which the driver creates the work of tasks.
 //!
-//! A step leases the rows that it reads and writes. Of two steps that would access the same rows,
-//! the second fails instead of reading torn rows.
+//! A step leases the rows that it reads and writes. If two steps would access the same rows, the
+//! second one fails, so that no step reads rows while they are written.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,11 +28,12 @@ use crate::data::{Inputs, Interval};
 use crate::error::{Error, Result};
 use crate::weights::Weights;
 
-/// One program with its rows, operators and schedule. The driver makes the work of each step from
-/// it.
+/// A program with its row store, operators and schedule. The driver creates the work of each step
+/// from it.
 pub(crate) struct Stages<'a> {
     pub program: &'a Program,
-    /// Program that the engine schedules: `program` itself, or the program of its fused stages.
+    /// Program that the engine schedules. It is `program`, or the program in which each fused stage
+    /// is one stage.
     pub schedule: &'a Program,
     spans: Option<&'a FusedStages>,
     pub inputs: &'a Inputs,
@@ -40,27 +41,26 @@ pub(crate) struct Stages<'a> {
     pub layers: &'a [Option<Arc<Layer>>],
     pub training: bool,
     pub seed: u64,
-    /// Micro-batches of the rounds. `None` if each round uses all rows of the data set.
+    /// Micro-batches of the training. `None` if each round uses all rows of the data set.
     pub batches: Option<Batches>,
-    /// Number of gathers between the rows of each stage or slot and the loss. The rows of a
-    /// micro-batch are sorted by this number.
+    /// Number of gathers between each stage or slot and the loss. The rows of a micro-batch are
+    /// sorted by this number.
     hops: Hops,
     operators: Vec<Box<dyn Operator>>,
-    /// Row ranges of steps on vertices. `None` if they are the intervals of the inputs.
+    /// Row ranges of steps on vertices. If `None`, the intervals of `inputs` are used.
     pieces: Option<&'a [Interval]>,
-    /// Metric into which scores are folded, if they are not stored.
+    /// Metric that scores are added to instead of being stored. `None` if scores are stored.
     pub fold: Option<Fold>,
-    /// Slots whose rows stay on the workers of lanes (shares of the pipeline). `None` if workers
-    /// store no rows.
+    /// Slots whose rows stay on workers. `None` if workers store no rows.
     residents: Option<Residents>,
-    /// Search for values that are not finite in the results of steps. If `None`, results are not
-    /// checked.
+    /// Search for values that are not finite. If `None`, the results of steps are not checked.
     pub(super) watch: Option<&'a Watch>,
 }
 
 impl<'a> Stages<'a> {
-    /// Creates the stages of a program. `layers` has its kernels, and `operators` one operator for
-    /// each operation. The stages train with the seed `trains_with`, or evaluate if it is `None`.
+    /// Creates the stages of a program. `layers` has its kernels, and `operators` has the operator
+    /// of each operation. If `trains_with` is a seed, the stages train with it. Otherwise they
+    /// evaluate.
     pub(super) fn new(
         program: &'a Program,
         inputs: &'a Inputs,
@@ -92,47 +92,48 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Sets row ranges for steps on vertices. `None` selects the intervals of the inputs.
+    /// Sets the row ranges of steps on vertices. With `None`, the intervals of the inputs are used.
     pub(crate) fn with_pieces(mut self, pieces: Option<&'a [Interval]>) -> Self {
         self.pieces = pieces;
         self
     }
 
-    /// Sets the metric into which scores are folded instead of being stored.
+    /// Sets the metric that scores are added to instead of being stored.
     pub(crate) fn with_fold(mut self, fold: Option<Fold>) -> Self {
         self.fold = fold;
         self
     }
 
-    /// Sets that `watch` checks all rows and sums that steps write for values that are not finite.
+    /// Sets the search for values that are not finite. It checks all rows and sums that steps
+    /// write.
     pub(crate) fn with_watch(mut self, watch: &'a Watch) -> Self {
         self.watch = Some(watch);
         self
     }
 
-    /// Returns the row ranges of steps on a domain.
+    /// Returns the row ranges of steps on the domain `domain` (vertices or graphs).
     fn intervals_of(&self, domain: DomainId) -> &[Interval] {
         let pieces = self.pieces.filter(|_| domain == Domain::VERTICES);
         pieces.unwrap_or_else(|| self.inputs.intervals_of(domain))
     }
 
-    /// Sets the fused stages of the program, and `schedule`, the program in which each of them is
+    /// Sets the fused stages of the program, and the program `schedule` in which each of them is
     /// one stage.
     pub(crate) fn with_spans(mut self, spans: &'a FusedStages, schedule: &'a Program) -> Self {
         (self.spans, self.schedule) = (Some(spans), schedule);
         self
     }
 
-    /// If `keeps`, sets that workers stash the rows that only backward steps of their own lanes
-    /// read. Call it after [`Stages::with_spans`].
+    /// If `keeps` is true, workers stash the rows that only backward steps of their own lanes read.
+    /// Must be called after [`Stages::with_spans`].
     pub(crate) fn with_places(mut self, keeps: bool) -> Self {
         let spans = self.spans.filter(|_| keeps);
         self.residents = spans.map(|spans| Residents::from_program(self.program, spans, self.schedule));
         self
     }
 
-    /// If `passes`, sets that workers stash rows and also send rows that other lanes read directly
-    /// to each other. Call it after [`Stages::with_spans`].
+    /// If `passes` is true, workers stash rows, and send rows that other lanes read directly to
+    /// each other. Must be called after [`Stages::with_spans`].
     pub(crate) fn with_passing(mut self, passes: bool) -> Self {
         if let Some(spans) = self.spans.filter(|_| passes) {
             self.residents = Some(Residents::passing(self.program, spans, self.schedule));
@@ -140,20 +141,20 @@ impl<'a> Stages<'a> {
         self
     }
 
-    /// Returns the last stage that reads `slot` if its rows stay on the worker of a lane. Otherwise
-    /// returns `None`.
+    /// Returns the last stage that reads `slot` if its rows stay on the worker that computes them.
+    /// Otherwise returns `None`.
     pub(super) fn stays(&self, slot: SlotId) -> Option<StageId> {
         self.residents.as_ref()?.last_reader(slot)
     }
 
-    /// Returns the writing and reading lanes of `slot` if workers send its rows directly to each
+    /// Returns the lanes that write and read `slot` if workers send its rows directly to each
     /// other. Otherwise returns `None`.
     pub(super) fn passes(&self, slot: SlotId) -> Option<&Passed> {
         self.residents.as_ref()?.passed(slot)
     }
 
     /// Returns the lane of `stage`, and the last stage of this lane that reads `slot` from the
-    /// host. Returns `None` if only one stage of the lane reads the slot.
+    /// host. Returns `None` if fewer than two stages of the lane read the slot.
     pub(super) fn last_again(&self, slot: SlotId, stage: StageId) -> Option<(u16, StageId)> {
         match self.schedule.place(stage) {
             Place::Lane(lane) => Some((lane, self.residents.as_ref()?.again(slot, lane)?)),
@@ -161,29 +162,32 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Returns true if the rows of a slot are on the host, rather than only on workers.
+    /// Returns true if the rows of a slot are in the host's row store, and false if they are only
+    /// on workers.
     pub(super) fn is_here(&self, slot: SlotId) -> bool {
         self.stays(slot).is_none() && self.passes(slot).is_none()
     }
 
-    /// Returns true if some stages run on lanes, the workers' shares of the pipeline.
+    /// Returns true if any stage runs on a lane. A lane is a share of the pipeline that one thread
+    /// or worker runs.
     pub(super) fn is_on_lanes(&self) -> bool {
         self.schedule.stages.iter().any(|stage| matches!(stage.place, Place::Lane(_)))
     }
 
-    /// Sets the micro-batches of the rounds. `None` means that each round uses all rows.
+    /// Sets the micro-batches of the training. With `None`, each round uses all rows of the data
+    /// set.
     pub(crate) fn with_batches(mut self, batches: Option<Batches>) -> Self {
         self.batches = batches;
         self
     }
 
-    /// Returns the stage of the schedule to which a step belongs.
+    /// Returns the stage of the schedule that a step runs.
     fn stage(&self, step: Step) -> Result<&Stage> {
         self.schedule.stage(step.stage).ok_or_else(|| Error::Internal(format!("{step}: no such stage")))
     }
 
-    /// Returns the program's stages that a stage of the schedule runs: several for a fused stage,
-    /// otherwise one.
+    /// Returns the stages of the program that a stage of the schedule consists of. A fused stage
+    /// consists of several stages.
     fn ids(&self, stage: StageId) -> Vec<StageId> {
         match self.spans.and_then(|spans| spans.get(stage)) {
             Some(span) => span.ids().collect(),
@@ -191,8 +195,9 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Returns the fused stage behind a stage of the schedule, or `None` if the stage runs alone. A
-    /// fused stage of one kernel counts only if its rows may stay on a worker or have no reader.
+    /// Returns the fused stage that `stage` of the schedule stands for. Returns `None` if the stage
+    /// runs alone. A fused stage of a single kernel is returned only if its rows may stay on a
+    /// worker or are read by no stage.
     fn thick(&self, stage: StageId) -> Option<&'a FusedStage> {
         let span = self.spans.and_then(|spans| spans.get(stage))?;
         let kernel = |id| {
@@ -206,43 +211,43 @@ impl<'a> Stages<'a> {
         (span.is_fused() || stays).then_some(span)
     }
 
-    /// Returns the parameters whose gradient sums a stage of the schedule writes.
+    /// Returns the parameters whose gradients a stage of the schedule computes.
     pub(super) fn sums(&self, stage: StageId) -> Vec<ParameterId> {
         let stages = self.ids(stage).into_iter().filter_map(|id| self.program.stage(id));
         stages.flat_map(|stage| stage.sums.iter().copied()).collect()
     }
 
-    /// Returns the operator of an operation.
+    /// Returns the operator that creates the work of an operation.
     pub(super) fn operator(&self, id: OperationId) -> Result<&dyn Operator> {
         let operator = self.operators.get(id.index());
         operator.map(|operator| &**operator).ok_or_else(|| Error::Internal(format!("no operator {id}")))
     }
 
-    /// Returns the extents (dimensions) of one row of a slot.
+    /// Returns the extents of one row of a slot.
     pub(super) fn extents(&self, slot: SlotId) -> Vec<u32> {
         self.program.slots.get(slot.index()).map_or_else(Vec::new, |spec| spec.extents.clone())
     }
 
-    /// Returns the kernel of an operation. Fails if the operation has no kernel.
+    /// Returns the kernel of an operation. Fails if the operation is an operator without a kernel.
     pub(super) fn layer(&self, operation: OperationId) -> Result<&Arc<Layer>> {
         let layer = self.layers.get(operation.index()).and_then(Option::as_ref);
         layer.ok_or_else(|| Error::Internal(format!("operation {operation} is not open")))
     }
 
-    /// Returns interval `id` of a domain (vertices or graphs). An interval is a run of rows that is
-    /// scheduled as one unit.
+    /// Returns the interval `id` of a domain (vertices or graphs). An interval is a contiguous
+    /// range of rows that is scheduled as one unit.
     pub(super) fn interval(&self, domain: DomainId, id: IntervalId) -> Result<&Interval> {
         let interval = self.intervals_of(domain).get(id.index());
         interval.ok_or_else(|| Error::Internal(format!("no interval {id}")))
     }
 
-    /// Returns an operation of the program.
+    /// Returns the operation `id` of the program.
     pub(super) fn operation(&self, id: OperationId) -> Result<&Operation> {
         let operation = self.program.operations.get(id.index());
         operation.ok_or_else(|| Error::Internal(format!("no operation {id}")))
     }
 
-    /// Returns the stages that a task runs, each in the form that its operator takes.
+    /// Returns the stages that `task` runs, each in the form that its operator reads.
     fn on<'s>(
         &'s self,
         (pass, task): (u32, Task),
@@ -257,7 +262,7 @@ impl<'a> Stages<'a> {
         self.ids(task.stage).into_iter().map(one).collect()
     }
 
-    /// Returns the program's stage `id` for a task, in the form that its operator takes.
+    /// Returns the stage `id` of the program for `task`, in the form that its operator reads.
     fn of_stage<'s>(
         &'s self,
         id: StageId,
@@ -271,7 +276,7 @@ impl<'a> Stages<'a> {
         Ok(On { stages: self, stage, id, pass, task, ages, weights, part })
     }
 
-    /// Returns the earlier stages whose rows `span` needs and finds on its own worker, directly or
+    /// Returns the earlier stages whose results `span` reads from its own worker, directly or
     /// indirectly. An audit runs them again. The stages are in the order of the program.
     pub(super) fn before<'s>(&'s self, on: &On<'s>, span: &FusedStage) -> Result<Vec<On<'s>>> {
         let spans = self.spans.map_or(&[][..], FusedStages::as_slice);
@@ -288,13 +293,13 @@ impl<'a> Stages<'a> {
         ids.map(|id| self.of_stage(id, of, on.ages, on.weights, part.clone())).collect()
     }
 
-    /// Returns the first of `each`, the stages of a step that has only one.
+    /// Returns the only stage of a step that has a single stage.
     fn one<'s>(&self, each: Vec<On<'s>>, step: Step) -> Result<On<'s>> {
         each.into_iter().next().ok_or_else(|| Error::Internal(format!("{step} has no stage")))
     }
 
-    /// Creates the job that runs an attempt at a step in pass number `pass`. `ages` is the age in
-    /// rounds of the rows that the step reads, by interval.
+    /// Creates the job for `task` in the pass with number `pass`. `ages` is the age in rounds of
+    /// each interval's rows that the step reads.
     pub(super) fn job(
         &self,
         pass: u32,
@@ -317,8 +322,8 @@ impl<'a> Stages<'a> {
         Ok(Job { pass, task, work, deadline, affinity })
     }
 
-    /// Creates the job that repeats a finished step of a lane, to restore the rows and sums that
-    /// stay on the worker. The lane's present worker runs it.
+    /// Creates the job that repeats a finished step, to restore rows and sums that were stored on a
+    /// failed worker. The worker that has taken over the lane runs it.
     pub(super) fn again(&self, pass: u32, task: Task, weights: &Weights) -> Result<Job> {
         let work = match self.thick(task.stage) {
             Some(span) => {
@@ -330,17 +335,17 @@ impl<'a> Stages<'a> {
         Ok(Job { pass, task, work, deadline: None, affinity: Affinity::Any })
     }
 
-    /// Returns true if a stage samples the rows of micro-batches.
+    /// Returns true if `stage` samples the rows of micro-batches.
     pub(super) fn samples(&self, stage: StageId) -> bool {
         self.schedule.sampling == Some(stage)
     }
 
-    /// Returns the number of gathers between rows and the loss, for each stage and each slot.
+    /// Returns the number of gathers between each stage or slot and the loss.
     pub(super) fn hops(&self) -> &Hops {
         &self.hops
     }
 
-    /// Writes an answer that arrived in a message to the rows and sums of the attempt `key`.
+    /// Stores an answer from a worker or function in the rows and sums of the step of `key`.
     pub(super) fn commit(&self, key: TaskKey, answer: Answer, weights: &Weights) -> Result<Finished> {
         let TaskKey { round, stage, interval, attempt } = key;
         let task = Task { round, stage, interval, attempt, weights: weights.newest() };
@@ -351,8 +356,7 @@ impl<'a> Stages<'a> {
         }
     }
 
-    /// Returns true if attempts at a stage are tasks, which a function or worker may run. Other
-    /// stages run only on the host.
+    /// Returns true if a function or worker may run `stage`. Other stages run only on the host.
     pub(super) fn is_task(&self, stage: StageId) -> bool {
         self.schedule.place(stage).is_task()
     }
@@ -362,8 +366,8 @@ impl<'a> Stages<'a> {
         self.intervals_of(Domain::VERTICES).iter().map(|interval| interval.rows.len())
     }
 
-    /// Returns the number of rows of a step: those of its interval, or those that it needs of its
-    /// micro-batch.
+    /// Returns the number of rows of a step, which are those of its interval, or those that it
+    /// computes of its micro-batch.
     pub(super) fn rows_of(&self, step: Step) -> usize {
         if let Some(batches) = &self.batches {
             let part = batches.part(step.round, step.interval);
@@ -374,8 +378,8 @@ impl<'a> Stages<'a> {
         self.intervals_of(domain).get(step.interval.index()).map_or(0, |i| i.rows.len())
     }
 
-    /// Returns the estimated floating-point operations of a step: those of its products for each
-    /// row, and two for each gathered value of each edge.
+    /// Returns the estimated number of floating-point operations of a step. It counts the products
+    /// per row, and two operations per gathered value.
     pub(super) fn flops(&self, step: Step) -> u64 {
         let Some(stage) = self.program.stage(step.stage) else { return 0 };
         let stored = match &self.inputs.features {
@@ -390,7 +394,7 @@ impl<'a> Stages<'a> {
         of_rows as u64 + 2 * u64::from(stage.cost.edge_values) * edges
     }
 
-    /// Returns the number of edges in the lists that a step reads.
+    /// Returns the number of edges in the neighbour lists that a step reads.
     fn edges_of(&self, step: Step) -> u64 {
         let Some(relation) = self.program.relation(step.stage) else { return 0 };
         if let Some(batches) = &self.batches {
@@ -406,13 +410,13 @@ impl<'a> Stages<'a> {
         at(rows.end).saturating_sub(at(rows.start))
     }
 
-    /// Returns the bytes of the rows that a step reads, and of those that it writes.
+    /// Returns the bytes of the rows that a step reads, and the bytes of those that it writes.
     pub(super) fn bytes(&self, step: Step) -> (u64, u64) {
         stage_bytes(self.schedule, self.inputs, self.rows.format, (step.stage, self.rows_of(step)))
     }
 
-    /// Publishes the rows that a step has written, so that other steps may read them, and folds its
-    /// scores.
+    /// Makes the rows that a step has written available to other steps. If scores are added to a
+    /// metric, this is done here.
     pub(super) fn publish(&self, step: Step) -> Result<()> {
         let mut slots = self.stage(step)?.writes().filter(|slot| self.is_here(*slot));
         slots.try_for_each(|slot| self.rows.publish(slot, step.round, step.interval))?;
@@ -427,8 +431,7 @@ impl<'a> Stages<'a> {
 }
 
 /// Returns the bytes that a stage reads and the bytes that it writes in a step of `rows` rows.
-/// Sparse features count with the average stored bytes of a row. A gather counts each source row
-/// once.
+/// Sparse features count with the average size of a row. A gather counts each source row once.
 pub(crate) fn stage_bytes(
     program: &Program,
     inputs: &Inputs,

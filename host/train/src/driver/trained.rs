@@ -1,47 +1,47 @@
-//! Result of the training of a seed: reports of its epochs, and its best model.
+//! Result of the training of one seed, with its epoch reports and its best model.
 
 use eciton_runs::report::{EpochReport, Quality};
 
-/// State and result of the training of a seed ([`super::Training::run`]). A resumed run starts from
-/// the state of the checkpoint.
+/// State and result of the training of one seed ([`super::Training::run`]). A resumed run starts
+/// with the state in its checkpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Trained {
     pub epochs: Vec<EpochReport>,
-    /// Per-class results of the last evaluation. `None` if its scores are stored, so that they can
-    /// still be computed.
+    /// Quality of the model in the last evaluation, including results per class. `None` if the
+    /// scores are stored, so that it can be computed later.
     pub quality: Option<Quality>,
     pub stopped: bool,
-    /// Number of epochs without a better validation metric, if early stopping ended the training.
+    /// Number of epochs without a better validation metric after which early stopping ended the
+    /// training. `None` if it did not.
     pub stopped_early: Option<u32>,
-    /// First epoch whose metric reached the stop target `run.until`, if one has.
+    /// First epoch that reached the target `run.until`. `None` if none did.
     pub reached: Option<u32>,
-    /// Model of the best epoch, if `run.keep` selects models by validation.
+    /// Weights of the best epoch. `None` if `run.keep` does not select a model by validation.
     pub best: Option<Best>,
-    /// Epoch whose validation metric reached `pipeline.synchronous_at`. Later epochs are
-    /// synchronous.
+    /// Epoch whose validation metric reached `pipeline.synchronous_at`. Later epochs train
+    /// synchronously.
     pub synchronised_after: Option<u32>,
-    /// True if the row store still holds the scores of the last epoch's model.
+    /// True if the row store still has the scores of the model after the last epoch.
     pub scored: bool,
 }
 
 impl Trained {
-    /// Returns true if early stopping or the stop target (`run.until`) ended the training of the
-    /// seed.
+    /// Returns true if early stopping or the target `run.until` has ended the training.
     pub(crate) fn is_over(&self) -> bool {
         self.stopped_early.is_some() || self.reached.is_some()
     }
 
-    /// Returns true if `epochs` already contains the report of `epoch`, because a rollback repeats
-    /// it.
+    /// Returns true if `epochs` already has the report of `epoch`, which happens if a rollback
+    /// repeats the epoch.
     pub(super) fn tells(&self, epoch: u32) -> bool {
         self.epochs.last().is_some_and(|last| epoch <= last.epoch)
     }
 }
 
-/// Best model of a seed so far, by validation metric.
+/// Weights of the model with the best validation metric so far.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Best {
     pub epoch: u32,
-    /// Values of each parameter, row-major without padding.
+    /// Values of each parameter in the order of the program, row-major without padding.
     pub values: Vec<Vec<f32>>,
 }

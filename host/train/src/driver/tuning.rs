@@ -1,10 +1,10 @@
-//! Number of helpers of a run: a fixed number, or one that an autotuner changes during the run.
+//! Control of the number of helpers in a run. The number is fixed, or an autotuner changes it.
 //!
 //! Helpers are functions or, without functions, compute threads in addition to the driver's. The
 //! tuner ([`eciton_engine::Tuner`]) observes each completion: the waiting tasks, the tasks in
-//! flight, the time, and the dollars so far. The dollars are the pool's bill, in the list prices
-//! for the host's location, and the host's hours. The first epoch runs on the host and the tuner
-//! does not observe it, because it is many times slower than later ones.
+//! flight, the time, and the cost so far. The cost consists of the bill for functions at list
+//! prices, and of the time of the host. The first epoch runs on the host, and the tuner does not
+//! observe it, because it is many times slower than later epochs.
 
 use std::time::Instant;
 
@@ -12,44 +12,44 @@ use eciton_engine::{Observation, Tuner, TunerSettings};
 use eciton_exec::{Architecture, Cut, Executor, Host, Prices};
 use eciton_runs::report::{Chosen, Helpers, HelpersUsed};
 
-/// Prices from which the tuner computes the dollars of a run so far.
+/// Prices from which the autotuner computes the cost of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Money {
-    /// Prices of functions, with the architecture of the functions and the location of the host.
-    /// `None` if functions cost nothing.
+    /// Prices of functions, with the functions' architecture and the host's location. `None` if
+    /// functions are free.
     pub prices: Option<(Prices, Architecture, Host)>,
-    /// Dollars per second of the host, independent of the helpers.
+    /// Price of the host in dollars per second, which does not depend on the number of helpers.
     pub host_second_usd: f64,
-    /// Dollars per second of each helper in the current limit, if helpers are threads of the host.
+    /// Price of each helper in dollars per second, if helpers are threads of the host.
     pub helper_second_usd: f64,
 }
 
-/// Controller of the number of helpers (functions or additional compute threads), with the counts
-/// that the report shows.
+/// Controller of the number of helpers (functions or additional compute threads). It also counts
+/// their tasks for the report.
 #[derive(Debug)]
 pub(crate) struct Tuning {
     tuner: Option<Tuner>,
     money: Money,
     begun: Instant,
-    /// Number of tasks in an epoch.
+    /// Number of tasks per epoch.
     tasks: u64,
-    /// Observation at the end of the first epoch. Later observations are differences from it.
+    /// Observation at the end of the first epoch. Later observations are relative to it.
     base: Option<Observation>,
-    /// Number of training steps committed so far.
+    /// Number of training steps that were committed so far.
     committed: u64,
-    /// Dollars of the helpers until the last decision, and the time of that decision in seconds
-    /// since the start.
+    /// Cost of the helpers in dollars until the last decision, and the time of that decision in
+    /// seconds since the start.
     helped: (f64, f64),
     used: HelpersUsed,
 }
 
 impl Tuning {
-    /// Creates a controller with `count` helpers and no tuner.
+    /// Creates a controller that keeps the number of helpers at `count`.
     pub(crate) fn fixed(what: Helpers, count: u32, money: Money) -> Self {
         Self::new(what, None, count, "as set".to_owned(), money)
     }
 
-    /// Creates a controller with a tuner, which chooses the number of helpers.
+    /// Creates a controller in which an autotuner changes the number of helpers.
     pub(crate) fn auto(what: Helpers, settings: TunerSettings, money: Money) -> Self {
         let tuner = Tuner::new(settings);
         let count = tuner.functions();
@@ -83,21 +83,20 @@ impl Tuning {
         }
     }
 
-    /// Records, for the report, the limit `cut` that reduced the number of helpers, if there was
-    /// one.
+    /// Records the account limit that reduced the number of helpers, for the report.
     pub(crate) fn cut(mut self, cut: Option<&Cut>) -> Self {
         self.used.cut = cut.cloned();
         self
     }
 
-    /// Sets the initial number of helpers and starts the clock.
+    /// Starts the clock, and sets the initial number of helpers on the executor.
     pub(crate) fn begin(&mut self, machine: &mut (impl Executor + ?Sized)) {
         self.begun = Instant::now();
         machine.set_limit(self.used.last);
     }
 
-    /// Counts a task that has ended. `thread` is the thread of this machine that ran the task, or
-    /// `None` if a function or worker did.
+    /// Counts a finished task. `thread` is the thread of this machine that ran it, or `None` if a
+    /// function or worker did.
     pub(super) fn ended(&mut self, thread: Option<u32>) {
         let helped = match self.used.what {
             Helpers::Functions => thread.is_none(),
@@ -106,9 +105,9 @@ impl Tuning {
         *(if helped { &mut self.used.tasks } else { &mut self.used.own_tasks }) += 1;
     }
 
-    /// Lets the tuner observe a completion. If the tuner decides, sets the number of helpers and
-    /// returns the decision. `committed` is the number of committed training steps, or `None` in an
-    /// evaluation.
+    /// Lets the autotuner observe a completion. If it makes a decision, the number of helpers is
+    /// changed, and the decision is returned. `committed` is the number of committed training
+    /// steps, or `None` during an evaluation.
     pub(super) fn observe(
         &mut self,
         machine: &mut (impl Executor + ?Sized),
@@ -156,7 +155,7 @@ impl Tuning {
         Some(Chosen { what: self.used.what, seconds, from: decision.from, to: decision.to, why })
     }
 
-    /// Returns the use of helpers so far, for the report.
+    /// Returns the numbers of helpers and of their tasks so far, for the report.
     pub(crate) fn used(&self) -> &HelpersUsed {
         &self.used
     }

@@ -1,5 +1,5 @@
-//! Bundles: a file or folder as one object of the store, a zip archive whose entries are sorted by
-//! name.
+//! Bundles. A bundle is a file or folder as one object of the store, in the form of a zip archive
+//! whose entries are sorted by name.
 
 use std::collections::BTreeSet;
 use std::io::{Cursor, Read as _, Write as _};
@@ -25,8 +25,8 @@ fn damaged(path: &Path) -> impl Fn(zip::result::ZipError) -> Error + '_ {
     move |error| Error::Read { path: path.to_owned(), source: std::io::Error::other(error) }
 }
 
-/// Packs a file, or the files of a folder, under `name`. If `name` is empty, the files of a folder
-/// are at the top level. The same files always give the same bytes.
+/// Packs a file or folder into a bundle, under `name`. If `name` is empty, the content of a folder
+/// is at the top level. The same files always give the same bytes.
 ///
 /// # Errors
 /// Returns an error if a file cannot be read, if there are too many files, or if folders are nested
@@ -47,8 +47,9 @@ pub fn pack(path: &Path, name: &str) -> Result<Vec<u8>> {
     archive(path, files, &|_| CompressionMethod::Stored)
 }
 
-/// Packs a run folder into a bundle without the predictions, and a bundle of the predictions if
-/// there are any. Weights are not compressed, because they would hardly become smaller.
+/// Packs a run folder into a bundle of its predictions, if it has any, and a bundle of all other
+/// files. The latter is returned first. Weights are not compressed, because they would hardly
+/// become smaller.
 ///
 /// # Errors
 /// Returns the errors of [`pack`].
@@ -66,8 +67,8 @@ pub(super) fn pack_run(run: &Path) -> Result<(Vec<u8>, Option<Vec<u8>>)> {
     Ok((archive(run, rest, &method)?, predictions))
 }
 
-/// Packs files under the given names. `method` selects the compression by name. `folder` is used
-/// only in errors.
+/// Packs files into a zip archive under the given names. `method` returns the compression of a file
+/// by its name. `folder` is used in errors only.
 fn archive(
     folder: &Path,
     files: BTreeSet<(String, PathBuf)>,
@@ -87,7 +88,8 @@ fn archive(
     Ok(bytes.into_inner())
 }
 
-/// Returns the path `FOLDER.ENDING` next to a folder, for a temporary folder that will replace it.
+/// Returns the path `FOLDER.ENDING`, at which a temporary folder is created that replaces `folder`
+/// later.
 pub(super) fn beside(folder: &Path, ending: &str) -> PathBuf {
     let mut name = folder.as_os_str().to_owned();
     name.push(".");
@@ -95,7 +97,7 @@ pub(super) fn beside(folder: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Collects the files of a folder and its subfolders, with their names in the bundle.
+/// Adds all files of a folder and its subfolders to `files`, each with its name in the bundle.
 fn walk(folder: &Path, prefix: &str, depth: usize, files: &mut BTreeSet<(String, PathBuf)>) -> Result<()> {
     let refuse = |found: &str| {
         let reason = format!("{found} cannot be carried to a function");
@@ -122,8 +124,8 @@ fn walk(folder: &Path, prefix: &str, depth: usize, files: &mut BTreeSet<(String,
     Ok(())
 }
 
-/// Unpacks a bundle into a new folder, which replaces an existing one. The folder appears only when
-/// it is complete.
+/// Unpacks a bundle into the folder `folder`, and replaces an existing one. The folder appears only
+/// when it is complete.
 ///
 /// # Errors
 /// Returns an error if the bundle is damaged, has names outside the folder, or has more than
@@ -137,7 +139,7 @@ pub fn unpack(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
     std::fs::rename(&beside, folder).map_err(failed(folder))
 }
 
-/// Unpacks a bundle into a folder. Other files in the folder stay.
+/// Unpacks a bundle into an existing folder. Files that the bundle does not contain remain.
 ///
 /// # Errors
 /// Returns the errors of [`unpack`].
@@ -168,7 +170,7 @@ pub(super) fn extract(bytes: &[u8], folder: &Path, limit: u64) -> Result<()> {
     Ok(())
 }
 
-/// Removes a folder and its content. Does nothing if the folder does not exist.
+/// Removes a folder and its content. A missing folder is no error.
 pub(super) fn remove(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed(folder)(error)),
@@ -176,15 +178,15 @@ pub(super) fn remove(folder: &Path) -> Result<()> {
     }
 }
 
-/// Returns the digest in the key of an object with files (`runs/files/{sha256}.zip`), or `None` for
-/// other keys.
+/// Returns the SHA-256 in the key of an object with files (`runs/files/{sha256}.zip`). Returns
+/// `None` for any other key.
 pub(super) fn name(key: &str) -> Option<&str> {
     let name = key.strip_prefix(super::FILES)?.strip_suffix(".zip")?;
     (name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(name)
 }
 
-/// Removes all cached folders in `kept` whose names are not in `wanted`, because the disk of a
-/// function is small.
+/// Removes all folders in `kept` except those named in `wanted`, because the disk of a function is
+/// small.
 pub(super) fn keep_only<'a>(kept: &Path, wanted: impl Iterator<Item = &'a str>) -> Result<()> {
     std::fs::create_dir_all(kept).map_err(failed(kept))?;
     let wanted: BTreeSet<&str> = wanted.collect();

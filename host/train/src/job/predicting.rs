@@ -1,5 +1,5 @@
-//! Predictions and evaluations as the task of a function. The job carries a run folder, and the
-//! answer has scores or metrics.
+//! Jobs that predict with or evaluate the model of a run. The job contains a run folder, and its
+//! answer contains scores or metrics.
 
 use std::path::Path;
 
@@ -15,17 +15,17 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::predict::{Evaluation, Predictions, evaluate, predict};
 
-/// Request to compute predictions or metrics with the model of a run.
+/// The predictions or the evaluation that a job makes with the model of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Predicting {
-    /// Key in the job's files of the run folder.
+    /// Key in the job's files under which the run folder is found.
     pub run: String,
-    /// True to use the data of the recipe instead of the data of the run.
+    /// True if the data set of the recipe is used instead of that of the run.
     pub other_data: bool,
-    /// True to also return the embeddings, which are the inputs of the last layer.
+    /// True if the embeddings (inputs of the last layer) are returned too.
     pub embeddings: bool,
-    /// True to return metrics instead of scores.
+    /// True if metrics are computed instead of scores.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub evaluation: bool,
 }
@@ -36,11 +36,11 @@ const SCORES: &str = "scores.f32";
 const EMBEDDINGS: &str = "embeddings.f32";
 const LABELS: &str = "labels.f32";
 const PARTS: &str = "parts.u8";
-/// Maximum size in bytes of a file with predictions.
+/// Maximum total size in bytes of an unpacked answer.
 const MAX_BYTES: u64 = 8 << 30;
 
-/// Header of an answer with predictions. It describes the files of numbers, which are little-endian
-/// and row-major.
+/// Header of an answer with predictions. It describes the other files of the answer, which have
+/// row-major, little-endian numbers.
 #[derive(Serialize, Deserialize)]
 struct Head {
     graphs: bool,
@@ -50,17 +50,17 @@ struct Head {
     embedding: Option<usize>,
     numbers: Option<Vec<u64>>,
     words: Option<Vec<String>>,
-    /// Names of classes or columns.
+    /// Names of the classes or label columns.
     names: Vec<String>,
 }
 
 impl Job {
-    /// Creates the job that predicts with the run folder `run`. `data` is the data to predict for,
-    /// or `None` for that of the run. Also returns the configuration, which names the kernels of
-    /// the job.
+    /// Creates the job that predicts with the run folder `run`. `data` is the data set to predict
+    /// for, or `None` for that of the run. Also returns the configuration of the job, which names
+    /// its kernels.
     ///
     /// # Errors
-    /// Returns an error if the run or the data does not exist.
+    /// Returns an error if the run or the data set does not exist.
     pub fn predict(
         run: &Path,
         (data, embeddings): (Option<&Data>, bool),
@@ -70,9 +70,9 @@ impl Job {
         Self::with_run(run, data, (embeddings, false), numeric_class, files)
     }
 
-    /// Creates the job that evaluates the run folder `run`. `data` is the data to evaluate on, or
-    /// `None` for that of the run. Also returns the configuration, which names the kernels of the
-    /// job.
+    /// Creates the job that evaluates the run folder `run`. `data` is the data set to evaluate on,
+    /// or `None` for that of the run. Also returns the configuration of the job, which names its
+    /// kernels.
     ///
     /// # Errors
     /// Returns the errors of [`Job::predict`].
@@ -107,7 +107,7 @@ impl Job {
 }
 
 impl Predicting {
-    /// Predicts with the run folder `run`, and writes the results to `out`.
+    /// Predicts with or evaluates the run folder `run`, and writes the results to files in `out`.
     pub(super) fn perform(&self, run: &Path, config: &Config, options: Options, out: &Path) -> Result<()> {
         // Replaces the paths in the run folder by those of this machine.
         let summary = Run::open(run)?.summary;
@@ -144,7 +144,7 @@ impl Predicting {
     }
 }
 
-/// Reads the evaluation from a job's answer.
+/// Reads the evaluation from the answer of a job.
 ///
 /// # Errors
 /// Returns an error if the bundle is damaged or the disk is full.
@@ -158,7 +158,7 @@ pub fn evaluation(bytes: &[u8]) -> Result<Evaluation> {
     Ok(parse(&bytes, Path::new(EVALUATION))?)
 }
 
-/// Reads the predictions from a job's answer.
+/// Reads the predictions from the answer of a job.
 ///
 /// # Errors
 /// Returns an error if the bundle is damaged or the disk is full.

@@ -1,4 +1,4 @@
-//! Jobs described by objects in a bucket, which containers and batch systems run.
+//! Jobs that are described by objects in a bucket. Containers and batch systems perform them.
 //!
 //! ```text
 //! eciton sweep --executor jobs   bucket, below a prefix         eciton job, in any container
@@ -19,34 +19,35 @@ use super::{Done, JOBS, Job, Performed, Place, VERSION, perform, predictions_obj
 use crate::dataset_cache::Published;
 use crate::error::{Error, Result};
 
-/// Key prefix of job descriptions and of lists of them.
+/// Prefix of the keys of job descriptions and of lists of job descriptions.
 pub(crate) const DESCRIPTIONS: &str = "jobs/";
 /// Maximum size in bytes of a job description.
 const MAX_DESCRIPTION_BYTES: u64 = 16 << 20;
-/// Maximum size in bytes of a list of descriptions. 100,000 keys fit.
+/// Maximum size in bytes of a list of job descriptions. 100,000 keys fit.
 const MAX_LIST_BYTES: u64 = 16 << 20;
-/// Maximum size in bytes of an object with files of a job.
+/// Maximum size in bytes of an object with a job's files.
 const MAX_FILE_BYTES: u64 = 10 << 30;
-/// Memory limit of a training on a system that does not report its memory. It is the largest number
-/// that a recipe can have.
+/// Memory limit of a training on a system that does not report its memory. It is the largest value
+/// that a recipe can contain.
 const NO_LIMIT: u64 = i64::MAX as u64;
-/// Maximum size in bytes of a stored error message.
+/// Maximum size in bytes of a stored error message. Longer messages are cut.
 const MAX_MESSAGE_BYTES: usize = 8 << 10;
 
-/// Description of a job as an object of a bucket.
+/// A job description as an object of a bucket.
 #[derive(Debug)]
 pub struct Described {
-    /// Key of the object: `jobs/{sha256}.json`, with the digest in the key of the answer.
+    /// Key of the object, `jobs/{sha256}.json`. The digest is the one in the key of the job's
+    /// answer.
     pub key: String,
-    /// JSON of the [`Job`].
+    /// Content of the object, which is a [`Job`] as JSON.
     pub bytes: Vec<u8>,
 }
 
 impl Described {
-    /// Writes the description of a job.
+    /// Creates the description of a job.
     ///
     /// # Errors
-    /// [`Error::Internal`] if the job cannot be written as JSON.
+    /// Returns [`Error::Internal`] if the job cannot be written as JSON.
     pub fn new(job: &Job) -> Result<Self> {
         let bytes = serde_json::to_vec(job).map_err(|error| Error::Internal(error.to_string()))?;
         let name = job.answer.strip_prefix(JOBS).and_then(|name| name.strip_suffix(".zip"));
@@ -62,26 +63,28 @@ pub fn failure_key(answer: &str) -> String {
     format!("{}.failed", answer.strip_suffix(".zip").unwrap_or(answer))
 }
 
-/// Result of a job whose answer is in the bucket.
+/// Result of a job that was performed and whose answer is in the bucket.
 #[derive(Debug, Clone, Serialize)]
 pub struct Stored {
-    /// Key of the job's description.
+    /// Key of the job description.
     pub key: String,
-    /// Key of the object with the job's answer.
+    /// Key of the object with the answer.
     pub answer: String,
-    /// Reply of the job: its times, bytes and requests.
+    /// Times, bytes and requests of the job.
     #[serde(flatten)]
     pub done: Done,
 }
 
-/// Runs the job that an object describes, and stores its answer. Does nothing if the answer exists.
-/// `key` is the key of the description. With `index`, `key` is that of a list of descriptions, and
-/// `index` is the line, counted from 0. Kernels are compiled on this machine.
+/// Performs the job that an object of the bucket describes, and stores its answer. Does nothing if
+/// the answer exists already. Kernels are compiled on this machine.
+///
+/// `key` is the key of the job description. If `index` is given, `key` is the key of a list of job
+/// descriptions, and `index` is the line in this list, counted from 0.
 ///
 /// # Errors
-/// Returns an error for which [`Error::is_retryable`] is true if the store failed. Otherwise the
-/// object is no job of this version, or the training failed. The message of a failed training is
-/// stored next to the answer.
+/// If the store has failed, [`Error::is_retryable`] is true for the returned error. Otherwise the
+/// object is no job of this version, or the training has failed. The message of a failed training
+/// is stored next to the answer.
 pub fn perform_stored(bucket: &Bucket, key: &str, index: Option<u64>) -> Result<Stored> {
     let begun = Instant::now();
     let key = match index {
@@ -105,12 +108,12 @@ pub fn perform_stored(bucket: &Bucket, key: &str, index: Option<u64>) -> Result<
     Ok(Stored { key, answer: job.answer, done })
 }
 
-/// Returns the error of an object `key` that is not a valid job.
+/// Returns the error for an object `key` that is not a valid job.
 fn refused(key: &str, reason: &str) -> Error {
     Error::Job(format!("`{key}` {reason}"))
 }
 
-/// Returns the key in line `index` of a list of descriptions.
+/// Returns the key in line `index` of the list of job descriptions `list`.
 fn line(bucket: &Bucket, list: &str, index: u64) -> Result<String> {
     let bytes = bucket.get(list, MAX_LIST_BYTES)?;
     let text = String::from_utf8(bytes).map_err(|_| refused(list, "is not UTF-8 text"))?;
@@ -124,7 +127,7 @@ fn line(bucket: &Bucket, list: &str, index: u64) -> Result<String> {
     })
 }
 
-/// Parses a description and checks that this version of Eciton would write the same one.
+/// Parses a job description. Checks that it was written by this version of Eciton and is unchanged.
 fn read(key: &str, bytes: &[u8]) -> Result<Job> {
     let job: Job = serde_json::from_slice(bytes).map_err(|error| {
         let remedy = "`eciton sweep --executor jobs` writes descriptions of jobs";
@@ -148,8 +151,8 @@ fn read(key: &str, bytes: &[u8]) -> Result<Job> {
     Ok(job)
 }
 
-/// Checks that all paths of a recipe are files of the job. Otherwise the recipe could read files of
-/// this machine.
+/// Checks that all paths in the recipe refer to files of the job. Otherwise a job could read other
+/// files of this machine.
 fn check_paths(key: &str, job: &Job) -> Result<()> {
     let mut config = Config::parse(&job.recipe, key)?;
     let source = &config.data.source;
@@ -162,8 +165,8 @@ fn check_paths(key: &str, job: &Job) -> Result<()> {
     })
 }
 
-/// Runs a job in a temporary folder. If it fails in a way that a retry would repeat, stores the
-/// error message.
+/// Performs a job in a temporary folder. If it fails and a retry would fail too, the error message
+/// is stored.
 fn train(bucket: &Bucket, job: &Job) -> Result<Performed> {
     let temporary = |source| Error::Read { path: std::env::temp_dir(), source };
     let scratch = eciton_exec::Scratch::new().map_err(temporary)?;

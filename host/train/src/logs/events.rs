@@ -1,4 +1,4 @@
-//! Event logs: the order of a run's events, which can be recorded and replayed.
+//! Event logs, which record the order of a run's events so that the run can be repeated.
 //!
 //! The results of an asynchronous run depend only on its configuration and on the order in which
 //! steps end. The log is a text file. The first line has the properties of the run. Each further
@@ -16,20 +16,20 @@ use eciton_types::TaskKey;
 use super::header::Header;
 use crate::error::{Error, Result};
 
-/// Maximum size in bytes of an event log that can be replayed. The log is held in memory.
+/// Maximum size in bytes of an event log that can be replayed. The whole log is read into memory.
 pub const MAX_EVENTS_BYTES: u64 = 256 << 20;
 
-/// Event that an executor reported and that the engine has not processed yet.
+/// An event that an executor has reported and the engine has not processed yet.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     pub event: Event,
-    /// Line that represents the event in an event log.
+    /// Line of the event log that represents the event.
     line: String,
 }
 
 impl Arrived {
-    /// Wraps an event with its log line. Returns `None` for events that are not from an executor,
-    /// which logs do not contain.
+    /// Creates the entry of an event. Returns `None` for an event that does not come from an
+    /// executor, because event logs do not contain it.
     pub(crate) fn new(event: Event) -> Option<Self> {
         let key = |what: &str, key: TaskKey| format!("{what} {}", words(&key));
         let line = match event {
@@ -42,28 +42,28 @@ impl Arrived {
     }
 }
 
-/// Queue of the events of a training that is recorded or replayed. Events leave it in order of
-/// arrival, or in the order of the replayed log.
+/// Queue of a training's events, for recording or replaying them. They leave the queue in the order
+/// of their arrival, or in that of the replayed log.
 #[derive(Debug)]
 pub(crate) struct Events {
     written: Option<(BufWriter<File>, PathBuf)>,
-    /// Log that is replayed, or `None` if the run is only recorded.
+    /// Event log that is replayed. `None` if events are only recorded.
     repeated: Option<Repeated>,
-    /// Events that have arrived and wait for their turn.
+    /// Events in the queue, in the order of their arrival.
     early: Vec<Arrived>,
 }
 
-/// Event log that is replayed, with the position that the replay has reached.
+/// An event log that is replayed, and the position of the replay in it.
 #[derive(Debug, Default)]
 struct Repeated {
     text: String,
-    /// Byte offset at which the next line begins.
+    /// Byte offset of the next line.
     at: usize,
     path: PathBuf,
 }
 
 impl Repeated {
-    /// Returns the line of the next event, or `None` at the end of the log.
+    /// Returns the line of the next event. Returns `None` at the end of the log.
     fn next(&self) -> Option<&str> {
         self.text.get(self.at..)?.lines().next()
     }
@@ -76,8 +76,8 @@ impl Repeated {
 }
 
 impl Events {
-    /// Creates the log to record, opens the log to replay, or both. `header` has the properties
-    /// that a run and its replays must share.
+    /// Creates the event log `record`, opens the event log `replay`, or both. `header` has the
+    /// properties that a run and its replays must have in common.
     pub(super) fn open(record: Option<&Path>, replay: Option<&Path>, header: &Header) -> Result<Self> {
         let head = header.line();
         let repeated = replay.map(|path| read(path, header)).transpose()?;
@@ -94,13 +94,13 @@ impl Events {
         Ok(Self { written, repeated, early: Vec::new() })
     }
 
-    /// Adds an event that has arrived to the queue.
+    /// Adds an event to the queue.
     pub(crate) fn put(&mut self, arrived: Arrived) {
         self.early.push(arrived);
     }
 
-    /// Removes and returns the next event in order, and records it. Returns `None` if that event
-    /// has not arrived.
+    /// Removes the next event from the queue, records it, and returns it. Returns `None` if the
+    /// event that must come next has not arrived yet.
     pub(crate) fn next(&mut self) -> Result<Option<Event>> {
         let at = match self.repeated.as_ref().and_then(Repeated::next) {
             Some(line) => self.early.iter().position(|arrived| arrived.line == line),
@@ -117,14 +117,15 @@ impl Events {
         Ok(Some(event))
     }
 
-    /// Returns true if an event of the attempt `key` waits in the queue.
+    /// Returns true if the completion of the attempt `key` is in the queue.
     pub(crate) fn holds(&self, key: &TaskKey) -> bool {
         self.early
             .iter()
             .any(|arrived| matches!(&arrived.event, Event::Completed { key: of, .. } if of == key))
     }
 
-    /// Returns the error of a replay whose next event cannot arrive, because no task is in flight.
+    /// Returns the error for a replay that cannot continue, because the next event of the log
+    /// cannot arrive.
     pub(crate) fn stuck(&self) -> Error {
         let repeated = self.repeated.as_ref();
         let path = repeated.map(|repeated| repeated.path.clone()).unwrap_or_default();
@@ -138,7 +139,7 @@ impl Events {
         }
     }
 
-    /// Flushes the recorded log at the end of a run.
+    /// Flushes the event log that is recorded. Called at the end of the run.
     pub(super) fn finish(&mut self) -> Result<()> {
         match &mut self.written {
             Some((file, path)) => file.flush().map_err(|source| Error::Record { path: path.clone(), source }),
@@ -167,7 +168,7 @@ fn read(path: &Path, header: &Header) -> Result<Repeated> {
     Ok(repeated)
 }
 
-/// Formats an attempt as `ROUND STAGE INTERVAL ATTEMPT`, as log lines do.
+/// Formats an attempt as in a line of the event log: `ROUND STAGE INTERVAL ATTEMPT`.
 fn words(key: &TaskKey) -> String {
     format!("{} {} {} {}", key.round, key.stage, key.interval, key.attempt)
 }

@@ -1,9 +1,9 @@
-//! First line of an event log: properties that two runs must share so that one can replay the
-//! other.
+//! First line of an event log. It has the properties that two runs must have in common so that one
+//! can replay the other.
 //!
-//! The line is `eciton-events 2 KEY=VALUE ...`, with the keys in the order of [`Header::of`]. A
-//! replay takes settings that its configuration leaves out from this line ([`Header::complete`]).
-//! Settings that the configuration contains must be equal.
+//! The line is `eciton-events 2 KEY=VALUE ...`, with the keys in the order of [`Header::of`]. If
+//! the configuration of a replay leaves settings out, they are taken from this line
+//! ([`Header::complete`]). Settings that the configuration contains must be equal.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
@@ -13,13 +13,13 @@ use eciton_recipe::{Config, Mode, Pipeline, WeightVersions};
 use crate::error::{Error, Result};
 
 const BEGINNING: &str = "eciton-events 2";
-/// Start of the logs of earlier versions, which cannot be replayed because some steps had other
-/// names.
+/// Start of the event logs of earlier versions. They cannot be replayed, because some steps had
+/// other names.
 const EARLIER: &str = "eciton-events 1 ";
-/// Maximum length in bytes of a header line.
+/// Maximum length in bytes of the first line.
 const MAX_BYTES: u64 = 4096;
 
-/// Properties that a run shares with its replays, as pairs of key and value.
+/// Properties that a run and its replays must have in common, as pairs of key and value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header(Vec<(String, String)>);
 
@@ -60,7 +60,7 @@ impl Header {
         pairs.map(pair).collect::<Option<_>>().map(Self)
     }
 
-    /// Reads the header of a log.
+    /// Reads the first line of an event log.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let file =
             eciton_input::file::open(path).map_err(|source| Error::Record { path: path.into(), source })?;
@@ -78,13 +78,13 @@ impl Header {
         })
     }
 
-    /// Formats the header as the first line of a log.
+    /// Formats the properties as the first line of an event log.
     pub(super) fn line(&self) -> String {
         self.0.iter().fold(BEGINNING.to_owned(), |line, (key, value)| format!("{line} {key}={value}"))
     }
 
-    /// Describes the differences between this header, of the recorded run, and the header of a
-    /// replay. Returns `None` if they are equal.
+    /// Describes the differences between `self`, the properties of the recorded run, and `other`,
+    /// those of the replay. Returns `None` if they are equal.
     pub(super) fn difference(&self, other: &Self) -> Option<String> {
         let of = |header: &Self, key: &str| header.get(key).unwrap_or("nothing").to_owned();
         let more = other.0.iter().filter(|(key, _)| self.get(key).is_none());
@@ -106,9 +106,9 @@ impl Header {
         self.get(key)?.parse().ok()
     }
 
-    /// Copies settings that affect the order of events to `config` if they are not set: intervals,
-    /// steps in flight, and all of `[pipeline]`. The latter is copied only if nothing in it is set.
-    /// [`Header::difference`] compares settings that are set.
+    /// Copies the settings that affect the order of events to `config`, unless they are set. They
+    /// are the number of intervals, the number of steps in flight, and the section `[pipeline]`,
+    /// which is copied only as a whole.
     pub(super) fn complete(&self, config: &mut Config) {
         let named = |name: Option<&str>| {
             Mode::ALL.iter().find(|(known, _)| Some(*known) == name).map(|(_, mode)| *mode)

@@ -1,25 +1,24 @@
-//! Limits on the lines that workers and kernels print through a run.
+//! Limits on the lines that workers and kernels make a run print.
 //!
-//! These lines come from other processes and from kernels, so the run does not control their
-//! number. Each source may print a number of lines and bytes in a run. The run counts the lines
-//! after that, and reports their number at its end.
+//! Each worker and each kernel may cause a limited number of lines and bytes of output in a run.
+//! Further lines are only counted, and their number is reported at the end of the run.
 
 use std::collections::BTreeMap;
 
 use eciton_runs::report::Observer;
 use eciton_types::Location;
 
-/// Maximum number of lines that one source prints in a run.
+/// Maximum number of lines per source in a run.
 const LINES: u64 = 1000;
-/// Maximum number of bytes that one source prints in a run.
+/// Maximum number of bytes per source in a run.
 const BYTES: u64 = 64 << 10;
 
-/// Source of printed lines.
+/// A worker or kernel that causes output.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
-    /// Worker at this location.
+    /// The worker at this location.
     Worker(Location),
-    /// Kernel of this name.
+    /// The kernel with this name.
     Kernel(String),
 }
 
@@ -32,7 +31,8 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// Number of lines and bytes that one source has printed, and number of lines that were suppressed.
+/// Number of lines and bytes that one source has printed, and number of its lines that were
+/// suppressed.
 #[derive(Debug, Default)]
 struct Count {
     lines: u64,
@@ -40,26 +40,27 @@ struct Count {
     suppressed: u64,
 }
 
-/// Counts of printed and suppressed lines, by source.
+/// Counts of printed and suppressed lines for each source.
 #[derive(Debug, Default)]
 pub(crate) struct Printed(BTreeMap<Source, Count>);
 
 impl Printed {
-    /// Prints a warning about a worker, within the worker's limits.
+    /// Passes a warning about a worker to the observer, unless the worker's limit is exceeded.
     pub(crate) fn warn(&mut self, observer: &mut dyn Observer, at: Location, text: &str) {
         if self.allows(Source::Worker(at), text) {
             observer.warning(text);
         }
     }
 
-    /// Prints a line of a kernel's log, within the kernel's limits.
+    /// Passes a line of a kernel's log to the observer, unless the kernel's limit is exceeded.
     pub(crate) fn log(&mut self, observer: &mut dyn Observer, kernel: &str, line: &str) {
         if self.allows(Source::Kernel(kernel.to_owned()), line) {
             observer.log(kernel, line);
         }
     }
 
-    /// Prints the number of suppressed lines of each source, and resets all counts.
+    /// Reports the number of suppressed lines of each source to the observer, and resets all
+    /// counts.
     pub(crate) fn finish(&mut self, observer: &mut dyn Observer) {
         for (source, count) in std::mem::take(&mut self.0) {
             if count.suppressed > 0 {
@@ -72,8 +73,7 @@ impl Printed {
         }
     }
 
-    /// Counts a line. Returns true if the line is within the limits of its source, so that it may
-    /// be printed.
+    /// Counts a line of `source`. Returns true if it is within the limits of the source.
     fn allows(&mut self, source: Source, text: &str) -> bool {
         let count = self.0.entry(source).or_default();
         let bytes = count.bytes.saturating_add(text.len() as u64);

@@ -1,10 +1,10 @@
-//! Measurement of a task profile during a run: the time of each stage per row, and the overhead per
-//! step.
+//! Task profiles, which are measured during a run: the time per row of each stage, and the overhead
+//! per step.
 //!
-//! The seconds of a stage are summed over its steps, from the begin to the end of each step. The
-//! first epoch has cold caches, and is left out if there are others. The overhead of a step is the
-//! time of the driver outside of steps and waiting, divided by the number of steps. The numbers of
-//! bytes are computed from the program.
+//! The time of a stage is the total duration of its steps. The first epoch is left out if there are
+//! others, because its caches are cold. The overhead per step is the time that the driver spends
+//! outside of steps and without waiting, divided by the number of steps. The numbers of bytes are
+//! computed from the program.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ use eciton_types::{Round, Step};
 
 use crate::error::{Error, Result};
 
-/// Total time and count of steps of one kind.
+/// Total time and total count, from which a mean time is computed.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     seconds: f64,
@@ -35,7 +35,7 @@ impl Sum {
     }
 }
 
-/// Sums of the first epoch, and sums of all later epochs.
+/// Sums over the first epoch, and sums over all later epochs.
 type Sums = [Sum; 2];
 
 fn mean(sums: Sums) -> Option<f64> {
@@ -43,40 +43,38 @@ fn mean(sums: Sums) -> Option<f64> {
     later.mean().or(first.mean())
 }
 
-/// Measurement of a task profile in progress, which is written to a file at the end of the run.
+/// A task profile that is being measured. It is written to its file at the end of the run.
 #[derive(Debug)]
 pub(crate) struct Profiler {
     file: File,
     path: PathBuf,
     first: Option<Round>,
-    /// Seconds per row of each stage, for steps on this machine (`here`) and in functions
-    /// (`there`).
+    /// Seconds per row of each stage on this machine. `there` has those in functions.
     here: Vec<Sums>,
     there: Vec<Sums>,
-    /// Seconds that the driver itself spends on steps, and the number of these steps.
+    /// Seconds that the driver spends on steps, and the number of steps.
     driver: Sums,
-    /// Time at which the driver's clock was last started. `None` while it is stopped, because the
-    /// driver waits.
+    /// Time at which the clock of the driver was started. `None` while the driver waits.
     since: Option<Instant>,
-    /// Seconds of updates, and the number of values that they added.
+    /// Seconds of weight updates, and the number of gradient values that they added up.
     update: Sums,
 }
 
-/// Properties of the profiled run that a profile records in addition to measured times.
+/// Properties of the run that a task profile contains in addition to measured times.
 #[derive(Debug)]
 pub(crate) struct Profiled<'a> {
     pub program: &'a Program,
-    /// Description of the run in which the times were measured.
+    /// Description of the measured run.
     pub source: String,
-    /// Share of the feature values that are stored, below 1 for sparse features.
+    /// Share of the feature values that are stored. It is below 1 for sparse features only.
     pub stored: f64,
-    /// Number of rows. `edges` is the number of edges that gathers read.
+    /// Number of rows. `edges` is the number of edges that gathers follow.
     pub rows: u64,
     pub edges: u64,
 }
 
 impl Profiler {
-    /// Creates the profile's file, before the run, and starts with empty sums.
+    /// Creates the file of the profile, and starts a measurement without any times.
     pub(super) fn create(path: &Path) -> Result<Self> {
         let file =
             eciton_input::file::create(path).map_err(|source| Error::Record { path: path.into(), source })?;
@@ -92,14 +90,14 @@ impl Profiler {
         })
     }
 
-    /// Returns the index into [`Sums`] for an epoch: 0 for the first epoch of the run, and 1 for
-    /// later ones.
+    /// Returns the index into [`Sums`] for an epoch, which is 0 for the first epoch of the run and
+    /// 1 for later ones.
     fn part(&mut self, epoch: Round) -> usize {
         usize::from(*self.first.get_or_insert(epoch) != epoch)
     }
 
-    /// Adds a training step that took `took` to the sums of its stage. `is_here` is true if it ran
-    /// on this machine, and false if it ran in a function.
+    /// Adds the duration `took` of a training step to the sums of its stage. `is_here` is true if
+    /// the step ran on this machine, and false if it ran in a function.
     pub(crate) fn step(&mut self, step: Step, took: Duration, rows: usize, is_here: bool) {
         let (part, stage) = (self.part(step.round), step.stage.index());
         let sums = if is_here { &mut self.here } else { &mut self.there };
@@ -108,12 +106,12 @@ impl Profiler {
         self.driver[part].count += 1.0;
     }
 
-    /// Starts the driver's clock when the driver begins to process steps.
+    /// Starts the clock of the driver when it begins to process steps.
     pub(crate) fn resume(&mut self) {
         self.since = Some(Instant::now());
     }
 
-    /// Stops the driver's clock when the driver waits or does other work.
+    /// Stops the clock of the driver while it waits or does other work than steps.
     pub(crate) fn pause(&mut self, epoch: Round) {
         if let Some(since) = self.since.take() {
             let part = self.part(epoch);
@@ -121,7 +119,7 @@ impl Profiler {
         }
     }
 
-    /// Adds an update of the weights that took `took` and added `values` values.
+    /// Adds the duration `took` of a weight update that added up `values` gradient values.
     pub(crate) fn update(&mut self, epoch: Round, took: Duration, values: u64) {
         let part = self.part(epoch);
         self.update[part].add(took.as_secs_f64(), values as f64);
@@ -168,7 +166,7 @@ impl Profiler {
         Ok(profile)
     }
 
-    /// Computes the profile from the measurements and writes it to the file.
+    /// Computes the profile from the measured times, and writes it to its file.
     pub(super) fn finish(&mut self, of: &Profiled<'_>) -> Result<()> {
         let profile = self.profile(of)?;
         let failed = |source: std::io::Error| Error::Record { path: self.path.clone(), source };

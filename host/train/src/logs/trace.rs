@@ -2,10 +2,12 @@
 //! reads.
 //!
 //! In the trace, process 1 has a row for each compute thread, and one for steps that ran elsewhere.
-//! Process 2 has a row for each interval (a run of rows that is scheduled as one unit). There a
-//! step begins when it is submitted, and between steps the row shows what the interval waits for.
-//! The arguments of a step are epoch, layer, direction, interval, version of the weights, and the
-//! age of gathered rows.
+//! Process 2 has a row for each interval, which is a contiguous range of rows that is scheduled as
+//! one unit. In this row, a step begins when it is submitted. Between steps, the row shows the
+//! condition that the interval waits for.
+//!
+//! The arguments of a step are its epoch, its stage, its interval, and the bytes that it read and
+//! wrote. They also contain the version of the weights, and the age of the oldest gathered rows.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,22 +23,22 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 
-/// Maximum number of spans that are written. Further spans are only counted.
+/// Maximum number of events that are written. Further events are only counted.
 pub const MAX_SPANS: u64 = 2_000_000;
 
-/// Completed step, as the trace records it ("span" in trace formats).
+/// A completed step, which is a span in the trace.
 #[derive(Debug)]
 pub(crate) struct Span<'a> {
     pub program: &'a Program,
     pub step: Step,
     pub timing: Timing,
-    /// Bytes that the step read, and bytes that it wrote.
+    /// Number of bytes that the step read, and number of bytes that it wrote.
     pub bytes: (u64, u64),
-    /// True if the step belongs to an evaluation.
+    /// True if the step belongs to an evaluation, and false if it belongs to the training.
     pub evaluation: bool,
 }
 
-/// Properties of a submitted step that are known before it ends.
+/// Properties of a step that are recorded when it is submitted.
 #[derive(Debug)]
 struct Asked {
     at: Instant,
@@ -44,14 +46,14 @@ struct Asked {
     oldest: Option<u8>,
 }
 
-/// Trace that is being written to its file.
+/// A trace that is being written to its file.
 #[derive(Debug)]
 pub(crate) struct Trace {
     file: BufWriter<File>,
     path: PathBuf,
     begun: Instant,
     asked: BTreeMap<Step, Asked>,
-    /// Time since which each waiting interval has waited, and the reason.
+    /// The waiting intervals, each with the time since when it waits and the reason.
     waiting: BTreeMap<u32, (Instant, String)>,
     written: u64,
     left_out: u64,
@@ -59,7 +61,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Creates the trace file and writes its beginning.
+    /// Creates the trace file and writes its start.
     pub(super) fn create(path: &Path) -> Result<Self> {
         let file =
             eciton_input::file::create(path).map_err(|source| Error::Record { path: path.into(), source })?;
@@ -102,7 +104,8 @@ impl Trace {
         at.saturating_duration_since(self.begun).as_secs_f64() * 1e6
     }
 
-    /// Records that a step is submitted. Ends the wait of its interval.
+    /// Records that `step` is submitted with this version of the weights and these ages of rows.
+    /// This ends the wait of its interval.
     pub(crate) fn asked(&mut self, step: Step, version: Option<u64>, ages: Option<&[u8]>) -> Result<()> {
         let at = Instant::now();
         if let Some((since, reason)) = self.waiting.remove(&step.interval.0) {
@@ -118,7 +121,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Records that an interval waits because of `reason`, without a step in flight.
+    /// Records that an interval waits because of `reason`, while none of its steps is in flight.
     pub(crate) fn waits(&mut self, interval: u32, reason: String) {
         self.waiting.entry(interval).or_insert_with(|| (Instant::now(), reason));
     }
@@ -157,7 +160,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Writes an event of the whole run, such as an update of the weights, to the trace.
+    /// Writes an event that concerns the whole run, for instance a weight update, to the trace.
     pub(crate) fn whole(&mut self, name: &str, begun: Instant, took: Duration) -> Result<()> {
         let event = json!({
             "name": name, "cat": "update", "ph": "X", "pid": 1, "tid": 0, "ts": self.micros(begun),
@@ -166,7 +169,7 @@ impl Trace {
         self.event(&event)
     }
 
-    /// Writes a decision of the autotuner to the trace.
+    /// Writes a decision of the autotuner about the number of helpers to the trace.
     pub(crate) fn chosen(&mut self, chosen: &Chosen) -> Result<()> {
         let Chosen { what, from, to, why, .. } = chosen;
         let what = match what {
@@ -181,7 +184,7 @@ impl Trace {
         self.event(&json!({"name": what, "ph": "C", "pid": 1, "ts": ts, "args": {"at once": to}}))
     }
 
-    /// Writes the end of the trace and flushes its file.
+    /// Writes the end of the trace and flushes its file. Further calls only flush.
     pub(super) fn finish(&mut self) -> Result<()> {
         if !std::mem::replace(&mut self.finished, true) {
             if self.left_out > 0 {

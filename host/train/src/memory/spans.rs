@@ -1,4 +1,4 @@
-//! Memory of fused stages: rows between their stages, which no other stage reads.
+//! Memory of fused stages, for the rows that only stages of the same fused stage read.
 
 use eciton_program::{Buffers, FusedStages, Program};
 use eciton_recipe::RowFormat;
@@ -6,8 +6,8 @@ use eciton_types::SlotId;
 
 use super::sizes::{pages, row_bytes};
 
-/// Returns the maximum number of bytes that a task of a fused stage stores at once for `rows` rows.
-/// A slot (row buffer) is stored from the stage that writes it to the last stage that reads it.
+/// Returns the maximum number of bytes that a task of any fused stage stores at once, for `rows`
+/// rows. A slot is stored from the stage that writes it to the last stage that reads it.
 pub(super) fn span_bytes(program: &Program, spans: &FusedStages, rows: u64, format: RowFormat) -> u64 {
     let bytes = |slot: SlotId| {
         let width = program.slots.get(slot.index()).map_or(0, |spec| spec.width);

@@ -1,7 +1,8 @@
-//! Instructions of the host to a worker that owns weights, and the replies, as frames.
+//! Instructions of the host to a worker about the weights and sums that the worker owns, and the
+//! replies to them. Both are encoded as frames.
 //!
-//! The metadata of a frame is an [`Instruction`] or a [`Reply`] in JSON. A frame may also contain a
-//! matrix of one parameter: values, first moments, or second moments if the optimiser has these.
+//! The metadata of a frame is an [`Instruction`] or a [`Reply`] as JSON. The frame may also contain
+//! a matrix of one parameter with its values or an optimiser moment.
 
 use eciton_recipe::Algorithm;
 use eciton_tensor::frame::{Decoded, Encoding, Frame, Writer};
@@ -9,102 +10,106 @@ use eciton_tensor::{Buffer, Matrix};
 use eciton_types::{Location, Node, TensorKey};
 use serde::{Deserialize, Serialize};
 
-/// Instruction of the host about the gradient sums and parameters that a worker owns.
+/// An instruction of the host about the gradient sums and parameters that a worker owns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "instruction", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Instruction {
-    /// Removes all gradient sums, and begins with empty ones. The reply lists the parameters that
-    /// the worker has.
+    /// The worker removes all gradient sums and starts new ones. The reply lists the parameters
+    /// that the worker has.
     Begin {
         /// Number of leaves of the summation tree.
         atoms: u32,
         /// Tree nodes of each interval, as pairs of level and index.
         nodes: Vec<Vec<(u8, u32)>>,
-        /// Tree nodes whose sums the replicas of the pipeline compute, left to right, as pairs of
-        /// level and index.
+        /// Tree nodes whose sums the replicas of the pipeline compute, from left to right, as pairs
+        /// of level and index.
         tops: Vec<(u8, u32)>,
         /// True if rounds read the values from before the newest update.
         delayed: bool,
-        /// Maximum number of rounds (optimiser steps) in flight at once.
+        /// Maximum number of rounds (optimiser steps) in flight.
         rounds: u32,
     },
-    /// Stores a matrix of a parameter, which the frame contains. The host sends the values first,
-    /// then the optimiser moments in their order. If rounds read the values from before the newest
-    /// update, the host sends these before all others, with their version.
+    /// The worker stores a matrix of a parameter, which the frame contains. The host sends the
+    /// values first, then the optimiser moments. If rounds read the values from before the newest
+    /// update, these precede all others.
     Own {
-        /// Key of the matrix: values of a parameter, or an optimiser moment.
+        /// Key of the matrix, which is the values of a parameter or an optimiser moment.
         key: TensorKey,
         /// Extents of one row of the parameter.
         extents: Vec<u32>,
-        /// Numbers of the uses that read the parameter. The first one is the number of the
-        /// parameter.
+        /// Numbers of all uses of the parameter. The first one is the number of the parameter
+        /// itself.
         uses: Vec<u32>,
-        /// Weight decay. If `None`, updates do not change the parameter.
+        /// Weight decay of the parameter. If `None`, updates do not change the parameter.
         decay: Option<f32>,
     },
-    /// Adds gradients of 0 for intervals that have no row in a round.
+    /// The worker adds gradients of 0 for intervals that have no rows in a round.
     Fill {
         /// Number of the round (optimiser step).
         round: u32,
-        /// Intervals without a row.
+        /// Intervals without rows.
         intervals: Vec<u32>,
-        /// Uses whose gradients the worker adds up, each with the rows and columns of the gradient.
+        /// Uses whose gradients the worker adds up, with the number of rows and columns of each
+        /// gradient.
         uses: Vec<(u32, usize, usize)>,
     },
-    /// Adds the squares of the gradients of parameters to a running sum, to compute the gradient
-    /// norm over all workers.
+    /// The worker adds the squared gradients of some parameters to a running sum, from which the
+    /// host computes the norm of all gradients.
     Norm {
         /// Number of the round (optimiser step).
         round: u32,
-        /// Sum over the parameters of earlier workers.
+        /// Running sum over the parameters of all workers that were asked before.
         sum: f64,
-        /// Numbers of the parameters, in the order in which their squares are added.
+        /// Numbers of the parameters, in the order in which they are added.
         parameters: Vec<u32>,
     },
-    /// Sends gradient sums to other workers that update the parameters.
+    /// The worker sends gradient sums to other workers that update the same parameters.
     Share {
-        /// Key of each sum, and the worker to which it is sent.
+        /// Key of each sum, with the worker that receives it.
         to: Vec<(TensorKey, Location)>,
     },
-    /// Waits for gradient sums that other workers send.
+    /// The worker replies as soon as other workers have sent it these gradient sums.
     Await {
         /// Keys of the sums.
         sums: Vec<TensorKey>,
     },
-    /// Removes all parameters except the listed ones.
+    /// The worker removes all parameters except the listed ones.
     Stay {
-        /// Numbers of the listed parameters.
+        /// Numbers of the parameters that stay.
         parameters: Vec<u32>,
     },
-    /// Takes one optimiser step of the listed parameters.
+    /// The worker takes an optimiser step of the listed parameters.
     Update {
-        /// Round whose gradients the update uses.
+        /// Round whose gradients are used.
         round: u32,
-        /// Version after the update, which is also the number of the update, counted from 1.
+        /// Version of the weights after the update, which is the number of the update, counted from
+        /// 1.
         version: u64,
-        /// Algorithm of the optimiser, with its constants.
+        /// Algorithm of the optimiser, with its hyperparameters.
         algorithm: Algorithm,
-        /// Learning rate of the update.
+        /// Learning rate of this update.
         rate: f64,
-        /// Factor by which gradients are multiplied. `None` if their norm is not clipped.
+        /// Factor that gradients are multiplied by to clip their norm. `None` if the norm is not
+        /// clipped.
         factor: Option<f32>,
-        /// Maximum absolute value of a gradient's elements. `None` without a limit.
+        /// Maximum absolute value to which each element of a gradient is clipped. `None` if
+        /// elements are not clipped.
         most: Option<f32>,
-        /// Numbers of the listed parameters.
+        /// Numbers of the parameters to update.
         parameters: Vec<u32>,
-        /// Numbers of the parameters that other workers update as well. The reply contains the
-        /// digests of these, so that the host can compare them.
+        /// Numbers of the parameters that other workers update too. The reply contains a digest of
+        /// each, so that the host can compare them.
         compared: Vec<u32>,
     },
-    /// Requests a matrix: values of a parameter, an optimiser moment, or a gradient sum for a
-    /// parameter that another process owns.
+    /// The worker returns a matrix: the values of a parameter, an optimiser moment, or a gradient
+    /// sum.
     Give {
-        /// Key of the matrix.
+        /// Key of the requested matrix.
         key: TensorKey,
     },
 }
 
-/// Reply of a worker to an instruction of the host.
+/// Reply of a worker to an [`Instruction`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Reply {
@@ -112,35 +117,36 @@ pub(super) enum Reply {
     Done,
     /// The worker has updated the parameters.
     Updated {
-        /// CRC-32 of values and optimiser moments, for each parameter that is compared.
+        /// CRC-32 over values and optimiser moments of each compared parameter.
         digests: Vec<u32>,
     },
-    /// The worker lists the parameters that it has.
+    /// The worker lists the parameters that it stores.
     Owned {
-        /// Number of each parameter, version of its newest values, and number of its matrices.
+        /// For each parameter, its number, the version of its newest values, and the number of its
+        /// matrices.
         parameters: Vec<(u32, u64, usize)>,
     },
-    /// The worker has ended an update early, because the gradient of a parameter is not finite.
+    /// The worker has stopped an update, because the gradient of a parameter is not finite.
     Refused {
-        /// Number of this parameter.
+        /// Number of the parameter whose gradient is not finite.
         parameter: u32,
     },
-    /// The worker returns a sum of squares.
+    /// The worker returns the running sum of squared gradients.
     Norm {
         /// Running sum, including the gradients of this worker.
         sum: f64,
     },
-    /// The worker has not carried out the instruction, because a sum from another worker has not
-    /// arrived.
+    /// The worker has not carried out the instruction, because it still lacks a sum from another
+    /// worker.
     Late,
     /// The worker could not carry out the instruction.
     Failed {
-        /// Reason of the failure.
+        /// Reason for the failure, as text.
         reason: String,
     },
 }
 
-/// Encodes an instruction or a reply, with matrices, as a frame.
+/// Encodes an instruction or a reply, and the matrices that belong to it, as a frame.
 pub(super) fn write(meta: &impl Serialize, matrices: &[Matrix]) -> Result<Vec<u8>, String> {
     let mut writer = Writer::new(serde_json::to_vec(meta).map_err(|e| e.to_string())?);
     for matrix in matrices {
@@ -149,12 +155,12 @@ pub(super) fn write(meta: &impl Serialize, matrices: &[Matrix]) -> Result<Vec<u8
     writer.finish().map_err(|e| e.to_string())
 }
 
-/// Decodes the instruction or reply of a frame.
+/// Decodes the instruction or the reply in a frame.
 pub(super) fn meta<'a, T: Deserialize<'a>>(frame: &'a Frame<'_>) -> Result<T, String> {
     serde_json::from_slice(&frame.header().meta).map_err(|e| e.to_string())
 }
 
-/// Decodes the matrices of a frame.
+/// Decodes all matrices in a frame.
 pub(super) fn matrices(frame: &Frame<'_>) -> Result<Vec<Matrix>, String> {
     let count = u32::try_from(frame.header().parts.len()).unwrap_or(u32::MAX);
     let part = |at| match frame.part(at).map_err(|e| e.to_string())? {
@@ -164,30 +170,30 @@ pub(super) fn matrices(frame: &Frame<'_>) -> Result<Vec<Matrix>, String> {
     (0..count).map(part).collect()
 }
 
-/// Returns the values of a matrix, row-major without padding.
+/// Returns the values of a matrix, row-major and without padding.
 pub(super) fn values(matrix: &Matrix) -> Result<Vec<f32>, String> {
     let mut values = Vec::with_capacity(matrix.rows() * matrix.columns());
     matrix.read_rows(0, matrix.rows(), None, &mut values).map_err(|e| e.to_string())?;
     Ok(values)
 }
 
-/// Copies a matrix into a new buffer, which can be written.
+/// Copies a matrix to a new buffer, which can be modified.
 pub(super) fn buffer(matrix: &Matrix) -> Result<Buffer, String> {
     Buffer::from_rows(matrix.rows(), matrix.columns(), &values(matrix)?).map_err(|e| e.to_string())
 }
 
-/// Creates a matrix of `rows` x `columns` values, which are row-major.
+/// Creates a matrix of `rows` rows and `columns` columns from row-major values.
 pub(super) fn matrix((rows, columns): (usize, usize), values: &[f32]) -> Result<Matrix, String> {
     let buffer = Buffer::from_rows(rows, columns, values).map_err(|e| e.to_string())?;
     Ok(buffer.read(0..rows).map_err(|e| e.to_string())?.into())
 }
 
-/// Encodes tree nodes as pairs of level and index, for a frame.
+/// Converts tree nodes to pairs of level and index, as frames contain them.
 pub(super) fn pairs(nodes: &[Node]) -> Vec<(u8, u32)> {
     nodes.iter().map(|node| (node.level, node.index)).collect()
 }
 
-/// Decodes tree nodes from pairs of level and index.
+/// Converts pairs of level and index back to tree nodes.
 pub(super) fn nodes(pairs: Vec<(u8, u32)>) -> Vec<Node> {
     pairs.into_iter().map(|(level, index)| Node { level, index }).collect()
 }

@@ -1,5 +1,5 @@
-//! Parameter shard of a worker: the parameters that the worker owns, with optimiser moments,
-//! gradient sums and updates.
+//! The parameter shard of a worker: parameters that the worker owns, with their optimiser moments
+//! and gradient sums.
 
 use eciton_tensor::frame::Frame;
 use eciton_tensor::{Buffer, Matrix};
@@ -10,23 +10,23 @@ use super::id;
 use super::instruction::{self, Instruction, Reply};
 use crate::weights::{GradientSums, Parameter, Parameters, Step};
 
-/// Maximum number of intervals of a round, and of tree nodes in total. It limits the memory that a
-/// malformed instruction can request.
+/// Maximum number of intervals, and maximum number of tree nodes in total. It limits the memory
+/// that a malformed instruction can request.
 const MAX_NODES: usize = 1 << 16;
 
-/// Level and index of a node of the summation tree.
+/// Level and index of a node in the summation tree.
 type Pair = (u8, u32);
 
-/// Parameter shard of a worker, which carries out the instructions of the host.
+/// The parameter shard of a worker, which carries out the instructions of the host.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     parameters: Parameters,
-    /// Sums of the gradients that have arrived. `None` before the host has sent
+    /// Sums of the gradients that were computed so far. `None` until the host sends
     /// [`Instruction::Begin`].
     sums: Option<GradientSums>,
-    /// Maximum number of rounds in flight, which determines how long sums are stored.
+    /// Maximum number of rounds in flight. Sums of older rounds are removed.
     rounds: u32,
-    /// Gradient sums that are still to be sent to other workers.
+    /// Gradient sums that must still be sent to other workers.
     out: Vec<Passes>,
 }
 
@@ -92,7 +92,8 @@ impl Owned for Ledger {
 }
 
 impl Ledger {
-    /// Carries out an instruction of the host. Returns the reply and the matrices that it contains.
+    /// Carries out an instruction of the host. `frame` has its matrices. Returns the reply and the
+    /// matrices that belong to it.
     fn run(&mut self, instruction: Instruction, frame: &Frame<'_>) -> Result<(Reply, Vec<Matrix>), String> {
         let done = Ok((Reply::Done, Vec::new()));
         match instruction {
@@ -177,7 +178,8 @@ impl Ledger {
         }
     }
 
-    /// Returns the matrix of a key: values of a parameter, an optimiser moment, or a gradient sum.
+    /// Returns the matrix with the key `key`, which is the values of a parameter, an optimiser
+    /// moment, or a gradient sum.
     fn given(&self, key: &TensorKey) -> Result<Matrix, String> {
         let given = match *key {
             TensorKey::Weight { parameter, version } => {
@@ -199,7 +201,8 @@ impl Ledger {
         Ok(given.read(0..given.rows()).map_err(said)?.into())
     }
 
-    /// Returns a parameter, or a text if its newest values do not belong to `version`.
+    /// Returns the parameter with the number `number`. Fails if its newest values are not of
+    /// `version`.
     fn known(&mut self, number: u32, version: u64) -> Result<&mut Parameter, String> {
         let known = self.parameters.get_mut(number).ok().filter(|known| known.newest() == Some(version));
         known.ok_or_else(|| format!("parameter {number} has no values of that update"))
@@ -209,8 +212,8 @@ impl Ledger {
         self.sums.as_ref().ok_or_else(|| "no round has begun".to_owned())
     }
 
-    /// Creates empty gradient sums for the nodes `tops` of a tree, and drops sums that are still to
-    /// be sent.
+    /// Starts new gradient sums for the nodes of the summation tree `tree`. Sums that were not sent
+    /// yet are dropped.
     fn begin(&mut self, tree: Tree, (nodes, tops): (Vec<Vec<Pair>>, Vec<Pair>)) -> Result<(), String> {
         let count = nodes.iter().map(Vec::len).sum::<usize>() + tops.len();
         if count > MAX_NODES || nodes.len() > MAX_NODES {
@@ -222,8 +225,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Updates parameters. If a gradient is not finite, the update ends there, and the number of
-    /// its parameter is returned.
+    /// Updates the listed parameters. If a gradient is not finite, the update stops, and the number
+    /// of its parameter is returned.
     fn update(&mut self, round: u32, step: &Step, parameters: &[u32]) -> Result<Option<u32>, String> {
         let sums = self.sums.as_ref().ok_or("no round has begun")?;
         for &number in parameters {
@@ -236,7 +239,7 @@ impl Ledger {
     }
 }
 
-/// Returns the round, use and node index of the gradient sum that a key names.
+/// Returns the round, the use and the tree node of the gradient sum that `key` stands for.
 fn sum_of(key: &TensorKey) -> Result<((u32, u32), usize), String> {
     match *key {
         TensorKey::Sum { of, round, node } => Ok(((round.0, of.0.into()), node as usize)),

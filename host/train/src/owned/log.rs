@@ -1,8 +1,8 @@
-//! Snapshot of the parameters that workers own: values and optimiser moments after one update, in a
-//! file.
+//! The snapshot of parameters that workers own. It is a file with the values and optimiser moments
+//! after one update.
 //!
-//! A snapshot replaces the previous one once it is complete. The file has no name, so it disappears
-//! with the process.
+//! A snapshot replaces the previous one when it is complete. Its file has no name, so the operating
+//! system removes it when the process ends.
 
 use std::fs::File;
 use std::io;
@@ -14,25 +14,25 @@ use crate::error::{Error, Result};
 /// Number of values that are converted to or from bytes at a time.
 const PIECE: usize = 1 << 14;
 
-/// Complete snapshot, and the file of the next snapshot.
+/// The current snapshot, which is complete, and the file of the next one.
 #[derive(Debug)]
 pub(super) struct Log {
     folder: PathBuf,
     whole: File,
     next: File,
-    /// Number of values of each parameter. `starts` has the offset of each parameter's matrices in
-    /// the file, in values.
+    /// Number of values of each parameter. `starts` has the offset of each parameter's first matrix
+    /// in the file, counted in values.
     lengths: Vec<usize>,
     starts: Vec<u64>,
     /// Number of matrices per parameter.
     matrices: usize,
-    /// Version of the values in the complete snapshot.
+    /// Version of the weights in the current snapshot.
     version: u64,
 }
 
 impl Log {
-    /// Creates the two files of a snapshot in a folder. `lengths` has the number of values of each
-    /// parameter, and each parameter has `matrices` matrices.
+    /// Creates the files of two snapshots in `folder`. `lengths` has the number of values of each
+    /// parameter, and `matrices` is the number of matrices per parameter.
     pub(super) fn new(folder: &Path, lengths: Vec<usize>, matrices: usize) -> Result<Self> {
         let file = || tempfile::tempfile_in(folder).map_err(|source| failed(folder, source));
         let mut end = 0;
@@ -46,7 +46,7 @@ impl Log {
         Ok(Self { folder: folder.to_owned(), whole, next, lengths, starts, matrices, version: 0 })
     }
 
-    /// Returns the version of the values in the snapshot.
+    /// Returns the version of the weights in the current snapshot.
     pub(super) fn version(&self) -> u64 {
         self.version
     }
@@ -56,14 +56,14 @@ impl Log {
         self.matrices
     }
 
-    /// Returns the position of a matrix in the file, in bytes, and its number of values.
+    /// Returns the offset of a matrix in the file, in bytes, and its number of values.
     fn at(&self, parameter: usize, matrix: usize) -> (u64, usize) {
         let length = self.lengths.get(parameter).copied().unwrap_or(0);
         let start = self.starts.get(parameter).copied().unwrap_or(0);
         ((start + (matrix.min(self.matrices) * length) as u64) * 4, length)
     }
 
-    /// Writes a matrix of a parameter, row-major, to the file of the next snapshot.
+    /// Writes the row-major values of a matrix to the next snapshot.
     pub(super) fn put(&self, parameter: usize, matrix: usize, values: &[f32]) -> Result<()> {
         let (mut at, length) = self.at(parameter, matrix);
         if values.len() != length {
@@ -77,14 +77,13 @@ impl Log {
         Ok(())
     }
 
-    /// Replaces the current snapshot by the next one, which is complete and has the values of
-    /// `version`.
+    /// Makes the next snapshot, which is complete, the current one. Its values are of `version`.
     pub(super) fn turn(&mut self, version: u64) {
         std::mem::swap(&mut self.whole, &mut self.next);
         self.version = version;
     }
 
-    /// Passes the values of a matrix of the current snapshot to `take`, in pieces of at most
+    /// Calls `take` with the values of a matrix in the current snapshot, in pieces of at most
     /// [`PIECE`] values.
     pub(super) fn pieces(
         &self,
@@ -106,7 +105,7 @@ impl Log {
         Ok(())
     }
 
-    /// Returns a matrix of a parameter from the current snapshot, row-major.
+    /// Returns the row-major values of a matrix in the current snapshot.
     pub(super) fn get(&self, parameter: usize, matrix: usize) -> Result<Vec<f32>> {
         let mut all = Vec::with_capacity(self.lengths.get(parameter).copied().unwrap_or(0));
         let read = self.pieces((parameter, matrix), &mut |values| {
@@ -123,7 +122,7 @@ impl Log {
     }
 }
 
-/// Returns the error that a snapshot file in a folder cannot be created, read or written.
+/// Returns the error for a snapshot file in `folder` that cannot be created, read or written.
 pub(super) fn failed(folder: &Path, source: io::Error) -> Error {
     Error::Log { folder: folder.to_owned(), source }
 }

@@ -1,5 +1,5 @@
 //! Assignment of lanes to the connected workers. Workers get the values of the snapshot, or those
-//! of a later update if replicas have all of these.
+//! of a later update if other workers have all of them.
 
 use eciton_exec::Executor;
 use eciton_tensor::Matrix;
@@ -9,30 +9,30 @@ use super::instruction::{self, Instruction, Reply};
 use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, homes, matrix_key, take, tell};
 use crate::error::Result;
 
-/// Parameter that a worker holds: number of the parameter, version of its values, and number of its
-/// matrices.
+/// A parameter that a worker has stored: its number, the version of its values, and the number of
+/// its matrices.
 type Held = (u32, u64, usize);
 
-/// Source from which workers get values: other workers, or the snapshot.
+/// Source of the values that workers get, which is other workers or the snapshot.
 struct Source {
     version: u64,
-    /// For each parameter, a worker that has all of its matrices. If `None`, the snapshot is the
-    /// source.
+    /// For each parameter, a worker that has all of its matrices. If `None`, the values come from
+    /// the snapshot.
     holders: Option<Vec<Location>>,
 }
 
-/// Selection of the matrices of a parameter that a worker needs.
+/// The matrices of a parameter that a worker needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Share {
-    /// Only the values, because other workers update the parameter.
+    /// Only the values, because another worker updates the parameter.
     Values,
-    /// Values and optimiser moments, because the worker updates the parameter.
+    /// The values and the optimiser moments, because the worker updates the parameter.
     All,
 }
 
 impl Owners {
-    /// Assigns lanes to the connected workers (`there`), and sends values to workers that have
-    /// values of another version. Returns the version of the values.
+    /// Assigns lanes to the connected workers (`there`). Workers that have values of another
+    /// version get new ones. Returns the version of these values.
     pub(crate) fn restore<M: Executor + ?Sized>(
         &mut self,
         asking: &mut Asking<'_, M>,
@@ -90,20 +90,20 @@ impl Owners {
         Ok(wanted)
     }
 
-    /// Returns true if workers also store the values from before the update to `version`.
+    /// Returns true if workers also need the values from before the update to `version`.
     fn is_before(&self, version: u64) -> bool {
         self.delayed && version > 0
     }
 
-    /// Returns the number of matrices in a selection, which includes the values from before the
-    /// last update if these are stored.
+    /// Returns the number of matrices that a worker needs of one parameter at `version`.
     fn count(&self, share: Share, version: u64) -> usize {
         let own = if share == Share::All { self.matrices() } else { 1 };
         own + usize::from(self.is_before(version))
     }
 
-    /// Returns the source of the values. It is the version at the end of the last complete round if
-    /// workers have all of its matrices, or else the snapshot.
+    /// Returns the source of the values. The workers are the source if together they have all
+    /// values of the last finished round. Otherwise the snapshot is. `held` lists the parameters
+    /// that each worker has stored.
     fn source(&self, held: &[Vec<Held>]) -> Source {
         let of = |version: u64| -> Option<Source> {
             let count = self.count(Share::All, version);
@@ -120,8 +120,7 @@ impl Owners {
         later.and_then(of).unwrap_or(Source { version: self.logged().0, holders: None })
     }
 
-    /// Sends the matrices of a parameter to a worker, one at a time, because the host has memory
-    /// for only one matrix.
+    /// Sends the matrices of a parameter to the worker `to`, one at a time to save memory.
     fn move_to<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,

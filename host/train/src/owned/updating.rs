@@ -1,5 +1,5 @@
 //! Updates of parameters on workers. Gradient sums are sent to all workers that update a parameter,
-//! and each of these takes the same optimiser step.
+//! and each of these workers takes the same optimiser step.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,21 +14,23 @@ use super::{Answered, Asking, Owned, Owners, ask, exclude, failed, given, id, ma
 use crate::error::{Error, Result};
 use crate::weights::Refused;
 
-/// Gradient sums that the worker of a pipeline replica has computed: number of the use, replica,
-/// and one sum per tree node.
+/// Gradient sums that one replica of the pipeline has computed for one use of a parameter. It
+/// consists of the number of the use, the replica, and one sum per tree node.
 pub(crate) type Collected = ((u32, usize), Vec<Buffer>);
 
-/// Bytes of gradient sums that the host requests at once, which limits the memory for the replies.
+/// Maximum total size in bytes of the gradient sums that the host requests at once, because the
+/// replies must fit into its memory.
 pub(crate) const COLLECTED_BYTES: usize = 64 << 20;
 
-/// Returns the key of the gradient sum of a use, at the tree node with index `node`.
+/// Returns the key of a gradient sum in `round`. `number` is the use of the parameter, and `node`
+/// is the index of the tree node.
 fn sum_key(number: u32, round: Round, node: usize) -> TensorKey {
     // The cast is lossless: there are at most as many nodes as intervals.
     TensorKey::Sum { of: id(number), round, node: node as u32 }
 }
 
 impl Owners {
-    /// Adds gradients of 0 to the sums of workers, for the intervals that have no row in a round.
+    /// Adds gradients of 0 to the sums of workers, for intervals that have no rows in `round`.
     fn fill<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<()> {
         let empty = self.empty.borrow();
         let intervals: Vec<u32> =
@@ -54,9 +56,9 @@ impl Owners {
         tell(asking, made.into_iter().map(fill).collect::<Result<_>>()?)
     }
 
-    /// Requests the gradient sums of a round from workers, for parameters that live on the host.
-    /// Returns the sums by use and replica, with one sum per tree node of the replica, left to
-    /// right.
+    /// Requests the gradient sums of `round` from workers, if parameters live on the host. Returns
+    /// the sums for each use of a parameter and each replica of the pipeline, with one sum per tree
+    /// node.
     ///
     /// # Errors
     /// Returns [`Error::Gone`] if a worker that has sums has failed.
@@ -104,8 +106,8 @@ impl Owners {
         Ok(collected)
     }
 
-    /// Returns, for each replica of the pipeline, the range of indices of the tree nodes whose sums
-    /// it computes.
+    /// Returns an iterator over the replicas of the pipeline. An item is the range of the tree
+    /// nodes whose sums the replica computes.
     fn tops(&self) -> impl Iterator<Item = Range<usize>> {
         self.tops.iter().scan(0, |next, tops| {
             let first = *next;
@@ -114,14 +116,14 @@ impl Owners {
         })
     }
 
-    /// Removes the records of intervals without a row, for all rounds up to `round`, whose update
-    /// has been made.
+    /// Records that the update of `round` is finished. Intervals without rows are forgotten for
+    /// this round and earlier ones.
     pub(crate) fn updated(&self, round: Round) {
         self.empty.borrow_mut().retain(|(of, _)| *of > round);
     }
 
-    /// Sends the values of each parameter at a version from its owner to the workers that have only
-    /// a copy.
+    /// Sends the values of all parameters at `version` to the workers that read but do not update
+    /// them.
     fn copy<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, version: Version) -> Result<()> {
         let version = version.0;
         for (number, one) in (0u32..).zip(&self.parameters) {
@@ -135,9 +137,9 @@ impl Owners {
         Ok(())
     }
 
-    /// Updates all parameters on workers to a version. Returns the gradient norm if `clip_norm` is
-    /// set. If a gradient is not finite, the update is refused and the run must end, because other
-    /// parameters may have been updated.
+    /// Updates all parameters on workers to `version`. Returns the gradient norm if `clip_norm` is
+    /// set. If a gradient is not finite, returns a refusal, after which the run must end because
+    /// some parameters may be updated already.
     pub(crate) fn update<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,
@@ -192,9 +194,9 @@ impl Owners {
         Ok(Ok(norm))
     }
 
-    /// Compares the digests of parameters between all workers that update them. The digest of most
-    /// workers is taken as correct, and the owner decides a tie. A worker with another digest is
-    /// excluded, and the run is rolled back to a version from before the difference.
+    /// Compares the digests of updated parameters between all workers that update them. The digest
+    /// of the majority counts, and that of the owner in case of a tie. A worker with another digest
+    /// is excluded, and the run rolls back.
     fn compare<M: Executor + ?Sized>(
         &self,
         asking: &mut Asking<'_, M>,
@@ -219,9 +221,9 @@ impl Owners {
         Ok(())
     }
 
-    /// Instructs workers to send gradient sums to all workers that update the parameters, and waits
-    /// until the sums have arrived. No parameter is updated before that, so that after a failure
-    /// the run is rolled back only to the last update.
+    /// Makes workers send their gradient sums to all workers that update the parameters, and waits
+    /// until the sums have arrived. No parameter is updated before that, so a failure does not lose
+    /// more than this update.
     fn exchange<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<()> {
         let mut shares: BTreeMap<Location, Vec<(TensorKey, Location)>> = BTreeMap::new();
         let mut waits: BTreeMap<Location, Vec<TensorKey>> = BTreeMap::new();
@@ -259,8 +261,8 @@ impl Owners {
         Ok(())
     }
 
-    /// Computes the L2 norm of all gradients. Each worker adds its squares to a running sum, in the
-    /// order of parameters.
+    /// Computes the L2 norm of all gradients. Each worker adds its squared gradients to a running
+    /// sum, in the order of the parameters.
     fn norm<M: Executor + ?Sized>(&self, asking: &mut Asking<'_, M>, round: Round) -> Result<f64> {
         let trained = (0u32..).zip(&self.parameters).filter(|(_, one)| !one.of.is_frozen());
         let mut runs: Vec<(Location, Vec<u32>)> = Vec::new();

@@ -1,5 +1,5 @@
-//! Bytes that the workers of lanes send and receive in an update: values of rows, weights,
-//! gradients and losses.
+//! Number of bytes that the workers of lanes send and receive per update, for the values of rows,
+//! weights, gradients and losses.
 
 use std::collections::BTreeSet;
 
@@ -13,20 +13,19 @@ use super::lane_needs::{Cut, owning_lanes};
 use crate::owned::OwningLanes;
 use crate::session::Draft;
 
-/// Size in bytes from which a weight is sent once per update. A smaller weight is sent with each
+/// Size in bytes from which on a weight is sent once per update. Smaller weights are sent with each
 /// task.
 const TRAVELS: u64 = eciton_workers::OBJECT_BYTES as u64;
 
-/// Bytes of values that a lane's worker receives and sends in an update (one optimiser step). Bytes
-/// for shapes, row numbers and labels are not counted.
+/// Number of bytes that the worker of a lane receives and sends per update (optimiser step). Only
+/// values count, without shapes, row numbers and labels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct UpdateBytes {
-    /// Bytes of rows and weights that the worker receives from the host.
+    /// Number of bytes of rows and weights that the worker receives from the host.
     pub from_host: u64,
-    /// Bytes of rows, gradients and losses that the worker sends to the host.
+    /// Number of bytes of rows, gradients and losses that the worker sends to the host.
     pub to_host: u64,
-    /// Bytes that the worker sends to other workers: rows, and gradient sums of parameters that the
-    /// other workers update.
+    /// Number of bytes of rows and gradient sums that the worker sends to other workers.
     pub to_workers: u64,
 }
 
@@ -56,7 +55,7 @@ pub(super) fn of(draft: &Draft, config: &Config, rows: &[usize]) -> Option<Vec<U
 }
 
 /// Returns the bytes per update of one lane. `parts` has the number of rows and of gradient sums of
-/// each micro-batch. `gradients` is the number of sums of one gradient that a lane sends.
+/// each micro-batch. `gradients` is the number of sums of one gradient that the lane sends.
 fn of_lane(
     (program, spans, schedule): Cut<'_>,
     config: &Config,
@@ -126,9 +125,9 @@ fn of_lane(
     found
 }
 
-/// Returns the bytes of gradient sums that a lane's worker sends to other workers. These are the
-/// workers that own the parameter in each replica of the pipeline, and those with copies that they
-/// update.
+/// Returns the number of bytes of gradient sums that the worker of a lane sends to other workers
+/// per update. It sends them to all workers that update the parameter. `gradients` is the number of
+/// sums of one gradient.
 fn shared(cut: Cut<'_>, config: &Config, lane: u16, gradients: u64) -> u64 {
     let (program, lanes) = (cut.0, config.lanes.lanes);
     let OwningLanes { readers, makers } = owning_lanes(cut);

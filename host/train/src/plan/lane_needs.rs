@@ -1,4 +1,4 @@
-//! Parameters that lanes read, and the memory of the workers that run lanes.
+//! Parameters that each lane reads, and memory that the worker of each lane needs.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use eciton_types::StageId;
 
 use crate::owned::OwningLanes;
 
-/// Program, its fused stages, and its schedule: the program that has one stage on a lane for each
-/// fused stage.
+/// A program on lanes. It consists of the program, its fused stages, and the program in which each
+/// fused stage is one stage on a lane.
 pub(super) type Cut<'a> = (&'a Program, &'a FusedStages, &'a Program);
 
-/// Returns the parameters that the stages of a lane read, each once, in ascending order.
+/// Returns each parameter that the stages of `lane` read, in the order of the program.
 pub(super) fn parameters<'a>(
     (program, spans, schedule): Cut<'a>,
     lane: u16,
@@ -34,7 +34,7 @@ pub(super) fn parameters<'a>(
 }
 
 /// Returns the lanes that read each parameter, and the lane that computes each gradient. A
-/// parameter has one gradient per use, because several layers may read it.
+/// parameter has one gradient per use, because several layers may use it.
 pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
     let mut readers = vec![BTreeSet::new(); program.parameters.len()];
     let mut makers = vec![None; program.parameters.len() + program.uses.len()];
@@ -57,12 +57,12 @@ pub(crate) fn owning_lanes((program, spans, schedule): Cut<'_>) -> OwningLanes {
     OwningLanes { readers: readers.into_iter().map(|lanes| lanes.into_iter().collect()).collect(), makers }
 }
 
-/// Maximum number of partial sums of a gradient in the memory of a worker that owns weights.
+/// Maximum number of partial sums of one gradient that a worker stores, if workers own the weights.
 pub(super) const OWNED_SUMS: u64 = 4;
 
-/// Returns the maximum number of bytes that the worker of each lane stores, for all replicas of the
-/// pipeline. The first number counts weights and gradient sums, the second one rows. There are
-/// `parts` micro-batches of at most `rows` rows, and a sum takes `levels` buffers.
+/// Returns the maximum number of bytes that the worker of each lane stores, as a pair of weights
+/// with gradient sums and rows. A batch has `parts` micro-batches of at most `rows` rows, and a
+/// gradient sum takes `levels` buffers.
 pub(crate) fn needs(
     config: &Config,
     cut: Cut<'_>,

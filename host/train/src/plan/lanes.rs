@@ -1,5 +1,5 @@
-//! Lanes in a plan. A lane is a sequence of stages that runs on its own thread or worker. The
-//! schedule assumes that time is proportional to floating-point operations.
+//! Lanes in the plan of a run. A lane has a sequence of stages and runs on its own thread or
+//! worker. The drawn schedule assumes that time is proportional to floating-point operations.
 
 use std::collections::BTreeSet;
 
@@ -16,71 +16,73 @@ use super::bytes::UpdateBytes;
 use super::lane_needs::{Cut, needs, parameters};
 use crate::session::Draft;
 
-/// Number of rounds (optimiser steps) that the schedule grid shows if rounds overlap. Otherwise the
-/// grid shows one round.
+/// Number of rounds (optimiser steps) that the schedule shows if rounds overlap. Otherwise it shows
+/// one.
 const ROUNDS: u32 = 3;
 
-/// Lanes of a pipeline, and their schedule.
+/// The lanes of a pipeline, with their schedule and memory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LanesPlan {
-    /// Number of replicas of the pipeline, each of which processes other micro-batches.
+    /// Number of replicas of the pipeline. Each replica processes other micro-batches.
     pub width: u32,
-    /// Number of chunks (separate sequences of stages) per lane.
+    /// Number of chunks per lane. A chunk is a sequence of consecutive stages.
     pub chunks: u32,
-    /// Priority rule by which a lane selects its next step.
+    /// Rule by which a lane chooses its next step.
     pub order: Order,
-    /// Rule that selects the version of the weights that a round reads.
+    /// Rule that determines which version of the weights a round reads.
     pub weights: WeightVersions,
-    /// Lanes of one replica of the pipeline.
+    /// The lanes of one replica of the pipeline.
     pub lanes: Vec<LanePlan>,
-    /// Share of time in which lanes are idle, from 0 to 1, if time is proportional to operations.
+    /// Share of time in which lanes are idle, from 0 to 1, if time is proportional to
+    /// floating-point operations.
     pub bubble: f64,
-    /// Number of operations of the busiest lane, divided by the mean over lanes.
+    /// Number of floating-point operations of the busiest lane, divided by the mean over all lanes.
     pub imbalance: f64,
-    /// Memory of the host (the process that drives the lanes).
+    /// Memory of the host, which is the process that drives the lanes.
     pub host: HostPlan,
-    /// Schedule as text: one line per lane, with time to the right.
+    /// The schedule as text, with one line per lane and time from left to right.
     pub grid: String,
-    /// Drawing of the schedule, as SVG.
+    /// The schedule as an SVG picture.
     #[serde(skip)]
     pub picture: String,
 }
 
-/// Planned work of one lane, in one replica of the pipeline.
+/// Estimated work and memory of one lane, in one replica of the pipeline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LanePlan {
-    /// Names of the stages on the lane: forward stages, the loss, and backward stages.
+    /// Names of the stages on the lane, in the order forward, loss, backward.
     pub stages: Vec<String>,
-    /// Floating-point operations per row, forward and backward.
+    /// Number of floating-point operations per row, forward and backward.
     pub flops: f64,
     /// Number of parameter values that the stages of the lane read.
     pub parameters: u64,
-    /// Maximum number of micro-batches in flight on the lane, per chunk. A micro-batch is in flight
-    /// from its first step on the lane to its last.
+    /// Maximum number of micro-batches in flight per chunk of the lane. A micro-batch is in flight
+    /// from its first to its last step on the lane.
     pub cap: u32,
-    /// Maximum size in bytes of the weights and rows that a worker of this lane stores at once.
+    /// Maximum number of bytes of weights and rows that the worker of this lane stores at once.
     pub worker_bytes: u64,
-    /// Bytes of values that the worker of this lane receives and sends in an update. `None` without
-    /// workers, or if the number is unknown.
+    /// Number of bytes that the worker of this lane receives and sends per update. `None` if the
+    /// run has no workers, or if the number cannot be estimated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update: Option<UpdateBytes>,
 }
 
-/// Memory that the host (the process that drives the lanes) needs for weights, gradients and rows.
+/// Estimated memory of the host, which drives the lanes, for weights, gradients and rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct HostPlan {
-    /// Number of versions of the weights on the host, which is 0 if workers own the weights.
+    /// Number of versions of the weights that the host stores. 0 if workers own the weights.
     pub versions: u32,
-    /// Bytes of all versions of the weights.
+    /// Size of all versions of the weights, in bytes.
     pub weights_bytes: u64,
-    /// Bytes of the optimiser's moments, which are 0 if workers own the weights.
+    /// Size of the optimiser's moments, in bytes. 0 if workers own the weights.
     pub moments_bytes: u64,
-    /// Bytes of the gradient sums of micro-batches in flight.
+    /// Size of the gradient sums of all micro-batches in flight, in bytes.
     pub gradients_bytes: u64,
-    /// Bytes of rows that the host passes from one lane to another. If lanes are threads, the rows
-    /// of micro-batches in flight count. If lanes are workers, all rows of an update count.
+    /// Size of the rows that the host passes between lanes, in bytes. If lanes are threads, these
+    /// are the rows of micro-batches in flight. If lanes are workers, these are all rows of an
+    /// update.
     pub boundary_bytes: u64,
-    /// Sum of the bytes of weights, moments, gradients and rows.
+    /// Total size of weights, moments, gradients and rows, in bytes.
     pub total_bytes: u64,
 }
 
@@ -128,7 +130,7 @@ impl HostPlan {
     }
 }
 
-/// Returns true if one lane writes the rows of a slot (a row buffer) and another lane reads them.
+/// Returns true if one lane writes the rows of `slot` and another lane reads them.
 fn passes(schedule: &Program, slot: SlotId) -> bool {
     let lanes = |uses: &dyn Fn(&Stage) -> bool| {
         let all = schedule.stages.iter().filter(|stage| uses(stage));

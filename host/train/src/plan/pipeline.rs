@@ -1,5 +1,5 @@
-//! Pipeline planner: predictions for a run on lanes, from measured times of the stages (`eciton
-//! profile`).
+//! The pipeline planner, which predicts the throughput of a run on lanes from the measured times of
+//! its stages (`eciton profile`).
 
 use eciton_planner::{Answer, Graph, HostWork, Lane, Machine, Plan, Wanted, plan};
 use eciton_program::{Profile, Program};
@@ -8,35 +8,36 @@ use serde::Serialize;
 
 use crate::error::Result;
 
-/// Assumed bandwidth between threads of one machine, in bytes per second.
+/// Assumed bandwidth between two threads of one machine, in bytes per second.
 const LINK: f64 = 1e10;
-/// Numbers of micro-batches per batch among which the planner selects.
+/// Numbers of micro-batches per batch that the planner tries.
 const PARTS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// Pipelines that the planner compared: the one of the run, and better ones.
+/// Result of the pipeline planner: the pipeline of the run, compared with the best ones.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PipelinePlan {
-    /// Pipeline with the run's own settings.
+    /// The pipeline with the settings of the run.
     pub own: PlannedPipeline,
-    /// Fastest pipeline over all numbers of replicas, numbers of micro-batches and schedules.
+    /// The fastest pipeline over all numbers of replicas, numbers of micro-batches and schedules.
     pub best: PlannedPipeline,
-    /// Second-fastest pipeline, and the reason why it is slower than the fastest one.
+    /// The second-fastest pipeline, and the reason why it is slower than the fastest one. `None` if
+    /// there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner_up: Option<(PlannedPipeline, String)>,
 }
 
-/// Pipeline with its predicted throughput.
+/// A pipeline with its predicted throughput.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlannedPipeline {
     /// Description of the pipeline, for instance `1f1b, 1 wide, 4 deep, 8 micro-batches, stages of
     /// chain`.
     pub shape: String,
-    /// Predicted throughput, in rows per second.
+    /// Predicted throughput in rows per second.
     pub rows_per_second: f64,
     /// Predicted share of time in which lanes are idle, from 0 to 1.
     pub bubble: f64,
-    /// Names of the operators of each stage, and seconds per micro-batch of the stage, forward and
-    /// backward.
+    /// Stages of the pipeline. Each has the names of its operators, and its seconds per micro-batch
+    /// forward and backward.
     pub stages: Vec<(Vec<String>, f64, f64)>,
 }
 
@@ -61,17 +62,17 @@ fn bytes_a_second(mbits: u32) -> f64 {
     f64::from(mbits) * 1e6 / 8.0
 }
 
-/// Inputs of the pipeline planner: program and profile of a run, rows of an update, and threads.
+/// Input of the pipeline planner.
 pub(crate) struct Planning<'a> {
     pub program: &'a Program,
     pub profile: &'a Profile,
-    /// Share of the feature values that are stored, which is below 1 for sparse features.
+    /// Share of the feature values that are stored. It is below 1 for sparse features only.
     pub stored: f64,
-    /// Number of rows of an update.
+    /// Number of rows per update.
     pub rows: u32,
-    /// Number of micro-batches of an update.
+    /// Number of micro-batches per update.
     pub parts: u32,
-    /// Number of compute threads.
+    /// Number of compute threads on this machine.
     pub threads: u32,
 }
 
@@ -80,7 +81,8 @@ impl Planning<'_> {
         Ok(Graph::from_program(self.program, self.profile, self.stored)?)
     }
 
-    /// Describes the lanes to the planner: their relative speed, and the bandwidth of their links.
+    /// Describes the lanes to the planner, with their relative speed and the bandwidth between
+    /// them.
     fn machine(&self, config: &Config) -> Machine {
         let count = config.lanes.lanes.count;
         let link = config.lanes.link_mbits.map_or(LINK, bytes_a_second);
@@ -89,7 +91,7 @@ impl Planning<'_> {
         Machine::equal(count, Lane { pace, memory: None, link })
     }
 
-    /// Returns the work of the host's thread (which drives the lanes), computed from the profile.
+    /// Returns the work of the host's thread, which drives the lanes, from the measured profile.
     fn work(&self, config: &Config) -> HostWork {
         let (host, parts) = (self.profile.host, f64::from(self.parts));
         let values: u64 = self.program.parameters.iter().map(|one| one.len() as u64).sum();
@@ -98,13 +100,13 @@ impl Planning<'_> {
         HostWork { step: host.seconds_per_step, update, cores: self.threads, data }
     }
 
-    /// Plans the pipeline for the run's own number of replicas, number of micro-batches and
+    /// Plans the pipeline with the run's own number of replicas, number of micro-batches and
     /// schedule.
     pub(crate) fn own(&self, config: &Config) -> Result<Answer> {
         self.plan(config, &self.wanted(config))
     }
 
-    /// Returns the search space that contains only the run's own settings.
+    /// Returns the search space that has only the run's own settings.
     fn wanted(&self, config: &Config) -> Wanted {
         Wanted {
             rows: self.rows,
@@ -123,7 +125,7 @@ impl Planning<'_> {
         Ok(plan(&self.graph()?, &self.machine(config), wanted)?)
     }
 
-    /// Returns the planner's results for a run: its own pipeline, and the best ones.
+    /// Compares the run's own pipeline with the best ones.
     pub(super) fn report(&self, config: &Config) -> Result<PipelinePlan> {
         let count = config.lanes.lanes.count;
         let widths: Vec<u32> = (1..=count).filter(|width| count.is_multiple_of(*width)).collect();

@@ -1,5 +1,5 @@
-//! Draft of a run: its data, kernels and programs, before memory for training is allocated. `eciton
-//! plan` needs only a draft.
+//! The draft of a run, with its data set, kernels and programs. It is made before memory for the
+//! training is allocated, and suffices for `eciton plan`.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use crate::memory;
 use crate::plan::Planning;
 use crate::weights::Sums;
 
-/// Draft of a run, before memory for training is allocated.
+/// A run whose data set, kernels and programs are known, but whose memory is not allocated yet.
 pub(crate) struct Draft {
     pub inputs: Inputs,
-    /// Model settings of the configuration, with defaults that follow from the data filled in.
+    /// Settings of the model, with defaults that follow from the data set filled in.
     pub settings: ModelSettings,
     pub(super) scaled: NormaliseFeatures,
     pub kernels: Kernels,
@@ -126,12 +126,12 @@ impl Draft {
     }
 }
 
-/// Refuses settings of the model that no layer reads, and a number of micro-batches that `batches`
-/// cannot have. Resumed runs are not checked.
+/// Checks that the model reads all of its settings, and that a batch can have the configured number
+/// of micro-batches. Resumed runs are not checked.
 ///
 /// # Errors
-/// Returns [`eciton_recipe::Error::UnreadKey`] for an unused setting, and [`Error::Parts`] for the
-/// number of micro-batches.
+/// Returns [`eciton_recipe::Error::UnreadKey`] for a setting that no layer reads, and
+/// [`Error::Parts`] for the number of micro-batches.
 pub(crate) fn check_settings(
     settings: &ModelSettings,
     inputs: &Inputs,
@@ -143,36 +143,37 @@ pub(crate) fn check_settings(
 }
 
 impl Draft {
-    /// Returns the summation tree for gradients of `parts` micro-batches, and the tree nodes of
-    /// each micro-batch.
+    /// Returns the summation tree for the gradients of `parts` micro-batches or intervals, with the
+    /// tree nodes of each.
     pub(crate) fn sums(&self, config: &Config, parts: usize) -> Sums {
         // The cast is lossless, because the number of intervals is limited.
         sums(config, &self.inputs, self.planned.chooser.as_ref(), parts as u32)
     }
 }
 
-/// Programs of a model, and the estimated memory of a run.
+/// Programs of a model, and the estimated memory of the run.
 pub(crate) struct Planned {
-    /// Program before its stages were sorted by lane. Profiles number stages in this order.
+    /// Program before its stages were sorted by lane. Task profiles refer to stages in this order.
     pub lowered: Program,
     pub program: Program,
-    /// Fused stages of the program. A fused stage is a sequence of stages that runs as one task.
+    /// Fused stages of the program. A fused stage consists of consecutive stages that run as one
+    /// task.
     pub spans: FusedStages,
-    /// Program that the engine schedules: it has one stage for each fused stage, on its lane if
-    /// there are lanes.
+    /// Program that the engine schedules. It has one stage for each fused stage. With lanes, each
+    /// stage is on its lane.
     pub schedule: Program,
     pub(super) evaluation: EvaluationPlan,
     pub(super) layers: Vec<Option<Arc<Layer>>>,
-    /// Method that chooses the rows of micro-batches. `None` if rounds have no micro-batches.
+    /// Method that chooses the rows of micro-batches. `None` if each round uses all rows.
     pub(crate) chooser: Option<Chooser>,
-    /// Gathers that omit edges which do not influence the training loss. `None` if all gathers use
-    /// all edges.
+    /// Gathers that leave out edges which cannot affect the loss. `None` if all gathers use all
+    /// edges.
     pub labelled: Option<LabelledPlan>,
     pub memory: MemoryPlan,
 }
 
-/// Adds the attribute `group` (the number of rows of a sequence) for a kernel that declares it,
-/// unless the layer sets it. Returns `None` if nothing is added.
+/// Returns the attributes with `group` (the number of rows per sequence) added, if the kernel reads
+/// it and the layer does not set it. Otherwise returns `None`.
 fn grouped(kernel: &Kernel, attributes: &[Attribute], group: u32) -> Option<Vec<Attribute>> {
     let is_group = |name: &str| name == GROUP;
     let takes = kernel.attributes().iter().any(|spec| is_group(&spec.name));
@@ -312,14 +313,14 @@ impl Planned {
         })
     }
 
-    /// Returns true if the estimated memory fits into `run.memory_bytes`, or into the available
-    /// memory.
+    /// Returns true if the estimated memory does not exceed `run.memory_bytes`, or the available
+    /// memory if this is not set.
     fn fits(&self, config: &Config) -> bool {
         memory::check(&self.memory, config.run.memory_bytes).is_ok()
     }
 }
 
-/// Returns the summation tree for gradients, and the tree nodes of each interval or micro-batch.
+/// Returns the summation tree for gradients, with the tree nodes of each interval or micro-batch.
 pub(super) fn sums(config: &Config, inputs: &Inputs, chooser: Option<&Chooser>, intervals: u32) -> Sums {
     match chooser {
         Some(Chooser::Rows) => Sums::of_runs(RowBatches::new(&config.batch, inputs).sums()),
@@ -328,8 +329,8 @@ pub(super) fn sums(config: &Config, inputs: &Inputs, chooser: Option<&Chooser>, 
     }
 }
 
-/// Assigns stages to lanes: as the pipeline planner decides if `lanes.profile` is set, or else by
-/// estimated work.
+/// Assigns stages to lanes. If `lanes.profile` is set, the pipeline planner decides from measured
+/// times. Otherwise the estimated work decides.
 fn placed(config: &Config, inputs: &Inputs, program: &Program, threads: u32) -> Result<Placement> {
     let placed = Placement::from_program(program, &config.lanes)?;
     let Some(path) = &config.lanes.profile else { return Ok(placed) };
@@ -339,8 +340,8 @@ fn placed(config: &Config, inputs: &Inputs, program: &Program, threads: u32) -> 
     Ok(Placement::planned(program, &planning.own(config)?.plan))
 }
 
-/// Returns the number of rows of an update (optimiser step), and the number of micro-batches or
-/// intervals that contain these rows.
+/// Returns the number of rows per update (optimiser step), and the number of micro-batches or
+/// intervals that these rows are divided into.
 pub(crate) fn parts(config: &Config, inputs: &Inputs, program: &Program) -> (u32, u32) {
     let rows = config.batch.rows.unwrap_or(inputs.shape.rows).min(inputs.shape.rows);
     // The cast is lossless, because the number of intervals is limited.

@@ -1,4 +1,5 @@
-//! Executor of a run, and the controller of the number of helpers (functions or threads).
+//! Creation of a run's executor, and of the controller for the number of helpers (functions or
+//! threads).
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::driver::{Money, Tuning};
 use crate::error::Result;
 use crate::kernels::Kernels;
 
-/// Creates the executor, which runs tasks on threads, workers or functions.
+/// Creates the executor of a run, which runs tasks on threads, workers or functions.
 pub(super) fn machine(
     config: &Config,
     local: LocalPool,
@@ -40,8 +41,8 @@ pub(super) fn machine(
     Ok(functions::start(wanted, &config.emulator)?)
 }
 
-/// Creates the controller of the number of functions, or of threads if an autotuner is wanted for
-/// them. Returns `None` for workers and for a fixed number of threads.
+/// Creates the controller for the number of functions, or for the number of threads if an autotuner
+/// chooses it. Returns `None` for workers and for a fixed number of threads.
 pub(super) fn tuning(
     config: &Config,
     machine: &dyn Executor,

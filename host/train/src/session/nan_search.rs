@@ -1,5 +1,5 @@
 //! Search for the first value that is not finite. The failed round (optimiser step) is repeated,
-//! and all rows and sums that it writes are checked.
+//! and all values that its steps write are checked.
 
 use eciton_engine::{Engine, Settings};
 use eciton_exec::LocalPool;
@@ -15,8 +15,8 @@ use crate::logs::Logs;
 use crate::nan_trace::NanTrace;
 
 impl Session {
-    /// Adds the location of the first value that is not finite to [`Error::NotFinite`], if a search
-    /// finds it. Other errors are returned unchanged.
+    /// Searches for the first value that is not finite, and adds its location to
+    /// [`Error::NotFinite`]. Other errors are returned unchanged.
     pub(super) fn explained(&mut self, config: &Config, seed: u64, mut error: Error) -> Error {
         // Weights that workers own are not available on the host for the search.
         if !self.weights.owners().have_parameters()
@@ -32,9 +32,9 @@ impl Session {
         error
     }
 
-    /// Repeats a round on this machine, stage after stage, with the current weights, and returns
-    /// the first value that is not finite. The random numbers are those of the round. The results
-    /// are therefore identical if the round read the current weights.
+    /// Repeats a round on this machine with the current weights, one stage after another. Returns
+    /// the first value that is not finite. The results are those of the failed round if it used the
+    /// current weights.
     fn first_not_finite(&mut self, seed: u64, round: Round) -> Result<Option<NanTrace>> {
         // The failed round has left gradients.
         self.weights.forget_gradients();
@@ -76,7 +76,7 @@ impl Session {
     }
 }
 
-/// Adds the path of the kernel's component to a trace, if the user provided the kernel.
+/// Adds the path of the kernel's component to the trace, if the user supplied the kernel.
 fn owned(config: &Config, mut culprit: NanTrace) -> NanTrace {
     let replaced = config.kernels.get(&culprit.kernel).cloned();
     let is_path = || culprit.kernel.contains(['/', '.']).then(|| culprit.kernel.clone());

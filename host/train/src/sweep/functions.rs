@@ -1,5 +1,5 @@
-//! Trains the trials of a sweep on functions (AWS Lambda or its emulation), with one invocation per
-//! trial.
+//! Training of a sweep's trials in cloud functions (AWS Lambda or its emulation), with one
+//! invocation per trial.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,45 +25,45 @@ use crate::kernels::{CachePolicy, builtin};
 use crate::predict::{Evaluation, Predictions};
 use crate::stop::Stop;
 
-/// Usage and cost of the functions that trained a sweep.
+/// Usage and cost of the cloud functions that trained a sweep.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Spent {
-    /// Usage of the charged services: functions, payloads and object store.
+    /// Charged usage of functions, payloads and the object store.
     pub bill: Bill,
-    /// Cost of the bill, in US dollars.
+    /// Cost of the usage, in US dollars.
     pub cost: Cost,
-    /// Duration of the calls in seconds, in virtual time if [`Cost::times`] are modelled.
+    /// Duration of all calls in seconds. This is virtual time if [`Cost::times`] are modelled.
     pub seconds: f64,
-    /// Limit that reduced the number of functions. `None` if no limit did.
+    /// Limit of the account that reduced the number of functions. `None` if no limit did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
-    /// Reply of each answered job.
+    /// Replies of the functions, one per answered job.
     pub jobs: Vec<Done>,
 }
 
-/// Functions that train the trials of a sweep, and their cost so far. The first trial that needs a
-/// function starts them.
+/// Cloud functions that train the trials of a sweep, and their cost so far. They are started when
+/// the first trial needs one.
 #[derive(Debug)]
 pub struct Functions<'a> {
     /// Configuration whose section `executor` describes the functions.
     place: &'a Config,
-    /// Maximum cost of all calls, in US dollars. `None` without a limit.
+    /// Maximum cost of all calls in US dollars. `None` if the cost is not limited.
     max_usd: Option<f64>,
-    /// Time limit of all calls together, in seconds. `None` without a limit.
+    /// Maximum time of all calls in seconds. `None` if the time is not limited.
     within: Option<f64>,
-    /// File that records the cost of calls. `None` if the cost is not recorded.
+    /// File in which the cost of calls is recorded. `None` if it is not recorded.
     record: Option<PathBuf>,
-    /// True if the predictions of runs are fetched.
+    /// True if the predictions of the runs are downloaded.
     predictions: bool,
     trainers: Option<Trainers>,
     jobs: Vec<Done>,
-    /// Maximum number of calls that were requested at once so far.
+    /// Largest number of calls that were requested at the same time so far.
     calls: usize,
 }
 
 impl<'a> Functions<'a> {
-    /// Creates a description of the functions that `place` configures, with a cost limit. No
-    /// function is started yet.
+    /// Creates a handle to the functions that `place` describes. `max_usd` is the maximum cost in
+    /// US dollars. No function is started yet.
     #[must_use]
     pub fn new(place: &'a Config, max_usd: Option<f64>) -> Self {
         let (within, record) = (None, None);
@@ -79,30 +79,30 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// Sets the file that records the cost of calls. The cost that earlier processes recorded there
-    /// counts towards the limits.
+    /// Sets the file in which the cost of calls is recorded. The cost that earlier processes have
+    /// recorded there counts towards the limits.
     #[must_use]
     pub fn recorded(self, path: PathBuf) -> Self {
         Self { record: Some(path), ..self }
     }
 
-    /// Sets the time limit of all calls, in seconds. The time that earlier processes recorded
-    /// counts towards the limit.
+    /// Sets the maximum time of all calls, in seconds. The time that earlier processes have
+    /// recorded counts towards it.
     #[must_use]
     pub fn within(self, seconds: Option<f64>) -> Self {
         Self { within: seconds, ..self }
     }
 
-    /// Sets whether the predictions of runs are fetched. Otherwise they stay in the store.
+    /// Sets whether the predictions of the runs are downloaded. Otherwise they remain in the store.
     #[must_use]
     pub fn with_predictions(mut self, predictions: bool) -> Self {
         self.predictions = predictions;
         self
     }
 
-    /// Trains each trial of a selection with `seeds` seeds. One invocation trains a run for as long
-    /// as the time limit of the function allows, and the next invocation continues the run. Run
-    /// folders have the same digests as those of [`super::sweep`].
+    /// Trains the selected trials with `seeds` seeds each. An invocation trains a trial for as long
+    /// as the time limit of the function allows, and the next invocation continues it. The models
+    /// have the same digests as those of [`super::sweep`].
     ///
     /// # Errors
     /// Returns an error if functions cannot be started or the store cannot be written. The failure
@@ -148,8 +148,8 @@ impl<'a> Functions<'a> {
         self.do_work(Work { jobs, files, components, predictions }, stop, &mut ended)
     }
 
-    /// Runs jobs on functions. `told` is called when the call of a job ends. It returns the call
-    /// that continues the job, or `None` if the job has ended.
+    /// Performs jobs in functions. `told` is called when the call of a job ends. It returns the
+    /// call that continues the job, or `None` if the job is finished.
     fn do_work(
         &mut self,
         work: Work,
@@ -189,7 +189,7 @@ impl<'a> Functions<'a> {
         Ok(())
     }
 
-    /// Returns the usage and cost so far, or `None` if no function was used.
+    /// Returns the usage and cost so far. Returns `None` if no function was started.
     #[must_use]
     pub fn spent(&self) -> Option<Spent> {
         let trainers = self.trainers.as_ref()?;
@@ -198,9 +198,9 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// Sets the time budget of a training job: the time limit of the function, less a margin. For
-/// emulated functions (`modelled`), the budget is adapted to their share of a processor and to
-/// emulated waits.
+/// Sets the time budget of a training job, which is the time limit of the function minus a safety
+/// margin. For emulated functions, `modelled` has their share of a processor and their modelled
+/// waiting time.
 pub(crate) fn budget(job: &mut Job, limit: Duration, modelled: Option<(f64, Duration)>) {
     if job.predict.is_some() {
         return;
@@ -211,16 +211,16 @@ pub(crate) fn budget(job: &mut Job, limit: Duration, modelled: Option<(f64, Dura
     job.budget_clock = modelled.map_or(BudgetClock::Real, |(share, _)| BudgetClock::Processor { share });
 }
 
-/// Jobs for the trials of a selection.
+/// Jobs for the selected trials of a sweep.
 pub(super) struct Prepared {
     pub(super) jobs: Vec<Job>,
-    /// Number of the trial of each job.
+    /// Trial number of each job.
     pub(super) numbers: Vec<usize>,
     pub(super) files: Files,
 }
 
-/// Creates a job for each trial of a selection that needs further training, or whose predictions
-/// are requested and still in the store. For all other trials, calls `told` with the outcome.
+/// Creates a job for each selected trial that needs further training, or whose predictions are
+/// requested and still in the store. For all other trials, `told` is called with the outcome.
 pub(super) fn prepare(
     lot: Lot<'_>,
     (folder, (seeds, predictions)): (&dyn Fn(usize) -> PathBuf, (u32, bool)),
@@ -257,8 +257,7 @@ pub(super) fn prepare(
     Prepared { jobs, numbers, files }
 }
 
-/// Starts the functions that `place` configures, with the built-in kernels and the given
-/// components.
+/// Starts the functions that `place` describes, with the built-in kernels and the given components.
 fn start(place: &Config, components: &[(String, Vec<u8>)]) -> Result<Trainers> {
     let mut kernels: Vec<(&str, &[u8])> = builtin().iter().map(|b| (b.name, b.component)).collect();
     kernels.extend(components.iter().map(|(path, component)| (&path[..], &component[..])));
@@ -266,7 +265,7 @@ fn start(place: &Config, components: &[(String, Vec<u8>)]) -> Result<Trainers> {
     Ok(Trainers::start(&place.executor, &place.emulator, &kernels, cache)?)
 }
 
-/// Computes the predictions of a run's model in one function invocation.
+/// Computes the predictions of the model in the run folder `run`, in one function invocation.
 ///
 /// # Errors
 /// Returns an error if the run, the data or the functions do not exist, or if the function fails.
@@ -280,7 +279,7 @@ pub fn predict_on_function(
     one(job, files, (place, max_usd), &predictions)
 }
 
-/// Computes the metrics of a run's model in one function invocation.
+/// Computes the metrics of the model in the run folder `run`, in one function invocation.
 ///
 /// # Errors
 /// Returns the errors of [`predict_on_function`].
@@ -294,7 +293,7 @@ pub fn evaluate_on_function(
     one(job, files, (place, max_usd), &evaluation)
 }
 
-/// Runs one job on a function. `read` decodes the answer of the job.
+/// Performs one job in a function. `read` decodes the answer of the job.
 fn one<T>(
     (job, config): (Job, Config),
     files: Files,
@@ -318,9 +317,9 @@ fn one<T>(
     Ok((answer?, spent))
 }
 
-/// Returns the numeric class of functions. Processors of one class compute identical bits. A
-/// deployment fixes one class, because Lambda has processors of several kinds. Emulated functions
-/// have the class of this machine, or that of the architecture for which their program was built.
+/// Returns the numeric class of the functions. Processors of the same numeric class compute the
+/// same bits. A deployment fixes one class, because Lambda uses several kinds of processors.
+/// Emulated functions have the class of this machine, or of the architecture that is configured.
 pub(crate) fn class(place: &Config) -> Option<String> {
     let pinned = |processor| Architecture::from(processor).numeric_class();
     if place.executor.kind.is_emulated() {
@@ -330,18 +329,18 @@ pub(crate) fn class(place: &Config) -> Option<String> {
     functions::numeric_class(&place.executor)
 }
 
-/// Jobs to run, and the objects that they need in the store.
+/// Jobs to perform, and the objects that they need in the store.
 struct Work {
     jobs: Vec<Job>,
     files: Files,
-    /// Components of the user's own kernels, by path.
+    /// Path and content of the user's kernel components.
     components: Vec<(String, Vec<u8>)>,
-    /// True if the predictions of runs are fetched.
+    /// True if the predictions of the runs are downloaded.
     predictions: bool,
 }
 
-/// Creates the run folder of a trial from the answer of its job, with predictions if they were
-/// fetched.
+/// Creates the run folder of a trial from the answer of its job, with the predictions if they were
+/// downloaded.
 pub(super) fn adopted(object: &[u8], predictions: Option<&[u8]>, own: &Path, config: &Config) -> Outcome {
     adopt(object, predictions, own, config).and_then(|_| read(own)).map_or_else(failed, Outcome::Trained)
 }
@@ -354,7 +353,7 @@ fn read(run: &Path) -> Result<Box<Summary>> {
     Ok(Box::new(Run::open(run)?.summary))
 }
 
-/// Creates the function call of a job. The call first writes `files` to the store.
+/// Creates the function call for a job. `files` are written to the store before the call.
 fn call(job: &Job, predictions: bool, files: Files) -> Result<Call> {
     let key = |name: &str| Key::new(name).map_err(|error| Error::Internal(error.to_string()));
     let event = serde_json::to_vec(job).map_err(|error| Error::Internal(error.to_string()))?;
@@ -364,15 +363,16 @@ fn call(job: &Job, predictions: bool, files: Files) -> Result<Call> {
     Ok(Call { event: event.into(), answer: key(&job.answer)?, second, files })
 }
 
-/// Creates the call that continues a job from the checkpoints next to its run folder, and replaces
-/// `job` by the continued job.
+/// Creates the function call that continues a job from the checkpoints next to its run folder.
+/// `job` is replaced by the continuing job.
 fn next(job: &mut Job, run: &Path, predictions: bool) -> Result<Call> {
     let mut files = Files::default();
     *job = job.next(run, &mut files)?;
     call(job, predictions, files)
 }
 
-/// Returns path and bytes of the components of the user's own kernels, each once.
+/// Returns the path and the content of each kernel component that the user supplies. Each component
+/// is returned once.
 fn own_components<'a>(configs: impl Iterator<Item = &'a Config>) -> Result<Vec<(String, Vec<u8>)>> {
     let mut all: Vec<(String, Vec<u8>)> = Vec::new();
     for config in configs {

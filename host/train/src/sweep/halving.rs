@@ -1,10 +1,10 @@
-//! Successive halving: a sweep is trained in rungs, and only the best choices of a rung continue in
+//! Successive halving. A sweep is trained in rungs, and only the best choices of a rung continue in
 //! the next one. A choice is a combination of settings, with one trial per seed or fold.
 //!
-//! A rung trains its trials to one epoch, where they pause. Choices are ranked by the mean metric
-//! of their trials on the validation rows, or on the rows that the sweep names. A choice with a
-//! failed trial does not continue. `rungs.json` in the sweep's folder records each decided rung, so
-//! that a killed sweep continues with the same choices.
+//! A rung trains its trials up to some epoch, after which they pause. Choices are ranked by the
+//! mean metric of their trials on the validation rows, or on the rows that the sweep file selects.
+//! A choice with a failed trial does not continue. The file `rungs.json` in the sweep's folder
+//! records each finished rung, so that a killed sweep continues with the same choices.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,45 +21,45 @@ use crate::dataset_cache::Published;
 use crate::error::Result;
 use crate::undefined::{check_ranked, undefined};
 
-/// Name of the file that records the decided rungs.
+/// Name of the file that records the finished rungs.
 const RUNGS: &str = "rungs.json";
-/// Name of the section of the sweep file, for messages.
+/// Name of the section of the sweep file that configures successive halving, for messages.
 const KEY: &str = "[halving]";
 
-/// Record of a rung whose trials have been ranked.
+/// Record of a finished rung, whose choices were ranked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Decided {
     epochs: u32,
-    /// Number of the first trial of each choice that continues in the next rung, best choice first.
+    /// First trial number of each choice that continues in the next rung, best choice first.
     goes_on: Vec<usize>,
-    /// Text of the failure of each failed trial, by trial number.
+    /// Error message of each failed trial, keyed by trial number.
     failed: BTreeMap<usize, String>,
 }
 
 /// Function that trains a selection of trials, and reports the number and outcome of each.
 pub type Training<'t> = dyn FnMut(Lot<'_>, &mut dyn FnMut(usize, Outcome)) -> Result<()> + 't;
 
-/// Sweep that is trained rung by rung.
+/// A sweep that is trained with successive halving.
 #[derive(Debug, Clone, Copy)]
 pub struct Halved<'a> {
     /// All trials of the sweep.
     pub trials: &'a [Trial],
     /// Configuration of each trial, in the order of `trials`.
     pub configs: &'a [Config],
-    /// Rungs, in the order in which they are trained.
+    /// The rungs, in the order in which they are trained.
     pub rungs: &'a [Rung],
-    /// Part of the data whose metric ranks choices.
+    /// Part of the data whose metric ranks the choices.
     pub by: Part,
 }
 
-/// Trains a sweep rung by rung. `train` trains a selection of trials and reports each. `told` is
-/// called with the index of the rung, and the number and outcome of a trial. For a rung that an
-/// earlier process decided, `told` is called only for trials that did not continue.
+/// Trains a sweep with successive halving. `train` trains a selection of trials. `told` is called
+/// with the index of the rung, and with the number and outcome of each trial. For a rung that an
+/// earlier process has finished, it is called only for the trials that did not continue.
 ///
 /// # Errors
-/// Returns the errors of `train`, and an error if the record of rungs cannot be read or written.
-/// Returns [`Undefined`](crate::Error::Undefined) if the ranking metric is undefined, before the
-/// first epoch if the labels show this.
+/// Returns the errors of `train`, and an error if `rungs.json` cannot be read or written. Returns
+/// [`Undefined`](crate::Error::Undefined) if the ranking metric is undefined, before the first
+/// epoch if this can be seen from the labels.
 pub fn halve(
     Halved { trials, configs, rungs, by }: Halved<'_>,
     folder: &Path,
@@ -111,7 +111,7 @@ pub fn halve(
     Ok(())
 }
 
-/// Returns the numbers of the trials of each choice, in the order of the sweep.
+/// Returns the trial numbers of each choice of settings, in the order of the sweep.
 #[must_use]
 pub fn choices(trials: &[Trial]) -> Vec<Vec<usize>> {
     let mut known = BTreeMap::new();
@@ -126,7 +126,7 @@ pub fn choices(trials: &[Trial]) -> Vec<Vec<usize>> {
     choices
 }
 
-/// Outcomes of the trials of a rung, which are ranked.
+/// Outcomes of a rung's trials, by which its choices are ranked.
 struct Found {
     by: Part,
     goodness: BTreeMap<usize, Option<f64>>,
@@ -150,8 +150,8 @@ impl Found {
         }
     }
 
-    /// Returns the number of the first trial of each of the `wanted` best choices, best choice
-    /// first. Of choices with equal metrics, the first in the sweep is preferred.
+    /// Returns the `wanted` best choices as their first trial numbers, best choice first. Of
+    /// equally good choices, the earlier one in the sweep is better.
     fn best(&self, choices: &[Vec<usize>], configs: &[Config], wanted: u64) -> Result<Vec<usize>> {
         let mut ranked: Vec<(f64, usize)> = Vec::new();
         for choice in choices {
@@ -175,8 +175,8 @@ impl Found {
     }
 }
 
-/// Returns the recorded outcome of a trial that did not continue after its rung, which an earlier
-/// process decided.
+/// Returns the outcome of a trial that did not continue after a rung that an earlier process has
+/// finished.
 fn before(
     (config, folder): (&Config, PathBuf),
     at: usize,

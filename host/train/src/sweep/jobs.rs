@@ -1,8 +1,8 @@
-//! Trials of a sweep as jobs in a bucket, which a batch system runs.
+//! Trials of a sweep as jobs in a bucket, which a batch system performs.
 //!
-//! Each call of `eciton sweep` collects the answers that exist. It writes the other jobs, and a
-//! list of them, to the bucket. The sweep keeps no record of jobs: the keys of jobs depend only on
-//! the trials, and the key of a list depends only on its lines.
+//! Each call of `eciton sweep` collects the answers that are in the bucket. For all other trials it
+//! writes jobs, and a list of these jobs, to the bucket. No other record of jobs is needed. The key
+//! of a job depends only on its trial, and the key of a list depends only on its lines.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,21 +16,21 @@ use super::{Lot, Outcome};
 use crate::error::{Error, Result};
 use crate::job::{DESCRIPTIONS, Described, Job, MAX_RUN_BYTES, failure_key, hex, predictions_object};
 
-/// Pause before the second query for answers. The pause doubles with each further query.
+/// Pause after the first query for answers. Each further pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Maximum pause between two queries for answers.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
-/// Maximum size of an error message of a job, in bytes. Longer messages are not read.
+/// Maximum size of a job's error message, in bytes. Longer messages are not read.
 const MAX_MESSAGE_BYTES: u64 = 64 << 10;
-/// Number of hexadecimal digits of a digest in the name of a job list.
+/// Number of hexadecimal digits of the digest in the name of a job list.
 const LIST_DIGITS: usize = 16;
 
-/// Jobs that have no answer yet.
+/// Jobs that have no answer yet, as a list for a batch system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Missing {
-    /// Key of the job list, which has one line per job.
+    /// Key of the job list in the bucket. The list has one line per job.
     pub list: String,
-    /// Number of jobs, which is the size of the array for a batch system.
+    /// Number of jobs, which is the size of the job array in the batch system.
     pub size: usize,
 }
 
@@ -38,31 +38,32 @@ pub struct Missing {
 #[derive(Debug)]
 pub struct Jobs {
     bucket: Bucket,
-    /// Time until which the sweep waits for answers.
+    /// Time until which [`Jobs::train`] waits for answers.
     until: Instant,
-    /// True if the predictions of runs are fetched.
+    /// True if the predictions of the runs are downloaded.
     predictions: bool,
     missing: Option<Missing>,
 }
 
 impl Jobs {
-    /// Creates the jobs of a sweep in a bucket. The sweep waits for answers for the duration
-    /// `wait`.
+    /// Creates a handle to a sweep's jobs in `bucket`. [`Jobs::train`] waits for answers for the
+    /// duration `wait`. If `predictions` is true, predictions are downloaded.
     #[must_use]
     pub fn new(bucket: Bucket, wait: Duration, predictions: bool) -> Self {
         Self { bucket, until: Instant::now() + wait, predictions, missing: None }
     }
 
-    /// Returns the jobs that have no answer after [`Self::train`], or `None` if all have one.
+    /// Returns the jobs that had no answer at the end of [`Self::train`]. Returns `None` if all had
+    /// one.
     #[must_use]
     pub const fn missing(&self) -> Option<&Missing> {
         self.missing.as_ref()
     }
 
-    /// Collects the answers of a selection of trials, and writes jobs for the trials without an
-    /// answer. Calls `told` with the outcome of each trial, which is [`Outcome::Left`] without an
-    /// answer. Calls `listed` before it waits for answers. Run folders have the same digests as
-    /// those of [`super::sweep`].
+    /// Collects the answers to the selected trials, and writes jobs for the trials that have none.
+    /// `told` is called with the outcome of each trial, which is [`Outcome::Left`] if there is no
+    /// answer. `listed` is called before this method waits for answers. The models have the same
+    /// digests as those of [`super::sweep`].
     ///
     /// # Errors
     /// Returns [`Error::Bucket`] if the store fails. The failure of a trial is not an error, but
@@ -104,8 +105,8 @@ impl Jobs {
         Ok(())
     }
 
-    /// Creates the run folders of jobs that have answers, and reads the messages of failed jobs.
-    /// Removes both kinds of jobs from `waiting`.
+    /// Collects the answers and error messages that are in the bucket. Jobs that have one are
+    /// removed from `waiting`, and run folders are created from answers.
     fn collect(
         &self,
         lot: Lot<'_>,
@@ -151,8 +152,8 @@ impl Jobs {
         fault.map_or(Ok(()), |fault| Err(Error::Bucket(fault)))
     }
 
-    /// Fetches the predictions of an answered job, or returns `None` if they are not requested or
-    /// do not exist.
+    /// Downloads the predictions of a finished job. Returns `None` if they are not requested or do
+    /// not exist.
     fn predictions_of(&self, job: &Job) -> Result<Option<Vec<u8>>> {
         let key = predictions_object(&job.answer);
         if !self.predictions || !self.bucket.has(&key)? {
@@ -161,7 +162,7 @@ impl Jobs {
         Ok(Some(self.bucket.get(&key, MAX_RUN_BYTES)?))
     }
 
-    /// Writes the descriptions of jobs, and then the job list.
+    /// Writes the descriptions of jobs, and then the list of them.
     fn write(&self, waiting: &[(usize, Job)]) -> Result<Missing> {
         let described = waiting.iter().map(|(_, job)| Described::new(job)).collect::<Result<Vec<_>>>()?;
         let lines: String = described.iter().flat_map(|described| [&described.key[..], "\n"]).collect();

@@ -4,15 +4,15 @@
 //! its `position` as stream. Rows are numbered from the first row of the parameter. A uniform
 //! random number u has 24 bits. A normal random number is the inverse of the normal distribution
 //! function at u + 2^-25. The inverse is computed by algorithm AS 241 (Wichura 1988, "The
-//! percentage points of the normal distribution", PPND16). The logarithm in this algorithm is a
-//! series of the four basic operations, so that every machine draws the same bits.
+//! percentage points of the normal distribution", PPND16). The logarithm in this algorithm is
+//! computed by a series of the four basic operations, so that all machines get the same bits.
 
 use eciton_program::Parameter;
 use eciton_tensor::random::{Key, Purpose, bits32, uniform};
 use eciton_types::Initialiser;
 
-/// Draws the initial values of a parameter, and passes row, column and value of each to `place`,
-/// row by row.
+/// Computes the initial values of the parameter `p`. `place` is called with the row, column and
+/// value of each, row by row.
 pub(super) fn draw(
     p: &Parameter,
     seed: u64,
@@ -54,12 +54,12 @@ pub(super) fn draw(
     }
 }
 
-/// Half of the distance between two adjacent uniform random numbers, which keeps the argument of
+/// Half of the distance between two adjacent uniform random numbers. It keeps the argument of
 /// [`quantile`] above 0.
 const HALF_STEP: f64 = 1.0 / (1u32 << 25) as f64;
 
-/// Orthonormalises vectors by the modified Gram-Schmidt process, with two passes over each vector
-/// (Giraud, Langou and Rozloznik 2005).
+/// Orthonormalises vectors in place by the modified Gram-Schmidt process, with two passes over each
+/// vector (Giraud, Langou and Rozloznik 2005).
 fn orthonormalise(vectors: &mut [Vec<f64>]) {
     for at in 0..vectors.len() {
         let (before, rest) = vectors.split_at_mut(at);
@@ -81,8 +81,8 @@ fn dot(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).fold(0.0, |sum, (one, other)| sum + one * other)
 }
 
-/// Coefficients of algorithm AS 241 for the middle of the normal distribution: numerator, then
-/// denominator, by ascending power.
+/// Coefficients of algorithm AS 241 for the central part of the normal distribution. The numerator
+/// precedes the denominator, each with ascending powers.
 const MIDDLE: [[f64; 8]; 2] = [
     [
         3.387_132_872_796_366_5,
@@ -105,8 +105,8 @@ const MIDDLE: [[f64; 8]; 2] = [
         5_226.495_278_852_854,
     ],
 ];
-/// Coefficients of algorithm AS 241 for the tails of the normal distribution that numbers of 24
-/// bits reach: numerator, then denominator, by ascending power.
+/// Coefficients of algorithm AS 241 for the tails of the normal distribution, as far as 24-bit
+/// numbers reach. The numerator precedes the denominator, each with ascending powers.
 const TAIL: [[f64; 8]; 2] = [
     [
         1.423_437_110_749_683_5,
@@ -130,14 +130,13 @@ const TAIL: [[f64; 8]; 2] = [
     ],
 ];
 
-/// Returns the value at `x` of a rational function, given the coefficients of numerator and
-/// denominator.
+/// Evaluates a rational function at `x`, given the coefficients of its numerator and denominator.
 fn ratio([above, below]: &[[f64; 8]; 2], x: f64) -> f64 {
     let polynomial = |of: &[f64; 8]| of.iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient);
     polynomial(above) / polynomial(below)
 }
 
-/// Returns the p-quantile of the standard normal distribution, for 2^-25 <= p <= 1 - 2^-25.
+/// Returns the quantile `p` of the standard normal distribution, for 2^-25 <= `p` <= 1 - 2^-25.
 fn quantile(p: f64) -> f64 {
     let from_half = p - 0.5;
     if from_half.abs() <= 0.425 {
@@ -147,7 +146,8 @@ fn quantile(p: f64) -> f64 {
     ratio(&TAIL, tail - 1.6) * if from_half < 0.0 { -1.0 } else { 1.0 }
 }
 
-/// Returns the natural logarithm of 0 < x < 1: `ln(m 2^-n) = 2 artanh((m - 1) / (m + 1)) - n ln 2`.
+/// Returns the natural logarithm of `x`, for 0 < `x` < 1. With `x = m 2^-n`, it is computed as `2
+/// artanh((m - 1) / (m + 1)) - n ln 2`.
 fn logarithm(mut x: f64) -> f64 {
     let mut halvings = 0.0;
     while x < std::f64::consts::FRAC_1_SQRT_2 {

@@ -1,18 +1,18 @@
-//! Creation of the parameters of a program, with the settings of an optimiser.
+//! Creation of a program's parameters, with the settings of the optimiser.
 
 use eciton_program::Program;
 use eciton_recipe::Optimiser;
 
 use super::parameters::{Parameter, use_number};
 
-/// Returns (rows, columns) of the buffer that stores a parameter of this shape. A vector has one
-/// value per row.
+/// Returns the number of rows and columns of the buffer for a parameter of this shape. A vector is
+/// stored as one column.
 pub(crate) fn extent(shape: &[u32]) -> (usize, usize) {
     let rows = shape.first().map_or(1, |&r| r as usize);
     (rows, shape.iter().skip(1).map(|&e| e as usize).product())
 }
 
-/// Returns the parameters of a program with their numbers, without values.
+/// Returns an iterator over the parameters of a program, with their numbers and without values.
 pub(crate) fn parameters<'a>(
     program: &'a Program,
     optimiser: &'a Optimiser,

@@ -1,4 +1,4 @@
-//! Gradients on the host: buffers into which steps write, and the sums of these buffers.
+//! Gradients on the host: the buffers that steps write to, and the sums of these buffers.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,21 @@ use crate::error::{Error, Result, at};
 
 /// Gradients of the rounds in flight.
 ///
-/// A step (a stage on one interval) writes its gradients into buffers of its own. Once the engine
-/// has committed the step, the buffers are added to the sums, and later steps reuse them. Therefore
-/// the number of buffers depends on the number of steps in flight, and not on the number of
+/// A step (a stage on one interval) writes its gradients to buffers of its own. When the engine
+/// commits the step, the buffers are added to the sums, and later steps reuse them. Therefore the
+/// number of buffers depends on the number of steps in flight, and not on the number of
 /// micro-batches.
 #[derive(Debug)]
 pub(super) struct Gradients {
     sums: GradientSums,
-    /// (rows, columns) of each use of a parameter.
+    /// Number of rows and columns of each use of a parameter.
     shapes: Vec<(usize, usize)>,
-    /// Buffers of steps that are not committed yet, by round, use of a parameter, and interval.
+    /// Buffers of steps that are not committed yet, keyed by round, use of a parameter, and
+    /// interval.
     written: BTreeMap<(u32, u32, u32), Vec<Buffer>>,
-    /// Unused buffers for later steps, by (rows, columns).
+    /// Unused buffers for later steps, keyed by their number of rows and columns.
     free: BTreeMap<(usize, usize), Vec<Buffer>>,
-    /// Last round whose update has been made. The sums of this round are removed when the next step
-    /// begins.
+    /// Last round whose update is finished. Its sums are removed when the next step begins.
     updated: Option<u32>,
 }
 
@@ -35,16 +35,17 @@ fn internal(reason: String) -> Error {
 }
 
 impl Gradients {
-    /// Creates empty gradients of uses with `shapes` (rows, columns). If `shapes` is empty, workers
-    /// compute the gradients, and steps on the host get no buffers.
+    /// Creates empty gradients. `shapes` has the number of rows and columns of each use of a
+    /// parameter. If it is empty, workers compute the gradients, and steps on the host get no
+    /// buffers.
     pub(super) fn new(sums: &Sums, shapes: Vec<(usize, usize)>) -> Result<Self> {
         let (written, free) = (BTreeMap::new(), BTreeMap::new());
         let whole = GradientSums::new(sums.tree, &sums.nodes, &[sums.tree.root()])?;
         Ok(Self { sums: whole, shapes, written, free, updated: None })
     }
 
-    /// Adds the sums that the worker of a replica has computed for a use. There is one sum per tree
-    /// node of the replica.
+    /// Adds the gradient sums that a replica of the pipeline has computed for one use. `parts` has
+    /// one sum per tree node of the replica.
     pub(super) fn add(&mut self, of: (u32, u32), replica: u32, parts: Vec<Buffer>) -> Result<()> {
         self.forget_updated();
         let added = self.sums.add(of, IntervalId(replica), parts).map_err(internal)?;
@@ -52,7 +53,7 @@ impl Gradients {
         Ok(())
     }
 
-    /// Removes the sums of the last round whose update has been made.
+    /// Removes the sums of the last round whose update is finished.
     fn forget_updated(&mut self) {
         if let Some(updated) = self.updated.take() {
             let over = self.sums.forget_through(updated);
@@ -60,8 +61,8 @@ impl Gradients {
         }
     }
 
-    /// Returns the buffers into which a step writes the gradient of a use: one for each tree node
-    /// of the step's interval. A second attempt at the step gets the same buffers.
+    /// Returns the buffers that a step writes the gradient of a use to, one per tree node of the
+    /// step's interval. A second attempt at the step gets the same buffers.
     pub(super) fn targets(
         &mut self,
         number: usize,
@@ -82,7 +83,7 @@ impl Gradients {
         Ok(buffers)
     }
 
-    /// Adds the gradient of a use that a step has written to the sum of the use. The engine has
+    /// Adds the gradient of a use that a step has written to the sum. Called when the engine has
     /// committed the step.
     pub(super) fn commit(&mut self, number: usize, round: Round, interval: IntervalId) -> Result<()> {
         let number = use_number(number);
@@ -92,18 +93,17 @@ impl Gradients {
         Ok(())
     }
 
-    /// Returns the gradient sums of the rounds in flight.
+    /// Returns the gradient sums of all rounds in flight.
     pub(super) fn sums(&self) -> &GradientSums {
         &self.sums
     }
 
-    /// Records that the optimiser step of a round has been made, so that its sums can be removed.
+    /// Records that the update of `round` is finished, so that its sums can be removed.
     pub(super) fn updated(&mut self, round: Round) {
         self.updated = Some(round.0);
     }
 
-    /// Removes all gradients and sums, because the run that computed them does not continue from
-    /// here.
+    /// Removes all gradients and sums, for instance because the run is rolled back.
     pub(super) fn clear(&mut self) {
         let over = self.sums.forget_through(u32::MAX - 1);
         self.release(over);
@@ -112,12 +112,12 @@ impl Gradients {
         self.updated = None;
     }
 
-    /// Frees the buffers that neither a step nor a sum uses.
+    /// Frees the buffers that are stored for later steps.
     pub(super) fn free_buffers(&mut self) {
         self.free.clear();
     }
 
-    /// Stores buffers for reuse by later steps.
+    /// Stores buffers that are no longer in use, for later steps.
     fn release(&mut self, buffers: Vec<Buffer>) {
         // Without shapes, workers compute the gradients, so that no step on the host takes a
         // buffer.

@@ -1,5 +1,5 @@
-//! Parameters in one process, the host or a worker: values by version, optimiser moments, and
-//! updates.
+//! The parameters that one process (the host or a worker) stores: values by version, optimiser
+//! moments, and updates.
 //!
 //! Gradients are clipped before weight decay is added. First, all gradients are multiplied by
 //! `clip_norm / (norm + 1e-6)` if this factor is below 1, as in `torch.nn.utils.clip_grad_norm_`.
@@ -17,7 +17,7 @@ use super::summing::GradientSums;
 /// Number of parameter values that are updated at a time. The values, moments and gradients of a
 /// block fit into the first-level cache.
 const BLOCK: usize = 2048;
-/// Constant that is added to the gradient norm, so that a norm of 0 can be a divisor.
+/// Constant that is added to the gradient norm, so that a norm of 0 causes no division by zero.
 const EPSILON: f64 = 1e-6;
 
 type Result<T> = std::result::Result<T, String>;
@@ -29,33 +29,34 @@ fn said(error: impl std::fmt::Display) -> String {
 /// Reason why an optimiser step was not taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Refused {
-    /// The norm of all gradients, which clipping needs, is not finite. The field is this norm.
+    /// The norm of all gradients, which is needed for clipping, is not finite. The value is this
+    /// norm.
     Norm(f64),
-    /// The gradient of a parameter has a value that is not finite. The field is the number of the
-    /// parameter.
+    /// The gradient of a parameter is not finite. The value is the number of the parameter.
     Gradient(usize),
 }
 
-/// One optimiser step of all parameters: from version `to - 1` to version `to`.
+/// One optimiser step, which updates all parameters from version `to - 1` to version `to`.
 pub(crate) struct Step {
     /// Version after the step, which is also the number of the step, counted from 1.
     to: u64,
     rule: Rule,
-    /// Number of moments that the algorithm stores for each value.
+    /// Number of moments that the algorithm stores per value.
     moments: usize,
-    /// Factor by which gradients are multiplied to clip their norm. `None` if the norm needs no
-    /// clipping.
+    /// Factor that gradients are multiplied by to clip their norm. `None` if the norm is not
+    /// clipped.
     factor: Option<f32>,
-    /// Maximum absolute value of a gradient's elements. `None` without a limit.
+    /// Maximum absolute value that each element of a gradient is clipped to. `None` if elements are
+    /// not clipped.
     most: Option<f32>,
 }
 
 impl Step {
-    /// Creates the step of `algorithm` to version `to` with learning rate `rate`. Gradients are
-    /// multiplied by `factor`, and then limited to [-`most`, `most`].
+    /// Creates the step of `algorithm` to version `to` with the learning rate `rate`. Gradients are
+    /// multiplied by `factor`, and their elements are then clipped to [-`most`, `most`].
     ///
     /// # Errors
-    /// Returns a text if the version is 2^32 or above, because steps have 32-bit numbers.
+    /// Returns a message if the version is 2^32 or above, because steps have 32-bit numbers.
     pub(crate) fn new(
         (algorithm, rate): (Algorithm, f64),
         to: u64,
@@ -65,9 +66,9 @@ impl Step {
         Ok(Self { to, rule: Rule::new(algorithm, rate, number), moments: algorithm.moments(), factor, most })
     }
 
-    /// Updates values and optimiser moments, all of one length. A moment that the algorithm does
-    /// not have is empty. Returns true if all values of the gradient are finite. Otherwise the
-    /// update ends before the first block that has a value that is not finite.
+    /// Updates a parameter's values and optimiser moments in place. A moment that the algorithm
+    /// does not have must be empty. Returns false if the gradient is not finite. The update then
+    /// ends before the first block in which it is not.
     fn apply(
         &self,
         decay: f32,
@@ -99,13 +100,13 @@ impl Step {
     }
 }
 
-/// Returns true if all values are finite. The loop has no branch, so that the compiler uses vector
-/// instructions.
+/// Returns true if all values are finite. The loop has no branch, so that the compiler can
+/// vectorise it.
 fn is_finite(values: &[f32]) -> bool {
     values.iter().fold(true, |all, value| all & value.is_finite())
 }
 
-/// One parameter with its values by version and its optimiser moments.
+/// A parameter with its values by version and its optimiser moments.
 #[derive(Debug)]
 pub(crate) struct Parameter {
     shape: (usize, usize),
@@ -118,20 +119,19 @@ pub(crate) struct Parameter {
 
 impl Parameter {
     /// Creates a parameter of `shape` (rows, columns) without values. `extents` are the extents of
-    /// one row. `uses` are the numbers of the uses that read the parameter, beginning with the
-    /// parameter's own number. `decay` is the weight decay; if it is `None`, the parameter is
-    /// frozen.
+    /// one row. `uses` are the numbers of all uses of the parameter, of which the first is its own
+    /// number. `decay` is the weight decay. If it is `None`, the parameter is frozen.
     pub(crate) fn new(shape: (usize, usize), extents: Vec<u32>, uses: Vec<u32>, decay: Option<f32>) -> Self {
         Self { shape, extents, uses, decay, values: BTreeMap::new(), moments: Vec::new() }
     }
 
-    /// Returns (rows, columns) of the parameter.
+    /// Returns the number of rows and columns of the parameter.
     pub(crate) fn shape(&self) -> (usize, usize) {
         self.shape
     }
 
-    /// Returns the numbers of the uses that read the parameter. The first one is the number of the
-    /// parameter.
+    /// Returns the numbers of all uses of the parameter. The first one is the number of the
+    /// parameter itself.
     pub(crate) fn uses(&self) -> &[u32] {
         &self.uses
     }
@@ -141,47 +141,46 @@ impl Parameter {
         &self.extents
     }
 
-    /// Returns the weight decay of the parameter, or `None` if the parameter is frozen.
+    /// Returns the weight decay of the parameter. Returns `None` if the parameter is frozen.
     pub(crate) fn decay(&self) -> Option<f32> {
         self.decay
     }
 
-    /// Returns true if the parameter is frozen: optimiser steps do not change it.
+    /// Returns true if the parameter is frozen, which means that optimiser steps do not change it.
     pub(crate) fn is_frozen(&self) -> bool {
         self.decay.is_none()
     }
 
-    /// Returns the newest version of the parameter that has values, or `None` if no version has
-    /// any.
+    /// Returns the newest version that has values. Returns `None` if no version has any.
     pub(crate) fn newest(&self) -> Option<u64> {
         self.values.last_key_value().map(|(version, _)| *version)
     }
 
-    /// Returns the number of versions of the parameter that have values.
+    /// Returns the number of versions that have values.
     pub(crate) fn versions(&self) -> usize {
         self.values.len()
     }
 
-    /// Returns the values of the parameter at a version, if they are available.
+    /// Returns the values of the parameter at `version`. Returns `None` if they are not stored.
     pub(crate) fn values(&self, version: u64) -> Option<&Buffer> {
         self.values.get(&version)
     }
 
-    /// Returns the optimiser moments of the newest version: first moments, then second moments if
-    /// the algorithm has them.
+    /// Returns the optimiser moments at the newest version: the first moment, followed by the
+    /// second one if the algorithm has it.
     pub(crate) fn moments(&self) -> &[Buffer] {
         &self.moments
     }
 
-    /// Returns the values of the parameter at a version, as the matrix that kernels read.
+    /// Returns the values of the parameter at `version`, as the matrix that kernels read.
     pub(crate) fn matrix(&self, version: u64) -> Result<Matrix> {
         let values = self.values.get(&version).ok_or_else(|| format!("no values of version {version}"))?;
         let lease = values.read(0..values.rows()).map_err(said)?;
         Matrix::from(lease).with_extents(&self.extents).map_err(said)
     }
 
-    /// Removes the values of all versions except `version`, and returns its values. If `version`
-    /// has no values, it gets those of the newest version, or zeros if no version has any.
+    /// Makes `version` the only version, and returns its values. If it has no values, it gets those
+    /// of the newest version, or zeros if there are none.
     pub(crate) fn begin(&mut self, version: u64) -> Result<&Buffer> {
         let mut values = std::mem::take(&mut self.values);
         let known = values.remove(&version).or_else(|| values.pop_last().map(|(_, buffer)| buffer));
@@ -189,8 +188,8 @@ impl Parameter {
         Ok(self.values.entry(version).or_insert(buffer))
     }
 
-    /// Sets the values of a version, and removes the optimiser moments. The version before it stays
-    /// if `kept` is more than 1. All other versions are removed.
+    /// Sets the values of `version`, and removes the optimiser moments. Values of other versions
+    /// are removed. If `kept` is above 1, those of the version before remain.
     pub(crate) fn take(&mut self, version: u64, values: Buffer, kept: usize) -> Result<()> {
         self.fits(&values)?;
         self.values.retain(|of, _| kept > 1 && *of + 1 == version);
@@ -199,21 +198,21 @@ impl Parameter {
         Ok(())
     }
 
-    /// Appends an optimiser moment. The first moment comes first.
+    /// Appends an optimiser moment. The first moment must be appended before the second.
     pub(crate) fn take_moment(&mut self, moment: Buffer) -> Result<()> {
         self.fits(&moment)?;
         self.moments.push(moment);
         Ok(())
     }
 
-    /// Replaces the optimiser moments by zeros, as many as `algorithm` has.
+    /// Sets all optimiser moments of `algorithm` to zero.
     pub(crate) fn clear_moments(&mut self, algorithm: Algorithm) -> Result<()> {
         self.moments = (0..algorithm.moments()).map(|_| self.buffer()).collect::<Result<_>>()?;
         Ok(())
     }
 
-    /// Returns the CRC-32 of the newest values and the optimiser moments, to compare copies on
-    /// several workers.
+    /// Returns the CRC-32 over the newest values and the optimiser moments. The host compares it
+    /// between workers with replicas.
     pub(crate) fn digest(&self) -> Result<u32> {
         let newest = self.newest().and_then(|version| self.values(version)).ok_or("no values")?;
         let mut hasher = crc32fast::Hasher::new();
@@ -225,7 +224,7 @@ impl Parameter {
         Ok(hasher.finalize())
     }
 
-    /// Returns a new buffer of the parameter's shape, filled with zeros.
+    /// Returns a new buffer of zeros with the shape of the parameter.
     pub(crate) fn buffer(&self) -> Result<Buffer> {
         Buffer::zeroed(self.shape.0, self.shape.1).map_err(said)
     }
@@ -238,9 +237,9 @@ impl Parameter {
         Ok(())
     }
 
-    /// Updates the values to version `step.to`, unless an earlier call did so. Returns true if all
-    /// values of the gradient are finite. Otherwise the values from before the update stay if
-    /// `kept` (the number of stored versions) is more than 1.
+    /// Updates the values to version `step.to`, unless they have this version already. `kept` is
+    /// the number of versions to store. Returns false if the gradient is not finite. The values
+    /// before the update then remain if `kept` is above 1.
     fn update(&mut self, step: &Step, gradient: Option<&[f32]>, kept: usize) -> Result<bool> {
         let newest = self.newest().ok_or("no values")?;
         if newest == step.to {
@@ -262,7 +261,7 @@ impl Parameter {
         Ok(finite)
     }
 
-    /// Returns a copy of the values of version `newest`. If `kept` versions are stored, the copy
+    /// Returns a copy of the values of version `newest`. If `kept` versions are stored already, it
     /// reuses the buffer of the oldest one.
     fn next(&mut self, newest: u64, kept: usize) -> Result<Buffer> {
         let oldest = if self.values.len() < kept { None } else { self.values.pop_first() };
@@ -275,7 +274,7 @@ impl Parameter {
         Ok(next)
     }
 
-    /// Applies a step to the newest values. Returns true if all values of the gradient are finite.
+    /// Applies a step to the newest values in place. Returns false if the gradient is not finite.
     fn apply(&self, step: &Step, gradient: &[f32]) -> Result<bool> {
         let Some(decay) = self.decay else { return Ok(true) };
         if self.moments.len() != step.moments {
@@ -298,7 +297,7 @@ impl Parameter {
     }
 }
 
-/// Parameters of one process (the host or a worker), by number.
+/// The parameters that one process (the host or a worker) stores, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Parameters {
     /// Number of versions of each parameter that are stored.
@@ -307,7 +306,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// Creates an empty set of parameters that stores `kept` versions of each parameter.
+    /// Creates an empty set of parameters, which stores `kept` versions of each.
     pub(crate) fn new(kept: usize) -> Self {
         Self { kept, all: BTreeMap::new() }
     }
@@ -317,43 +316,44 @@ impl Parameters {
         self.kept = kept;
     }
 
-    /// Returns the number of parameters in this process.
+    /// Returns the number of parameters that this process stores.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Returns all parameters with their numbers.
+    /// Returns an iterator over all parameters, with their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Parameter)> {
         self.all.iter().map(|(number, parameter)| (*number, parameter))
     }
 
-    /// Returns mutable references to all parameters, in the order of their numbers.
+    /// Returns an iterator over mutable references to all parameters, by ascending number.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Parameter> {
         self.all.values_mut()
     }
 
-    /// Returns the parameter of this number, or a text if this process does not have it.
+    /// Returns the parameter with the number `number`. Fails if this process does not store it.
     pub(crate) fn get(&self, number: u32) -> Result<&Parameter> {
         self.all.get(&number).ok_or_else(|| missing(number))
     }
 
-    /// Returns a mutable reference to the parameter of this number.
+    /// Returns a mutable reference to the parameter with the number `number`. Fails if this process
+    /// does not store it.
     pub(crate) fn get_mut(&mut self, number: u32) -> Result<&mut Parameter> {
         self.all.get_mut(&number).ok_or_else(|| missing(number))
     }
 
-    /// Returns the parameter that the use of this number reads.
+    /// Returns the parameter that the use `number` reads. Fails if this process does not store it.
     pub(crate) fn of_use(&self, number: u32) -> Result<&Parameter> {
         self.all.values().find(|parameter| parameter.uses.contains(&number)).ok_or_else(|| missing(number))
     }
 
-    /// Adds a parameter, or replaces the one with this number.
+    /// Adds a parameter under `number`, or replaces the existing one.
     pub(crate) fn insert(&mut self, number: u32, parameter: Parameter) {
         self.all.insert(number, parameter);
     }
 
-    /// Sets the values of a parameter at a version. The parameter is added if this process does not
-    /// have it.
+    /// Sets the values of a parameter at `version`. The parameter is added if this process does not
+    /// store it yet.
     pub(crate) fn take(
         &mut self,
         number: u32,
@@ -369,13 +369,14 @@ impl Parameters {
         Ok(())
     }
 
-    /// Removes all parameters whose numbers are not in `stay`.
+    /// Removes all parameters except those whose numbers are in `stay`.
     pub(crate) fn retain(&mut self, stay: &[u32]) {
         self.all.retain(|number, _| stay.contains(number));
     }
 
-    /// Adds the squares of a round's gradients to `sum`, in f64, parameter by parameter and row by
-    /// row. The result has the same bits for any number of threads and intervals.
+    /// Adds the squared gradients of the parameters `numbers` in `round` to `sum`. They are added
+    /// in f64, row by row, so that the result does not depend on the number of threads and
+    /// intervals.
     pub(crate) fn squares(&self, sums: &GradientSums, round: u32, numbers: &[u32], sum: f64) -> Result<f64> {
         numbers.iter().try_fold(sum, |sum, &number| {
             let parameter = self.get(number)?;
@@ -383,8 +384,8 @@ impl Parameters {
         })
     }
 
-    /// Updates a parameter with the gradient sum of a round. Returns true if all values of the
-    /// gradient are finite.
+    /// Updates a parameter with its gradient sum of `round`. Returns false if the gradient is not
+    /// finite.
     pub(crate) fn update(
         &mut self,
         sums: &GradientSums,
@@ -403,7 +404,7 @@ impl Parameters {
         updated?
     }
 
-    /// Returns the bytes of all values and optimiser moments.
+    /// Returns the size of all values and optimiser moments, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.all.values().map(Parameter::bytes).sum()
     }
@@ -413,28 +414,27 @@ fn missing(number: u32) -> String {
     format!("parameter {number} is not here")
 }
 
-/// Adds the squares of a gradient's values to `sum`, row by row without padding. The square of an
-/// f32 is exact in f64 and does not overflow.
+/// Adds the squared values of a gradient to `sum`, row by row and without padding. The square of an
+/// f32 is exact in f64 and cannot overflow.
 fn squares(sum: f64, gradient: &[f32], columns: usize) -> f64 {
     let rows = gradient.chunks(stride_for(columns).max(1));
     let values = rows.flat_map(|row| row.iter().take(columns));
     values.fold(sum, |sum, &value| sum + f64::from(value) * f64::from(value))
 }
 
-/// Returns the factor that scales gradients of L2 norm `norm` down to the limit `clip_norm`.
-/// Returns `None` if the norm is not clipped.
+/// Returns the factor that scales gradients with the L2 norm `norm` down to `clip_norm`. Returns
+/// `None` if the norm is not clipped.
 pub(crate) fn clip_factor(optimiser: &Optimiser, norm: Option<f64>) -> Option<f32> {
     let factor = optimiser.clip_norm? / (norm? + EPSILON);
     (factor < 1.0).then_some(factor as f32)
 }
 
-/// Copies rows of `columns` values without their padding.
+/// Copies rows of `columns` values without the padding between them.
 pub(super) fn packed(columns: usize, padded: &[f32]) -> Vec<f32> {
     padded.chunks(stride_for(columns).max(1)).flat_map(|row| row.iter().take(columns).copied()).collect()
 }
 
-/// Converts the number of a use to the type of the keys of gradient sums. A program has fewer than
-/// 2^32 uses.
+/// Converts the number of a use to `u32`. A program has fewer than 2^32 uses.
 pub(super) fn use_number(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

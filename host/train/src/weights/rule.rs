@@ -1,16 +1,17 @@
-//! Update rule of an optimiser at one step, with the constants that all parameters share.
+//! Update rule of an optimiser in one step, with the constants that are the same for all
+//! parameters.
 
 use eciton_recipe::Algorithm;
 use eciton_tensor::ops::adam::{self, Adam};
 
-/// Update rule of an optimiser at one step.
+/// Update rule of an optimiser in one step.
 pub(crate) enum Rule {
     Sgd { lr: f32, momentum: f32, nesterov: bool },
     Adam { constants: Adam, decoupled: bool, lr: f64 },
 }
 
 impl Rule {
-    /// Creates the update rule of step number `step`, counted from 1, at learning rate `lr`.
+    /// Creates the update rule for step `step`, counted from 1, with the learning rate `lr`.
     pub(crate) fn new(algorithm: Algorithm, lr: f64, step: u32) -> Self {
         match algorithm {
             Algorithm::Sgd { momentum, nesterov } => {
@@ -33,8 +34,8 @@ impl Rule {
         }
     }
 
-    /// Updates `values` of a parameter, and its optimiser moments `first` and `second`, with its
-    /// gradient. `decay` is the weight decay.
+    /// Updates a parameter's `values` and its optimiser moments `first` and `second` in place.
+    /// `decay` is the weight decay.
     pub(crate) fn step(
         &self,
         decay: f32,

@@ -1,5 +1,5 @@
-//! State of the weights between two epochs. Together with the gradients, it determines the next
-//! optimiser step.
+//! State of the weights and the optimiser between two epochs. Training continues from it with the
+//! same results.
 
 use eciton_tensor::Buffer;
 use eciton_types::Version;
@@ -7,28 +7,27 @@ use eciton_types::Version;
 use super::{Parameter, Weights, internal};
 use crate::error::{Result, at};
 
-/// Values and optimiser moments of each parameter (all row-major without padding), and the number
-/// of steps taken. Random numbers are functions of seed, purpose and epoch, so the state of a
-/// generator is not included.
+/// Values and optimiser moments of all parameters, row-major and without padding. Random numbers
+/// are functions of seed, purpose and epoch, so no generator state is needed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct WeightState {
-    /// Number of optimiser steps taken. The bias correction of Adam depends on this number.
+    /// Number of optimiser steps so far. The bias correction of Adam depends on it.
     pub steps: u32,
     /// Values of each parameter after the last step.
     pub values: Vec<Vec<f32>>,
-    /// Values of each parameter from before the last step, if the next round reads these (schedule
+    /// Values of each parameter before the last step, if the next round reads them (schedule
     /// `2bw`).
     pub before: Option<Vec<Vec<f32>>>,
-    /// First optimiser moments of each parameter: running means of gradients (Adam), or momenta
-    /// (SGD).
+    /// First optimiser moment of each parameter, which is the running mean of gradients (Adam) or
+    /// the momentum (SGD).
     pub first: Vec<Vec<f32>>,
-    /// Second optimiser moments of each parameter: running means of squared gradients, or zeros if
-    /// the optimiser has none.
+    /// Second optimiser moment of each parameter, which is the running mean of squared gradients.
+    /// Zeros if the optimiser has no second moment.
     pub second: Vec<Vec<f32>>,
 }
 
 impl Weights {
-    /// Returns the state of the weights after the last optimiser step.
+    /// Returns the state after the last optimiser step.
     pub(crate) fn state(&self) -> Result<WeightState> {
         let (values, steps) = (self.all_values()?, self.steps());
         let [first, second] = [0, 1].map(|moment| self.moments(moment));
@@ -36,21 +35,20 @@ impl Weights {
         Ok(WeightState { steps, values, before, first: first?, second: second? })
     }
 
-    /// Returns true if the next round reads the version before the newest, and its values are
+    /// Returns true if the next round reads the version before the newest one, and this version is
     /// available.
     pub(crate) fn has_before(&self) -> bool {
         self.before().is_some()
     }
 
-    /// Returns the version before the newest, if rounds read that version and its values are
-    /// available.
+    /// Returns the version before the newest one, if rounds read it and it is available.
     fn before(&self) -> Option<Version> {
         let before = self.newest.0.checked_sub(1).map(Version).filter(|_| self.delayed);
         before.filter(|version| self.held.contains_key(version))
     }
 
-    /// Returns one optimiser moment of all parameters, row-major without padding. If the algorithm
-    /// does not have the moment, all values are 0.
+    /// Returns one optimiser moment of all parameters, row-major and without padding. All values
+    /// are 0 if the algorithm does not have this moment.
     fn moments(&self, moment: usize) -> Result<Vec<Vec<f32>>> {
         let of = |parameter: &Parameter| match parameter.moments().get(moment) {
             Some(moment) => moment.to_vec().map_err(at("parameters")),
@@ -59,8 +57,8 @@ impl Weights {
         self.parameters.iter().map(|(_, parameter)| of(parameter)).collect()
     }
 
-    /// Sets the weights to a state. The state must have the parameters of the program, each with
-    /// the same number of values.
+    /// Restores a state. It must have the parameters of the program, each with the same number of
+    /// values.
     pub(crate) fn restore(&mut self, state: &WeightState) -> Result<()> {
         // Each optimiser step makes one version.
         let version = Version(u64::from(state.steps));

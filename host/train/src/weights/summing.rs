@@ -1,10 +1,10 @@
-//! Sums of gradients, added along the summation tree of a batch as partial sums arrive. The host
-//! uses this module, and each worker that adds up gradients.
+//! Sums of gradients, which are added along the summation tree of a batch as partial sums arrive.
+//! The host uses them, and so does each worker that adds up gradients.
 //!
-//! The *tops* are nodes of the tree. One process (the host or a worker) adds up all partial sums
-//! below a top. If one process has all partial sums, the root is the only top. The worker of a
-//! pipeline replica adds up the largest nodes that its micro-batches cover. The process that owns a
-//! parameter adds up the sums of all tops: its own and those that other processes send.
+//! The *tops* are the nodes of the tree whose sums one process computes. A process that has all
+//! partial sums has the root as its only top. The worker of a pipeline replica has the largest
+//! nodes that its micro-batches cover. The process that owns a parameter then adds up the sums of
+//! all tops.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,24 +12,26 @@ use std::ops::Range;
 use eciton_tensor::{Buffer, ReadRows};
 use eciton_types::{Combine, IntervalId, Node, Sum, Tree};
 
-/// Gradient sums of the rounds in flight, by round and by use of a parameter.
+/// Gradient sums of the rounds in flight, for each use of a parameter.
 ///
-/// A weight that several layers share has one sum for each use, and each sum has the same tree.
+/// A weight that several layers share has one sum per use. All sums have the same tree.
 #[derive(Debug)]
 pub(crate) struct GradientSums {
     /// Index of each interval's first node among all nodes. The last element is the number of
     /// nodes.
     firsts: Vec<usize>,
-    /// Sequence of additions of each top, and the index of the first node below it among all nodes.
+    /// For each top, the sequence of additions, and the index of the first node below it among all
+    /// nodes.
     tops: Vec<(Combine, usize)>,
-    /// Sequence of additions of all tops. `None` if the tops do not cover the tree.
+    /// Sequence of additions over all tops. `None` if the tops do not cover the tree.
     root: Option<Combine>,
-    /// Sums of the tops, by round and use of a parameter.
+    /// Sums of the tops, keyed by round and use of a parameter.
     sums: BTreeMap<(u32, u32), Vec<Summing>>,
 }
 
 impl GradientSums {
-    /// Creates the empty sums of `tops`, left to right. `nodes` has the nodes of each interval.
+    /// Creates empty sums for `tops`, from left to right. `nodes` has the tree nodes of each
+    /// interval.
     ///
     /// # Errors
     /// Returns [`eciton_types::Error::Cover`] if the nodes do not cover each top exactly.
@@ -57,19 +59,19 @@ impl GradientSums {
         self.tops.iter().map(|_| Summing::default()).collect()
     }
 
-    /// Returns the indices of an interval's nodes among all nodes, or `None` if there is no such
-    /// interval.
+    /// Returns the indices of an interval's nodes among all nodes. Returns `None` if there is no
+    /// such interval.
     pub(crate) fn nodes(&self, interval: IntervalId) -> Option<Range<usize>> {
         Some(*self.firsts.get(interval.index())?..*self.firsts.get(interval.index() + 1)?)
     }
 
-    /// Adds the partial sums of an interval (`parts`) to the sum of a use, and returns the buffers
-    /// that are no longer needed. The sums reuse the buffers of some partial sums. Partial sums
-    /// that arrived before are ignored, because a repeated step computes the same bits.
+    /// Adds the partial sums `parts` of an interval to the sum of a use. Returns the buffers that
+    /// are no longer needed, because sums reuse some of them. Partial sums that arrived before are
+    /// ignored, because a repeated step gives the same result.
     ///
     /// # Errors
-    /// Returns a text if the interval is unknown, or if the number or length of the partial sums is
-    /// wrong.
+    /// Returns a message if the interval is unknown, or if the number or length of the partial sums
+    /// is wrong.
     pub(crate) fn add(
         &mut self,
         (round, number): (u32, u32),
@@ -95,10 +97,10 @@ impl GradientSums {
         Ok(added)
     }
 
-    /// Stores the sum of a top that another process has computed.
+    /// Sets the sum of a top to the value that another process has computed.
     ///
     /// # Errors
-    /// Returns a text if the tree has no such top.
+    /// Returns a message if the tree has no such top.
     pub(crate) fn insert(&mut self, of: (u32, u32), top: usize, whole: Buffer) -> Result<(), String> {
         let empty = self.empty();
         let sums = self.sums.entry(of).or_insert(empty);
@@ -108,16 +110,16 @@ impl GradientSums {
         Ok(())
     }
 
-    /// Returns true if the sum of a top is complete, for the round and use in `of`.
+    /// Returns true if the sum of a top is complete. `of` has the round and the use.
     pub(crate) fn has(&self, of: (u32, u32), top: usize) -> bool {
         let sums = self.sums.get(&of).and_then(|sums| sums.get(top)).zip(self.tops.get(top));
         sums.is_some_and(|(sum, (combine, _))| sum.whole(combine).is_ok())
     }
 
-    /// Returns the complete sum of a top, for the round and use in `of`.
+    /// Returns the sum of a top. `of` has the round and the use.
     ///
     /// # Errors
-    /// Returns a text if the sum is missing or incomplete.
+    /// Returns a message if the sum is missing or incomplete.
     pub(crate) fn top(&self, of: (u32, u32), top: usize) -> Result<ReadRows, String> {
         let sums = self.sums.get(&of).and_then(|sums| sums.get(top)).zip(self.tops.get(top));
         let (sum, (combine, _)) = sums.ok_or_else(|| format!("no gradient {} has come", of.1))?;
@@ -125,11 +127,11 @@ impl GradientSums {
         whole.read(0..whole.rows()).map_err(said)
     }
 
-    /// Passes the gradient of a parameter in a round to `then`. The gradient is the sum over the
-    /// parameter's uses, added in their order.
+    /// Calls `then` with the gradient of a parameter in `round`. It is the sum over all `uses` of
+    /// the parameter, added in their order.
     ///
     /// # Errors
-    /// Returns a text if a sum is missing or incomplete.
+    /// Returns a message if a sum is missing or incomplete.
     pub(crate) fn whole<T>(
         &self,
         round: u32,
@@ -149,7 +151,7 @@ impl GradientSums {
         Ok(then(&total))
     }
 
-    /// Returns the gradient of one use, added over all tops.
+    /// Returns the gradient of one use, which is the sum over all tops.
     fn total(&self, of: (u32, u32)) -> Result<Vec<f32>, String> {
         let mut all = Vec::new();
         for top in 0..self.tops.len() {
@@ -161,26 +163,25 @@ impl GradientSums {
         Ok(root.sum(&all, length, &mut scratch).map_err(said)?.to_vec())
     }
 
-    /// Removes the sums of all rounds up to and including `round`, and returns the buffers of these
-    /// sums.
+    /// Removes the sums of all rounds up to and including `round`. Returns their buffers.
     pub(crate) fn forget_through(&mut self, round: u32) -> Vec<Buffer> {
         let over = self.sums.extract_if(..(round.saturating_add(1), 0), |_, _| true);
         over.flat_map(|(_, sums)| sums).flat_map(Summing::buffers).collect()
     }
 
-    /// Returns the bytes of all sums, and of partial sums that wait for earlier ones.
+    /// Returns the size in bytes of all sums, including partial sums that wait for earlier ones.
     pub(crate) fn bytes(&self) -> u64 {
         self.sums.values().flatten().map(Summing::bytes).sum()
     }
 }
 
-/// Sum of one top, for one use of a parameter in one round, in progress. The result has the bits of
-/// [`Combine::sum`].
+/// The sum of one top that is being computed, for one use of a parameter in one round. The result
+/// has the same bits as [`Combine::sum`].
 #[derive(Debug, Default)]
 struct Summing {
     /// Number of additions of the sequence that are done.
     done: usize,
-    /// Partial sums that wait for earlier ones, by index.
+    /// Partial sums that must wait for earlier ones, by their index.
     waiting: BTreeMap<usize, Buffer>,
     /// Intermediate sums, by level of the tree.
     levels: BTreeMap<u8, Level>,
@@ -191,15 +192,15 @@ struct Summing {
 enum Level {
     /// No partial sum has been added yet.
     Started,
-    /// One partial sum has arrived. The addition of 0, which turns -0 into 0, is still to be done.
+    /// A single partial sum. It must still be added to 0, which turns -0 into 0.
     One(Buffer),
-    /// Sum of at least two partial sums, or of one partial sum and 0.
+    /// The sum of 0 and all partial sums so far.
     Sum(Buffer),
 }
 
 impl Level {
-    /// Adds a partial sum, or the sum of the level below. The buffer of the first partial sum
-    /// becomes that of the result. Returns the other buffer, which is no longer needed.
+    /// Adds a partial sum, or the sum of the level below. The result reuses the buffer of the first
+    /// partial sum. Returns the other buffer, which is no longer needed.
     fn add(self, part: Buffer) -> Result<(Self, Option<Buffer>), String> {
         let (sum, raw) = match self {
             Self::Started => return Ok((Self::One(part), None)),
@@ -222,7 +223,7 @@ impl Level {
         Ok((Self::Sum(sum), Some(part)))
     }
 
-    /// Adds 0 to the sum if it consists of a single partial sum, so that -0 becomes 0.
+    /// Adds 0 if there is only one partial sum, so that -0 becomes 0.
     fn finish(self) -> Result<Self, String> {
         let Self::One(sum) = self else { return Ok(self) };
         let mut values = sum.write(0..sum.rows()).map_err(said)?;
@@ -240,15 +241,15 @@ impl Level {
 }
 
 impl Summing {
-    /// Returns true if the partial sum number `index` has arrived.
+    /// Returns true if the partial sum with index `index` has arrived.
     fn has(&self, index: usize, combine: &Combine) -> bool {
         let is_added = |step: &Sum| matches!(step, Sum::AddPartial { partial, .. } if *partial == index);
         let before = combine.steps().get(..self.done).unwrap_or_default();
         before.iter().any(is_added) || self.waiting.contains_key(&index)
     }
 
-    /// Adds partial sum number `index`, or stores it until its turn. Moves buffers that are no
-    /// longer needed to `free`.
+    /// Adds the partial sum with index `index`, or stores it until its turn. Buffers that are no
+    /// longer needed are appended to `free`.
     fn put(
         &mut self,
         index: usize,
@@ -280,7 +281,7 @@ impl Summing {
         Ok(())
     }
 
-    /// Creates a complete sum from the result of another process.
+    /// Creates a complete sum from the value that another process has computed.
     fn made(whole: Buffer, combine: &Combine) -> Self {
         let mut made = Self { done: combine.steps().len(), ..Self::default() };
         match made.done {
@@ -290,7 +291,7 @@ impl Summing {
         made
     }
 
-    /// Returns the complete sum, or a text if additions are missing.
+    /// Returns the complete sum. Fails if additions are missing.
     fn whole(&self, combine: &Combine) -> Result<&Buffer, String> {
         let (done, all) = (self.done, combine.steps().len());
         let whole = match self.levels.get(&combine.level()) {
@@ -301,7 +302,7 @@ impl Summing {
         whole.ok_or_else(|| format!("{done} of {all} additions are done"))
     }
 
-    /// Returns all buffers of the sum and of waiting partial sums.
+    /// Returns all buffers of the sum and of the waiting partial sums.
     fn buffers(self) -> impl Iterator<Item = Buffer> {
         self.waiting.into_values().chain(self.levels.into_values().filter_map(Level::buffer))
     }

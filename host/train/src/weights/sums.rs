@@ -1,29 +1,28 @@
-//! Partial sums of a round. Gradients and losses are added along a tree over the rows. Therefore
-//! the result does not depend on the division of the rows into intervals.
+//! Partial sums of gradients and losses in a round. They are added along a tree over the rows, so
+//! that the result does not depend on how the rows are divided into intervals.
 
 use eciton_recipe::Lanes;
 use eciton_types::{Node, Tree};
 
 use crate::data::Interval;
 
-/// Nodes of the summation tree whose partial sums the intervals of a round compute.
+/// Nodes of the summation tree whose partial sums are computed by the intervals of a round.
 #[derive(Debug)]
 pub(crate) struct Sums {
-    /// Nodes of the tree that each interval covers, left to right.
+    /// Nodes of the tree that each interval covers, from left to right.
     pub(super) nodes: Vec<Vec<Node>>,
     pub(super) tree: Tree,
 }
 
 impl Sums {
-    /// Returns the number of tree nodes of each interval.
+    /// Returns an iterator over the intervals. An item is the number of tree nodes of the interval.
     pub(crate) fn counts(&self) -> impl Iterator<Item = u64> + '_ {
         self.nodes.iter().map(|nodes| nodes.len() as u64)
     }
 
-    /// Returns the maximum number of buffers that a round holds for each use of a parameter. The
-    /// second number is the number of additional buffers for the use with the most values. `steps`
-    /// is the maximum number of steps in flight; `None` means that all intervals are in flight at
-    /// once.
+    /// Returns the maximum number of buffers that a round needs for each use of a parameter. The
+    /// second number is that of the additional buffers for the use with the most values. `steps` is
+    /// the maximum number of steps in flight. If it is `None`, all intervals are in flight at once.
     pub(crate) fn buffers(&self, steps: Option<u64>) -> [u64; 2] {
         let parts: u64 = self.counts().sum();
         if parts <= 1 {
@@ -41,19 +40,19 @@ impl Sums {
         }
     }
 
-    /// Creates the sums of the intervals into which all rows of the data set are divided.
+    /// Creates the sums of the intervals that the rows of the data set are divided into.
     pub(crate) fn of_intervals(intervals: &[Interval], tree: Tree) -> Self {
         Self { nodes: intervals.iter().map(|interval| interval.nodes.clone()).collect(), tree }
     }
 
-    /// Creates the sums of the micro-batches of a batch, in the tree over the atoms (smallest
-    /// groups of rows) of the batch.
+    /// Creates the sums of micro-batches without adjacency lists. The tree is over the atoms of the
+    /// batch, which are fixed blocks of rows.
     pub(crate) fn of_runs((nodes, tree): (Vec<Vec<Node>>, Tree)) -> Self {
         Self { nodes, tree }
     }
 
-    /// Returns the largest tree nodes that each replica of a pipeline covers with its intervals.
-    /// Each replica computes the sums of these nodes.
+    /// Returns the largest tree nodes that the intervals of each pipeline replica cover. Each
+    /// replica computes the sums of its nodes.
     pub(crate) fn tops(&self, lanes: &Lanes) -> Vec<Vec<Node>> {
         // The cast is lossless, because the number of intervals is limited.
         let intervals = self.nodes.len() as u32;
@@ -67,35 +66,35 @@ impl Sums {
         (0..lanes.width.max(1)).map(of).collect()
     }
 
-    /// Returns the number of partial sums that a process adding up all partial sums stores at once,
-    /// if they arrive in order.
+    /// Returns the number of partial sums that a process stores at once while it adds up all of
+    /// them, if they arrive in order.
     pub(crate) fn levels(&self) -> u64 {
         self.levels_above().max(1)
     }
 
     /// Returns the maximum number of sums that a matrix product over an interval stores at once.
-    /// There is one for each level of the highest node, and one for the atom in progress.
+    /// There is one for each level of the highest node, and one for the current atom.
     pub(crate) fn in_products(&self) -> u64 {
         1 + self.nodes.iter().flatten().map(|node| u64::from(node.level)).max().unwrap_or(0)
     }
 
-    /// Returns the number of tree levels above the lowest node of any interval.
+    /// Returns the number of tree levels above the lowest node of all intervals.
     fn levels_above(&self) -> u64 {
         let lowest = self.nodes.iter().flatten().map(|node| node.level).min().unwrap_or(0);
         u64::from(self.tree.root().level.saturating_sub(lowest))
     }
 
-    /// Returns the sums of the replicas of a pipeline: each replica takes the place of an interval.
+    /// Returns the sums of the pipeline replicas. Each replica counts as one interval.
     pub(crate) fn of_replicas(&self, lanes: &Lanes) -> Self {
         Self { nodes: self.tops(lanes), tree: self.tree }
     }
 
-    /// Returns the number of leaves of the tree, and the nodes of each interval.
+    /// Returns the number of leaves of the tree, and the tree nodes of each interval.
     pub(crate) fn nodes(&self) -> (u32, &[Vec<Node>]) {
         (self.tree.atoms(), &self.nodes)
     }
 
-    /// Creates sums in which each micro-batch of a batch is one leaf of the tree.
+    /// Creates sums in which each of `parts` micro-batches is one leaf of the tree.
     pub(crate) fn of_parts(parts: u32) -> Self {
         Self { nodes: (0..parts).map(|part| vec![Node::atom(part)]).collect(), tree: Tree::new(parts) }
     }

@@ -1,4 +1,5 @@
-//! Attention on the host: sums over neighbours with weights that are computed from rows.
+//! Attention on the host, which is a sum over neighbours with weights that are computed from the
+//! rows.
 
 use eciton_exec::Work;
 use eciton_gather::attention::{Attention as Sums, Drops, Heads};
@@ -11,7 +12,8 @@ use crate::driver::operator::{Numbers, On, Operator, host, unknown, with_sources
 use crate::error::Result;
 use crate::relation::Lists;
 
-/// Random-number stream of attention dropout. Stream 0 belongs to the kernel of the same layer.
+/// Stream number of the random numbers for attention dropout. Stream 0 belongs to the kernel of the
+/// same layer.
 const STREAM: u32 = 1;
 
 #[derive(Debug)]
@@ -20,14 +22,14 @@ struct Attention {
     settings: Settings,
 }
 
-/// Creates the operator of an attention layer.
+/// Opens the operator of an attention layer.
 pub(super) fn open(operation: &Operation) -> Result<Box<dyn Operator>> {
     let settings = op::attention::settings(&operation.attributes).ok_or_else(|| unknown(operation))?;
     Ok(Box::new(Attention { layer: operation.layer, settings }))
 }
 
-/// Inputs of one attention step: neighbour lists, heads and dropout. The work of the step owns them
-/// while it runs.
+/// Neighbour lists, heads and dropout of one attention step. The step's work owns them while it
+/// runs.
 struct Along {
     lists: Lists,
     vertices: Option<Numbers>,

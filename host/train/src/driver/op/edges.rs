@@ -1,4 +1,4 @@
-//! Edge kernels on the host: neighbour lists for a kernel.
+//! Edge kernels on the host, which read rows along the neighbour lists of an interval.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::edge_data::KnownEdges;
 use crate::error::{Error, Result, at};
 use crate::relation;
 
-/// Neighbour lists of the rows of an interval (a run of rows that is scheduled as one unit), for an
-/// edge kernel.
+/// Neighbour lists that an edge kernel reads for the rows of one interval (a contiguous range of
+/// rows).
 struct Lists {
     lists: relation::Lists,
-    /// True if the kernel reads the edge features, so that they are passed to it.
+    /// True if the kernel reads edge features.
     told: bool,
     with_self: bool,
     vertices: Option<Numbers>,
@@ -42,13 +42,13 @@ impl Lists {
         self.lists.edges.features.as_ref()
     }
 
-    /// Returns the user's vertex number of a vertex row.
+    /// Returns the vertex number in the data set of `row`.
     fn user_vertex(&self, row: u32) -> u32 {
         let numbers = self.vertices.as_ref().map(Numbers::of_rows);
         numbers.and_then(|numbers| numbers.get(row as usize).copied()).unwrap_or(row)
     }
 
-    /// Converts an index within the interval's rows into an index among the rows of all intervals.
+    /// Converts a row index within the interval to a row index over all intervals.
     fn number(&self, own: usize) -> u32 {
         // A graph has fewer than 2^32 vertices.
         (self.rows.start + own) as u32
@@ -92,20 +92,20 @@ impl EdgeLists for Lists {
 struct Edges {
     draw: u32,
     along: Along,
-    /// Number of values in one row at the target end of an edge.
+    /// Number of values in a row of the edge's target vertex.
     target: u32,
 }
 
-/// Creates the operator of an edge kernel.
+/// Opens the operator of an edge kernel. `along` describes the edges that the kernel follows.
 pub(super) fn open(operation: &Operation, along: Along) -> Box<dyn Operator> {
     let target = operation.inputs.get(1).map_or(0, |extents| extents.iter().product());
     Box::new(Edges { draw: operation.draw, along, target })
 }
 
 impl Edges {
-    /// Returns the operands that the kernel reads for the rows of its own interval, which are one
-    /// end of each edge. If the targets are graphs, their rows are zeros, because the readout
-    /// kernel `maximum` does not read them.
+    /// Returns the operands for the rows of the step's own interval, which are at one end of each
+    /// edge. If these rows are graphs, they are passed as zeros, because the readout kernel
+    /// `maximum` does not read them.
     fn own(&self, on: &On<'_>, kind: EdgeKind, call: &mut Building) -> Result<Vec<Operand>> {
         let mut own = Vec::new();
         if self.along.over == Over::Graphs && kind != EdgeKind::Sources {

@@ -1,4 +1,5 @@
-//! Gather on the host: sums over the rows that a relation lists.
+//! The gather on the host, which sums the rows that a relation lists, for instance those of
+//! neighbours.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ struct Gather {
     normalisation: Normalisation,
 }
 
-/// Creates the operator of a gather.
+/// Opens the operator of a gather.
 pub(super) fn open(operation: &Operation) -> Result<Box<dyn Operator>> {
     let normalisation = op::gather::normalisation(&operation.attributes);
     let normalisation = normalisation.ok_or_else(|| unknown(operation))?;

@@ -1,4 +1,4 @@
-//! Vertex kernels on the host: calls that read and write only the rows of one interval.
+//! Vertex kernels on the host. Their calls read and write only the rows of one interval.
 
 use eciton_exec::Work;
 use eciton_kernel::{CallStep, Kind, Labelled, VertexCall};
@@ -8,7 +8,7 @@ use crate::driver::operator::{On, Operator};
 use crate::driver::span::Building;
 use crate::error::Result;
 
-/// Operator of every vertex kernel.
+/// The operator of all vertex kernels.
 #[derive(Debug)]
 pub(super) struct Kernel;
 

@@ -1,4 +1,5 @@
-//! Link loss on the host: pairs of the rows of an interval with rows of all intervals.
+//! The loss of link prediction on the host, which scores pairs of an interval's rows with rows of
+//! all intervals.
 
 use eciton_exec::Work;
 use eciton_graph::pairs::Pairs;
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 struct Links;
 
-/// Creates the operator of the loss of link prediction.
+/// Opens the operator of the link prediction loss.
 pub(super) fn open(_: &Operation) -> Result<Box<dyn Operator>> {
     Ok(Box::new(Links))
 }

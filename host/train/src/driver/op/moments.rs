@@ -1,10 +1,13 @@
-//! Norms by moments of all rows: the work of their steps, for any arithmetic.
+//! Norms that depend on the moments of all rows, such as batch normalisation. The arithmetic of
+//! each norm implements [`Arithmetic`].
 //!
-//! An interval is a run of rows that is scheduled as one unit. The first interval that reads a set
-//! of rows computes their moments for all intervals that read the same rows. It adds row by row in
-//! f64, so the moments are the same for any cut into intervals. The backward step of an interval
-//! uses the moments of its forward step. If rounds overlap, an interval may read older rows of
-//! other intervals, up to the staleness bound. Then each interval computes its own moments.
+//! An interval is a contiguous range of rows that is scheduled as one unit. The first interval that
+//! needs the moments of a set of rows computes them, and all intervals that read the same rows
+//! share the result. Rows are added one after another in f64, so the moments do not depend on the
+//! division into intervals. The backward step of an interval uses the moments of its forward step.
+//!
+//! If rounds overlap, an interval may read rows of other intervals from earlier rounds, up to the
+//! staleness bound. Each interval then computes its own moments.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -19,20 +22,20 @@ use crate::driver::operator::{On, Operator, host};
 use crate::driver::rows::Lease;
 use crate::error::{Error, Result};
 
-/// Identity of a set of rows whose moments are computed: pass, stage, round, and the age in rounds
-/// of the rows of each interval.
+/// Identifies a set of rows whose moments are computed. It consists of the pass, the stage, the
+/// round, and the age in rounds of each interval's rows.
 #[derive(Debug, PartialEq, Eq)]
 struct Which {
     pass: u32,
     stage: u16,
     round: Round,
     ages: Option<Vec<u8>>,
-    /// Micro-batch whose rows alone are reduced. If `None`, the rows of all intervals are reduced.
+    /// Micro-batch whose rows are reduced. If `None`, the rows of all intervals are reduced.
     part: Option<IntervalId>,
 }
 
-/// Values, by [`Which`], that the first interval to need one computes for all intervals. A value is
-/// dropped once no step uses it.
+/// Values that intervals share, keyed by [`Which`]. The first interval that needs a value computes
+/// it. A value is dropped once no step uses it.
 #[derive(Debug)]
 struct Shared<T>(RefCell<Vec<(Which, Weak<OnceLock<T>>)>>);
 
@@ -56,12 +59,12 @@ impl<T> Shared<T> {
     }
 }
 
-/// Moments that the forward step of one interval used in one round. Other intervals may have used
-/// others.
+/// Moments that the forward step of an interval used in a round. Intervals may use different
+/// moments.
 type Own<M> = ((Round, IntervalId), Arc<OnceLock<M>>);
 
-/// Returns a view of each piece, with the index of its first row. The rows must be stored as f32,
-/// which [`eciton_program::Buffers::format`] ensures.
+/// Returns a view of each piece of rows, with the index of its first row. The rows must be stored
+/// as f32, which [`eciton_program::Buffers::format`] ensures.
 fn views(pieces: &[(Range<usize>, Lease)]) -> std::result::Result<Vec<(usize, View<'_>)>, String> {
     let mut views = Vec::with_capacity(pieces.len());
     for (rows, lease) in pieces {
@@ -73,40 +76,40 @@ fn views(pieces: &[(Range<usize>, Lease)]) -> std::result::Result<Vec<(usize, Vi
     Ok(views)
 }
 
-/// Returns the rows of one interval. `views` has pieces of rows, and one piece contains the whole
-/// interval.
+/// Returns the view of the row range `rows`, which must lie within one of the pieces in `views`.
 fn part<'a>(views: &[(usize, View<'a>)], rows: &Range<usize>) -> std::result::Result<View<'a>, String> {
     let inside = |(start, view): &&(usize, View<'a>)| *start <= rows.start && rows.end <= start + view.rows();
     let (start, view) = views.iter().find(inside).ok_or("an interval's rows are not in one piece")?;
     Ok(view.slice(rows.start - start, rows.len()))
 }
 
-/// Returns an iterator over the rows of all pieces, in order.
+/// Returns an iterator over the rows of all pieces in order.
 fn all<'v>(views: &'v [(usize, View<'v>)]) -> impl Iterator<Item = &'v [f32]> {
     views.iter().flat_map(|(_, view)| (0..view.rows()).map(move |i| view.row(i)))
 }
 
-/// Arithmetic of a norm by moments of all rows, in `eciton_tensor::ops`.
+/// Arithmetic of a norm that depends on the moments of all rows. `eciton_tensor::ops` implements
+/// it.
 pub(super) trait Arithmetic: std::fmt::Debug + 'static {
-    /// Moments of all rows, for the forward step.
+    /// Moments of all rows, which the forward step reads.
     type Moments: std::fmt::Debug + Send + Sync;
-    /// Means over all rows that [`Arithmetic::turn`] wrote, for the second backward step.
+    /// Means of the rows that [`Arithmetic::turn`] writes, which the second backward step reads.
     type Means: std::fmt::Debug + Send + Sync;
 
-    /// Computes the moments of all rows. It may read `rows` several times.
+    /// Computes the moments of all rows. `rows` may be called several times.
     fn moments<'a, I: Iterator<Item = &'a [f32]>>(columns: usize, rows: impl Fn() -> I) -> Self::Moments;
 
-    /// Runs the forward step: computes the output of an interval from its input.
+    /// Computes the output rows of an interval from its input rows (the forward step).
     fn normalise(moments: &Self::Moments, input: View<'_>, output: &mut ViewMut<'_>);
 
-    /// Runs the first backward step: writes the gradient of each row, and the other values whose
-    /// means [`Arithmetic::means`] computes.
+    /// Writes for each row its gradient and further values, whose means over all rows the second
+    /// backward step needs (the first backward step).
     fn turn(output: View<'_>, gradient: View<'_>, turned: &mut ViewMut<'_>);
 
-    /// Computes the means over all rows that [`Arithmetic::turn`] wrote.
+    /// Computes the means of all rows that [`Arithmetic::turn`] wrote.
     fn means<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self::Means;
 
-    /// Runs the second backward step: computes the gradient of an interval's input.
+    /// Computes the gradient of an interval's input rows (the second backward step).
     fn backward(
         of: (&Self::Moments, &Self::Means),
         output: View<'_>,
@@ -119,12 +122,12 @@ pub(super) trait Arithmetic: std::fmt::Debug + 'static {
 struct OverRows<A: Arithmetic> {
     moments: Shared<A::Moments>,
     means: Shared<A::Means>,
-    /// Moments that the forward step of each interval used. The backward step of the interval
-    /// removes them.
+    /// Moments that the forward step of each interval used. The backward step of the same interval
+    /// removes its entry.
     own: RefCell<Vec<Own<A::Moments>>>,
 }
 
-/// Creates the operator of a norm with arithmetic `A`.
+/// Opens the operator of a norm with the arithmetic `A`.
 pub(super) fn open<A: Arithmetic>() -> Result<Box<dyn Operator>> {
     Ok(Box::new(OverRows::<A> {
         moments: Shared::default(),

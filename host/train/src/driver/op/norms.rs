@@ -1,4 +1,5 @@
-//! Norms over rows on the host: the steps of [`moments`] with the arithmetic of each norm.
+//! Norms over all rows on the host. They run the steps of [`moments`] with the arithmetic of each
+//! norm.
 
 use eciton_program::Operation;
 use eciton_tensor::{View, ViewMut, ops};
@@ -7,8 +8,8 @@ use super::moments::{self, Arithmetic};
 use crate::driver::operator::Operator;
 use crate::error::Result;
 
-/// Defines the function `$open` that opens the operator of a norm. The arithmetic is the module
-/// `$open` of `eciton_tensor::ops`.
+/// Defines a norm and its function `$open`, which opens the operator. The arithmetic is in the
+/// module `$open` of `eciton_tensor::ops`.
 macro_rules! norm {
     ($name:ident, $open:ident) => {
         #[derive(Debug)]

@@ -1,6 +1,6 @@
-//! Rows that are stored only until they are taken, in one buffer for each interval.
+//! Rows that are stored only until they are taken. Each interval has its own buffer.
 //!
-//! The number of buffers is the number of intervals whose rows are written and not yet taken: one
+//! There are as many buffers as intervals whose rows are written and not taken yet, which is one
 //! for each step in flight.
 
 use std::cell::RefCell;
@@ -11,25 +11,26 @@ use eciton_types::{IntervalId, SlotId};
 
 use crate::error::{Error, Result, at};
 
-/// Buffers of one slot: those that hold rows of an interval (`used`), and those that are free.
+/// Buffers of one slot. Those in `used` have the rows of an interval, and those in `free` are
+/// unused.
 #[derive(Debug)]
 pub(super) struct Passing {
     pub(super) slot: SlotId,
     width: usize,
-    /// Number of rows in a buffer: the maximum over all intervals.
+    /// Number of rows per buffer, which is that of the longest interval.
     longest: usize,
     used: RefCell<BTreeMap<IntervalId, Buffer>>,
     free: RefCell<Vec<Buffer>>,
 }
 
 impl Passing {
-    /// Creates an empty store for a slot. `longest` is the maximum number of rows of an interval.
+    /// Creates a store without buffers. `longest` is the number of rows of the longest interval.
     pub(super) fn new(slot: SlotId, width: u32, longest: usize) -> Self {
         let (used, free) = Default::default();
         Self { slot, width: width as usize, longest, used, free }
     }
 
-    /// Leases the buffer of an interval for writing its first `rows` rows. An interval without a
+    /// Leases for writing the first `rows` rows of an interval's buffer. An interval without a
     /// buffer gets a free or new one.
     pub(super) fn write(&self, interval: IntervalId, rows: usize) -> Result<WriteRows> {
         let mut used = self.used.borrow_mut();
@@ -42,7 +43,7 @@ impl Passing {
         lease
     }
 
-    /// Takes the buffer of an interval out of `used`. Fails if the interval has no buffer.
+    /// Removes and returns the buffer of an interval. Fails if the interval has no buffer.
     pub(super) fn take(&self, interval: IntervalId) -> Result<Buffer> {
         let place = self.used.borrow_mut().remove(&interval);
         place.ok_or_else(|| {
@@ -50,13 +51,13 @@ impl Passing {
         })
     }
 
-    /// Adds a buffer that was taken to the free buffers.
+    /// Returns a buffer that was taken, so that other intervals can use it.
     pub(super) fn give_back(&self, place: Buffer) {
         self.free.borrow_mut().push(place);
     }
 
-    /// Frees the buffers of all intervals at the start of a pass. A buffer that a late attempt
-    /// still writes is dropped.
+    /// Frees the buffers of all intervals at the start of a pass. A buffer that is still leased is
+    /// dropped.
     pub(super) fn forget(&self) {
         let places = std::mem::take(&mut *self.used.borrow_mut()).into_values();
         let idle = places.filter(|place| place.write(0..self.longest).is_ok());

@@ -1,4 +1,4 @@
-//! Row buffers, and leases of ranges of rows.
+//! Row buffers, and leases of row ranges.
 
 use std::ops::Range;
 
@@ -10,14 +10,14 @@ use eciton_tensor::{Buffer, Matrix, ReadRows, WriteRows};
 
 use crate::error::{Result, at};
 
-/// Buffer of rows in memory, stored as f32 or as bfloat16.
+/// A buffer of rows in memory, stored as f32 or bfloat16.
 #[derive(Debug, Clone)]
 pub(super) enum Stored {
     F32(Buffer),
     Bf16(HalfBuffer),
 }
 
-/// Lease of a range of rows for reading. No step can write these rows while the lease exists.
+/// Lease of a row range for reading. No step can write the rows while the lease exists.
 #[derive(Debug)]
 pub(crate) enum Lease {
     F32(ReadRows),
@@ -25,7 +25,7 @@ pub(crate) enum Lease {
 }
 
 impl Lease {
-    /// Returns a view of the leased rows as the source of a gather.
+    /// Returns the leased rows in the form in which a gather reads them.
     pub(crate) fn rows(&self) -> Rows<'_> {
         match self {
             Self::F32(lease) => lease.view().into(),
@@ -43,7 +43,7 @@ impl From<Lease> for Matrix {
     }
 }
 
-/// Lease of a range of rows for writing. No other step can access these rows while the lease
+/// Lease of a row range for writing. No other step can read or write the rows while the lease
 /// exists.
 #[derive(Debug)]
 pub(crate) enum WriteLease {
@@ -52,7 +52,8 @@ pub(crate) enum WriteLease {
 }
 
 impl WriteLease {
-    /// Converts the lease into a kernel target whose rows have these extents.
+    /// Converts the lease to a target that a kernel can write to. `extents` are the dimensions of a
+    /// row.
     pub(crate) fn target(self, extents: Vec<u32>) -> Target {
         match self {
             Self::F32(rows) => Target::Rows { rows, extents },
@@ -62,7 +63,7 @@ impl WriteLease {
 }
 
 impl Stored {
-    /// Creates a buffer of zeros. Row format `Bits` is also stored as f32 here.
+    /// Creates a buffer of zeros. Rows of format `Bits` are stored as f32.
     pub(super) fn zeroed(rows: usize, width: usize, format: RowFormat) -> Result<Self> {
         let made = match format {
             RowFormat::F32 | RowFormat::Bits => Buffer::zeroed(rows, width).map(Self::F32),
@@ -71,7 +72,7 @@ impl Stored {
         made.map_err(at("row buffers"))
     }
 
-    /// Returns true if both values refer to the same memory.
+    /// Returns true if both buffers are the same memory.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::F32(a), Self::F32(b)) => a.is_same(b),
@@ -80,7 +81,7 @@ impl Stored {
         }
     }
 
-    /// Returns true if the buffer has these dimensions and this format, so that it can be reused.
+    /// Returns true if the buffer has these dimensions and this format.
     pub(super) fn is_like(&self, rows: usize, width: usize, format: RowFormat) -> bool {
         (rows, width, format)
             == match self {
@@ -89,7 +90,7 @@ impl Stored {
             }
     }
 
-    /// Leases a range of rows for reading. Fails if a step has leased one of them for writing.
+    /// Leases a row range for reading. Fails if any of the rows is leased for writing.
     pub(super) fn read(&self, rows: Range<usize>) -> eciton_tensor::Result<Lease> {
         match self {
             Self::F32(buffer) => buffer.read(rows).map(Lease::F32),
@@ -97,7 +98,7 @@ impl Stored {
         }
     }
 
-    /// Leases a range of rows for writing. Fails if a step has leased one of them.
+    /// Leases a row range for writing. Fails if any of the rows is leased.
     pub(super) fn write(&self, rows: Range<usize>) -> eciton_tensor::Result<WriteLease> {
         match self {
             Self::F32(buffer) => buffer.write(rows).map(WriteLease::F32),
