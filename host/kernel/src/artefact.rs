@@ -36,28 +36,30 @@ pub const MAX_BYTES: usize = 64 << 20;
 /// Header of an artefact: the fields that identify the compiled code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
-    /// Processor level that the code was compiled for.
+    /// Processor level that the code was compiled for, for instance `x86-64-v3`.
     pub baseline: Baseline,
-    /// SHA-256 digest of the component that the code was compiled from.
+    /// SHA-256 digest of the WebAssembly component that the code was compiled from.
     pub component: [u8; 32],
-    /// Id of the engine that can load the code, as computed by [`engine_id`].
+    /// Id of the WebAssembly engine that can load the code, as computed by [`engine_id`].
     pub engine: [u8; 32],
 }
 
 impl Heading {
-    /// Creates the heading for code that this build compiles for the level `baseline`.
+    /// Creates the heading for code that this build compiles for the processor level `baseline`.
+    /// `component` is the SHA-256 digest of the source component.
     pub fn new(baseline: Baseline, component: [u8; 32]) -> Self {
         Self { baseline, component, engine: engine_id(baseline) }
     }
 }
 
-/// Returns the engine id for a processor level in this build. An engine loads code only if both
-/// have the same id.
+/// Returns the engine id of this build for a processor level. The id is a digest of the compiler
+/// settings, and an engine loads only code with its own id.
 pub fn engine_id(baseline: Baseline) -> [u8; 32] {
     crate::engine::id(baseline)
 }
 
-/// Compiled code whose signature has been verified. Only [`open`] creates a value of this type.
+/// Compiled code whose signature has been verified. Only the function [`open`] creates values of
+/// this type.
 #[derive(Debug)]
 pub struct Verified<'a> {
     heading: Heading,
@@ -75,8 +77,8 @@ impl<'a> Verified<'a> {
         self.code
     }
 
-    /// Checks that the code was compiled from this component, for this machine's processor and for
-    /// the engine of this build.
+    /// Checks that the code was compiled from the component with the digest `component`, and that
+    /// this machine's processor and this build's engine can run it.
     pub fn fits(&self, component: &[u8; 32]) -> Result<(), Refusal> {
         let Heading { baseline, component: found, engine } = &self.heading;
         if found != component {
@@ -94,7 +96,8 @@ impl<'a> Verified<'a> {
     }
 }
 
-/// Signs compiled code, as made by [`compile`], and returns the artefact.
+/// Signs the compiled code `code` with the key `signer`. The returned artefact consists of the
+/// header, the code and the signature.
 pub fn seal(heading: &Heading, code: &[u8], signer: &Signer) -> Result<Vec<u8>, Refusal> {
     let len = HEAD_LEN.saturating_add(code.len()).saturating_add(SIGNATURE_LEN);
     if len > MAX_BYTES {
@@ -117,8 +120,9 @@ pub fn seal(heading: &Heading, code: &[u8], signer: &Signer) -> Result<Vec<u8>, 
     Ok(out)
 }
 
-/// Verifies the signature of an artefact and returns its code. Only the first bytes and the lengths
-/// are read before, so that the error can be specific.
+/// Verifies the signature of the artefact `sealed` under the public key `trusted`, and returns its
+/// header and code. Only the magic number, the version and the lengths are read before the
+/// signature is verified, so that errors can be specific.
 pub fn open<'a>(sealed: &'a [u8], trusted: &Verifier) -> Result<Verified<'a>, Refusal> {
     let malformed = |reason: String| Refusal::Malformed { reason };
     if sealed.len() > MAX_BYTES {
@@ -162,7 +166,8 @@ pub fn open<'a>(sealed: &'a [u8], trusted: &Verifier) -> Result<Verified<'a>, Re
     })
 }
 
-/// Returns the key of an artefact in a bucket: `kernels/{component}.{baseline}.cwasm`.
+/// Returns the key under which a storage bucket holds an artefact, in the form
+/// `kernels/{component}.{baseline}.cwasm`.
 pub fn store_key(component: &[u8; 32], baseline: Baseline) -> String {
     format!("kernels/{}.{baseline}.cwasm", hex(component))
 }

@@ -1,5 +1,5 @@
-//! Cache of code that was compiled for this machine, on disk between runs. (Code for other
-//! machines: [`artefact`].)
+//! Disk cache of code that was compiled for this machine. It persists between runs. Code for other
+//! machines is the subject of [`artefact`].
 //!
 //! Loading native code is unsafe whatever its name or digest. For this reason cached code is loaded
 //! only if its MAC verifies (HMAC-SHA256 over engine, component and code). The MAC key lies outside
@@ -24,7 +24,7 @@ type HmacSha256 = Hmac<Sha256>;
 /// Maximum size of a cached code file, in bytes. Larger files are not read.
 const MAX_ARTEFACT: u64 = 256 << 20;
 
-/// Folder of cached code, with the secret key that authenticates its files.
+/// Folder of compiled code, with the secret key that authenticates the files in it.
 #[derive(Debug, Clone)]
 pub struct Cache {
     folder: PathBuf,
@@ -32,7 +32,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Opens a cache. Creates the folder and the key file if they do not exist.
+    /// Opens the cache in `folder`, which is authenticated with the key in `key_file`. Creates the
+    /// folder and the key file if they do not exist.
     pub fn open(folder: &Path, key_file: &Path) -> Result<Self> {
         fs::create_dir_all(folder).map_err(|source| Error::Cache { path: folder.to_owned(), source })?;
         let key =
@@ -40,11 +41,12 @@ impl Cache {
         Ok(Self { folder: folder.to_owned(), key })
     }
 
-    /// Returns true if the key file of a cache exists and is valid. Nothing is created.
+    /// Returns true if the key file of a cache exists and is valid, and false if it does not exist.
+    /// The function creates nothing.
     ///
     /// # Errors
-    /// Returns the error that [`Cache::open`] would return: other users may read the file, or the
-    /// file is not a key.
+    /// Returns the error that [`Cache::open`] would return, for instance if other users may read
+    /// the file.
     pub fn look_at_key(key_file: &Path) -> Result<bool> {
         secret::look(key_file).map_err(|source| Error::Cache { path: key_file.to_owned(), source })
     }
@@ -62,8 +64,8 @@ impl Cache {
         Some(mac)
     }
 
-    /// Returns the code that this engine compiled from a component. `None` if the cache has no such
-    /// code, or its MAC does not verify.
+    /// Returns the cached code of a component, or `None` if there is none or its MAC does not
+    /// verify. `engine` is the engine's hash, and `component` is the component's SHA-256 digest.
     pub fn get(&self, engine: u64, component: &[u8; LEN]) -> Option<Vec<u8>> {
         let file = eciton_input::file::open(&self.path(engine, component)).ok()?;
         let mut bytes = Vec::new();
@@ -74,8 +76,8 @@ impl Cache {
         Some(bytes)
     }
 
-    /// Writes compiled code to the cache. The file is replaced atomically, so a reader never sees
-    /// part of it.
+    /// Writes the compiled code of a component to the cache. The file is replaced atomically, so
+    /// that a reader never sees an incomplete file.
     pub fn put(&self, engine: u64, component: &[u8; LEN], code: &[u8]) -> Result<()> {
         let path = self.path(engine, component);
         let write = || -> io::Result<()> {

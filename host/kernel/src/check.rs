@@ -10,7 +10,8 @@ use wasmtime::component::types::ComponentItem;
 
 use crate::error::{Error, Result};
 
-/// Newest contract that this host supports. (A test compares it with the contract's text.)
+/// Newest version of the kernel contract that this host supports. A test compares this constant
+/// with the contract's text.
 ///
 /// The host runs kernels of every contract version from 0.1.0 to this one. A later version of a
 /// series offers everything that an earlier one offers. By this rule wasmtime resolves an import of
@@ -22,19 +23,20 @@ const SERIES: &str = "0.1.";
 const PATCH: u64 = 2;
 const IMPORTS: [&str; 7] = ["types", "tensors", "random", "linalg", "dense", GIVEN, "log"];
 
-/// Interface through which a kernel reads the loss weights of its rows, available since 0.1.2.
+/// Interface through which a kernel reads the loss weights of rows. The contract has it since
+/// version 0.1.2.
 const GIVEN: &str = "given";
 
-/// Properties of a component that fulfils the contract.
+/// Properties of a component that fulfils the kernel contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// Domain of the kernel: vertex rows or edges.
+    /// Domain of the kernel, which is vertex rows or edges.
     pub(crate) on: On,
-    /// True if the component imports the interface `given`.
+    /// True if the component imports the interface `given`, through which it reads loss weights.
     pub(crate) asks: bool,
 }
 
-/// Returns the properties of a component, or refuses it if it does not fulfil the contract.
+/// Checks that a component fulfils the kernel contract, and returns its properties.
 pub(crate) fn contract(name: &str, engine: &Engine, component: &Component) -> Result<Kept> {
     let (differences, on) = differences(engine, component);
     if differences.is_empty() {
@@ -45,8 +47,9 @@ pub(crate) fn contract(name: &str, engine: &Engine, component: &Component) -> Re
     Err(Error::Contract { kernel: name.to_owned(), differences: differences.join("\n") })
 }
 
-/// Splits the name of a contract interface: `eciton:kernel/vertex@0.1.0` gives `vertex` and
-/// `0.1.0`. The version is empty if the name has none. `None` for other packages.
+/// Splits the name of a contract interface into interface and version. For instance,
+/// `eciton:kernel/vertex@0.1.0` gives `vertex` and `0.1.0`. The version is empty if the name has
+/// none. Returns `None` for names of other packages.
 fn of_contract(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_prefix(PACKAGE)?;
     Some(name.split_once('@').unwrap_or((name, "")))
@@ -56,7 +59,8 @@ fn range() -> String {
     format!("{SERIES}0 to {SERIES}{PATCH}")
 }
 
-/// Returns the reason why the host does not support a contract version, or `None` if it does.
+/// Returns the reason why the host refuses a contract version, or `None` if it supports the
+/// version.
 fn refusal(version: &str) -> Option<String> {
     let patch = version.strip_prefix(SERIES).and_then(|patch| patch.parse::<u64>().ok());
     let remedy = match patch {
@@ -67,7 +71,8 @@ fn refusal(version: &str) -> Option<String> {
     Some(format!(", of another version of the contract; this host accepts {}: {remedy}", range()))
 }
 
-/// Returns one line per difference from the contract, and the domain of the kernel.
+/// Returns the differences between a component and the kernel contract, one per line, and the
+/// domain of the kernel.
 fn differences(engine: &Engine, component: &Component) -> (Vec<String>, On) {
     let mut found = Vec::new();
     let ty = component.component_type();

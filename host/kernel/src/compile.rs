@@ -1,4 +1,4 @@
-//! Loading of components: compilation for this machine, or code from the cache.
+//! Loading of components, which compiles them for this machine or reads their code from the cache.
 #![allow(unsafe_code)]
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::runtime::{Kernel, Runtime};
 
 impl Runtime {
-    /// Loads a component. Its code comes from the cache if possible, otherwise from the compiler.
+    /// Loads a component as a kernel with the name `name`. Its code is read from the cache if
+    /// possible, and compiled otherwise.
     ///
     /// # Errors
     /// Returns [`Error::TooLarge`] if the component exceeds a limit of compilation, and
@@ -23,8 +24,8 @@ impl Runtime {
         self.load_vetted(name, component, |_| Ok(()))
     }
 
-    /// Loads a component like [`Runtime::load`]. The function `vet` may refuse the component before
-    /// it is compiled.
+    /// Loads a component like [`Runtime::load`]. The function `vet` can reject the component before
+    /// it is compiled. It is not called if the cache has the component's code.
     ///
     /// # Errors
     /// Returns the errors of [`Runtime::load`] and of `vet`.
@@ -51,8 +52,8 @@ impl Runtime {
         self.kernel(name, digest, &compiled)
     }
 
-    /// Returns a component's code for this machine, unsigned. Tests use it as an example of code
-    /// that must be refused.
+    /// Returns the code of a component compiled for this machine, without a signature. Tests use it
+    /// as an example of code that must be refused.
     #[doc(hidden)]
     pub fn machine_code(&self, name: &str, component: &[u8]) -> Result<Vec<u8>> {
         let code = self.engine().precompile_component(component);
@@ -75,21 +76,21 @@ impl Runtime {
     }
 }
 
-/// Returns a hash of wasmtime's settings and this machine's instructions. Cached code is used only
-/// if it was compiled under the same hash.
+/// Returns a hash of wasmtime's settings and this machine's instruction set. Cached code is used
+/// only if it was compiled under the same hash.
 fn fingerprint(engine: &Engine) -> u64 {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
     hasher.finish()
 }
 
-/// Refuses bytes that are not a component, and components that exceed the limits of compilation.
+/// Returns an error if `bytes` is not a component or exceeds a limit of compilation.
 pub(crate) fn measure(name: &str, bytes: &[u8]) -> Result<()> {
     is_component(name, bytes)?;
     crate::size::check(name, bytes)
 }
 
-/// Refuses bytes that do not start with the header of a component.
+/// Returns an error if `bytes` does not start with the header of a component.
 fn is_component(name: &str, bytes: &[u8]) -> Result<()> {
     let found = match bytes {
         [b'\0', b'a', b's', b'm', 1, 0, 0, 0, ..] => {

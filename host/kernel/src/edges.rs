@@ -1,4 +1,4 @@
-//! Running task of an edge kernel. The task runs block by block over the edge lists of an interval.
+//! Execution of an edge kernel over the edge lists of an interval, block by block.
 //!
 //! For each block, the rows at the other ends of the edges are copied next to each other, one row
 //! per edge. So a kernel works on a few megabytes at a time, whatever the graph's size. A block
@@ -22,13 +22,14 @@ use crate::lend::{promise, rows_place};
 use crate::outs::{Laid, Place};
 use crate::state::{Finished, IdsHandle, MatrixHandle, OutHandle, OutView, Peak, RowNumbers, State};
 
-/// Maximum number of edges in a block, which an edge kernel processes in one call. A block exceeds
-/// it only if a single vertex has more edges.
+/// Maximum number of edges in a block, which is the input of one call of an edge kernel. A block is
+/// larger only if a single vertex has more edges.
 pub const BLOCK_EDGES: usize = 2048;
-/// Maximum memory for the sums of a block's pieces, in bytes. A block with one piece may exceed it.
+/// Memory limit, in bytes, for the partial sums of one block of edges. A block that consists of one
+/// piece may exceed it.
 const SUMS_BYTES: usize = 256 << 10;
 
-/// Arguments of one block, as handles that are passed to the kernel.
+/// Arguments of an edge kernel for one block of edges, as resource handles that the guest receives.
 pub(crate) struct EdgeArgs {
     pub task: we::Task,
     pub lists: we::Lists,
@@ -39,19 +40,21 @@ pub(crate) struct EdgeArgs {
     pub sums_out: Vec<Resource<OutHandle>>,
 }
 
-/// Run of consecutive edge lists within one atom. The last piece of an atom also closes the
-/// summation-tree nodes and the grid part that end with the atom.
+/// Run of consecutive edge lists within one atom, which is a run of rows that is summed as one
+/// unit. The last piece of an atom also closes the nodes of the summation tree that end with the
+/// atom.
 #[derive(Debug, PartialEq, Eq)]
 struct Piece {
     rows: Range<usize>,
     edges: usize,
-    /// Number of tree levels that end with this piece. `None` if the piece does not end an atom.
+    /// Number of levels of the summation tree that end with this piece. `None` if the piece does
+    /// not end an atom.
     closes: Option<u8>,
-    /// Index of the grid part that ends with this piece, if one does.
+    /// Index of the grid part that ends with this piece, or `None` if no part ends here.
     part: Option<usize>,
 }
 
-/// Run of consecutive pieces that one call of the kernel processes.
+/// Run of consecutive pieces that the kernel processes in one call.
 #[derive(Debug, PartialEq, Eq)]
 struct Block {
     rows: Range<usize>,
@@ -60,18 +63,18 @@ struct Block {
 }
 
 impl Block {
-    /// Returns true if the block computes a sum for this piece. It does for each piece with edges.
-    /// In a block without edges it does for the first piece.
+    /// Returns true if the block computes a sum for the piece at index `at`. Each piece with edges
+    /// has a sum. In a block without edges, only the first piece has one.
     fn is_summed(&self, at: usize) -> bool {
         self.pieces[at].edges > 0 || self.edges == 0 && at == 0
     }
 
-    /// Returns the pieces for which the block computes a sum.
+    /// Returns the pieces for which the block computes sums.
     fn summed(&self) -> impl Iterator<Item = &Piece> {
         (0..self.pieces.len()).filter(|&at| self.is_summed(at)).map(|at| &self.pieces[at])
     }
 
-    /// Returns a grid over the block's edges, with one part per piece.
+    /// Returns a grid over the block's edges, with one part per piece that is summed.
     fn grid(&self) -> Grid {
         let mut end = 0;
         let part = |piece: &Piece| {
@@ -83,12 +86,13 @@ impl Block {
     }
 }
 
-/// Returns the number of edges of an own row, including a self-loop.
+/// Returns the number of edges of row `own`, including its self-loop.
 pub(crate) fn edges(lists: &dyn EdgeLists, own: usize) -> usize {
     lists.others(own).len() + usize::from(lists.itself(own).is_some())
 }
 
-/// Cuts the atoms of a grid into pieces. The pieces of an atom depend only on that atom's edges.
+/// Divides the atoms of a grid into pieces of at most [`BLOCK_EDGES`] edges. How an atom is divided
+/// depends only on its own edges.
 fn pieces(grid: &Grid, lists: &dyn EdgeLists) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for (p, part) in grid.parts().iter().enumerate() {
@@ -114,7 +118,7 @@ fn pieces(grid: &Grid, lists: &dyn EdgeLists) -> Vec<Piece> {
 }
 
 /// Groups pieces into blocks of at most [`BLOCK_EDGES`] edges, [`BLOCK_EDGES`] rows and `most`
-/// pieces. A larger piece gets a block of its own.
+/// pieces. A piece that exceeds a limit forms a block of its own.
 fn blocks(pieces: Vec<Piece>, most: usize) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for piece in pieces {
@@ -134,8 +138,8 @@ fn blocks(pieces: Vec<Piece>, most: usize) -> Vec<Block> {
     blocks
 }
 
-/// Accumulator for the gradient of one parameter: buffers for the sums of a block's pieces, and the
-/// sums of earlier pieces.
+/// Accumulator for the gradient of one parameter. It has buffers for the sums of a block's pieces,
+/// and the summation tree with the sums of earlier pieces.
 #[derive(Debug)]
 struct Sum {
     pieces: Vec<Buffer>,
@@ -144,18 +148,18 @@ struct Sum {
     shape: Vec<u32>,
 }
 
-/// Running task of an edge kernel, with the blocks that have not yet run.
+/// State of an edge kernel's task while it runs, with the blocks of edges that remain.
 #[derive(Debug)]
 pub(crate) struct EdgeRun {
     call: EdgeCall,
-    /// Blocks that have not yet run, in reverse order.
+    /// Blocks that have not yet run, in reverse order, so that the next one is the last entry.
     blocks: Vec<Block>,
-    /// Output buffers for rows. They move to the state while a block runs.
+    /// Output buffers for rows. They move to the instance's [`State`] while a block runs.
     places: Vec<Option<Place>>,
     sums: Vec<Sum>,
-    /// Copies of the rows at the other ends, one per edge of a block.
+    /// Buffer for copies of the rows at the other ends of a block's edges, one row per edge.
     wide: Buffer,
-    /// Features of a block's edges. `None` if edges have no features.
+    /// Buffer for the features of a block's edges, or `None` if edges have no features.
     known: Option<Buffer>,
     log: Vec<String>,
     guest_memory_bytes: usize,
@@ -218,8 +222,8 @@ impl EdgeRun {
         self.call.kind
     }
 
-    /// Moves the arguments of the next block into the tables of `state`. Returns `None` after the
-    /// last block.
+    /// Moves the arguments of the next block into the tables of `state`, and returns their handles.
+    /// Returns `None` after the last block.
     pub(crate) fn next(
         &mut self,
         state: &mut State,
@@ -310,8 +314,8 @@ impl EdgeRun {
         }))
     }
 
-    /// Ends a block after the kernel has returned. It checks that the kernel wrote all results, and
-    /// removes the block's handles. The host itself drops `lent` of these handles.
+    /// Ends a block after the kernel has returned. Checks that the kernel wrote all results, and
+    /// removes the block's handles. `lent` is the number of handles that the host itself drops.
     ///
     /// # Errors
     /// Returns [`Error::Promise`] if rows or sums were not written, or if the kernel kept handles.
@@ -353,8 +357,8 @@ impl EdgeRun {
         self.close(true).map_err(host)
     }
 
-    /// Removes the current block, and closes the tree nodes that end with it. If `summed`, the sums
-    /// of the block's pieces are added first.
+    /// Removes the current block and closes the nodes of the summation tree that end with it. If
+    /// `summed` is true, the sums of the block's pieces are first added to the tree.
     fn close(&mut self, summed: bool) -> eciton_tensor::Result<()> {
         let Some(block) = self.blocks.pop() else { return Ok(()) };
         for sum in &mut self.sums {
@@ -378,7 +382,7 @@ impl EdgeRun {
         Ok(())
     }
 
-    /// Returns the log lines and the statistics of the task.
+    /// Ends the task and returns its log lines and statistics.
     pub(crate) fn finish(self, state: &mut State) -> Finished {
         state.scratch_rows = 0;
         Finished {

@@ -1,4 +1,4 @@
-//! Setup of the WebAssembly engine. One list of settings serves to compile kernels and to run them.
+//! Setup of the WebAssembly engine. The same settings are used to compile kernels and to run them.
 //!
 //! An engine can load code only if both have the same settings. So the settings must not depend on
 //! the machine or on the features of this build.
@@ -9,10 +9,11 @@ use wasmtime::{Config, Engine, ModuleVersionStrategy};
 use crate::artefact::Baseline;
 use crate::error::{Error, Result};
 
-/// Engine settings that affect compiled code. [`id`] hashes the printed form of this list.
+/// Engine settings that affect compiled code. The function [`id`] hashes their debug output.
 #[derive(Debug)]
 struct Settings {
-    /// Full version of wasmtime. On its own, wasmtime compares only the major version.
+    /// Full version of wasmtime, for instance `48.0.8`. By default, wasmtime compares only the
+    /// major version of an engine with that of the code.
     wasmtime: &'static str,
     epoch_interruption: bool,
     /// True if relaxed SIMD instructions are enabled. They are not part of the numeric contract,
@@ -21,9 +22,9 @@ struct Settings {
     tail_call: bool,
     memory_init_cow: bool,
     /// Reserved address space per linear memory, in bytes. It equals the default memory limit of a
-    /// guest, so that a memory never moves below the limit. A reservation of 4 GiB would avoid the
-    /// bounds check of each access. But batch systems may limit address space below 4 GiB. The 512
-    /// GiB of a usual arm64 kernel have room for only a few such reservations.
+    /// guest, so that a memory never moves below the limit. A reservation of 4 GiB would avoid
+    /// bounds checks. But batch systems may limit address space to less, and a usual arm64 kernel
+    /// has only 512 GiB.
     memory_reservation: u64,
     /// Additional address space, in bytes, that a memory gets when it outgrows its reservation and
     /// is moved.
@@ -43,8 +44,7 @@ const SETTINGS: Settings = Settings {
     memory_guard: 32 << 20,
 };
 
-/// Hint that is appended to type errors, because wasmtime names the types that differ but not the
-/// function.
+/// Hint that is appended to type errors. wasmtime names the types that differ but not the function.
 const CHECK: &str = "\n`eciton kernel check FILE` lists every function that differs";
 
 /// Maximum stack size of a guest, in bytes.
@@ -107,15 +107,15 @@ pub(crate) fn foreign(baseline: Baseline) -> Result<Engine> {
     Engine::new(&config).map_err(error("starting"))
 }
 
-/// Returns the engine id: a SHA-256 digest over the settings, the target triple and the flags of a
-/// level. An engine loads only code with its own id.
+/// Returns the engine id, which is a SHA-256 digest of the settings, the target triple and the
+/// instruction-set flags of `baseline`. An engine loads only code with its own id.
 pub(crate) fn id(baseline: Baseline) -> [u8; 32] {
     let text = format!("{SETTINGS:?} {} {:?}", baseline.triple(), baseline.flags());
     Sha256::digest(text).into()
 }
 
-/// Returns the error for a component that cannot be linked or instantiated. The cause is a contract
-/// violation or the operating system, neither a trap nor a limit of the kernel.
+/// Converts the error of linking or instantiating the component `kernel`. The result is an engine
+/// error if a system call failed, and a contract error otherwise.
 pub(crate) fn unfit(kernel: &str, e: &wasmtime::Error) -> Error {
     // wasmtime passes on system-call errors only as text.
     if e.root_cause().to_string().contains("(os error ") {

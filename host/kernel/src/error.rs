@@ -1,5 +1,5 @@
-//! Errors of the kernel host. Each variant names the party at fault: the kernel, the caller or the
-//! host.
+//! Errors of the kernel host. Each variant names the party at fault, which is the kernel, the
+//! caller or the host.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,8 @@ use crate::artefact::Baseline;
 /// Result of an operation of the kernel host.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Typed error that a kernel returned to the host, or that a host function returned to the kernel.
+/// Typed error of the kernel contract. A kernel returned it to the host, or a host function
+/// returned it to the kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuestError {
     /// Kind of the error in the contract: `shape`, `argument`, `limit`, `deadline`, `unsupported`
@@ -168,7 +169,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns true if a limit caused the error ([`Limits`](crate::Limits)).
+    /// Returns true if a resource limit caused the error (see [`Limits`](crate::Limits)).
     pub fn is_limit(&self) -> bool {
         match self {
             Self::TooLarge { .. } => true,
@@ -178,14 +179,15 @@ impl Error {
         }
     }
 
-    /// Returns true if the same task may succeed when it is tried again, which only applies to
-    /// faults of the host.
+    /// Returns true if the same task may succeed when it is tried again. Only faults of the host
+    /// can be retried.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Engine { .. } | Self::Cache { .. } | Self::Host { .. })
     }
 }
 
-/// Reason why a runtime refuses an artefact (signed compiled code). A retry gives the same result.
+/// Reason why a runtime refuses an artefact, which is signed compiled code. A retry gives the same
+/// result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {

@@ -1,4 +1,5 @@
-//! Implementation of the contract's imports: the generated traits, over the [`State`] of a task.
+//! Host functions that kernels import. The generated traits of the contract are implemented for the
+//! [`State`] of a task.
 
 use eciton_tensor::Matrix;
 use eciton_tensor::ops::activation::Activation;
@@ -229,7 +230,7 @@ impl State {
         })
     }
 
-    /// Returns true if the log has reached its size limit, so that further lines are dropped.
+    /// Returns true if the task's log has reached its size limit. Further lines are then dropped.
     pub(crate) fn log_is_full(&self) -> bool {
         self.log_bytes > self.limits.log_bytes
     }
@@ -458,7 +459,7 @@ fn window(by: dense::Windows) -> Window {
 }
 
 impl State {
-    /// Creates a view of a matrix with rows of another shape, and returns its handle.
+    /// Creates a view of a matrix in which rows are split or grouped, and returns its handle.
     pub(crate) fn lay_rows(&mut self, matrix: u32, laid: Laid) -> Result<u32, Failure> {
         let deadline = Some(self.limits.arrival);
         let x = self.matrix(matrix)?;
@@ -468,7 +469,7 @@ impl State {
         self.push_matrix(view)
     }
 
-    /// Creates a view of an output with rows of another shape, and returns its handle.
+    /// Creates a view of an output in which rows are split or grouped, and returns its handle.
     pub(crate) fn lay_out(&mut self, out: u32, laid: Laid) -> Result<u32, Failure> {
         self.check_handles()?;
         let operation = if matches!(laid, Laid::Split(_)) { "split-out" } else { "group-out" };

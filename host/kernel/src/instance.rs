@@ -1,5 +1,5 @@
-//! Running instance of a kernel. An instance is reused for later tasks, without handles of earlier
-//! tasks. It is dropped after a trap.
+//! Running instance of a kernel. An instance is reused for later tasks, which do not see the
+//! handles of earlier ones. It is dropped after a trap.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -42,16 +42,17 @@ impl ResourceLimiter for State {
     }
 }
 
-/// Exported functions of an instance, for a vertex kernel or an edge kernel.
+/// Exported functions of an instance, which has a vertex kernel or an edge kernel.
 enum Exports {
     Rows(VertexKernel),
     Edges(EdgeKernel),
 }
 
-/// Running instance of a kernel. One thread uses it at a time.
+/// Running instance of a kernel, with its linear memory and its open layers. Only one thread uses
+/// it at a time.
 pub struct Instance {
     store: Store<State>,
-    /// Tick counter of the runtime. Host functions compare it with the deadline of the task.
+    /// Tick counter of the runtime. Host functions compare it with the task's deadline.
     clock: Arc<AtomicU64>,
     exports: Exports,
     layers: Vec<(Arc<Layer>, ResourceAny)>,
@@ -63,12 +64,12 @@ impl std::fmt::Debug for Instance {
     }
 }
 
-/// Maximum number of layers that an instance keeps open. When it is full, the oldest layers are
-/// closed.
+/// Maximum number of layers that an instance keeps open. When the number is reached, the oldest
+/// layer is closed.
 const OPEN_LAYERS: usize = 256;
 
 impl Instance {
-    /// Creates an instance of a kernel, with fresh memory.
+    /// Creates an instance of the kernel `kernel` with a new linear memory.
     pub fn new(kernel: &Kernel) -> Result<Self> {
         let runtime = kernel.runtime();
         let mut store = Store::new(runtime.engine(), State::new(runtime.limits().clone()));
@@ -100,7 +101,8 @@ impl Instance {
         self.store.data_mut().ends(&self.clock, time);
     }
 
-    /// Refuses a kernel that still has handles after a call that passed it none.
+    /// Returns an error if the kernel still has handles after a call of the function `place`, which
+    /// received none.
     fn kept_none(&mut self, name: &str, place: &str) -> Result<()> {
         match self.store.data().handles() {
             0 => Ok(()),
@@ -242,7 +244,7 @@ impl Instance {
         Ok(run.finish(self.store.data_mut()))
     }
 
-    /// Runs a vertex kernel. After an error the instance must not be used again.
+    /// Runs a function of a vertex kernel. After an error the instance must not be used again.
     pub(crate) fn run_vertex(&mut self, layer: &Arc<Layer>, call: VertexCall) -> Result<Finished> {
         call.check_row_weights(layer.kernel())?;
         let handle = self.layer(layer)?;
@@ -359,7 +361,7 @@ fn trap(kernel: &str, place: &str, e: &wasmtime::Error, state: &State) -> Error 
     Error::Trap { kernel: kernel.to_owned(), place: place.to_owned(), reason }
 }
 
-/// Instances of one thread, at most one per kernel.
+/// Kernel instances of one thread, at most one per kernel.
 #[derive(Debug, Default)]
 pub struct Instances {
     warm: Vec<(Arc<Kernel>, Instance)>,
@@ -367,7 +369,7 @@ pub struct Instances {
 }
 
 impl Instances {
-    /// Creates an empty set of instances. If `fresh`, each step gets a new instance.
+    /// Creates an empty set of instances. If `fresh` is true, each step runs on a new instance.
     pub fn new(fresh: bool) -> Self {
         Self { fresh, ..Self::default() }
     }
@@ -377,8 +379,8 @@ impl Instances {
         self.warm.clear();
     }
 
-    /// Runs the steps of a call in order, and reuses instances. The instance of a failed step is
-    /// dropped.
+    /// Runs the steps of a call in order on the instances of this thread. New instances are created
+    /// as needed, and the instance of a failed step is dropped.
     ///
     /// # Errors
     /// Returns [`Error::Wire`] if the call is inconsistent or asks this process to store rows.

@@ -1,4 +1,5 @@
-//! Transfer of a task's matrices into the handle table of a kernel, and of its results out again.
+//! Transfer of a task's matrices to the handle table of a kernel, and of the results back to the
+//! host.
 
 use eciton_tensor::half::WriteHalf;
 use eciton_tensor::{Matrix, WriteRows};
@@ -10,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::outs::{Laid, Place};
 use crate::state::{Finished, Given, IdsHandle, MatrixHandle, OutHandle, OutView, State};
 
-/// Arguments of one task, as handles that are passed to the kernel.
+/// Arguments of a vertex kernel for one task, as resource handles that the guest receives.
 pub(crate) struct Args {
     pub task: wv::Task,
     pub inputs: Vec<Resource<MatrixHandle>>,
@@ -24,7 +25,7 @@ pub(crate) struct Args {
     pub outputs: usize,
 }
 
-/// Moves a call's matrices into the task's handle table.
+/// Moves the matrices of a call into the handle table of `state`, and returns their handles.
 pub(crate) fn lend(state: &mut State, call: VertexCall) -> std::result::Result<Args, eciton_tensor::Error> {
     state.grid = call.grid;
     state.row_numbers = call.row_numbers;
@@ -117,8 +118,8 @@ pub(crate) fn rows_place(
     Place::Rows { rows, count, extents, written: Default::default(), scratch: None, rounds }
 }
 
-/// Ends a task after the kernel has returned. It checks that the kernel wrote all results, and
-/// removes the task's handles. The host itself drops `lent` of these handles.
+/// Ends a task after the kernel has returned. Checks that the kernel wrote all results, and removes
+/// the task's handles. `lent` is the number of handles that the host itself drops.
 ///
 /// # Errors
 /// Returns [`Error::Promise`] if an output was not written completely, or if the kernel kept

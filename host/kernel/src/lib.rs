@@ -54,7 +54,7 @@ pub use limits::Limits;
 pub use runtime::{Kernel, Layer, Runtime, Settings};
 pub use state::{Finished, Peak, RowNumbers};
 
-/// Bindings that are generated from the contract, for vertex kernels.
+/// Rust bindings for vertex kernels, generated from the kernel contract.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 pub(crate) mod bindings {
     wasmtime::component::bindgen!({
@@ -68,7 +68,8 @@ pub(crate) mod bindings {
         imports: { default: trappable },
     });
 
-    /// Bindings for the world of edge kernels, with the same imports.
+    /// Rust bindings for edge kernels, generated from the kernel contract. They share the imports
+    /// of vertex kernels.
     pub(crate) mod edge {
         wasmtime::component::bindgen!({
             path: "../../wit/kernel",

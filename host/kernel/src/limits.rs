@@ -2,23 +2,24 @@
 
 use std::time::Duration;
 
-/// Bounds on one instance and on one task of a kernel. The name in parentheses is the one that
-/// error messages quote.
+/// Resource limits of one kernel instance and of one task. Error messages refer to a limit by the
+/// name in parentheses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum linear memory of an instance, in bytes (`guest-memory`).
     pub guest_memory_bytes: u64,
-    /// Maximum time in guest code for one task (`task-time`). It is checked every [`Limits::TICK`].
+    /// Maximum time that one task spends in guest code (`task-time`). The deadline is checked every
+    /// [`Limits::TICK`].
     pub task_time: Duration,
-    /// Maximum memory for scratch matrices that a task allocates, in bytes (`matrix-bytes`).
+    /// Maximum size of the scratch matrices that a task allocates, in bytes (`matrix-bytes`).
     pub matrix_bytes: u64,
-    /// Maximum number of live handles in a task (`handles`).
+    /// Maximum number of handles that a task has at the same time (`handles`).
     pub handles: u32,
-    /// Maximum number of bytes that one host call copies (`call-bytes`).
+    /// Maximum number of bytes that one host call copies between host and guest (`call-bytes`).
     pub call_bytes: u64,
     /// Maximum number of multiply-add operations in one host call (`call-work`).
     pub call_work: u64,
-    /// Maximum time that one call waits for input rows to arrive (`arrival`).
+    /// Maximum time that one host call waits for input rows to arrive (`arrival`).
     pub arrival: Duration,
     /// Maximum number of bytes that a task writes to the log (`log-bytes`). Further lines are
     /// dropped.
@@ -26,7 +27,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Period of the clock that interrupts guests. Deadlines are checked with this resolution.
+    /// Period of the clock that interrupts guests. It is the resolution of the time limits.
     pub const TICK: Duration = Duration::from_millis(10);
 }
 

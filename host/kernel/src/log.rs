@@ -1,4 +1,4 @@
-//! Log of kernels. Lines are truncated in the guest's memory, before they are copied to the host.
+//! Log of kernels. Lines are cut in the guest's memory before they are copied to the host.
 //!
 //! The generated bindings would copy a whole line of up to `call-bytes`, although only 4 kB of it
 //! are stored. A kernel with an endless log loop would then spend its time in copies, which no
@@ -21,7 +21,7 @@ pub(crate) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(LINE)]
 }
 
-/// Registers these functions with the linker, in place of the generated ones.
+/// Registers the log functions of this module with the linker, in place of the generated ones.
 pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> Result<()> {
     linker.allow_shadowing(true);
     define(linker).map_err(engine::error("linking the log"))?;

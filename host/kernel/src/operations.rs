@@ -1,5 +1,5 @@
-//! Linear algebra of the contract, over a task's handles. This module checks shapes.
-//! [`eciton_tensor::ops`] does the arithmetic.
+//! Linear algebra functions of the kernel contract. This module checks the shapes of the operands,
+//! and [`eciton_tensor::ops`] does the arithmetic.
 
 use eciton_tensor::matrix::Held;
 use eciton_tensor::ops::activation::Activation;
@@ -19,23 +19,26 @@ pub(crate) use dense::Window;
 
 type Done = Result<(), Failure>;
 
-/// Prologue of an operation, with operands as handles.
+/// Prologue of an operation, which adds a bias and applies an activation and dropout to an operand.
+/// The bias is given by its handle.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Before {
     pub bias: Option<u32>,
     pub activation: Activation,
-    /// Dropout probability, and index of the random stream.
+    /// Dropout probability, and index of the random stream that draws the mask.
     pub dropout: Option<(f32, u32)>,
 }
 
-/// Epilogue of an operation, with operands as handles.
+/// Epilogue of an operation, which adds a bias and applies an activation to the result. The bias is
+/// given by its handle.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct After {
     pub bias: Option<u32>,
     pub activation: Activation,
 }
 
-/// Destinations of the gradients of `linear` that the kernel asks for, as handles.
+/// Handles of the outputs that receive the gradients of `linear`. An entry is `None` if the kernel
+/// does not request that gradient.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gradients {
     pub x: Option<u32>,
@@ -44,15 +47,15 @@ pub(crate) struct Gradients {
     pub after_bias: Option<u32>,
 }
 
-/// Data that a prologue borrows: the bias row and the row ids.
+/// Owned data of a prologue, from which a [`Prologue`] borrows the bias and the row ids.
 struct BeforeHeld {
     bias: Option<Vec<f32>>,
     activation: Activation,
     dropout: Option<Dropout>,
     numbers: RowNumbers,
-    /// Index in `numbers` of the first row.
+    /// Index in `numbers` of the operand's first row.
     first: usize,
-    /// Number of operand rows into which each numbered row is split.
+    /// Number of operand rows into which each row of the interval is split.
     cut: usize,
 }
 
@@ -69,7 +72,7 @@ impl BeforeHeld {
         Prologue { bias: self.bias.as_deref(), activation: self.activation, dropout, row_ids, cut }
     }
 
-    /// Returns the same prologue for the rows from `start` on.
+    /// Returns the same prologue for the operand's rows from `start` on.
     fn shifted(&self, start: usize) -> BeforeHeld {
         BeforeHeld {
             bias: self.bias.clone(),
@@ -94,7 +97,8 @@ impl State {
         }
     }
 
-    /// Returns the values of a vector with the shape [n], [1, n] or [n, 1], or of a view of one.
+    /// Returns the values of an operand that is a vector of length `len`. Its shape is `[n]`, `[1,
+    /// n]` or `[n, 1]`.
     fn vector(&self, operation: &str, operand: &str, handle: u32, len: usize) -> Result<Vec<f32>, Failure> {
         let shape = self.matrix(handle)?.shape();
         let total: u64 = shape.iter().map(|&e| u64::from(e)).product();
@@ -129,8 +133,8 @@ impl State {
         Ok(BeforeHeld { bias, activation: before.activation, dropout, numbers, first: 0, cut: 1 })
     }
 
-    /// Refuses a leaky ReLU or ELU with a negative slope. The derivative is computed from the
-    /// result, whose sign distinguishes the two sides only for slopes of at least 0.
+    /// Returns an error for a leaky ReLU or ELU with a negative slope. The derivative is computed
+    /// from the activation's result, whose sign is ambiguous for negative slopes.
     fn check_activation(operation: &str, activation: Activation) -> Done {
         match activation {
             Activation::LeakyRelu(v) | Activation::Elu(v) if !(v.is_finite() && v >= 0.0) => {
@@ -142,9 +146,8 @@ impl State {
         }
     }
 
-    /// Checks that an operand has as many rows as random numbers are addressed for. Random numbers
-    /// are addressed by the interval's rows. An operand must have all of them, either whole or each
-    /// split into the same number of rows.
+    /// Checks that dropout has a random number for each of the operand's `rows` rows. The operand
+    /// must have the interval's rows, or each of them split into the same number of rows.
     fn check_rows(&self, operation: &str, before: &mut BeforeHeld, rows: usize) -> Done {
         let interval = self.grid.rows();
         if before.dropout.is_none() || rows == interval {
@@ -162,7 +165,8 @@ impl State {
         ))
     }
 
-    /// Runs `write` on an output of exactly this shape, and marks the output as written.
+    /// Calls `write` on the output `handle`, which must have exactly the shape `expected`, and
+    /// marks its rows as written.
     fn write_to<T>(
         &mut self,
         operation: &str,
@@ -178,8 +182,8 @@ impl State {
         self.write_place(operation, view, write)
     }
 
-    /// Runs `write` on an output with this number of rows and values per row, whatever its extents.
-    /// Marks the output as written.
+    /// Calls `write` on the output `handle`, which must have this number of rows and values per
+    /// row. Its extents may differ. The rows are then marked as written.
     fn write_values<T>(
         &mut self,
         operation: &str,
@@ -220,8 +224,8 @@ impl State {
         result
     }
 
-    /// Runs `sum` on the buffers of a gradient with exactly this number of values, one per grid
-    /// part. A scratch output has a single buffer.
+    /// Calls `sum` on the buffers of a parameter gradient, of which there is one per grid part. A
+    /// scratch output has a single buffer. The output must have `len` rows of `width` values.
     fn sum_to(
         &mut self,
         operation: &str,
@@ -264,20 +268,20 @@ impl State {
     }
 }
 
-/// Returns a grid with a single part over the same atoms, for sums into a scratch output.
+/// Returns a grid with a single part over the same rows, for sums into a scratch output.
 fn plain(grid: &Grid) -> Grid {
     if grid.parts().len() == 1 { grid.clone() } else { Grid::single(grid.rows()) }
 }
 
-/// Returns true if an output with these extents has this number of rows and values per row.
+/// Returns true if an output with these extents has `rows` rows of `columns` values.
 fn holds(extents: &[u32], rows: usize, columns: usize) -> bool {
     let found = extents.iter().skip(1).try_fold(1usize, |n, &e| n.checked_mul(e as usize));
     extents.first().is_some_and(|&e| e as usize == rows) && found == Some(columns)
 }
 
-/// Returns true if a buffer with these extents holds `len` rows of `width` values without a change
-/// of layout. The first extent is the number of rows, the product of the others the number of
-/// columns. A vector may lie along either.
+/// Returns true if a buffer with these extents can hold `len` rows of `width` values without a
+/// change of layout. The first extent is the number of rows, and the product of the others is the
+/// number of columns. A vector may lie along either dimension.
 fn lies_as(extents: &[u32], len: usize, width: usize, vector: bool) -> bool {
     let rows = extents.first().map_or(1, |&e| e as usize);
     let columns = extents.iter().skip(1).try_fold(1usize, |n, &e| n.checked_mul(e as usize));

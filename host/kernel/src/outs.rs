@@ -1,11 +1,11 @@
-//! Output buffers of a task, and records of the rows that have been written.
+//! Output buffers of a task, with records of the rows that the kernel has written.
 
 use std::ops::Range;
 
 use eciton_tensor::half::WriteHalf;
 use eciton_tensor::{Buffer, ViewMut, WriteRows};
 
-/// Set of rows that have been written, as sorted ranges that do not touch.
+/// Set of rows that have been written, as sorted and disjoint ranges.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Coverage(Vec<Range<usize>>);
 
@@ -25,7 +25,7 @@ impl Coverage {
         self.0.splice(first..last, [merged]);
     }
 
-    /// Returns the first range of missing rows among the first `count` rows.
+    /// Returns the first range among the first `count` rows that has not been written, or `None`.
     pub(crate) fn missing(&self, count: usize) -> Option<Range<usize>> {
         let mut next = 0;
         for r in &self.0 {
@@ -38,7 +38,8 @@ impl Coverage {
     }
 }
 
-/// View of the rows of an output, which may have other rows than the buffer.
+/// Layout in which a kernel sees the rows of an output. The view may have longer or shorter rows
+/// than the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Laid {
     AsTheyAre,
@@ -58,8 +59,8 @@ impl Laid {
         }
     }
 
-    /// Returns the rows as the view shows them. If they are not contiguous in memory, the view
-    /// shows a copy in `copy`. The caller writes the copy back with [`put_back`].
+    /// Returns a view of `rows` in this layout. If the rows are not contiguous in memory, the view
+    /// shows a copy in `copy`, which the caller writes back with [`put_back`].
     pub(crate) fn seen<'a>(self, rows: &'a mut ViewMut<'_>, copy: &'a mut Option<Vec<f32>>) -> ViewMut<'a> {
         let (count, columns) = self.extents(rows.rows(), rows.columns());
         let view = rows.as_view();
@@ -73,7 +74,7 @@ impl Laid {
         ViewMut::new(copy.insert(values), count, columns)
     }
 
-    /// Runs `work` on the rows as the view shows them.
+    /// Calls `work` with a view of `rows` in this layout.
     pub(crate) fn with<T>(self, rows: &mut ViewMut<'_>, work: impl FnOnce(&mut ViewMut<'_>) -> T) -> T {
         let mut copy = None;
         let result = work(&mut self.seen(rows, &mut copy));
@@ -82,7 +83,7 @@ impl Laid {
     }
 }
 
-/// Copies the values of `copy` back into the rows that it was made from.
+/// Copies the values of `copy` back to `rows`, the rows from which they were copied.
 pub(crate) fn put_back(copy: Option<Vec<f32>>, rows: &mut ViewMut<'_>) {
     let width = rows.columns().max(1);
     for (i, values) in copy.iter().flat_map(|values| values.chunks_exact(width)).enumerate() {
@@ -93,14 +94,14 @@ pub(crate) fn put_back(copy: Option<Vec<f32>>, rows: &mut ViewMut<'_>) {
 /// Output buffer of a task, which the kernel writes.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// Rows of the interval, or a scratch matrix.
+    /// Rows of the interval (a contiguous range of vertices), or a scratch matrix.
     Rows {
         rows: WriteRows,
         count: usize,
         extents: Vec<u32>,
         written: Coverage,
         scratch: Option<Buffer>,
-        /// bfloat16 buffer that receives the rounded rows at the end of the task.
+        /// Buffer that receives the rows rounded to bfloat16 at the end of the task.
         rounds: Option<WriteHalf>,
     },
     /// Sum over rows, with one buffer per part of the grid.
@@ -108,7 +109,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Returns the extents of the output. The first one is the number of rows.
+    /// Returns the extents of the output. For rows, the first extent is the number of rows.
     pub(crate) fn shape(&self) -> Vec<u32> {
         match self {
             Self::Rows { count, extents, .. } => {
@@ -118,8 +119,8 @@ impl Place {
         }
     }
 
-    /// Returns a description of the values that the kernel did not write, or `None` if it wrote
-    /// all.
+    /// Returns a description of the values that the kernel did not write, or `None` if it wrote all
+    /// of them.
     pub(crate) fn unwritten(&self) -> Option<String> {
         match self {
             Self::Rows { written, count, .. } => written

@@ -1,4 +1,4 @@
-//! Engine that all kernels of a process share, and the kernels that it loaded.
+//! WebAssembly engine that all kernels of a process share, and the kernels that it has loaded.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,23 +24,25 @@ use crate::instance::Instance;
 use crate::limits::Limits;
 use crate::state::State;
 
-/// Settings of a [`Runtime`]: resource limits of kernels, and the cache of compiled code.
+/// Settings of a [`Runtime`], which are the resource limits of kernels and the cache of compiled
+/// code.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Resource limits, which apply to every kernel.
+    /// Resource limits that apply to every kernel.
     pub limits: Limits,
     /// Cache of compiled code on disk. If `None`, or in a build without a compiler, compiled code
     /// is not cached.
     pub cache: Option<Cache>,
 }
 
-/// WebAssembly engine with its limits and cache. All kernels of a process share one runtime.
+/// WebAssembly engine with its limits and its cache of compiled code. All kernels of a process
+/// share one runtime.
 #[derive(Clone)]
 pub struct Runtime {
     engine: Engine,
     linker: Arc<Linker<State>>,
     limits: Limits,
-    /// Number of ticks of the clock so far. Host functions compare it with deadlines.
+    /// Number of clock ticks so far. Host functions compare it with the deadlines of tasks.
     clock: Arc<AtomicU64>,
     cache: Option<Cache>,
     /// First error that occurred when compiled code was written to the cache.
@@ -54,7 +56,7 @@ impl std::fmt::Debug for Runtime {
 }
 
 impl Runtime {
-    /// Creates the engine. No component is compiled yet.
+    /// Creates the WebAssembly engine. No component is compiled yet.
     pub fn new(settings: Settings) -> Result<Self> {
         let limits = settings.limits;
         let engine = engine::local()?;
@@ -71,26 +73,26 @@ impl Runtime {
         })
     }
 
-    /// Returns the resource limits, which apply to every kernel.
+    /// Returns the resource limits that apply to every kernel.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Advances the clock that interrupts guests. The owner must call this function every
-    /// [`Limits::TICK`].
+    /// Advances the clock that interrupts guests after their deadline. The owner of the runtime
+    /// must call this function every [`Limits::TICK`].
     pub fn tick(&self) {
         self.clock.fetch_add(1, Ordering::Relaxed);
         self.engine.increment_epoch();
     }
 
-    /// Returns the counter that [`Runtime::tick`] advances.
+    /// Returns the tick counter that [`Runtime::tick`] advances.
     pub(crate) fn clock(&self) -> &Arc<AtomicU64> {
         &self.clock
     }
 
-    /// Loads signed compiled code. `digest` is the SHA-256 digest of the component that the code
-    /// must be compiled from. The engine sees no byte of the code before its signature has been
-    /// verified under `trusted`.
+    /// Loads signed compiled code as the kernel `name`. `digest` is the SHA-256 digest of the
+    /// component that the code must be compiled from. The engine reads the code only after its
+    /// signature has been verified under `trusted`.
     ///
     /// # Errors
     /// Returns [`Error::Artefact`] with the reason if the code is refused. Returns
@@ -111,7 +113,7 @@ impl Runtime {
         self.kernel(name, *digest, &component)
     }
 
-    /// Creates a kernel from compiled code.
+    /// Creates a kernel from compiled code, after a check that the component fulfils the contract.
     pub(crate) fn kernel(&self, name: &str, digest: [u8; 32], compiled: &Component) -> Result<Arc<Kernel>> {
         let kept = crate::check::contract(name, &self.engine, compiled)?;
         let pre = self.linker.instantiate_pre(compiled).and_then(|pre| match kept.on {
@@ -148,26 +150,27 @@ impl Runtime {
         let _ = self.cache_fault.set(error);
     }
 
-    /// Returns the first error of the cache, if compiled code could not be written to it. Kernels
-    /// run in spite of it, and are compiled again in the next process.
+    /// Returns the first error that occurred when compiled code was written to the cache, or
+    /// `None`. Kernels run in spite of it, but the next process compiles them again.
     pub fn cache_fault(&self) -> Option<&Error> {
         self.cache_fault.get()
     }
 }
 
-/// Component that is linked and ready to be instantiated, for a vertex kernel or an edge kernel.
+/// Component that is linked and ready for instantiation, as a vertex kernel or an edge kernel.
 pub(crate) enum Pre {
     Rows(VertexKernelPre<State>),
     Edges(EdgeKernelPre<State>),
 }
 
-/// Compiled kernel that fulfils the contract and is ready to be instantiated.
+/// Compiled kernel that fulfils the contract and is ready for instantiation.
 pub struct Kernel {
     name: String,
     digest: [u8; 32],
     runtime: Runtime,
     pre: Pre,
-    /// True if the component imports the interface `given`, which provides row weights.
+    /// True if the component imports the interface `given`, which provides the loss weights of
+    /// rows.
     asks: bool,
     attributes: Vec<AttributeSpec>,
 }
@@ -179,22 +182,22 @@ impl std::fmt::Debug for Kernel {
 }
 
 impl Kernel {
-    /// Returns the name of the kernel, which errors quote.
+    /// Returns the name of the kernel, which error messages contain.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the SHA-256 digest of the kernel's component.
+    /// Returns the SHA-256 digest of the component that the kernel was compiled from.
     pub fn digest(&self) -> &[u8; 32] {
         &self.digest
     }
 
-    /// Returns the attributes that the kernel accepts.
+    /// Returns the attributes that the kernel accepts, with their default values.
     pub fn attributes(&self) -> &[AttributeSpec] {
         &self.attributes
     }
 
-    /// Returns the resource limits, which apply to the kernel.
+    /// Returns the resource limits that apply to the kernel.
     pub fn limits(&self) -> &Limits {
         self.runtime.limits()
     }
@@ -207,7 +210,7 @@ impl Kernel {
         &self.pre
     }
 
-    /// Returns the domain of the kernel: vertex rows or edges.
+    /// Returns the domain of the kernel, which is vertex rows or edges.
     pub fn on(&self) -> On {
         match self.pre {
             Pre::Rows(_) => On::Rows,
@@ -215,7 +218,7 @@ impl Kernel {
         }
     }
 
-    /// Returns true if the loss of the kernel supports rows of different weight
+    /// Returns true if the kernel's loss supports rows of different weight
     /// ([`Labelled::row_weights`]). It does if the component imports the interface `given`, which
     /// the contract has since version 0.1.2.
     ///
@@ -224,7 +227,7 @@ impl Kernel {
         self.asks
     }
 
-    /// Refuses a kernel whose loss would ignore the weights of rows.
+    /// Returns an error if the kernel's loss ignores the weights of rows.
     ///
     /// # Errors
     /// Returns [`Error::Promise`] if [`Kernel::weighs_rows`] is false.
@@ -242,9 +245,9 @@ impl Kernel {
         })
     }
 
-    /// Configures a layer. `inputs` lists the extents of one row of each input. For an edge kernel
-    /// these are the source, the target and, if the model has them, the edge features. Attributes
-    /// that are not listed have the kernel's default values.
+    /// Configures the kernel as a layer. `inputs` lists the extents of one row of each input. For
+    /// an edge kernel these are the source, the target and, if the model has them, the edge
+    /// features. Attributes that are not listed have the kernel's default values.
     pub fn open(self: &Arc<Self>, inputs: &[Vec<u32>], attributes: &[Attribute]) -> Result<Arc<Layer>> {
         let refuse = |text: String| Error::Guest {
             kernel: self.name.clone(),
@@ -275,7 +278,7 @@ impl Kernel {
     }
 }
 
-/// Kernel that is configured with input extents and attributes.
+/// Kernel that is configured with attributes and with the extents of its inputs.
 #[derive(Debug)]
 pub struct Layer {
     kernel: Arc<Kernel>,
@@ -290,7 +293,8 @@ impl Layer {
         &self.kernel
     }
 
-    /// Returns the signature: inputs, outputs, parameters and requirements of the layer.
+    /// Returns the signature of the layer, which describes its inputs, outputs, parameters and
+    /// requirements.
     pub fn signature(&self) -> &Signature {
         &self.signature
     }
@@ -299,27 +303,27 @@ impl Layer {
         &self.inputs
     }
 
-    /// Returns the number of features per edge that an edge kernel reads. It is 0 if it reads none.
+    /// Returns the number of features per edge that the edge kernel reads, or 0 if it reads none.
     pub(crate) fn edge_features(&self) -> u32 {
         self.inputs.get(2).map_or(0, |row| row.iter().product())
     }
 
-    /// Returns the input extents and attributes that the layer was opened with, as text for errors.
+    /// Returns the input extents and attributes of the layer as text for error messages.
     pub(crate) fn given(&self) -> String {
         let attributes: Vec<String> =
             self.attributes.iter().map(|a| format!("{} = {}", a.name, a.value)).collect();
         format!(" (given: inputs {:?}, {})", self.inputs, attributes.join(", "))
     }
 
-    /// Returns the value of a whole-number attribute, as given or by default. `None` if there is no
-    /// such attribute.
+    /// Returns the value of the whole-number attribute `name`, which was given or is the default.
+    /// Returns `None` if there is no such attribute.
     pub(crate) fn whole_number(&self, name: &str) -> Option<u32> {
         let found = self.attributes.iter().find(|attribute| attribute.name == name)?;
         if let Value::Integer(number) = found.value { u32::try_from(number).ok() } else { None }
     }
 
-    /// Returns true if the layer reads only signs and scales of the input or parameter with this
-    /// name. Such values may be sent as one bit each.
+    /// Returns true if the layer reads only the signs and scales of the input or parameter `name`.
+    /// Such values may be sent with one bit each.
     #[must_use]
     pub fn reads_signs(&self, name: &str) -> bool {
         let named = |attribute: &Attribute| match &attribute.value {
@@ -358,7 +362,7 @@ pub(crate) fn plain_attributes(specs: Vec<wv::AttributeSpec>) -> Vec<AttributeSp
     specs.into_iter().map(plain).collect()
 }
 
-/// Cuts a name or text of a kernel to 200 characters. A cut name matches no other name.
+/// Cuts a name or text of a kernel to 200 characters. A cut name is equal to no other name.
 fn short(text: String) -> String {
     if text.len() <= eciton_input::text::MAX_TEXT { text } else { eciton_input::text::shown(&text) }
 }

@@ -1,14 +1,14 @@
-//! File with 32 random bytes, which only its owner may read.
+//! Secret key file with 32 random bytes, which only its owner may read.
 
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-/// Length of a secret, in bytes.
+/// Length of a secret key, in bytes.
 pub(crate) const LEN: usize = 32;
 
-/// Reads the secret, and never creates one. `None` if the file does not exist or this user may not
-/// access its folder.
+/// Reads the secret from the file `path`, without creating one. Returns `None` if the file does not
+/// exist or this user may not open it.
 pub(crate) fn existing(path: &Path) -> io::Result<Option<[u8; LEN]>> {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     match eciton_input::file::open(path) {
@@ -18,8 +18,8 @@ pub(crate) fn existing(path: &Path) -> io::Result<Option<[u8; LEN]>> {
     }
 }
 
-/// Reads the secret. If the file does not exist, it and its folder are created with a random
-/// secret.
+/// Reads the secret from the file `path`. If the file does not exist, it is created with a random
+/// secret, and its folder as well.
 pub(crate) fn open(path: &Path) -> io::Result<[u8; LEN]> {
     match eciton_input::file::open(path) {
         Ok(file) => return read(file, path),
@@ -42,8 +42,8 @@ pub(crate) fn open(path: &Path) -> io::Result<[u8; LEN]> {
     }
 }
 
-/// Returns true if the file exists and has a valid secret. Returns an error if [`read`] refuses the
-/// file.
+/// Returns true if the file `path` exists and has a valid secret, and false if it does not exist.
+/// Returns an error if [`read`] refuses the file.
 pub(crate) fn look(path: &Path) -> io::Result<bool> {
     match eciton_input::file::open(path) {
         Ok(file) => read(file, path).map(|_| true),

@@ -9,12 +9,13 @@ use wasmparser::{CompositeInnerType, FunctionBody, Operator, Parser, Payload, Su
 
 use crate::error::{Error, Result};
 
-/// Quantities that are counted. Error messages use their names.
+/// Quantity of a component that is counted before compilation. Each quantity has a limit, and error
+/// messages use its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Count {
     /// Size of the component file, in bytes.
     Component,
-    /// Number of functions in all core modules, including calls across a component's border.
+    /// Number of functions in all core modules, including calls across a component's boundary.
     Functions,
     /// Total size of the code of all functions, in bytes.
     Code,
@@ -33,11 +34,11 @@ pub(crate) enum Count {
     Sections,
     /// Nesting depth of components and modules, including the outermost component.
     Nesting,
-    /// Number of instances that are created when the component is linked.
+    /// Number of instances that are created when the component is instantiated.
     Instances,
 }
 
-/// Maximum of each quantity: count, name, unit, maximum.
+/// Limit of each counted quantity, with the quantity's name and unit for error messages.
 pub(crate) const LIMITS: [(Count, &str, &str, u64); 11] = [
     (Count::Component, "component-bytes", "bytes", 64 << 20),
     (Count::Functions, "functions", "functions", 50_000),
@@ -52,7 +53,7 @@ pub(crate) const LIMITS: [(Count, &str, &str, u64); 11] = [
     (Count::Instances, "instances", "instances", 1000),
 ];
 
-/// Refuses a component that exceeds one of the [`LIMITS`], and bytes that are not WebAssembly.
+/// Checks that a component can be parsed and exceeds none of the [`LIMITS`].
 ///
 /// # Errors
 /// Returns [`Error::TooLarge`] for the first limit that is exceeded, and [`Error::Compile`] for
@@ -78,7 +79,7 @@ fn limit(count: Count) -> (&'static str, &'static str, u64) {
 /// Reason why the check of a component stopped early.
 #[derive(Debug)]
 enum Refusal {
-    /// The count exceeds its limit. The value is a lower bound, because counting stopped there.
+    /// The count exceeds its limit. The value is a lower bound, because counting stopped at it.
     TooLarge(Count, u64),
     Malformed(wasmparser::BinaryReaderError),
 }
@@ -91,7 +92,7 @@ impl From<wasmparser::BinaryReaderError> for Refusal {
     }
 }
 
-/// Count of each quantity, in the order of [`LIMITS`].
+/// Number of units counted for each quantity, in the order of [`LIMITS`].
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Size([u64; LIMITS.len()]);
 
@@ -112,18 +113,18 @@ impl Size {
     }
 }
 
-/// Component or module that the check is reading.
+/// Component or module that is being read, with its counts so far.
 #[derive(Debug, Default)]
 struct Open {
-    /// Number of parameters of each function type, if this is a module.
+    /// Number of parameters of each function type. Empty for a component.
     parameters: Vec<u64>,
-    /// Instances of modules and calls across the component's border, if this is a component.
+    /// Instances of modules and calls across the component's boundary. Zero for a module.
     own: Linked,
-    /// Number of component instances, if this is a component.
+    /// Number of component instances. Zero for a module.
     children: u64,
 }
 
-/// Totals of a linked component, with all that it instantiates.
+/// Number of instances and calls of a component, including all components that it instantiates.
 #[derive(Debug, Default, Clone, Copy)]
 struct Linked {
     instances: u64,
@@ -204,7 +205,7 @@ fn with(open: &mut [Open], change: impl FnOnce(&mut Open)) {
     }
 }
 
-/// Returns the number of parameters of a function type.
+/// Returns the number of parameters of a function type, and counts its results.
 fn function(ty: &SubType, size: &mut Size) -> Counted<u64> {
     let CompositeInnerType::Func(ty) = &ty.composite_type.inner else { return Ok(0) };
     size.at_least(Count::Results, ty.results().len() as u64)?;

@@ -1,8 +1,9 @@
-//! Slots: memory for rows that steps of a call pass to later steps or to the caller.
+//! Slots of a running call, which are buffers for rows that steps pass to later steps or to the
+//! caller.
 //!
-//! If the rows of a slot leave the call, the slot uses the memory of their destination, so that its
-//! step writes them in place. Other slots have memory from the first step that uses them to the
-//! last one.
+//! If the rows of a slot are a result of the call, the slot uses the memory of their destination,
+//! so that its step writes them in place. Other slots have memory from the first step that uses
+//! them to the last one.
 
 use std::ops::Range;
 
@@ -24,14 +25,15 @@ fn refuse<T>(reason: impl Into<String>) -> Result<T> {
     Err(Error::Wire { place: PLACE.to_owned(), reason: reason.into() })
 }
 
-/// Memory of a slot: a range of rows of a buffer.
+/// Memory of a slot, which is a range of rows of a buffer.
 #[derive(Debug)]
 enum Stored {
     F32(Buffer, Range<usize>),
     Half(HalfBuffer, Range<usize>),
 }
 
-/// Translates the range `wanted` of a slot's rows to the rows of its buffer.
+/// Translates the range `wanted` of a slot's rows to row indices of its buffer. `slot` is the range
+/// of the buffer that belongs to the slot.
 fn among(slot: &Range<usize>, wanted: Range<usize>) -> Result<Range<usize>> {
     match wanted.end <= slot.len() {
         true => Ok(slot.start + wanted.start..slot.start + wanted.end),
@@ -39,35 +41,36 @@ fn among(slot: &Range<usize>, wanted: Range<usize>) -> Result<Range<usize>> {
     }
 }
 
-/// Lease on rows that a step reads.
+/// Lease on rows that a step reads, which prevents writes to them.
 enum Leased {
     F32(ReadRows),
     Half(ReadHalf),
 }
 
-/// Slot of a running call.
+/// Slot of a running call, with its memory.
 #[derive(Debug)]
 struct Slot {
     spec: Local,
     made: Option<Stored>,
-    /// Memory of the destination, if the rows leave the call and the slot can be written there
-    /// directly.
+    /// Memory of the destination, if the rows are a result of the call and the slot can be written
+    /// there directly.
     home: Option<Stored>,
-    /// Index of the last step that uses the slot, or `usize::MAX` if its rows leave the call.
+    /// Index of the last step that uses the slot. It is `usize::MAX` if the rows are a result of
+    /// the call.
     last: usize,
 }
 
-/// Slots of a running call, and the matrices that the call was given.
+/// Slots of a running call, and the matrices from outside the call.
 #[derive(Debug)]
 pub(crate) struct Slots {
     given: Vec<Given>,
     slots: Vec<Slot>,
-    /// Slots whose rows are copied to their destination after all steps.
+    /// Slots whose rows are copied to their destinations after all steps.
     outs: Vec<(u32, Target)>,
 }
 
 impl Slots {
-    /// Creates the slots of a call, and returns them with the call's steps.
+    /// Creates the slots of a call, and returns them together with the call's steps.
     pub(crate) fn new(call: Call) -> Result<(Self, Vec<CallStep>)> {
         if let Some((slot, kept)) = call.keeps.first() {
             return refuse(format!(
@@ -99,8 +102,8 @@ impl Slots {
         }
     }
 
-    /// Places a slot in the memory of its destination if size and format match. Otherwise its rows
-    /// are copied after the last step.
+    /// Uses the memory of `target` for a slot if size and format match. Otherwise the slot's rows
+    /// are copied to `target` after the last step.
     fn place(&mut self, slot: u32, target: Target) {
         let (rows, _) = target.shape();
         if let Some(Slot { spec, home: home @ None, .. }) = self.slots.get_mut(slot as usize)
@@ -126,8 +129,8 @@ impl Slots {
         self.outs.push((slot, target));
     }
 
-    /// Returns the memory of a slot, which a step may use. If the memory is that of the
-    /// destination, rows from `writes` on are set to zero at first use.
+    /// Returns the memory of a slot, which is allocated at its first use. If the memory belongs to
+    /// a destination, rows from index `writes` on are set to zero at first use.
     fn get(&mut self, slot: u32, writes: Option<usize>) -> Result<&Stored> {
         let Some(Slot { spec, made, home, .. }) = self.slots.get_mut(slot as usize) else {
             return refuse(format!("slot {slot} does not exist"));
@@ -192,12 +195,12 @@ impl Slots {
         Ok(())
     }
 
-    /// Frees the memory of slots that no step after index `at` uses.
+    /// Frees the memory of the slots whose last user is the step at index `at`.
     pub(crate) fn end(&mut self, at: usize) {
         self.slots.iter_mut().filter(|slot| slot.last == at).for_each(|slot| slot.made = None);
     }
 
-    /// Copies the rows that were not written at their destination.
+    /// Copies rows to their destinations, unless they were written there directly.
     pub(crate) fn finish(mut self) -> Result<()> {
         if let Some(slot) = self.slots.iter().position(|slot| slot.home.is_some()) {
             return refuse(format!("the rows of slot {slot} leave the call, but no step writes them"));
@@ -258,7 +261,7 @@ impl Stored {
         })
     }
 
-    /// Sets the given rows to zero.
+    /// Sets the rows of the range `rows` to zero.
     fn cleared(self, rows: Range<usize>) -> Result<Self> {
         match &self {
             _ if rows.is_empty() => {}

@@ -1,4 +1,5 @@
-//! State of one task on the host: handles, scratch matrices, statistics, and messages of errors.
+//! State of one task on the host, with its handles, scratch matrices, statistics and error
+//! messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,20 +11,20 @@ use eciton_tensor::{Buffer, Grid, Matrix};
 use crate::limits::Limits;
 use crate::outs::{Laid, Place};
 
-/// Marker type for the handle of a matrix. The handle is an index into [`State::matrices`].
+/// Marker type for the handle of a matrix, which is an index into [`State::matrices`].
 #[derive(Debug)]
 #[expect(unreachable_pub, reason = "the generated bindings re-export it")]
 pub struct MatrixHandle;
-/// Marker type for the handle of an output, which the kernel writes to.
+/// Marker type for the handle of an output, which is an index into [`State::outs`].
 #[derive(Debug)]
 #[expect(unreachable_pub, reason = "the generated bindings re-export it")]
 pub struct OutHandle;
-/// Marker type for the handle of a list of ids.
+/// Marker type for the handle of a list of ids, which is an index into [`State::ids`].
 #[derive(Debug)]
 #[expect(unreachable_pub, reason = "the generated bindings re-export it")]
 pub struct IdsHandle;
 
-/// Typed error of a host function, before it is converted to the contract's type.
+/// Typed error of a host function, before its conversion to the contract's error type.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Failure {
     Shape {
@@ -41,7 +42,7 @@ pub(crate) enum Failure {
     },
     Deadline(String),
     Unsupported(String),
-    /// The task has exceeded its time limit. The guest is interrupted and gets no answer.
+    /// The task has exceeded its time limit. The guest is interrupted and receives no error.
     OutOfTime,
 }
 
@@ -59,7 +60,7 @@ impl From<eciton_tensor::Error> for Failure {
     }
 }
 
-/// Table of handles with a free list.
+/// Table from handles to values. Free handles are reused.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     slots: Vec<Option<T>>,
@@ -108,10 +109,10 @@ impl<T> Table<T> {
     }
 }
 
-/// View of rows of an output.
+/// View of consecutive rows of an output, which a kernel's handle refers to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutView {
-    /// Index in [`State::places`] of the output that the view shows.
+    /// Index of the output in [`State::places`].
     pub place: usize,
     pub start: usize,
     pub count: usize,
@@ -125,35 +126,36 @@ pub(crate) struct OutView {
 pub(crate) struct Given {
     /// Loss weight of each row, of shape `[n, 1]`. If `None`, every weight is 1.
     pub row_weights: Option<Matrix>,
-    /// True until the kernel has requested the weights, if the weights of the counted rows differ.
-    /// The result would be wrong without them.
+    /// True if there are row weights that the kernel has not yet requested. A task that ends in
+    /// this state fails, because its loss ignores the weights.
     pub to_ask: bool,
 }
 
-/// Global vertex ids of an interval's rows.
+/// Global vertex ids of the rows of an interval (a contiguous range of vertices).
 #[derive(Debug, Clone)]
 pub enum RowNumbers {
-    /// Consecutive ids. The value is the first one.
+    /// Consecutive ids, of which this is the first.
     From(u64),
     /// List of ids, one per row.
     List(Arc<[u64]>),
 }
 
-/// Log and statistics of a finished task. Its rows and sums are in their destinations.
+/// Log and statistics of a finished task. The task's rows and sums are already in their
+/// destinations.
 #[derive(Debug, Default)]
 pub struct Finished {
-    /// Lines that the kernel wrote to the log.
+    /// Lines that the kernel wrote to the log, in order.
     pub log: Vec<String>,
     /// Size of the instance's linear memory after the task, in bytes.
     pub guest_memory_bytes: usize,
     /// Number of bytes that were copied between the host and the guest's memory.
     pub copied_bytes: u64,
-    /// Peak use of limited resources. It is zero if the task ran on another machine.
+    /// Peak use of limited resources. All fields are zero if the task ran on another machine.
     pub peak: Peak,
 }
 
 impl Finished {
-    /// Adds the log and the statistics of a further step.
+    /// Adds the log and the statistics of a further step of the call.
     pub(crate) fn add(&mut self, other: Self) {
         self.log.extend(other.log);
         self.guest_memory_bytes = self.guest_memory_bytes.max(other.guest_memory_bytes);
@@ -162,19 +164,19 @@ impl Finished {
     }
 }
 
-/// Peak use of limited resources, by a task or by a block of an edge kernel.
+/// Peak use of limited resources by a task, or by one block of an edge kernel's edges.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Peak {
-    /// Size of all scratch matrices that the task allocated, in bytes (`matrix-bytes`).
+    /// Total size of the scratch matrices that the task allocated, in bytes (`matrix-bytes`).
     pub matrix_bytes: u64,
-    /// Maximum number of handles that were alive at once (`handles`).
+    /// Maximum number of handles at the same time (`handles`).
     pub handles: u64,
     /// Maximum number of bytes that one host call copied (`call-bytes`).
     pub call_bytes: u64,
 }
 
 impl Peak {
-    /// Returns the maximum of each field.
+    /// Returns the larger value of each field.
     pub fn max(self, other: Self) -> Self {
         Self {
             matrix_bytes: self.matrix_bytes.max(other.matrix_bytes),
@@ -184,11 +186,12 @@ impl Peak {
     }
 }
 
-/// State of the task that an instance is running.
+/// State of the task that a kernel instance is running.
 #[derive(Debug)]
 pub(crate) struct State {
     pub limits: Limits,
-    /// Tick counter that interrupts the guest, and the tick of the task's deadline.
+    /// Tick counter that interrupts the guest, and the count at which the task's deadline is
+    /// reached.
     clock: Option<(Arc<AtomicU64>, u64)>,
     pub matrices: Table<Matrix>,
     pub outs: Table<OutView>,
@@ -196,7 +199,7 @@ pub(crate) struct State {
     pub places: Vec<Option<Place>>,
     pub grid: Arc<Grid>,
     pub row_numbers: RowNumbers,
-    /// Data that the guest may request. `None` outside of a task.
+    /// Data that the guest may request. It is `None` for edge kernels and outside of tasks.
     pub given: Option<Given>,
     pub seed: u64,
     pub epoch: u32,
@@ -204,20 +207,20 @@ pub(crate) struct State {
     pub training: bool,
     pub scratch: Scratch,
     pub scratch_bytes: u64,
-    /// Minimum number of rows that a scratch buffer is allocated for. Blocks of a task differ in
-    /// length, but can share buffers of this size. Longer buffers, for a vertex with many edges,
-    /// are not reused. If it is 0, buffers have the requested size and are reused.
+    /// Minimum number of rows for which a scratch buffer is allocated. Blocks of a task differ in
+    /// length, but can share buffers of this size. Longer buffers, which a vertex with many edges
+    /// needs, are not reused. If it is 0, buffers have the requested size and are reused.
     pub scratch_rows: usize,
-    /// Unused buffers of scratch matrices, which the next task of the same shape can reuse.
+    /// Unused buffers of scratch matrices, which later tasks of the same shape reuse.
     pub spare: Vec<Buffer>,
-    /// Buffers for bfloat16 rows that were widened to f32. Those that the current task uses are in
-    /// `wide_used`.
+    /// Unused f32 buffers for rows that are stored as bfloat16. Buffers in use by the current task
+    /// are in `wide_used`.
     pub wide: Vec<Buffer>,
     pub wide_used: Vec<Buffer>,
     pub log: Vec<String>,
     pub log_bytes: u64,
     pub panic: Option<String>,
-    /// Description of the limit that caused a trap.
+    /// Description of the resource limit that caused a trap.
     pub limit_hit: Option<String>,
     pub memory_bytes: usize,
     /// Number of bytes that were copied between the host and the guest's memory.
@@ -225,8 +228,8 @@ pub(crate) struct State {
     pub peak: Peak,
 }
 
-/// Maximum number of buffers for widened rows that an instance caches. A layer with one input needs
-/// three at a time.
+/// Maximum number of f32 buffers for bfloat16 rows that an instance caches. A layer with one input
+/// needs three at a time.
 const WIDE_LIMIT: usize = 6;
 /// Maximum number of unused scratch buffers that an instance caches.
 const SPARE_LIMIT: usize = 32;
@@ -263,7 +266,7 @@ impl State {
         }
     }
 
-    /// Removes everything that belongs to the last task, including all handles.
+    /// Removes everything that belongs to the last task, including its handles and its log.
     pub(crate) fn reset(&mut self) {
         self.matrices.clear();
         self.outs.clear();
@@ -285,8 +288,8 @@ impl State {
         self.limit_hit = None;
     }
 
-    /// Returns a buffer for at least `rows` rows of f32, valid until the end of the task. Intervals
-    /// differ in length, so the longest buffer of each width is cached.
+    /// Returns a buffer for at least `rows` rows of f32, which the task uses until its end.
+    /// Intervals differ in length, so the longest buffer of each width is cached.
     pub(crate) fn wide(&mut self, rows: usize, columns: usize) -> eciton_tensor::Result<Buffer> {
         let found = match self.wide.iter().position(|b| b.columns() == columns && b.rows() >= rows) {
             Some(at) => self.wide.swap_remove(at),
@@ -301,13 +304,14 @@ impl State {
         Ok(found)
     }
 
-    /// Sets the deadline of the guest, `ticks` ticks from now.
+    /// Sets the deadline of the task to `ticks` ticks from now.
     pub(crate) fn ends(&mut self, clock: &Arc<AtomicU64>, ticks: u64) {
         let end = clock.load(Ordering::Relaxed).saturating_add(ticks);
         self.clock = Some((clock.clone(), end));
     }
 
-    /// Refuses a host call after the task's deadline. The clock itself interrupts only guest code.
+    /// Returns an error if the task's deadline has passed. Host calls need this check, because the
+    /// clock interrupts only guest code.
     pub(crate) fn in_time(&self) -> Result<(), wasmtime::Trap> {
         match &self.clock {
             Some((clock, end)) if clock.load(Ordering::Relaxed) >= *end => Err(wasmtime::Trap::Interrupt),
@@ -315,7 +319,7 @@ impl State {
         }
     }
 
-    /// Refuses an operation after the task's deadline, with an error of this module's type.
+    /// Returns [`Failure::OutOfTime`] if the task's deadline has passed.
     pub(crate) fn check_time(&self) -> Result<(), Failure> {
         self.in_time().map_err(|_| Failure::OutOfTime)
     }
@@ -325,7 +329,7 @@ impl State {
         self.matrices.alive() + self.outs.alive() + self.ids.alive()
     }
 
-    /// Checks that the task may get one more handle.
+    /// Checks the limit on handles, for a task that is about to get one more.
     pub(crate) fn check_handles(&mut self) -> Result<(), Failure> {
         self.check_time()?;
         let asked = self.handles() as u64 + 1;
@@ -334,7 +338,7 @@ impl State {
         Ok(())
     }
 
-    /// Checks that one host call may copy this number of bytes.
+    /// Checks that one host call may copy `bytes` bytes between host and guest.
     pub(crate) fn check_copy(&mut self, bytes: u64) -> Result<(), Failure> {
         self.check_time()?;
         limit("call-bytes", "bytes", self.limits.call_bytes, bytes)?;
@@ -369,7 +373,7 @@ impl State {
         place.ok_or_else(|| Failure::Argument("this out was finished".to_owned()))
     }
 
-    /// Returns the extents of an output. The first one is the number of rows.
+    /// Returns the extents of an output. For rows, the first extent is the number of rows.
     pub(crate) fn out_shape(&self, handle: u32) -> Result<Vec<u32>, Failure> {
         let view = self.out(handle)?;
         let mut shape = self.place(view)?.shape();
@@ -386,7 +390,7 @@ impl State {
         Ok(shape)
     }
 
-    /// Returns a handle of the row weights. `None` if every weight is 1.
+    /// Returns a handle of the row weights, or `None` if every weight is 1.
     pub(crate) fn ask_row_weights(&mut self) -> Result<Option<u32>, Failure> {
         let given = self.given.as_mut().ok_or_else(|| {
             Failure::Unsupported(
@@ -397,8 +401,8 @@ impl State {
         given.row_weights.clone().map(|weights| self.push_matrix(weights)).transpose()
     }
 
-    /// Returns the grid for a sum over `rows` rows. If an operation splits or joins the interval's
-    /// rows, the grid is scaled by the same factor.
+    /// Returns the grid that fixes the order of a sum over `rows` rows. If an operation has split
+    /// or grouped the interval's rows, the atoms of the grid are scaled accordingly.
     pub(crate) fn grid_of(&self, operation: &str, rows: usize) -> Result<Arc<Grid>, Failure> {
         let interval = self.grid.rows();
         if rows == interval {
@@ -417,7 +421,8 @@ impl State {
         })
     }
 
-    /// Returns the rows and columns of a matrix or an output after its rows are split or joined.
+    /// Returns the number of rows and columns after the layout `laid` has been applied to a matrix
+    /// or an output. Returns an error if the rows cannot be divided evenly.
     pub(crate) fn other_rows(
         operation: &str,
         laid: Laid,
@@ -449,7 +454,7 @@ impl State {
         Ok(laid.extents(rows, columns))
     }
 
-    /// Allocates a scratch matrix, and returns its output handle.
+    /// Allocates a scratch matrix of the given shape, and returns its output handle.
     pub(crate) fn create_out(&mut self, shape: &[u32]) -> Result<u32, Failure> {
         self.check_handles()?;
         let (Some(&rows), 1..=4) = (shape.first(), shape.len()) else {
@@ -485,7 +490,7 @@ impl State {
         Ok(self.outs.push(OutView { place, start: 0, count: rows, whole: true, laid: Laid::AsTheyAre }))
     }
 
-    /// Ends the writing of a scratch matrix, and returns its handle as a matrix.
+    /// Ends the writing of a scratch matrix, and returns a handle with which it is read.
     pub(crate) fn finish_out(&mut self, handle: u32) -> Result<u32, Failure> {
         let view = self.out(handle)?;
         self.outs.take(handle);
@@ -508,7 +513,8 @@ impl State {
         self.push_matrix(matrix)
     }
 
-    /// Returns the key from which the random numbers of this task are derived.
+    /// Returns the key from which the task's random numbers for `purpose` are derived. `stream`
+    /// distinguishes independent sequences of one layer.
     pub(crate) fn key(&self, purpose: Purpose, stream: u32) -> Key {
         Key::new(self.seed, purpose, self.epoch, self.layer, stream)
     }

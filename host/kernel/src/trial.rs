@@ -27,10 +27,10 @@ use crate::instance::Instance;
 use crate::runtime::Layer;
 use crate::state::{Finished, RowNumbers};
 
-/// Name of an input of whole numbers, which has no derivative.
+/// Name of an input that holds whole numbers, for which no derivative is checked.
 const IDS: &str = "ids";
 
-/// Random number generator SplitMix64.
+/// Pseudo-random number generator SplitMix64.
 #[derive(Debug, Clone)]
 struct Numbers(u64);
 
@@ -46,13 +46,13 @@ impl Numbers {
         (self.next() % u64::from(limit.max(1))) as u32
     }
 
-    /// Returns a number in (-1, 1).
+    /// Returns a random number between -1 and 1.
     fn value(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1u32 << 23) as f32 - 1.0
     }
 }
 
-/// Named matrix of random values, row-major.
+/// Named matrix of random values, stored row by row.
 #[derive(Debug, Clone, PartialEq)]
 struct Values {
     name: String,
@@ -75,9 +75,9 @@ impl Values {
         Matrix::from(self.buffer()?.read(0..self.rows)?).with_extents(&self.extents)
     }
 
-    /// Returns a matrix whose rows arrive in batches, each when the kernel waits for it. The first
-    /// batch has `first` rows, the next twice as many and one more, and so on. So no batch is a
-    /// whole number of tiles.
+    /// Returns a matrix whose rows arrive in batches while the kernel reads them. The first batch
+    /// has `first` rows, and each further batch has one row more than twice its predecessor. So no
+    /// batch is a whole number of tiles.
     fn arriving(&self, first: usize) -> eciton_tensor::Result<Matrix> {
         let columns = width(&self.extents);
         let (mut sender, arriving) = stream::channel(self.rows, columns)?;
@@ -107,7 +107,7 @@ fn width(extents: &[u32]) -> usize {
     extents.iter().map(|&extent| extent as usize).product()
 }
 
-/// Buffer that a call writes to, and that is read afterwards.
+/// Buffer that a kernel writes during a call and that the trial reads afterwards.
 #[derive(Debug)]
 struct Place {
     name: String,
@@ -127,7 +127,7 @@ impl Place {
         Ok(Target::Rows { rows, extents: self.extents.clone() })
     }
 
-    /// Returns the target of a sum over rows, with the extents of a parameter.
+    /// Returns the buffer as the target of a sum over rows, for instance a parameter's gradient.
     fn sums(&self) -> Target {
         let first = [self.buffer.rows() as u32];
         Target::Sums { parts: vec![self.buffer.clone()], shape: [&first[..], &self.extents].concat() }
@@ -148,21 +148,22 @@ struct Outcome {
     gradients: Vec<Values>,
 }
 
-/// Functions of a kernel that a trial calls to obtain gradients.
+/// Sequence of kernel functions that a trial calls to obtain gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// `forward`, then `backward`. For an edge kernel `backward-targets` and `backward-sources`.
+    /// The functions `forward` and `backward`. For an edge kernel, `forward`, `backward-targets`
+    /// and `backward-sources`.
     Passes,
-    /// `loss`.
+    /// The function `loss`.
     Loss,
 }
 
-/// Call that is ready to run, with its inputs and outputs.
+/// Call of a kernel function that is ready to run.
 type Ready<'a> = Box<dyn FnOnce() -> Result<Finished> + 'a>;
-/// Callback that runs each call of a trial. Its first argument is the name of the function.
+/// Callback that runs each call of a trial. Its first argument is the name of the kernel function.
 type Watch<'a> = dyn FnMut(&'static str, Ready<'_>) -> Result<()> + 'a;
 
-/// Layer with random values for its inputs and parameters.
+/// Layer with random values for its inputs and parameters, on which the kernel is tested.
 #[derive(Debug, Clone)]
 pub struct Trial {
     layer: Arc<Layer>,
@@ -170,25 +171,26 @@ pub struct Trial {
     rows: usize,
     inputs: Vec<Values>,
     parameters: Vec<Values>,
-    /// Weights of the outputs, which are the gradients that `backward` receives.
+    /// Weights of the outputs. They are the output gradients that `backward` receives.
     up: Vec<Values>,
-    /// Class targets for `loss`. Targets that are numbers are in `values`.
+    /// Class targets for `loss`. If the targets are numbers, they are in `values`.
     classes: Arc<[u32]>,
     values: Option<Values>,
     /// Rows that count in the loss, as ascending indices.
     counting: Arc<[u32]>,
     /// Weight of each row in the loss. `None` if every weight is 1 or the kernel does not support
-    /// weights.
+    /// row weights.
     row_weights: Option<Values>,
     lists: RandomLists,
-    /// True if inputs and output gradients arrive in batches, as they do on a worker.
+    /// True if inputs and output gradients arrive in batches, as they do on a remote worker.
     pieces: bool,
 }
 
 impl Trial {
     /// Draws random values for `rows` rows. For an edge kernel, it also draws about `degree` edges
-    /// per row. If the layer has an attribute `group`, the number of rows is rounded up to whole
-    /// groups. An input called `ids` gets whole numbers below the attribute `entries`.
+    /// per row. If the layer has an attribute `group`, the number of rows is rounded up to a
+    /// multiple of it. An input called `ids` gets whole numbers below the layer's attribute
+    /// `entries`.
     pub fn new(layer: &Arc<Layer>, rows: u32, degree: u32, seed: u64) -> Self {
         let numbers = &mut Numbers(seed);
         let group = layer.whole_number("group").unwrap_or(1).max(1);
@@ -257,8 +259,8 @@ impl Trial {
         self.layer.signature().edges.is_some()
     }
 
-    /// Returns the ways in which this layer computes gradients: by passes, and also by the loss if
-    /// the layer has one.
+    /// Returns the ways in which the layer can compute gradients. Every layer has a backward pass,
+    /// and some layers also have a loss.
     fn ways(&self) -> Vec<Way> {
         let loss = self.layer.signature().loss;
         if loss.is_some() { vec![Way::Passes, Way::Loss] } else { vec![Way::Passes] }
@@ -272,7 +274,7 @@ impl Trial {
         values.iter().map(|values| values.matrix().map_err(|e| self.at(e))).collect()
     }
 
-    /// Returns the values as matrices. Their rows arrive in batches if `pieces` is set.
+    /// Returns the values as matrices. If `pieces` is set, their rows arrive in batches.
     fn streamed(&self, values: &[Values]) -> Result<Vec<Matrix>> {
         if !self.pieces {
             return self.matrices(values);
@@ -339,8 +341,8 @@ impl Trial {
         })
     }
 
-    /// Computes the gradients in one way. The callback `then` receives each call, with the name of
-    /// its function.
+    /// Computes the outputs and gradients in one way. The callback `then` receives each call
+    /// together with the name of its function.
     fn run(
         &self,
         instance: &mut Instance,

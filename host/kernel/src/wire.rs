@@ -1,5 +1,5 @@
-//! Byte format of calls and answers: the payload that a worker is invoked with, and the payload
-//! that it returns.
+//! Byte format of calls and answers. A call is the payload that a worker is invoked with, and an
+//! answer is the payload that it returns.
 //!
 //! Both are frames ([`eciton_tensor::frame`]). The metadata of a frame is JSON, a [`Request`] or an
 //! [`AnswerMeta`], and its parts are the matrices. The caller writes a call with [`encode`].
@@ -47,30 +47,30 @@ pub use steps::{CallRef, GatherRef, HoldRef, KeepRef, ListsRef, OutRef, SlotRef,
 
 use crate::error::Error;
 
-/// Version of the format of requests and answers. A worker refuses other versions.
+/// Version of the format of requests and answers. A worker refuses requests of other versions.
 pub const VERSION: u32 = 5;
-/// Maximum number of matrices of one kind (inputs, outputs, ...) in a request.
+/// Maximum number of matrices of one kind (for instance inputs) in a step of a request.
 pub const MAX_MATRICES: usize = 512;
-/// Maximum number of frames with shared matrices that a request refers to.
+/// Maximum number of frames with shared matrices that a request may refer to.
 pub const MAX_OBJECTS: usize = 1024;
-/// Maximum number of atoms in a request's grid, over all parts.
+/// Maximum number of atoms (runs of rows that are summed as one unit) in a request's grid.
 pub const MAX_ATOMS: usize = 4096;
-/// Maximum number of attributes of a layer.
+/// Maximum number of attributes of a layer in a request.
 pub const MAX_ATTRIBUTES: usize = 1024;
-/// Maximum length of a name (of a run, a kernel or an object), in bytes.
+/// Maximum length of the name of a run, a kernel or an object, in bytes.
 pub const MAX_NAME_BYTES: usize = 1024;
-/// Size of a matrix, in bytes, above which a worker streams its rows to the kernel as they arrive
-/// ([`Request::streamables`]).
+/// Minimum size of a matrix that a worker streams, in bytes. The kernel reads the rows of such a
+/// matrix while they arrive ([`Request::streamables`]).
 pub const STREAM_BYTES: u64 = 256 << 10;
 
-/// Location of a tensor: a part of the request's frame or of a separate object.
+/// Location of a tensor, which is in the request's own frame or in a separate object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
     /// Index of the object in [`Request::objects`]. If `None`, the tensor is in the request's own
     /// frame.
     pub object: Option<u32>,
-    /// Index of the part within that frame.
+    /// Index of the tensor among the parts of that frame.
     pub part: u32,
 }
 
@@ -87,8 +87,8 @@ fn wire(place: impl Into<String>, reason: impl Into<String>) -> Error {
     Error::Wire { place: place.into(), reason: reason.into() }
 }
 
-/// Converts an error of a frame. Lost or changed bytes are a fault of the host, so the transfer may
-/// be tried again.
+/// Returns a function that converts an error of a frame. Missing or changed bytes become a fault of
+/// the host, so that the transfer may be tried again.
 fn at(place: impl Into<String>) -> impl FnOnce(eciton_tensor::Error) -> Error {
     let place = place.into();
     move |e| match e {
@@ -99,13 +99,13 @@ fn at(place: impl Into<String>) -> impl FnOnce(eciton_tensor::Error) -> Error {
     }
 }
 
-/// Returns the number of values in a row with these extents. `None` if it is 2^32 or more.
+/// Returns the number of values in a row with these extents, or `None` if it is 2^32 or more.
 fn width(extents: &[u32]) -> Option<u32> {
     extents.iter().try_fold(1u32, |n, &e| n.checked_mul(e))
 }
 
-/// Parses the JSON metadata of a frame. If the format's version is not supported, the error reports
-/// the version.
+/// Parses the JSON metadata of a frame. If that fails because of an unsupported format version, the
+/// error reports the version.
 fn parse_meta<'a, T: Deserialize<'a>>(place: &str, meta: &'a [u8]) -> Result<T, Error> {
     #[derive(Deserialize)]
     struct Versioned {

@@ -1,10 +1,10 @@
-//! Processor levels that code is compiled for. A level is a name, a target triple and a set of
-//! instructions.
+//! Processor levels for which kernels are compiled ahead of time. A level has a name, a target
+//! triple and a set of instructions.
 
 use crate::error::{Error, Result};
 
-/// Processor level: a set of instructions that all processors of one kind of cloud function have in
-/// common.
+/// Processor level for which code is compiled. All processors of one type of cloud function support
+/// its instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Baseline {
     /// x86-64 with AVX2, BMI and FMA, but without AVX-512.
@@ -14,10 +14,10 @@ pub enum Baseline {
 }
 
 impl Baseline {
-    /// All levels, in the order of their declaration.
+    /// All processor levels, in the order of their declaration.
     pub const ALL: [Self; 2] = [Self::X86_64V3, Self::NeoverseN1];
 
-    /// Returns the name of the level: `x86-64-v3` or `neoverse-n1`.
+    /// Returns the name of the processor level, which is `x86-64-v3` or `neoverse-n1`.
     pub fn name(self) -> &'static str {
         match self {
             Self::X86_64V3 => "x86-64-v3",
@@ -25,7 +25,8 @@ impl Baseline {
         }
     }
 
-    /// Returns the level with this name. If no level has this name, an error lists the valid names.
+    /// Parses the name of a processor level, for instance `x86-64-v3`. The error for an unknown
+    /// name lists the valid names.
     pub fn parse(name: &str) -> Result<Self> {
         Self::ALL
             .into_iter()
@@ -33,7 +34,8 @@ impl Baseline {
             .ok_or_else(|| Error::Baseline { found: name.to_owned() })
     }
 
-    /// Returns the target triple for the compiler.
+    /// Returns the compiler's target triple for this level, for instance
+    /// `x86_64-unknown-linux-gnu`.
     pub fn triple(self) -> &'static str {
         match self {
             Self::X86_64V3 => "x86_64-unknown-linux-gnu",
@@ -41,7 +43,8 @@ impl Baseline {
         }
     }
 
-    /// Returns the instruction-set flags that compiled code may use, by their names in Cranelift.
+    /// Returns the Cranelift names of the instruction-set flags that code for this level may use,
+    /// for instance `has_avx2`.
     pub(crate) fn flags(self) -> &'static [&'static str] {
         match self {
             Self::X86_64V3 => &[
@@ -62,14 +65,14 @@ impl Baseline {
         }
     }
 
-    /// Returns the level that this machine supports. `None` if the machine lacks instructions of
-    /// every level, or has another architecture.
+    /// Returns the processor level that this machine supports. Returns `None` if the machine lacks
+    /// instructions of every level, or has another architecture.
     pub fn of_this_machine() -> Option<Self> {
         Self::ALL.into_iter().find(|b| b.missing().is_empty())
     }
 
-    /// Returns the names of this level's instructions that this machine lacks, or the architecture
-    /// if the machine has another one.
+    /// Returns the names of the required instructions that this machine lacks. If the machine has
+    /// another architecture, the only entry is the name of the required one.
     #[cfg_attr(
         not(any(target_arch = "x86_64", target_arch = "aarch64")),
         allow(unused_mut, unused_variables)

@@ -1,12 +1,12 @@
-//! Compilation of a component to a signed artefact.
+//! Ahead-of-time compilation of a component to a signed artefact.
 
 use super::{Baseline, Heading, Signer, seal};
 use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::{Limits, Runtime, Settings, cache, engine};
 
-/// Compiles a component for a processor level, never for the processor of this machine, and signs
-/// the code.
+/// Compiles the component `component` for a processor level and signs the code. The result does not
+/// depend on the processor of this machine.
 ///
 /// # Errors
 /// Returns [`Error::TooLarge`], [`Error::Contract`] or [`Error::Compile`] in the same cases as
@@ -15,8 +15,8 @@ pub fn compile(name: &str, component: &[u8], baseline: Baseline, signer: &Signer
     compile_once(name, component, baseline, signer, None)
 }
 
-/// Compiles a component like [`compile`], but reuses code that `cache` holds for it. New code is
-/// written to `cache`.
+/// Compiles a component like [`compile`], but reuses the compiled code if `cache` has it. New code
+/// is written to the cache.
 ///
 /// # Errors
 /// Returns the errors of [`compile`].

@@ -1,5 +1,5 @@
-//! Key pair that authenticates compiled code: the deployer's secret key and the matching public
-//! key.
+//! Key pair for compiled kernels. The deployer signs with the secret key, and workers verify with
+//! the public key.
 
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use super::hex;
 use crate::error::{Error, Result};
 use crate::secret;
 
-/// Secret Ed25519 key that signs artefacts. It stays on the deployer's machine.
+/// Secret Ed25519 key with which the deployer signs compiled kernels. It never leaves the
+/// deployer's machine.
 pub struct Signer(SigningKey);
 
 impl std::fmt::Debug for Signer {
@@ -19,22 +20,22 @@ impl std::fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// Reads the secret key from a file of 32 bytes that no other user may read. Creates a random
-    /// key if the file does not exist.
+    /// Reads the secret key from a 32-byte file that only its owner may read. If the file does not
+    /// exist, it is created with a random key.
     pub fn open(path: &Path) -> Result<Self> {
         let key = secret::open(path).map_err(|source| Error::SigningKey { path: path.to_owned(), source })?;
         Ok(Self(SigningKey::from_bytes(&key)))
     }
 
-    /// Reads the secret key from a file, and never creates one. `None` if the file does not exist
-    /// or this user may not read it.
+    /// Reads the secret key from a file, without creating one. Returns `None` if the file does not
+    /// exist or this user may not open it.
     pub fn existing(path: &Path) -> Result<Option<Self>> {
         let key = secret::existing(path);
         let key = key.map_err(|source| Error::SigningKey { path: path.to_owned(), source })?;
         Ok(key.map(|key| Self(SigningKey::from_bytes(&key))))
     }
 
-    /// Returns the public key that verifies this key's signatures.
+    /// Returns the public key that verifies signatures of this secret key.
     pub fn verifier(&self) -> Verifier {
         Verifier(self.0.verifying_key())
     }
@@ -44,14 +45,14 @@ impl Signer {
     }
 }
 
-/// Public key that verifies an artefact before its code is loaded. `Display` prints it as 64 hex
-/// digits.
+/// Public Ed25519 key that verifies compiled code before it is loaded. `Display` prints the key as
+/// 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Verifier(VerifyingKey);
 
 impl Verifier {
-    /// Parses a public key of 64 hex digits. Weak keys are refused, because anyone can forge a
-    /// signature that verifies under them.
+    /// Parses a public key of 64 hexadecimal digits. Returns an error for weak keys, because anyone
+    /// can forge a signature that such a key accepts.
     pub fn parse(text: &str) -> Result<Self> {
         let refuse = |reason| Error::PublicKey { found: text.chars().take(80).collect(), reason };
         let digits: Option<Vec<u8>> =

@@ -1,4 +1,5 @@
-//! Operations of layers over sequences and images: the interface `dense` of the contract.
+//! Operations of layers over sequences and images, from the interface `dense` of the kernel
+//! contract.
 //!
 //! In the comments, `into` is the output of an operation, and the other names are its operands.
 
@@ -17,7 +18,7 @@ use eciton_tensor::{SparseRows, View, ViewMut};
 use super::{Done, shape_error};
 use crate::state::{Failure, State};
 
-/// Window parameters of a convolution or pooling operation, as the kernel passes them.
+/// Window of a convolution or pooling operation, with the values that the kernel passes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     pub kernel: u32,
@@ -27,8 +28,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Returns the windows for images of this shape, the number of windows down and across, and the
-    /// values per window. The first extent of the shape is the number of images.
+    /// Returns the windows for images of the shape `[n, height, width, channels]`, the number of
+    /// windows per image, and the number of values per window.
     fn for_images(self, op: &str, shape: &[u32]) -> Result<(Windows, usize, usize), Failure> {
         let &[_, height, width, channels] = shape else {
             return Err(shape_error(op, "images (four extents)", vec![0, 0, 0, 0], shape.to_vec()));
@@ -56,7 +57,7 @@ impl Window {
 }
 
 impl State {
-    /// Computes `into` = x with its dimensions in another order.
+    /// Computes `into` = x with its dimensions permuted by `order`.
     pub(crate) fn permute(&mut self, x: u32, order: &[u32], into: u32) -> Done {
         let op = "permute";
         let shape = self.matrix(x)?.shape();
@@ -76,7 +77,7 @@ impl State {
         })
     }
 
-    /// Computes `into` = the rows of all parts, concatenated column-wise.
+    /// Computes `into` = the column-wise concatenation of all matrices in `parts`.
     pub(crate) fn concat(&mut self, parts: &[u32], into: u32) -> Done {
         let op = "concat";
         let parts = parts.iter().map(|&part| self.dense(op, part)).collect::<Result<Vec<_>, _>>()?;
@@ -145,7 +146,8 @@ impl State {
         })
     }
 
-    /// Computes `into` = the gradient of the operand of `softmax_masked`, from its result y.
+    /// Computes `into` = the gradient of the operand of `softmax_masked`. `y` is the result of
+    /// `softmax_masked`, and `grad` is the gradient of that result.
     pub(crate) fn softmax_backward(&mut self, y: u32, grad: u32, scale: f32, into: u32) -> Done {
         let op = "softmax-backward";
         let columns = last_extent(op, "y", &self.matrix(y)?.shape())?;
@@ -195,7 +197,7 @@ impl State {
         result
     }
 
-    /// Computes `into` = the values of each window of the images x.
+    /// Computes `into` = the values of each window of the images x (also called im2col).
     pub(crate) fn patches(&mut self, x: u32, by: Window, into: u32) -> Done {
         let op = "patches";
         let (windows, count, values) = by.for_images(op, &self.matrix(x)?.shape())?;
@@ -210,8 +212,8 @@ impl State {
         })
     }
 
-    /// Computes `into` = images whose pixels are sums over the windows that contain the pixel, the
-    /// adjoint of `patches`.
+    /// Computes `into` = images in which each pixel is the sum of its values in all windows (also
+    /// called col2im). This is the adjoint of `patches`.
     pub(crate) fn patches_sum(&mut self, x: u32, by: Window, into: u32) -> Done {
         let op = "patches-sum";
         let shape = self.out_shape(into)?;
@@ -230,7 +232,7 @@ impl State {
         })
     }
 
-    /// Computes `into` = each window of the images x, reduced per channel.
+    /// Computes `into` = the maximum or mean of each window of the images x, per channel.
     pub(crate) fn pool(&mut self, x: u32, by: Window, with: Reduction, into: u32) -> Done {
         let op = "pool";
         let with = pooled(op, by, with)?;
@@ -243,7 +245,8 @@ impl State {
         })
     }
 
-    /// Computes `into` = the gradient of the images x of `pool`.
+    /// Computes `into` = the gradient of the images x of `pool`, from the gradient `grad` of its
+    /// result.
     pub(crate) fn pool_backward(
         &mut self,
         x: u32,
@@ -268,7 +271,7 @@ impl State {
         })
     }
 
-    /// Computes `into` = f(x), elementwise.
+    /// Computes `into` = f(x), elementwise, where f is the activation `by`.
     pub(crate) fn smoothed(&mut self, x: u32, by: Smooth, into: u32) -> Done {
         let op = "smoothed";
         let x = self.dense(op, x)?;
@@ -279,7 +282,7 @@ impl State {
         })
     }
 
-    /// Computes `into` = grad f'(x), elementwise.
+    /// Computes `into` = grad f'(x), elementwise, where f is the activation `by`.
     pub(crate) fn smoothed_backward(&mut self, x: u32, by: Smooth, grad: u32, into: u32) -> Done {
         let op = "smoothed-backward";
         self.same_shape(op, "grad", grad, x)?;
@@ -292,15 +295,15 @@ impl State {
     }
 }
 
-/// Copies the rows of `view` into the columns of `out` from `start` on.
+/// Copies the rows of `view` to the rows of `out`, into the columns from `start` on.
 fn put(view: View<'_>, start: usize, out: &mut ViewMut<'_>) {
     for i in 0..view.rows() {
         out.row_mut(i)[start..start + view.columns()].copy_from_slice(view.row(i));
     }
 }
 
-/// Returns the rows and columns of a matrix of windows. If a row of the matrix has the values of
-/// one window, there is one row per window, otherwise one per image.
+/// Returns the number of rows and columns of a matrix of windows. If a row has `values` values, it
+/// is one window, and otherwise it has all `count` windows of an image.
 fn laid_windows(width: usize, images: usize, count: usize, values: usize) -> (usize, usize) {
     if width == values { (images.saturating_mul(count), values) } else { (images, count * values) }
 }

@@ -64,7 +64,7 @@ impl State {
         Ok(())
     }
 
-    /// Computes `into` = f(x, y), elementwise.
+    /// Computes `into` = f(x, y), elementwise. Both operands must have the same shape.
     fn zip(
         &mut self,
         op: &'static str,
@@ -92,7 +92,7 @@ impl State {
         self.zip("multiply", x, y, into, rows::multiply)
     }
 
-    /// Computes `into` = f(x), elementwise.
+    /// Computes `into` = f(x), elementwise, where f is the function `by`.
     pub(crate) fn elementwise(&mut self, x: u32, by: Function, into: u32) -> Done {
         let op = "elementwise";
         check_function(op, by)?;
@@ -104,7 +104,7 @@ impl State {
         })
     }
 
-    /// Computes `into` = grad f'(x), elementwise.
+    /// Computes `into` = grad f'(x), elementwise, where f is the function `by`.
     pub(crate) fn elementwise_backward(&mut self, x: u32, by: Function, grad: u32, into: u32) -> Done {
         let op = "elementwise-backward";
         check_function(op, by)?;
@@ -127,7 +127,8 @@ impl State {
         })
     }
 
-    /// Computes softmax and masked cross-entropy of the rows of x, with the gradient.
+    /// Computes the cross-entropy loss of softmax(x), and its gradient. Only the rows in `rows`
+    /// count, each with the weight `weight`.
     pub(crate) fn cross_entropy(
         &mut self,
         x: u32,
@@ -163,7 +164,7 @@ impl State {
         })
     }
 
-    /// Computes `into[i] = x[rows[i]]`.
+    /// Computes `into[i] = x[ids[i]]` for each index i.
     pub(crate) fn gather_rows(&mut self, x: u32, ids: u32, into: u32) -> Done {
         let op = "gather-rows";
         let ids = self.ids(ids)?.clone();
@@ -173,7 +174,7 @@ impl State {
         self.write_to(op, into, &shape, |_, out| Ok(rows::gather_rows(x.view(), &ids, out)?))
     }
 
-    /// Computes `into[rows[i]] += x[i]`.
+    /// Computes `into[ids[i]] += x[i]` for each row i of x.
     pub(crate) fn scatter_add_rows(&mut self, x: u32, ids: u32, into: u32) -> Done {
         let op = "scatter-add-rows";
         let ids = self.ids(ids)?.clone();
@@ -197,7 +198,7 @@ impl State {
         })
     }
 
-    /// Returns an operand with the extents of x, or with the extents of a single row that applies
+    /// Returns an operand that has the extents `like`, or the extents of a single row that applies
     /// to all rows.
     fn rows_or_one(&self, op: &str, operand: &str, handle: u32, like: &[u32]) -> Result<Held, Failure> {
         let matrix = self.matrix(handle)?;
@@ -219,7 +220,7 @@ impl State {
         }
     }
 
-    /// Computes `into` of shape [n, p] = inner products over the last extent.
+    /// Computes `into` of shape `[n, p]` = the inner products of x and y over the last extent.
     pub(crate) fn inner(&mut self, x: u32, y: u32, into: u32) -> Done {
         let op = "inner";
         let shape = self.matrix(x)?.shape();
@@ -232,7 +233,8 @@ impl State {
         })
     }
 
-    /// Computes `into` = x, with each run of values multiplied by one value of `by`.
+    /// Computes `into` = x, with each run of q values of a row multiplied by one value of `by`. The
+    /// shape of `into` is `[n, p, q]`, and that of `by` is `[n, p]`.
     pub(crate) fn scale(&mut self, x: u32, by: u32, into: u32) -> Done {
         let op = "scale";
         let shape = self.out_shape(into)?;
@@ -250,8 +252,8 @@ impl State {
         })
     }
 
-    /// Computes `state` of shape [s, 2 p] = maximum and sum of each segment's softmax, which
-    /// `softmax_values` reads.
+    /// Computes `state` of shape `[s, 2 p]` = the maximum and the sum of each segment's softmax.
+    /// The function `softmax_values` reads this result.
     pub(crate) fn softmax_segments(&mut self, x: u32, offsets: u32, state: u32) -> Done {
         let op = "softmax-segments";
         let offsets: Arc<[u32]> = self.ids(offsets)?.clone();
@@ -264,7 +266,7 @@ impl State {
         self.write_to(op, state, &shape, |_, out| Ok(rows::softmax_segments(x.view(), &offsets, out)?))
     }
 
-    /// Computes `into` of shape [n, p] = the softmax of x, from the rows of `state`.
+    /// Computes `into` of shape `[n, p]` = the softmax of x, from the maxima and sums in `state`.
     pub(crate) fn softmax_values(&mut self, x: u32, state: u32, into: u32) -> Done {
         let op = "softmax-values";
         let shape = self.whole_shape(x)?;
@@ -283,7 +285,7 @@ impl State {
         })
     }
 
-    /// Computes `into` of shape [n, 1] = the reduction of each row.
+    /// Computes `into` of shape `[n, 1]` = the sum, mean or maximum of each row of x.
     pub(crate) fn reduce_columns(&mut self, x: u32, by: rows::Reduction, into: u32) -> Done {
         let op = "reduce-columns";
         let n = self.matrix(x)?.rows();
@@ -294,7 +296,7 @@ impl State {
         })
     }
 
-    /// Computes `into[s]` = the reduction of the rows of segment s.
+    /// Computes `into[s]` = the sum, mean or maximum of the rows of x in segment s.
     pub(crate) fn reduce_segments(&mut self, x: u32, offsets: u32, by: rows::Reduction, into: u32) -> Done {
         let op = "reduce-segments";
         let offsets: Arc<[u32]> = self.ids(offsets)?.clone();
@@ -314,7 +316,7 @@ fn check_function(op: &str, by: Function) -> Done {
     }
 }
 
-/// Returns p of the extents [n, p, q], or 1 of the extents [n, q].
+/// Returns p for the extents `[n, p, q]`, and 1 for the extents `[n, q]`.
 fn runs(op: &str, operand: &str, shape: &[u32]) -> Result<usize, Failure> {
     match shape {
         [_, p, _] => Ok(*p as usize),

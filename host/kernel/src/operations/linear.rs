@@ -1,4 +1,4 @@
-//! Fused linear layer (product, bias, activation and dropout) and its gradients.
+//! Fused linear layer, which combines product, bias, activation and dropout, and its gradients.
 
 use eciton_tensor::ops::activation::Activation;
 use eciton_tensor::ops::product::{self, Wanted};
@@ -10,7 +10,7 @@ use crate::outs::{Place, put_back};
 use crate::state::{Failure, State};
 
 impl State {
-    /// Computes `into` = activation(u w + bias), where u is x after the prologue.
+    /// Computes `into` = activation(u w + bias), where u is x after the prologue `before`.
     pub(crate) fn linear(&mut self, x: u32, before: Before, w: u32, after: After, into: u32) -> Done {
         let op = "linear";
         let (m, k) = (self.matrix(x)?.rows(), self.matrix(x)?.columns());
@@ -72,7 +72,7 @@ impl State {
         result
     }
 
-    /// Computes the gradients of `linear` that the kernel asks for.
+    /// Computes the gradients of `linear` that the kernel requests.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn linear_backward(
         &mut self,
@@ -152,8 +152,8 @@ impl State {
         result
     }
 
-    /// Takes the requested outputs out of the table, checks their shapes, and passes them to
-    /// `compute` together.
+    /// Takes the requested outputs out of the table, checks their shapes, and passes all of them to
+    /// `compute` in one call.
     fn gradients(
         &mut self,
         op: &str,

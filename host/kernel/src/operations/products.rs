@@ -10,7 +10,8 @@ use super::{Done, shape_error};
 use crate::state::{Failure, State};
 
 impl State {
-    /// Computes `into` = op(a) op(b), where op is the identity or the transpose.
+    /// Computes `into` = op(a) op(b), where op is the identity or the transpose. If `accumulate` is
+    /// true, the product is added to `into`.
     pub(crate) fn matmul(&mut self, a: u32, ta: bool, b: u32, tb: bool, accumulate: bool, into: u32) -> Done {
         let op = "matmul";
         let (a_shape, b_shape) = (self.matrix(a)?.shape(), self.matrix(b)?.shape());
@@ -102,7 +103,8 @@ impl State {
         })
     }
 
-    /// Computes `into[i]` = op(a[i]) op(b[i]) for each matrix of a batch.
+    /// Computes `into[i]` = op(a[i]) op(b[i]) for each pair of matrices in a batch. If `accumulate`
+    /// is true, the products are added to `into`.
     pub(crate) fn batched_matmul(
         &mut self,
         a: u32,
@@ -154,8 +156,8 @@ impl State {
     }
 }
 
-/// Returns the number of rows, the matrices per row, and the extents of one matrix. The shape is
-/// [n, p, q] or [n, g, p, q].
+/// Returns the number of rows, the number of matrices per row, and the extents of one matrix. The
+/// shape must be `[n, p, q]` or `[n, g, p, q]`.
 fn sides(shape: &[u32]) -> Option<(u32, u32, [u32; 2])> {
     match *shape {
         [rows, p, q] => Some((rows, 1, [p, q])),

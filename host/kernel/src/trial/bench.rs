@@ -1,4 +1,4 @@
-//! Measures the time that a kernel takes.
+//! Measurement of the time that a kernel's functions take.
 
 use std::time::{Duration, Instant};
 
@@ -6,40 +6,39 @@ use super::Trial;
 use crate::error::Result;
 use crate::instance::Instance;
 
-/// Durations of the calls of one function.
+/// Durations of repeated calls of one kernel function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timed {
-    /// Name of the function in the contract.
+    /// Name of the function in the kernel contract, for instance `forward`.
     pub function: &'static str,
-    /// Duration of each call, in seconds, ascending.
+    /// Duration of each call, in seconds, in ascending order.
     pub seconds: Vec<f64>,
     /// Number of bytes that one call copies between the host and the guest.
     pub copied_bytes: u64,
 }
 
 impl Timed {
-    /// Returns the quantile: the duration that the fraction `share` of the calls do not exceed, in
-    /// seconds.
+    /// Returns a quantile of the durations, in seconds. For instance, 0.5 gives the median.
     pub fn quantile(&self, share: f64) -> f64 {
         let last = self.seconds.len().saturating_sub(1);
         self.seconds.get((share * last as f64).round() as usize).copied().unwrap_or(0.0)
     }
 }
 
-/// Result of [`Trial::bench`]: durations of a kernel's functions, and its memory.
+/// Result of [`Trial::bench`], with the durations of a kernel's functions and its memory use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bench {
-    /// Durations per function. Each call processes all rows of the trial, on one thread and a warm
-    /// instance.
+    /// Durations of each function. Every call processes all rows of the trial, on one thread and a
+    /// warm instance.
     pub functions: Vec<Timed>,
-    /// Size of the instance's linear memory at the end, in bytes.
+    /// Size of the instance's linear memory at the end of the benchmark, in bytes.
     pub guest_memory_bytes: usize,
-    /// Time to create a new instance, in seconds.
+    /// Time to create a new instance of the kernel, in seconds.
     pub instance_seconds: f64,
 }
 
 impl Trial {
-    /// Calls each function repeatedly for about the time `budget`, at least three times.
+    /// Calls each function repeatedly for about the duration `budget`, but at least three times.
     ///
     /// # Errors
     /// Returns the error of the kernel.

@@ -1,4 +1,4 @@
-//! Compares the results of a kernel with the requirements of the contract.
+//! Comparison of a kernel's results with the requirements of the contract.
 
 use eciton_tensor::{View, signs};
 
@@ -6,29 +6,28 @@ use super::{IDS, Numbers, Outcome, Trial, Values, Way, width};
 use crate::error::Result;
 use crate::instance::Instance;
 
-/// Step sizes of the finite differences, for values in (-1, 1). A smaller step reduces the effect
-/// of curvature and increases that of f32 rounding.
+/// Step sizes of the finite differences, for values between -1 and 1. A smaller step reduces the
+/// error from curvature and increases that from f32 rounding.
 const STEPS: [f32; 3] = [0.02, 0.006, 0.002];
-/// Maximum relative difference between a gradient and the nearest finite difference.
+/// Maximum relative difference between a gradient and the closest of the finite differences.
 const ALLOWED: f64 = 0.02;
-/// Threshold relative to the sum of the absolute terms. A derivative below this fraction is too
-/// inexact in f32 to be compared.
+/// Smallest derivative that is compared, as a fraction of the sum of its absolute terms. Smaller
+/// derivatives are too inexact in f32.
 const SMALL: f64 = 0.02;
-/// Threshold relative to the function's value. A derivative below this fraction is not compared.
-/// With a single edge, for instance, softmax weights are always 1, and differences show only
-/// rounding.
+/// Smallest derivative that is compared, as a fraction of the function's value. With a single edge,
+/// for instance, softmax weights are always 1, and differences show only rounding.
 const VANISHING: f64 = 1e-4;
 /// Magnitudes of the large and the tiny values that a kernel is tested with. The squares of the
 /// large values are still finite. The squares of the tiny ones are zero.
 const EXTREMES: [f32; 2] = [1e4, 1e-30];
-/// Maximum relative difference between a weighted loss and its expected value, which allows for
+/// Maximum relative difference between a weighted loss and its expected value. It allows for
 /// rounding.
 const WEIGHED: f64 = 1e-4;
 
-/// Property of a kernel that a check tests.
+/// Property of a kernel that a check tests, for instance that its gradients are correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// A fresh instance and an instance that ran before give the same bits.
+    /// A fresh instance and a reused instance give the same bits.
     Repeats,
     /// A vertex kernel gives the same bits for rows that arrive in batches and for rows that have
     /// all arrived.
@@ -51,7 +50,7 @@ pub enum Found {
 }
 
 impl Found {
-    /// Returns the name of the property, as it is printed.
+    /// Returns the name of the property as it is printed, for instance `finite values`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Repeats => "the same bits from fresh and warm instances",
@@ -66,15 +65,16 @@ impl Found {
     }
 }
 
-/// Result of one check of a kernel, with the tensor that differs most.
+/// Result of one check of a kernel, with the tensor that shows the largest difference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// Property of the kernel that was tested.
+    /// Property that was tested.
     pub of: Found,
-    /// Tensor with the largest difference, for instance ``parameter `weight` ``.
+    /// Name of the tensor with the largest difference, for instance ``parameter `weight` ``.
     pub place: String,
-    /// Difference, from 0 to 1. For [`Found::Gradient`] and [`Found::Weights`] it is relative to
-    /// the larger of both values.
+    /// Largest difference, from 0 to 1. For [`Found::Gradient`] and [`Found::Weights`] it is
+    /// relative to the larger of both values. For the other checks it is the fraction of values
+    /// that differ.
     pub figure: f64,
     /// True if the kernel has the property.
     pub holds: bool,
@@ -84,8 +84,8 @@ fn run(trial: &Trial, instance: &mut Instance, way: Way) -> Result<Outcome> {
     trial.run(instance, way, true, &mut |_, call| call().map(drop))
 }
 
-/// Returns the terms of the sum whose derivative is checked: outputs times their weights, or the
-/// loss.
+/// Returns the terms of the sum whose derivative is checked. They are the outputs times their
+/// weights, or the values of the loss.
 fn terms(trial: &Trial, way: Way, outcome: &Outcome) -> impl Iterator<Item = f64> {
     let of = move |(at, o): (usize, &Values)| {
         let up = (way == Way::Passes).then(|| &trial.up[at].values);
@@ -100,11 +100,12 @@ fn inner(a: &[f32], b: &[f32]) -> f64 {
 }
 
 impl Trial {
-    /// Checks the layer on the values of the trial. Every call itself checks that the kernel writes
+    /// Checks the layer on the values of the trial. Every call also checks that the kernel writes
     /// all rows and drops all handles.
     ///
-    /// Each gradient of an input or parameter is compared along one random direction with an uphill
-    /// tendency. In f32 the difference of a single value would be mostly rounding.
+    /// Each gradient of an input or parameter is compared along one random direction, in which the
+    /// function tends to increase. In f32 the difference of a single value would be mostly
+    /// rounding.
     ///
     /// # Errors
     /// Returns the error of the kernel, also if it breaks a promise of its signature.
@@ -141,9 +142,9 @@ impl Trial {
         Ok(found)
     }
 
-    /// Compares the results for values that have the same signs and scales. Returns `None` if the
-    /// layer reads more than signs and scales. The rows contain zeros, and values above and below
-    /// 1.
+    /// Checks that the layer gives the same bits for values with the same signs and scales. Returns
+    /// `None` if the layer reads more than signs and scales. The rows contain zeros, and values
+    /// above and below 1.
     fn by_signs(&self, instance: &mut Instance, way: Way) -> Result<Option<Judgement>> {
         let mut given = self.clone();
         let signature = self.layer.signature();
@@ -179,8 +180,8 @@ impl Trial {
         Ok(Some(same(Found::Signs, &first, &[run(&packed, instance, way)?])))
     }
 
-    /// Checks input rows that are rare in training and do not occur among random values: zeros, and
-    /// large and tiny values.
+    /// Checks input rows that do not occur among random values. One check uses rows of zeros, and
+    /// the other uses large and tiny values.
     fn corners(&self, instance: &mut Instance, way: Way) -> [Judgement; 2] {
         let mut judge = |of: Found, value: &dyn Fn(usize, f32) -> f32, is_good: fn(f32) -> bool| {
             let mut trial = self.clone();
@@ -200,7 +201,8 @@ impl Trial {
         [zeros, judge(Found::Extremes, &extremes, |v| !v.is_nan())]
     }
 
-    /// Checks the loss with row weights of known effect: all 1, all 2, and 0 for some rows.
+    /// Checks the loss with row weights whose effect is known. The weights are all 1, all 2, or 0
+    /// for every other row.
     fn weighed(&self, instance: &mut Instance) -> Result<Judgement> {
         let of = |weight: &dyn Fn(usize) -> f32| {
             let mut trial = self.clone();
@@ -230,7 +232,8 @@ impl Trial {
         Ok(Judgement { of: Found::Weights, figure: worst.0, holds: worst.0 <= WEIGHED, place: worst.1 })
     }
 
-    /// Compares the derivative along a random direction of one tensor with finite differences.
+    /// Compares a gradient with finite differences along a random direction. `at` is the index of
+    /// the tensor among the inputs and parameters.
     fn along(&self, instance: &mut Instance, way: Way, first: &Outcome, at: usize) -> Result<Judgement> {
         let values = |trial: &Self| -> Values {
             let mut all = trial.inputs.iter().chain(&trial.parameters);
@@ -278,8 +281,8 @@ impl Trial {
     }
 }
 
-/// Returns `|a - times b| / max(|a|, |times b|)` in the Euclidean norm. It is 0 if both are zero, and
-/// 1 if one has a NaN.
+/// Returns the relative difference `|a - times b| / max(|a|, |times b|)` in the Euclidean norm. It
+/// is 0 if both vectors are zero, and 1 if one contains NaN.
 fn apart(a: &[f32], b: &[f32], times: f64) -> f64 {
     let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
     let (a, b) = (a.iter().map(|&v| f64::from(v)), b.iter().map(|&v| times * f64::from(v)));
@@ -292,7 +295,7 @@ fn all(outcome: &Outcome) -> impl Iterator<Item = &Values> {
     outcome.outputs.iter().chain(&outcome.gradients)
 }
 
-/// Checks that all outcomes have the same bits as the first one.
+/// Checks that all outcomes in `others` have the same bits as `first`.
 fn same(of: Found, first: &Outcome, others: &[Outcome]) -> Judgement {
     for other in others {
         for (a, b) in all(first).zip(all(other)) {
@@ -306,8 +309,8 @@ fn same(of: Found, first: &Outcome, others: &[Outcome]) -> Judgement {
     Judgement { of, place: "everywhere".to_owned(), figure: 0.0, holds: true }
 }
 
-/// Checks that all values satisfy `is_good`, and records the first tensor with a value that does
-/// not.
+/// Checks that all values of an outcome satisfy `is_good`, and reports the first tensor with a
+/// value that does not.
 fn strange(of: Found, outcome: &Outcome, is_good: fn(f32) -> bool) -> Judgement {
     let first = |values: &Values| values.values.iter().position(|&value| !is_good(value));
     let Some((values, at)) = all(outcome).find_map(|values| Some((values, first(values)?))) else {

@@ -1,11 +1,11 @@
-//! Random directed graph for tests of an edge kernel.
+//! Random directed graph on which an edge kernel is tested.
 
 use std::sync::Arc;
 
 use super::Numbers;
 use crate::call::{EdgeKind, EdgeLists};
 
-/// Edge lists of both directions.
+/// Edge lists of a random graph, for incoming and outgoing edges.
 #[derive(Debug, Clone)]
 pub(super) struct RandomLists {
     incoming: Arc<Vec<Vec<u32>>>,
@@ -15,7 +15,7 @@ pub(super) struct RandomLists {
 
 impl RandomLists {
     /// Draws up to `2 * degree` incoming edges per row, each with `features` features. The first
-    /// row gets `4 * degree` edges, limited to the number of rows. The last row gets none.
+    /// row gets up to `4 * degree` edges, and the last row gets none.
     pub(super) fn new(numbers: &mut Numbers, rows: u32, degree: u32, features: usize) -> Self {
         let mut incoming = vec![Vec::new(); rows as usize];
         let mut outgoing = incoming.clone();
@@ -41,7 +41,7 @@ impl RandomLists {
         if listed == 0 { 0 } else { listed + own }
     }
 
-    /// Returns the lists that a function of an edge kernel iterates over.
+    /// Returns the edge lists in the direction that the function `kind` of an edge kernel requires.
     pub(super) fn seen_from(&self, kind: EdgeKind) -> OneWay {
         let sources = kind == EdgeKind::Sources;
         let lists = if sources { self.outgoing.clone() } else { self.incoming.clone() };
@@ -49,11 +49,12 @@ impl RandomLists {
     }
 }
 
-/// Edge lists of one direction.
+/// Edge lists of a random graph in one direction.
 #[derive(Debug)]
 pub(super) struct OneWay {
     lists: Arc<Vec<Vec<u32>>>,
-    /// True if the own rows are the sources of the edges.
+    /// True if the rows that have the lists are the sources of the edges, false if they are the
+    /// targets.
     sources: bool,
     features: usize,
 }

@@ -1,4 +1,4 @@
-//! Measurement of the resources that a kernel uses, and of growth over repeated calls.
+//! Measurement of the resources that a kernel uses, which also detects growth over repeated calls.
 
 use std::time::{Duration, Instant};
 
@@ -7,37 +7,37 @@ use crate::error::Result;
 use crate::instance::Instance;
 use crate::state::Peak;
 
-/// Rounds whose usage is compared. The last pair is compared only if the first pair differs,
-/// because an allocator may need time to settle.
+/// Numbers of the rounds after which the usage is compared. If the first two differ, the last two
+/// decide, because an allocator may need time to settle.
 const ROUNDS: [usize; 3] = [5, 20, 40];
 
-/// Peak use of limited resources ([`Limits`](crate::Limits)) by one call.
+/// Peak use of limited resources by one call of a kernel function ([`Limits`](crate::Limits)).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Used {
     /// Size of the instance's linear memory, in bytes.
     pub guest_memory_bytes: usize,
-    /// Peak size of scratch matrices, number of handles, and bytes of a host call.
+    /// Peak size of scratch matrices, number of handles, and bytes that one host call copied.
     pub peak: Peak,
-    /// Duration of one call, in seconds.
+    /// Longest duration of one call, in seconds.
     pub seconds: f64,
 }
 
-/// Result of [`Trial::usage`]: use of limited resources, and the first problem that was found.
+/// Result of [`Trial::usage`], with the peak resource use and the first problem that was found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
     /// Peak use of each resource over all rounds.
     pub used: Used,
-    /// Number of calls of each function.
+    /// Number of rounds. Each round calls every function once.
     pub rounds: usize,
-    /// Description of the limit that was exceeded, or of the resource whose use grows. `None` if
-    /// there is none.
+    /// Description of the limit that was exceeded, or of the resource whose use grows from round to
+    /// round. `None` if there is no problem.
     pub broken: Option<String>,
 }
 
 impl Trial {
-    /// Calls every function 20 times on one instance. It makes fewer calls if they take longer than
-    /// `budget`, but at least one. The result tells whether a limit was exceeded, and whether later
-    /// calls use more than earlier ones.
+    /// Calls every function 20 times on one instance, or 40 times if the usage has grown by then.
+    /// It makes fewer calls if they take longer than `budget`, but at least one. The result reports
+    /// whether a limit was exceeded, and whether later calls use more than earlier ones.
     ///
     /// # Errors
     /// Returns the error of the kernel, unless a limit caused it.
@@ -85,7 +85,7 @@ impl Trial {
     }
 }
 
-/// Returns a description of the resource whose use grew between two rounds.
+/// Returns a description of the first resource whose use grew from `early` to `late`, or `None`.
 fn grown(early: &Used, late: &Used) -> Option<String> {
     let [_, from, to] = ROUNDS;
     let pairs = [

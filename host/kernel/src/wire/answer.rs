@@ -1,4 +1,4 @@
-//! Answer to a call: its outcome, durations and costs, and its rows and sums.
+//! Answer to a call, which contains its outcome, its durations and costs, and its rows and sums.
 
 use eciton_tensor::frame::{Encoding, Frame, Header, Kind, PartInfo, Writer};
 use eciton_tensor::half::WriteHalf;
@@ -15,10 +15,10 @@ const ANSWER: &str = "answer";
 /// Maximum size of the log lines in an answer, in bytes. If lines are omitted, the last line
 /// reports their number.
 pub const MAX_LOG_BYTES: usize = 256 << 10;
-/// Maximum length of each text of a failure, in bytes. Longer texts are cut.
+/// Maximum length of each text in a [`Failure`], in bytes. Longer texts are cut.
 pub const MAX_TEXT_BYTES: usize = 16 << 10;
 
-/// Outcome of a call on a worker: success, or a failure with its cause.
+/// Outcome of a call on a worker, which is success or a failure with its cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -28,13 +28,13 @@ pub enum Outcome {
     Failed(Failure),
 }
 
-/// Cause of a failed call, which determines whether a retry may help.
+/// Cause of a failed call. It determines whether a retry can help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
     /// The kernel returned a typed error.
     Guest,
-    /// The kernel trapped.
+    /// The kernel trapped, because of a bug or a limit.
     Trap,
     /// The kernel broke a promise of its signature.
     Promise,
@@ -44,24 +44,26 @@ pub enum FailureKind {
     Host,
 }
 
-/// Description of a failed call: cause, kernel, function and message.
+/// Description of a failed call, with its cause, the kernel, the function and a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// Cause of the failure, which determines whether a retry may help.
+    /// Cause of the failure, which determines whether a retry can help.
     pub kind: FailureKind,
-    /// Kind of a typed error: `shape`, `argument`, `limit`, ... Empty for other causes.
+    /// Kind of the kernel's typed error, for instance `shape` or `argument`. Empty for other
+    /// causes.
     pub detail: String,
     /// Name of the kernel that failed.
     pub kernel: String,
-    /// Function that failed: `forward`, `open`, ...
+    /// Function of the kernel that failed, for instance `forward`.
     pub place: String,
     /// Error message, cut to [`MAX_TEXT_BYTES`].
     pub message: String,
 }
 
 impl Failure {
-    /// Creates a failure of the worker itself, after which a retry may succeed.
+    /// Creates a failure of the worker itself, after which a retry may succeed. `place` names the
+    /// task or request that failed.
     pub fn host(place: &str, message: &str) -> Self {
         Self {
             kind: FailureKind::Host,
@@ -72,7 +74,7 @@ impl Failure {
         }
     }
 
-    /// Returns the failure as an error of this crate.
+    /// Converts the failure to an error of this crate.
     pub fn error(&self) -> Error {
         let (kernel, place, reason) = (self.kernel.clone(), self.place.clone(), self.message.clone());
         match self.kind {
@@ -135,42 +137,43 @@ impl From<&Error> for Failure {
     }
 }
 
-/// Durations of the phases of a call, in microseconds.
+/// Durations of the phases of a call on a worker, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Times {
     /// Time from the start of the process to its first event. It is 0 in later events.
     pub init_us: u64,
-    /// Time to fetch the request, shared objects and kernels.
+    /// Time to fetch the request, the shared objects and the kernels.
     pub fetch_us: u64,
-    /// Time in the kernels, including waits for rows.
+    /// Time spent in kernels, including waits for rows that had not arrived.
     pub compute_us: u64,
     /// Time to encode the answer as a frame.
     pub encode_us: u64,
-    /// Time to send the previous answer, until the cloud service had received it. It is 0 for the
-    /// first answer. An answer cannot contain its own sending time.
+    /// Time to send the previous answer to the cloud service. An answer cannot contain its own
+    /// sending time, so it reports that of the previous one. It is 0 for the first answer of a
+    /// process.
     pub previous_send_us: u64,
 }
 
-/// Description of the worker process that answered.
+/// Description of the worker process that sent an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerInfo {
-    /// Random id, drawn once per process.
+    /// Random id that the process drew when it started.
     pub id: String,
-    /// Process id of the worker.
+    /// Process id of the worker in its operating system.
     pub pid: u32,
-    /// Number of events that the process has received, including this one.
+    /// Number of invocation events that the process has received, including this one.
     pub invocations: u64,
-    /// True if the process answered an earlier event.
+    /// True if the process had answered an earlier event.
     pub warm: bool,
-    /// Number of objects for this call that were in the worker's cache.
+    /// Number of objects for this call that were already in the worker's cache.
     pub cached_objects: u64,
-    /// Number of kernels for this call that were in the worker's cache.
+    /// Number of kernels for this call that were already in the worker's cache.
     pub cached_kernels: u64,
 }
 
-/// Requests to the object store that the worker made for this call.
+/// Requests to the object store that a worker made for one call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoreCounts {
@@ -178,27 +181,27 @@ pub struct StoreCounts {
     pub gets: u64,
     /// Number of write requests.
     pub puts: u64,
-    /// Number of bytes read from the store.
+    /// Number of bytes that were read from the store.
     pub bytes_in: u64,
-    /// Number of bytes written to the store.
+    /// Number of bytes that were written to the store.
     pub bytes_out: u64,
 }
 
-/// Metadata of an answer: everything but its rows and sums.
+/// Metadata of an answer, which is everything except its rows and sums.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerMeta {
-    /// Version of the wire format, [`VERSION`].
+    /// Version of the wire format. It equals [`VERSION`] for answers of this build.
     pub version: u32,
-    /// Task and attempt that the answer belongs to.
+    /// Task and attempt to which the answer belongs.
     pub key: TaskKey,
-    /// Outcome of the call: success, or a failure with its cause.
+    /// Outcome of the call, which is success or a failure with its cause.
     pub outcome: Outcome,
     /// Lines that the kernels wrote to the log.
     pub log: Vec<String>,
     /// Size of the instance's linear memory, in bytes.
     pub guest_memory_bytes: u64,
-    /// Numeric class of the worker. Workers of one class compute the same bits.
+    /// Numeric class of the worker. All workers of a numeric class compute the same bits.
     pub numeric_class: String,
     /// Durations of the phases of the call.
     pub times: Times,
@@ -206,13 +209,15 @@ pub struct AnswerMeta {
     pub worker: WorkerInfo,
     /// Requests to the object store that the worker made for this call.
     pub store: StoreCounts,
-    /// SHA-256 digest of each slot's rows that the worker stores, if the request asks for digests.
+    /// SHA-256 digest of the rows of each slot that the worker stores. Empty unless the request
+    /// asks for digests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
 }
 
 impl AnswerMeta {
-    /// Creates the metadata for the result of a call.
+    /// Creates the metadata of the answer to the task `key` from the result of the call. Durations,
+    /// counts and the description of the worker are empty.
     pub fn new(key: TaskKey, result: &Result<Finished>) -> Self {
         let (outcome, log, memory) = match result {
             Ok(f) => (Outcome::Done, f.log.clone(), f.guest_memory_bytes as u64),
@@ -240,7 +245,7 @@ impl AnswerMeta {
         }
     }
 
-    /// Returns the metadata with texts that are cut to the allowed length.
+    /// Returns the metadata with its texts and log cut to the allowed lengths.
     pub(super) fn bounded(&self) -> Self {
         let mut log = Vec::with_capacity(self.log.len());
         let mut room = MAX_LOG_BYTES;
@@ -269,7 +274,7 @@ fn cut(text: &str) -> String {
     text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or_default().to_owned()
 }
 
-/// Encodes the answer to a request that failed, possibly before there were output buffers.
+/// Encodes the answer to a request that failed. It has no rows and no sums.
 ///
 /// # Errors
 /// Returns [`Error::Wire`] if the text does not fit into a frame.
@@ -277,7 +282,7 @@ pub fn encode_failure(meta: &AnswerMeta) -> Result<Vec<u8>> {
     Writer::new(meta.bounded().to_json()?).finish().map_err(at(ANSWER))
 }
 
-/// Complete answer to a call, whose bytes have all arrived.
+/// Complete answer to a call, of which all bytes have arrived.
 #[derive(Debug)]
 pub struct Answer {
     bytes: Vec<u8>,
@@ -286,7 +291,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Parses an answer.
+    /// Parses the bytes of an answer, and checks the version of its format.
     ///
     /// # Errors
     /// Returns [`Error::Host`] if bytes were lost or changed, and [`Error::Wire`] if the bytes are
@@ -298,7 +303,7 @@ impl Answer {
         Ok(Self { bytes, header, meta })
     }
 
-    /// Checks that every part has the expected shape.
+    /// Checks that the answer has the expected parts, with the expected shapes.
     ///
     /// # Errors
     /// Returns [`Error::Wire`] with both shapes if one differs.
@@ -306,10 +311,10 @@ impl Answer {
         expected.check(&self.header.parts)
     }
 
-    /// Checks the CRC-32 checksum of every part.
+    /// Verifies the CRC-32 checksum of every part.
     ///
     /// # Errors
-    /// Returns [`Error::Host`] if bytes were changed.
+    /// Returns [`Error::Host`] if bytes were changed in transit.
     pub fn verify(&self) -> Result<()> {
         let frame = Frame::parse(&self.bytes).map_err(at(ANSWER))?;
         (0..).zip(&self.header.parts).try_for_each(|(i, part)| {
@@ -328,8 +333,8 @@ impl Answer {
         self.bytes.len() as u64
     }
 
-    /// Returns true if both answers have the same bits in all values, and the same digests of
-    /// stored rows.
+    /// Returns true if both answers have the same bits in all values and the same digests of stored
+    /// rows.
     #[must_use]
     pub fn has_values_of(&self, other: &Self) -> bool {
         let (Ok(own), Ok(of_other)) = (Frame::parse(&self.bytes), Frame::parse(&other.bytes)) else {
@@ -345,8 +350,8 @@ impl Answer {
             })
     }
 
-    /// Copies the values of the answer into the buffers of its call. Everything is checked first,
-    /// so the function copies all values or none.
+    /// Copies the rows and sums of the answer into the output buffers of its call. Everything is
+    /// checked first, so that either all values are copied or none.
     ///
     /// # Errors
     /// Returns the error of the call if it failed, and [`Error::Host`] if bytes were changed.
@@ -389,11 +394,11 @@ impl Answer {
     }
 }
 
-/// Destination of one part of an answer: rows, or one buffer of a sum.
+/// Destination of one part of an answer, which is a matrix of rows or the buffers of a sum.
 struct Goal {
     leases: Vec<WriteRows>,
     sums: bool,
-    /// bfloat16 destination of the rows, if they are rounded.
+    /// Destination that stores the rows as bfloat16. `None` if the rows stay f32.
     rounds: Option<WriteHalf>,
 }
 
@@ -405,7 +410,7 @@ impl Goal {
     }
 }
 
-/// Shape of one part of an answer.
+/// Shape and kind of one part of an answer.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     rows: u64,
@@ -413,12 +418,12 @@ struct Shape {
     sums: bool,
 }
 
-/// Expected shapes of the parts of an answer, in order.
+/// Expected shapes of the parts of an answer, in the order of the parts.
 #[derive(Debug, Clone)]
 pub struct Expected(Vec<Shape>);
 
 impl Expected {
-    /// Computes the shapes from a call.
+    /// Computes the expected shapes from the outputs and sums of a call.
     #[must_use]
     pub fn new(call: &Call) -> Self {
         let shape = |target: &Target| {
@@ -431,7 +436,8 @@ impl Expected {
         Self(call.outs.iter().map(|(_, target)| target).chain(sums).map(shape).collect())
     }
 
-    /// Compares the parts of an answer with the expected shapes. Sums are always f32.
+    /// Compares the parts of an answer with the expected shapes. Rows may be f32 or bfloat16, but
+    /// sums must be f32.
     fn check(&self, parts: &[PartInfo]) -> Result<()> {
         if parts.len() != self.0.len() {
             return Err(wire(ANSWER, format!("{} parts for {} output buffers", parts.len(), self.0.len())));

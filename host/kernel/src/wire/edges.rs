@@ -1,5 +1,5 @@
-//! Encoding and decoding of a call of an edge kernel. Only rows that the edge lists refer to are
-//! sent, each once.
+//! Encoding and decoding of an edge kernel's call. Only the rows that edges refer to are sent, and
+//! each of them once.
 
 use std::sync::Arc;
 
@@ -18,28 +18,30 @@ use crate::state::RowNumbers;
 
 const EDGES: &str = "request, edges";
 
-/// Edge lists of an edge kernel's call. The own rows are the inputs of the call, and the vertex ids
-/// of the own rows are its row numbers.
+/// Edge lists of an edge kernel's call. The call's inputs are the rows that have the lists, called
+/// own rows, and its row numbers are the vertex ids of these rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EdgesRef {
-    /// Function of the edge kernel to call.
+    /// Function of the edge kernel that is called.
     #[serde(with = "text::edge_kind")]
     pub function: EdgeKind,
-    /// Rows at the other ends of edges, each once: `source`, or `passed` in `backward-sources`.
+    /// Rows at the other ends of edges, each once. They are the argument `source`, or `passed` in
+    /// `backward-sources`.
     pub other: MatrixRef,
-    /// List with the vertex id of each row in `other`.
+    /// Location of the vertex ids of the rows in `other`.
     pub vertices: Source,
-    /// List of offsets: start of each own row's edges in `others`, and the end of the last.
+    /// Location of the offsets, which give the start of each own row's edges in `others`. The last
+    /// offset is the number of edges.
     pub offsets: Source,
-    /// List with the index in `other` of each edge's other end.
+    /// Location of the list that gives, for each edge, the index in `other` of its other end.
     pub others: Source,
-    /// Features of each edge. `None` if edges have no features.
+    /// Features of each edge, in list order. `None` if edges have no features.
     pub known: Option<MatrixRef>,
 }
 
 impl EdgesRef {
-    /// Returns the corresponding function of a vertex kernel, which determines the outputs.
+    /// Returns the vertex kernel function that has the same kinds of outputs.
     pub(super) fn kind(&self) -> Kind {
         match self.function {
             EdgeKind::Forward => Kind::Forward,
@@ -47,13 +49,13 @@ impl EdgesRef {
         }
     }
 
-    /// Returns the location of every tensor that the lists refer to.
+    /// Returns the locations of all tensors that the edge lists consist of.
     pub(super) fn sources(&self) -> impl Iterator<Item = Source> {
         let lists = [self.other.source, self.vertices, self.offsets, self.others];
         lists.into_iter().chain(self.known.as_ref().map(|known| known.source))
     }
 
-    /// Checks that the rest of the call is consistent with an edge kernel.
+    /// Checks that the other arguments of `call` are those of an edge kernel.
     pub(super) fn check(&self, call: &CallRef) -> Result<()> {
         let none = call.outputs.is_empty() && call.kept.is_empty() && call.gradients.is_empty();
         if call.kind != self.kind() || call.labelled.is_some() || !none {
@@ -64,7 +66,7 @@ impl EdgesRef {
     }
 }
 
-/// Edge lists that were decoded from a request.
+/// Edge lists that a worker decoded from a request.
 #[derive(Debug)]
 struct Listed {
     offsets: Arc<[u32]>,
@@ -113,12 +115,13 @@ impl EdgeLists for Listed {
     }
 }
 
-/// Edges of a call, all lists in sequence, with compact indices for the rows at the other ends.
+/// Edge lists of a call in compressed form. The rows at the other ends are numbered without gaps,
+/// so that only these rows are sent.
 struct Lists {
-    /// Rows at the other ends, ascending and without duplicates.
+    /// Rows at the other ends of edges, in ascending order and without duplicates.
     rows: Vec<u32>,
     offsets: Vec<u32>,
-    /// Index into `rows` for each edge.
+    /// Index into `rows` of each edge's other end.
     others: Vec<u32>,
 }
 
@@ -149,8 +152,8 @@ impl Lists {
     }
 }
 
-/// Writes the edge lists of a call, and the rows at the other ends as f32. Also returns the vertex
-/// ids of the own rows.
+/// Writes the edge lists of a call, and the rows at the other ends as f32. Returns the reference to
+/// the lists and the vertex ids of the own rows.
 pub(super) fn write(writer: &mut Writer<'_>, call: &EdgeCall<Operand, Write>) -> Result<(EdgesRef, Numbers)> {
     let lists = Lists::from_call(call)?;
     let columns = call.other.first().map_or(1, |(_, rows)| rows.buffer().columns());
@@ -180,7 +183,7 @@ pub(super) fn write(writer: &mut Writer<'_>, call: &EdgeCall<Operand, Write>) ->
     Ok((edges, row_numbers))
 }
 
-/// Returns the edge features in list order, or `None` if the layer has none.
+/// Returns the features of all edges in list order, or `None` if the layer reads none.
 fn known(call: &EdgeCall<Operand, Write>, lists: &Lists) -> Result<Option<Matrix>> {
     let features = call.lists.features();
     if features == 0 {
@@ -198,7 +201,7 @@ fn known(call: &EdgeCall<Operand, Write>, lists: &Lists) -> Result<Option<Matrix
 }
 
 impl Reading<'_> {
-    /// Decodes a call of an edge kernel, without its output buffers.
+    /// Decodes a call of an edge kernel. The destinations of its rows and sums are left empty.
     pub(super) fn edge_call(
         &mut self,
         call: &CallRef,
@@ -255,7 +258,7 @@ impl Reading<'_> {
     }
 }
 
-/// Returns dense rows of a matrix in this process, with a lease of their own.
+/// Copies a matrix of dense rows into a buffer of its own. `what` names the matrix in errors.
 fn dense(what: &str, matrix: Matrix) -> Result<ReadRows> {
     let Matrix::Dense(rows) = matrix else {
         return Err(wire(EDGES, format!("{what}: the rows are sparse, but an edge kernel reads dense rows")));

@@ -1,4 +1,4 @@
-//! Encoder of requests: it writes a call as a frame, and shared matrices as separate frames.
+//! Encoder of requests, which writes a call as a frame and shared matrices as separate frames.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::state::RowNumbers;
 
 pub(super) const CALL: &str = "call";
 
-/// Placeholder for the location of the matrix that is written last.
+/// Placeholder for the location of the matrix that is written at the end of the frame.
 const LATER: Source = Source { object: None, part: u32::MAX };
 
 /// Returns the encoding in which a matrix is sent. Sparse rows have few values and stay f32. Rows
@@ -42,8 +42,8 @@ fn written(matrix: &Matrix, encoding: Encoding) -> Encoding {
     }
 }
 
-/// Returns the encoding of an answer's rows. It is bfloat16 if all of them are stored as bfloat16,
-/// and f32 for an edge kernel.
+/// Returns the encoding in which a worker sends the rows of its answer. It is f32 for an edge
+/// kernel, and bfloat16 if all rows are stored as bfloat16.
 fn answered(call: &Call, encoding: Encoding) -> Encoding {
     let half = |(_, target): &(u32, Target)| matches!(target, Target::Half { .. });
     match call.steps.iter().any(|step| matches!(step, CallStep::Edges(..))) {
@@ -53,7 +53,8 @@ fn answered(call: &Call, encoding: Encoding) -> Encoding {
     }
 }
 
-/// Returns the reference of a matrix. If `source` is `None`, the rows are written to the frame.
+/// Returns a reference to a matrix at the location `source`. If `source` is `None`, the matrix is
+/// first written to the frame.
 pub(super) fn refer(
     writer: &mut Writer<'_>,
     matrix: &Matrix,
@@ -72,7 +73,7 @@ pub(super) fn refer(
     Ok(MatrixRef { source, extents, encoding })
 }
 
-/// Returns the reference of rows that were packed as signs and scales, after writing them.
+/// Writes rows that were packed as signs and scales, and returns a reference to them.
 fn refer_packed(writer: &mut Writer<'_>, matrix: &Matrix, packed: Packed) -> Result<MatrixRef> {
     let encoding = Some(packed.encoding());
     let source = Source { object: None, part: writer.packed(packed).map_err(at(CALL))? };
@@ -89,9 +90,9 @@ fn rows_bytes(matrix: &Matrix, encoding: Encoding) -> u64 {
     }
 }
 
-/// Encodes a call as a request, with each matrix and list once. Matrices in `elsewhere` are not
-/// written. Each of its entries gives the index in [`Call::given`] and the location in one of the
-/// objects.
+/// Encodes a call as a request, which contains each matrix and list once. Matrices in `elsewhere`
+/// are not written. Each entry of `elsewhere` gives the index of a matrix in [`Call::given`] and
+/// its location in one of `objects`.
 ///
 /// Dense rows of vertex kernels are written with `encoding`, or as bfloat16 if they are stored so.
 /// With the encoding for signs, only inputs of which the layer reads just the signs are packed. All
@@ -179,13 +180,13 @@ pub fn encode(
     writer.finish().map_err(at(CALL))
 }
 
-/// Matrices of a call, with their encodings.
+/// Matrices of a call, with the encoding in which each of them is written.
 struct Matrices<'a> {
     call: &'a Call,
     elsewhere: &'a [(usize, Source)],
     encodings: Vec<Encoding>,
     packed: Vec<Option<Packed>>,
-    /// Index of the matrix that is written last, so that it can be streamed.
+    /// Index of the matrix that is written at the end of the frame, so that it can be streamed.
     streamed: Option<usize>,
 }
 
@@ -282,16 +283,16 @@ impl<'a> Matrices<'a> {
     }
 }
 
-/// State of the encoder of a call.
+/// State of the encoder while it writes the steps of a call.
 struct Writing<'d> {
     writer: Writer<'d>,
     given: Vec<MatrixRef>,
-    /// Object number of slot 0. Slots are numbered after the objects of the request.
+    /// Object number of slot 0. The slots are numbered after the objects of the request.
     locals: usize,
     lists: Vec<ListsRef>,
-    /// Adjacency lists that have been written.
+    /// Adjacency lists that have already been written.
     known: Vec<Arc<GatherLists>>,
-    /// Lists of row ids that have been written, by the address of the list.
+    /// Lists of row ids that have already been written, by their address in memory.
     rows: HashMap<*const u64, Numbers>,
 }
 
@@ -437,7 +438,7 @@ impl GatherLists {
     }
 }
 
-/// Writes the targets and weights of rows, for `loss`.
+/// Writes the target values and loss weights of rows, which are arguments of the function `loss`.
 fn labelled(writer: &mut Writer<'_>, known: &Labelled) -> Result<LabelledRef> {
     let targets = match &known.targets {
         Targets::Values(values) => TargetsRef::Values(refer(writer, values, Encoding::F32, None)?),
@@ -449,13 +450,13 @@ fn labelled(writer: &mut Writer<'_>, known: &Labelled) -> Result<LabelledRef> {
     Ok(LabelledRef { targets, rows, weight: known.weight, row_weights })
 }
 
-/// Writes a list of ids as a part, and returns its location.
+/// Writes a list of ids as a part of the frame, and returns its location.
 pub(super) fn ids(writer: &mut Writer<'_>, list: Vec<u32>) -> Result<Source> {
     Ok(Source { object: None, part: writer.ids(list).map_err(at(CALL))? })
 }
 
-/// Encodes matrices that several calls read as a frame of its own, one part per matrix. Sparse rows
-/// and parameters are always f32.
+/// Encodes matrices that several calls share as a separate frame, with one part per matrix. Sparse
+/// rows are always written as f32.
 ///
 /// # Errors
 /// Returns the errors of [`encode`].

@@ -1,5 +1,4 @@
-//! Checks that a requested call matches its layer: numbers of matrices and extents of the
-//! signature.
+//! Checks that a requested call matches the signature of its layer.
 
 use eciton_types::signature::{RowsSpec, Signature, TargetKind};
 
@@ -9,7 +8,7 @@ use super::{MatrixRef, TargetsRef, width, wire};
 use crate::call::{EdgeKind, Kind};
 use crate::error::{Error, Result};
 
-/// Selection of matrices of a signature's list that a function receives.
+/// Number of the signature's matrices that a function receives.
 #[derive(Clone, Copy, PartialEq)]
 enum Given {
     All,
@@ -68,7 +67,8 @@ pub(super) fn fits(call: &CallRef, s: &Signature) -> Result<()> {
     same("sums_out", &call.sums_out, &sums)
 }
 
-/// Checks the call of an edge kernel: own rows, rows at the other ends, and outputs.
+/// Checks that the call of an edge kernel has the own rows, the rows at the other ends and the
+/// outputs that the signature requires.
 fn on_edges(call: &CallRef, edges: &EdgesRef, s: &Signature, passed: &RowsSpec) -> Result<()> {
     let [source, target] = &s.inputs[..] else {
         return Err(wire("request", "an edge kernel's signature has two inputs"));
@@ -132,8 +132,8 @@ fn targets(call: &CallRef, found: &TargetsRef, s: &Signature) -> Result<()> {
     }
 }
 
-/// Checks that rows have as many values as the signature requires. The grouping into extents is up
-/// to the reader.
+/// Checks that rows have as many values as the signature requires. How the values are grouped into
+/// extents may differ.
 fn rows(what: &str, found: &[MatrixRef], specs: &[RowsSpec], given: Given) -> Result<()> {
     let all = found.len() == specs.len()
         && found.iter().zip(specs).all(|(f, s)| width(&f.extents).is_some_and(|w| Some(w) == s.width()));

@@ -1,4 +1,4 @@
-//! Output buffers of a call on a worker, and the encoding of the answer from them.
+//! Output buffers of a call on a worker, from which the answer is encoded.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use super::answer::AnswerMeta;
 use super::{Outcome, at, encode_failure, wire};
 use crate::error::Result;
 
-/// Sum, with one buffer per part of the grid.
+/// Buffers of a sum over rows, one per part of the grid.
 pub(super) type Sums = Vec<Buffer>;
 
 /// Rows that a worker stores after a call, or sends to other workers.
@@ -19,32 +19,33 @@ pub(super) type Sums = Vec<Buffer>;
 pub struct KeptRows {
     /// Key under which later calls read the rows.
     pub key: TensorKey,
-    /// Workers that the rows are sent to. If empty, this worker stores them.
+    /// Workers to which the rows are sent. If the list is empty, this worker stores them.
     pub to: Vec<Location>,
-    /// Values of the rows that are stored or sent.
+    /// Values of the rows.
     pub rows: Matrix,
 }
-/// Gradient sum that the worker stores: the parameter, and one buffer per part of the grid.
+/// Gradient sum that the worker stores. It consists of the parameter's id and one buffer per part
+/// of the grid.
 pub type HeldSums = (ParameterId, Vec<Buffer>);
 
-/// Output buffers of a call on the worker.
+/// Output buffers of a call on the worker that executes it.
 #[derive(Debug)]
 pub struct Places {
     pub(super) rows: Vec<Buffer>,
     pub(super) sums: Vec<Sums>,
-    /// Rows to store or send: key, destination workers, buffer.
+    /// Rows to store or send, each with its key, its destination workers and its buffer.
     pub(super) kept: Vec<(TensorKey, Vec<Location>, Buffer)>,
-    /// Keys of stored rows that no later call reads.
+    /// Keys of stored rows that can be deleted, because no later call reads them.
     pub(super) freed: Vec<TensorKey>,
-    /// Sums that the worker stores: index in `sums`, ascending, and parameter.
+    /// Sums that the worker stores, as pairs of index in `sums` and parameter. The indices ascend.
     pub(super) held: Vec<(usize, ParameterId)>,
     /// True if the answer must contain digests of the rows that the worker stores.
     pub(super) digests: bool,
 }
 
 impl Places {
-    /// Returns a digest of each slot's stored rows, if the request asks for digests. A digest is
-    /// the SHA-256 of the values as little-endian f32, row by row.
+    /// Returns a digest of each matrix of rows to store. The list is empty unless the request asks
+    /// for digests. A digest is the SHA-256 of the values as little-endian f32, row by row.
     ///
     /// # Errors
     /// Returns [`Error::Wire`](crate::Error::Wire) if a call still writes the rows.
@@ -61,7 +62,7 @@ impl Places {
         Ok(digests)
     }
 
-    /// Takes out the rows to store or send, and the keys of rows that can be deleted.
+    /// Removes and returns the rows to store or send, and the keys of stored rows to delete.
     ///
     /// # Errors
     /// Returns [`Error::Wire`](crate::Error::Wire) if a call still writes the rows.
@@ -74,7 +75,8 @@ impl Places {
         Ok((kept, std::mem::take(&mut self.freed)))
     }
 
-    /// Takes out the sums that the worker stores. The remaining sums are sent with the answer.
+    /// Removes and returns the sums that the worker stores. The remaining sums are sent with the
+    /// answer.
     pub fn take_held(&mut self) -> Vec<HeldSums> {
         let mut held = Vec::with_capacity(self.held.len());
         // Sums are removed from the last to the first, so that earlier indices stay valid.
@@ -87,16 +89,16 @@ impl Places {
         held
     }
 
-    /// Returns the number of bytes that are allocated.
+    /// Returns the total size of the output buffers, in bytes.
     pub fn bytes(&self) -> u64 {
         let rows = self.rows.iter().map(|buffer| buffer.bytes() as u64);
         let kept = self.kept.iter().map(|(_, _, buffer)| buffer.bytes() as u64);
         rows.chain(self.sums.iter().flatten().map(|b| b.bytes() as u64)).chain(kept).sum()
     }
 
-    /// Encodes the answer. Its parts are the requested rows, with `encoding`, then the sums as f32,
-    /// buffer by buffer. The encoding time is written to `times.encode_us`. The answer of a failed
-    /// call has no parts.
+    /// Encodes the answer. Its parts are the requested rows in the encoding `encoding`, followed by
+    /// the sums as f32, buffer by buffer. The encoding time is written to `times.encode_us`. The
+    /// answer of a failed call has no parts.
     ///
     /// # Errors
     /// Returns [`Error::Wire`](crate::Error::Wire) if a limit of frames is exceeded, or if a call

@@ -1,4 +1,4 @@
-//! Decoder of requests: it creates a call with output buffers.
+//! Decoder of requests, which creates a call with its output buffers.
 
 use std::sync::Arc;
 
@@ -20,9 +20,8 @@ use crate::runtime::Layer;
 
 impl Request {
     /// Decodes a request, and returns the call with its output buffers. `layers` are the opened
-    /// layers of its [calls](Request::calls), in order. `resolve` loads a tensor and is called once
-    /// per tensor. Its result is checked against the request. Rows of a matrix may still be
-    /// arriving.
+    /// layers of its [calls](Request::calls), in order. `resolve` loads the tensor at a location
+    /// and is called once per tensor. Rows of a matrix may still be arriving when it returns.
     ///
     /// # Errors
     /// Returns [`Error::Wire`](crate::Error::Wire) if the request is inconsistent, does not match
@@ -96,10 +95,10 @@ fn gather_step(gather: &GatherRef, lists: &[Arc<GatherLists>], slots: &[SlotRef]
     Ok(GatherStep { normalisation, reversed, lists: lists.clone(), from, into, rows: rows as usize })
 }
 
-/// State of the decoder of a request.
+/// State of the decoder while it reads the steps of a request.
 pub(super) struct Reading<'a> {
     pub(super) tensors: Tensors<'a>,
-    /// Object number of slot 0. Slots are numbered after the objects of the request.
+    /// Object number of slot 0. The slots are numbered after the objects of the request.
     objects: usize,
     pub(super) limit: u64,
     slots: &'a [SlotRef],
@@ -112,7 +111,8 @@ impl Reading<'_> {
         small(self.given.len() - 1).map(Operand::Given)
     }
 
-    /// Returns the operands of a step. Matrices from outside must have exactly `rows` rows.
+    /// Returns the operands of a step. A matrix from outside the call must have exactly `rows`
+    /// rows.
     pub(super) fn operands(&mut self, what: &str, refs: &[MatrixRef], rows: usize) -> Result<Vec<Operand>> {
         bounded(what, refs.len(), MAX_MATRICES)?;
         let mut read = |(at, wanted): (usize, &MatrixRef)| {
@@ -154,7 +154,7 @@ impl Reading<'_> {
         Ok(CallStep::Vertex(layer.clone(), Box::new(step)))
     }
 
-    /// Decodes a call of a vertex kernel, without its output buffers.
+    /// Decodes a call of a vertex kernel. The destinations of its rows and sums are left empty.
     fn vertex_call(&mut self, call: &CallRef, grid: Arc<Grid>) -> Result<VertexCall<Operand, Write>> {
         let (rows, limit) = (grid.rows(), self.limit);
         let inputs = self.operands("input", &call.inputs, rows)?;
@@ -218,7 +218,8 @@ impl Reading<'_> {
     }
 }
 
-/// Allocates the buffers of a call's sums, and appends them to those of earlier steps.
+/// Allocates the buffers of a call's sums, appends them to `sums`, and returns the targets that
+/// write to them.
 fn places_of_sums(call: &CallRef, sums: &mut Vec<Sums>) -> Result<Vec<Target>> {
     let mut targets = Vec::with_capacity(call.sums_out.len());
     for shape in &call.sums_out {

@@ -1,5 +1,5 @@
-//! Request: description of a call without the values of its matrices. The module
-//! [`steps`](super::steps) describes the steps.
+//! Request, which describes a call without the values of its matrices. The module
+//! [`steps`](super::steps) contains its steps.
 
 use std::time::Duration;
 
@@ -16,24 +16,24 @@ use crate::runtime::Kernel;
 
 pub(super) const REQUEST: &str = "request";
 
-/// Reference to a kernel by name and content.
+/// Reference to a kernel by its name and the digest of its component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelRef {
-    /// Name of the kernel, for error messages.
+    /// Name of the kernel, which error messages contain.
     pub name: String,
     /// SHA-256 digest of the kernel's component, as 64 hexadecimal digits.
     pub digest: String,
 }
 
 impl KernelRef {
-    /// Creates a reference to a kernel.
+    /// Creates a reference to the kernel `kernel`.
     pub fn new(kernel: &Kernel) -> Self {
         let digest = kernel.digest().iter().map(|b| format!("{b:02x}")).collect();
         Self { name: kernel.name().to_owned(), digest }
     }
 
-    /// Returns the digest as bytes.
+    /// Parses the digest of the kernel's component.
     ///
     /// # Errors
     /// Returns [`Error::Wire`](crate::Error::Wire) unless the digest has 64 lower-case hexadecimal
@@ -52,13 +52,13 @@ impl KernelRef {
     }
 }
 
-/// Frame with one or more tensors, outside of the request's own frame.
+/// Location of tensors outside of the request's own frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Object {
-    /// Frame in an object store, by its key.
+    /// A frame in an object store, by its key.
     Stored(String),
-    /// Tensor in the memory of the worker, by its key.
+    /// A tensor in the memory of the worker, by its key.
     Held(TensorKey),
 }
 
@@ -70,7 +70,7 @@ impl Object {
         }
     }
 
-    /// Returns the key in an object store.
+    /// Returns the key of the frame in an object store.
     ///
     /// # Errors
     /// Returns [`Error::Wire`](crate::Error::Wire) if a worker holds the tensor.
@@ -83,7 +83,7 @@ impl Object {
         }
     }
 
-    /// Returns the tensor's key if a worker holds it, otherwise `None`.
+    /// Returns the key of the tensor if a worker holds it, otherwise `None`.
     #[must_use]
     pub const fn held(&self) -> Option<TensorKey> {
         match self {
@@ -105,83 +105,85 @@ impl From<TensorKey> for Object {
     }
 }
 
-/// Reference to a matrix: location of its values, and shape of a row.
+/// Reference to a matrix, which gives the location of its values and the shape of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MatrixRef {
-    /// Location of the values: a part of a frame.
+    /// Location of the values.
     pub source: Source,
-    /// Extents of one row. For a parameter, all extents but the first.
+    /// Extents of one row. For a parameter, these are all extents except the first.
     pub extents: Vec<u32>,
-    /// Encoding of dense rows, or `None` for sparse rows. It is a hint. The header of the frame's
-    /// part decides.
+    /// Expected encoding of dense rows, or `None` for sparse rows. If the header of the frame's
+    /// part gives another encoding, the header is right.
     pub encoding: Option<Encoding>,
 }
 
-/// Part of a grid: atoms that are summed as one tree node. It starts at the end of the previous
-/// part, the first one at row 0.
+/// Part of a grid, which is a list of consecutive atoms (runs of rows that are summed as one unit).
+/// The first part starts at row 0, and each further part at the end of the previous one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GridPart {
-    /// Number of tree levels between the node and its atoms.
+    /// Number of levels of the summation tree between the part's node and its atoms.
     pub level: u8,
-    /// End of each atom, one past its last row.
+    /// End of each atom, which is one past its last row.
     pub ends: Vec<u32>,
-    /// Number of tree levels that end with each atom.
+    /// Number of levels of the summation tree that end with each atom.
     pub closes: Vec<u8>,
 }
 
-/// Global vertex ids of the rows.
+/// Global vertex ids of the rows of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Numbers {
-    /// Consecutive ids. The value is the first one.
+    /// Consecutive ids, of which this is the first.
     From(u64),
-    /// Listed ids, as alternating low and high 32-bit halves.
+    /// Location of a list of ids. Each 64-bit id is stored as its low and its high 32-bit half.
     List(Source),
 }
 
-/// Target values with which the loss compares the rows.
+/// Target values with which the loss compares the model's outputs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetsRef {
-    /// List with a class per row.
+    /// Location of a list with the class index of each row.
     Classes(Source),
-    /// Matrix of numbers. NaN marks an unknown value.
+    /// Matrix with the target numbers of each row. NaN marks an unknown value.
     Values(MatrixRef),
 }
 
-/// Targets and weights of the rows, for `loss`.
+/// Target values and loss weights of rows, which are arguments of the function `loss`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelledRef {
-    /// Target value of each row.
+    /// Target values of all rows.
     pub targets: TargetsRef,
-    /// List of the rows that count in the loss, as ascending indices.
+    /// Location of the list of rows that count in the loss, as ascending indices.
     pub rows: Source,
-    /// Weight in the loss of each counted row, or of each of its known values.
+    /// Loss weight of each row that counts. If targets are numbers, it is the weight of each known
+    /// value.
     #[serde(with = "text::float", rename = "weight_bits")]
     pub weight: f32,
-    /// Additional weight of each row, as a matrix with one column. If `None`, every weight is 1.
+    /// Additional loss factor of each row, as a matrix with one column. If `None`, every factor is
+    /// 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row_weights: Option<MatrixRef>,
 }
 
-/// Resource limits of a task. The fields correspond to [`Limits`].
+/// Resource limits of a task, as they are sent to a worker. The fields correspond to [`Limits`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WireLimits {
-    /// Maximum linear memory, in bytes ([`Limits::guest_memory_bytes`]).
+    /// Maximum size of the linear memory, in bytes ([`Limits::guest_memory_bytes`]).
     pub guest_memory_bytes: u64,
     /// Maximum time in guest code, in milliseconds ([`Limits::task_time`]).
     pub task_time_ms: u64,
     /// Maximum memory for scratch matrices, in bytes ([`Limits::matrix_bytes`]).
     pub matrix_bytes: u64,
-    /// Maximum number of live handles ([`Limits::handles`]).
+    /// Maximum number of handles at the same time ([`Limits::handles`]).
     pub handles: u32,
     /// Maximum number of bytes that one host call copies ([`Limits::call_bytes`]).
     pub call_bytes: u64,
-    /// Maximum number of multiply-adds of one host call ([`Limits::call_work`]).
+    /// Maximum number of multiply-add operations in one host call ([`Limits::call_work`]).
     pub call_work: u64,
     /// Maximum time to wait for rows, in milliseconds ([`Limits::arrival`]).
     pub arrival_ms: u64,
@@ -221,7 +223,8 @@ impl From<&WireLimits> for Limits {
     }
 }
 
-/// Description of one call, without the values of its matrices.
+/// Description of one call, without the values of its matrices. It is the metadata of a request's
+/// frame.
 ///
 /// Objects are numbered in one sequence: first the objects of the request, then its slots. A
 /// [`Source`] with object number `objects + i` refers to slot `i`.
@@ -230,32 +233,32 @@ impl From<&WireLimits> for Limits {
 pub struct Request {
     /// Version of the wire format, [`VERSION`](super::VERSION).
     pub version: u32,
-    /// Name of the run, for object keys and error messages.
+    /// Name of the run, which is part of object keys and error messages.
     pub run: String,
-    /// Task and attempt. The host assigns the answer to its task by this key.
+    /// Task and attempt of the call. The host uses this key to match the answer to its task.
     pub key: TaskKey,
-    /// Resource limits of the task.
+    /// Resource limits of the task, which a worker may reduce.
     pub limits: WireLimits,
-    /// Encoding of the answer's rows. Sums are always f32.
+    /// Encoding of the rows in the answer. Sums are always f32.
     pub encoding: Encoding,
-    /// Objects outside of the frame. [`Source::object`] is an index into this list.
+    /// Objects outside of the request's frame. [`Source::object`] is an index into this list.
     pub objects: Vec<Object>,
-    /// Slots: rows that steps leave for later steps or for the answer.
+    /// Slots, which are buffers for rows that a step passes to later steps or to the answer.
     pub slots: Vec<SlotRef>,
     /// Adjacency lists over which gather steps sum.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<ListsRef>,
     /// Steps, in the order in which they run.
     pub steps: Vec<StepRef>,
-    /// Slots whose rows the answer returns.
+    /// Slots whose rows the answer contains.
     pub outs: Vec<OutRef>,
-    /// Rows that the worker stores after the call.
+    /// Slots whose rows the worker stores after the call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keeps: Vec<KeepRef>,
     /// Keys of stored rows that the worker may delete, because no later call reads them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub frees: Vec<TensorKey>,
-    /// Gradient sums that the worker stores instead of returning.
+    /// Gradient sums that the worker stores instead of returning them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<HoldRef>,
     /// True if the answer must contain digests of the stored rows
@@ -265,7 +268,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Parses and checks a request from the metadata of its frame.
+    /// Parses the metadata of a request's frame, and checks the request.
     ///
     /// # Errors
     /// Returns [`Error::Wire`](crate::Error::Wire) if the metadata is not a request, is
@@ -276,7 +279,7 @@ impl Request {
         Ok(request)
     }
 
-    /// Reduces the limits of the request to the limits of this worker.
+    /// Reduces the limits of the request to the limits `ceiling` of this worker.
     pub fn restrict(&mut self, ceiling: &Limits) {
         let (own, most) = (&mut self.limits, WireLimits::from(ceiling));
         own.guest_memory_bytes = own.guest_memory_bytes.min(most.guest_memory_bytes);
@@ -289,7 +292,7 @@ impl Request {
         own.log_bytes = own.log_bytes.min(most.log_bytes);
     }
 
-    /// Returns the calls of kernels among the steps, in order.
+    /// Returns the steps that call kernels, in order.
     pub fn calls(&self) -> impl Iterator<Item = &CallRef> {
         self.steps.iter().filter_map(|step| match step {
             StepRef::Kernel(call) => Some(&**call),
@@ -298,8 +301,8 @@ impl Request {
     }
 
     /// Returns the matrices that a worker may stream to the kernel. They are the dense inputs and
-    /// gradients with more than [`STREAM_BYTES`] in a request with a single step. A worker that has
-    /// an object in its cache may stream the next one.
+    /// gradients with more than [`STREAM_BYTES`] in a request with a single step. If the first of
+    /// them is in the worker's cache, the next one may be streamed.
     pub fn streamables(&self) -> impl Iterator<Item = Source> {
         let only = match &self.steps[..] {
             // An edge kernel reads rows in arbitrary order, so they cannot be streamed.
@@ -318,7 +321,7 @@ impl Request {
     }
 }
 
-/// Converts a grid into its encoded parts.
+/// Converts a grid to the parts that a request contains.
 pub(super) fn grid_parts(grid: &Grid) -> Result<Vec<GridPart>> {
     if !grid.is_consecutive() {
         return Err(wire(REQUEST, "a grid's atoms must follow each other from row 0"));
@@ -331,7 +334,7 @@ pub(super) fn grid_parts(grid: &Grid) -> Result<Vec<GridPart>> {
     Ok(grid.parts().iter().map(part).collect())
 }
 
-/// Checks that a source refers to the frame or to one of the request's objects.
+/// Checks that the location `source` is in the request's frame or in one of its `objects` objects.
 pub(super) fn check_source(objects: usize, what: &str, source: Source) -> Result<()> {
     if source.object.is_some_and(|o| o as usize >= objects) {
         let reason = format!("{source} does not exist; the request has {objects} objects");
@@ -347,7 +350,8 @@ pub(super) fn bounded(what: &str, found: usize, allowed: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns the number of values in a row. Refuses more than three extents, and 2^32 or more values.
+/// Returns the number of values in a row. Returns an error for more than three extents, and for
+/// 2^32 or more values.
 pub(super) fn check_extents(what: &str, extents: &[u32]) -> Result<u32> {
     let columns = width(extents).filter(|_| extents.len() <= 3);
     columns.ok_or_else(|| {

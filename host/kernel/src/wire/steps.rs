@@ -1,4 +1,4 @@
-//! Steps of a request, and the slots that connect them.
+//! Steps of a request, and the slots through which they pass rows.
 
 use std::sync::Arc;
 
@@ -21,89 +21,92 @@ use crate::call::Kind;
 use crate::error::Result;
 use crate::runtime::{Kernel, Layer};
 
-/// Maximum number of steps, of slots, and of adjacency lists in a request.
+/// Maximum number of steps in a request. It also limits the slots and the adjacency lists.
 const MAX_STEPS: usize = 512;
 
-/// One step of a request: a call of a kernel, or a gather.
+/// Step of a request, which calls a kernel or gathers rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepRef {
-    /// Call of a kernel's function.
+    /// A call of a kernel's function.
     Kernel(Box<CallRef>),
-    /// Gather over adjacency lists.
+    /// A sum of rows over adjacency lists.
     Gather(GatherRef),
 }
 
-/// Call of a function of one kernel, with references to all its arguments.
+/// Call of one function of a kernel, with references to all its arguments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CallRef {
-    /// Reference to the kernel to call.
+    /// Kernel that is called.
     pub kernel: KernelRef,
-    /// Extents of one row of each input, with which the layer is opened.
+    /// Extents of one row of each input. The layer is opened with these extents.
     pub inputs_extents: Vec<Vec<u32>>,
-    /// Attributes of the layer, including default values.
+    /// Attributes of the layer, including those with default values.
     #[serde(with = "text::attributes")]
     pub attributes: Vec<Attribute>,
-    /// Function of the kernel to call.
+    /// Function of the kernel that is called.
     #[serde(with = "text::kind")]
     pub kind: Kind,
     /// Random seed of the run, from which dropout masks are derived.
     pub seed: u64,
-    /// Training round, from 0 ([`VertexCall::epoch`](crate::VertexCall::epoch)).
+    /// Index of the training round, counted from 0
+    /// ([`VertexCall::epoch`](crate::VertexCall::epoch)).
     pub epoch: u32,
-    /// Index of the layer in the model, from 0 ([`VertexCall::layer`](crate::VertexCall::layer)).
+    /// Index of the layer in the model, counted from 0
+    /// ([`VertexCall::layer`](crate::VertexCall::layer)).
     pub layer: u32,
-    /// True in training, when dropout applies.
+    /// True in training, when dropout applies. False in evaluation.
     pub training: bool,
-    /// Parts of the grid over which sums are accumulated.
+    /// Parts of the grid, which fixes the order of sums over rows.
     pub grid: Vec<GridPart>,
     /// Global vertex ids of the rows.
     pub row_numbers: Numbers,
-    /// Inputs of `forward`. For an edge kernel, the rows of the own ends.
+    /// Inputs of the layer. For an edge kernel, these are the rows that have the edge lists.
     pub inputs: Vec<MatrixRef>,
     /// Outputs of `forward`, which `backward` reads.
     pub outputs: Vec<MatrixRef>,
-    /// Stashed rows that `forward` saved for `backward`.
+    /// Stashed rows, which `forward` saved and `backward` reads.
     pub kept: Vec<MatrixRef>,
     /// Parameters of the layer, in the order of the signature.
     pub parameters: Vec<MatrixRef>,
-    /// Gradients of the outputs, which `backward` reads.
+    /// Gradients of the layer's outputs, which `backward` reads.
     pub gradients: Vec<MatrixRef>,
-    /// Number of outputs at the start of `rows_out`, in `forward`.
+    /// Number of outputs among the destinations of `forward`. The remaining entries of `rows_out`
+    /// are stashed rows.
     pub output_count: u32,
-    /// Slot of each output, or `None` if the output is not needed.
+    /// Destination of each matrix of rows that the function writes, or `None` if it is not needed.
     pub rows_out: Vec<Option<WriteRef>>,
-    /// Shapes of the sums to write. The first extent is the number of rows.
+    /// Shapes of the sums over rows that the function computes, for instance `[64, 16]`.
     pub sums_out: Vec<Vec<u32>>,
-    /// Targets and weights for `loss`. `None` for the other functions.
+    /// Target values and loss weights for the function `loss`. `None` for the other functions.
     pub labelled: Option<LabelledRef>,
-    /// Edge lists of an edge kernel. `None` for a vertex kernel.
+    /// Edge lists for an edge kernel. `None` for a vertex kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edges: Option<EdgesRef>,
 }
 
-/// First rows of a slot, which a step writes.
+/// Destination of rows that a step writes. The step fills a slot from its first row on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteRef {
-    /// Index of the slot that is written.
+    /// Index of the slot in [`Request::slots`].
     pub slot: u32,
-    /// Extents of one row that is written.
+    /// Extents of one row as the step writes it.
     pub extents: Vec<u32>,
 }
 
-/// Gradient sum that the worker stores.
+/// Gradient sum that the worker stores instead of returning it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HoldRef {
-    /// Index of the sum, counted over all steps in order.
+    /// Index of the sum among the sums of all steps, in order.
     pub sum: u32,
-    /// Parameter whose gradient is the sum.
+    /// Parameter of which the sum is the gradient.
     pub of: ParameterId,
 }
 
-/// Slot for rows on the worker that executes the call.
+/// Slot of a request, which is a buffer for rows on the worker that executes the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SlotRef {
@@ -113,56 +116,58 @@ pub struct SlotRef {
     pub columns: u32,
     /// True if the values are rounded to bfloat16.
     pub half: bool,
-    /// Initial values. If `None`, the slot starts with zeros.
+    /// Initial values of the rows. If `None`, the rows are zero until a step writes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<MatrixRef>,
 }
 
-/// Adjacency lists that gathers sum over.
+/// Adjacency lists that gather steps sum over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListsRef {
-    /// List of offsets: start of each adjacency list, and the end of the last.
+    /// Location of the offsets, which give the start of each list in `neighbours`. The last offset
+    /// is the number of edges.
     pub offsets: Source,
-    /// List of neighbours: all adjacency lists in sequence.
+    /// Location of the neighbours, which are all adjacency lists one after the other.
     pub neighbours: Source,
-    /// Normalisation factor of each vertex, as one column.
+    /// Location of the normalisation factor of each vertex, as f32 bits. `None` if the sum needs
+    /// none.
     pub factors: Option<Source>,
-    /// Weight of each edge, as one column.
+    /// Location of the weight of each edge, as f32 bits. `None` if edges have no weights.
     pub weights: Option<Source>,
 }
 
-/// Gather from one slot to another.
+/// Step that sums the rows of one slot over adjacency lists, and writes the sums to another slot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GatherRef {
-    /// Normalisation of the sum: `symmetric`, `mean` or `sum`.
+    /// Name of the normalisation, which is `symmetric`, `mean` or `sum`.
     pub normalisation: String,
-    /// True if the step computes the gradient of a gather.
+    /// True if the step computes the gradient of a gather, which follows the edges in reverse.
     pub reversed: bool,
-    /// Index in [`Request::lists`] of the adjacency lists.
+    /// Index of the adjacency lists in [`Request::lists`].
     pub lists: u32,
-    /// Index of the slot that the gather reads.
+    /// Index of the slot from which rows are gathered.
     pub from: u32,
-    /// Index of the slot that the gather writes.
+    /// Index of the slot to which the sums are written.
     pub into: u32,
-    /// Number of rows that the gather writes.
+    /// Number of rows that the gather computes.
     pub rows: u32,
 }
 
-/// Rows of a slot that the answer returns.
+/// Rows of a slot that the answer contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutRef {
     /// Index of the slot that contains the rows.
     pub slot: u32,
-    /// Number of rows, starting at the first.
+    /// Number of rows, counted from the start of the slot.
     pub rows: u32,
-    /// Extents of one row in the answer.
+    /// Extents of one row as the answer contains it.
     pub extents: Vec<u32>,
 }
 
-/// Rows of a slot that the worker stores after the call.
+/// Rows of a slot that the worker stores after the call, or sends to other workers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeepRef {
@@ -170,7 +175,7 @@ pub struct KeepRef {
     pub rows: OutRef,
     /// Key under which later requests read the rows.
     pub key: TensorKey,
-    /// Workers that the rows are sent to. If empty, this worker stores them.
+    /// Workers to which the rows are sent. If the list is empty, this worker stores them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<Location>,
 }
@@ -184,7 +189,7 @@ pub(super) fn small(value: usize) -> Result<u32> {
 }
 
 impl CallRef {
-    /// Opens the layer of the call, and checks that the call [fits](CallRef::fits) it.
+    /// Opens the layer of the call on `kernel`, and checks that the call [fits](CallRef::fits) it.
     ///
     /// # Errors
     /// Returns [`Error::Wire`](crate::Error::Wire) if the kernel is a different one or the call
@@ -200,8 +205,8 @@ impl CallRef {
         Ok(layer)
     }
 
-    /// Checks that the call passes the matrices that the layer's signature requires. A worker with
-    /// a cached layer calls this function before it runs the call.
+    /// Checks that the call has the matrices that the layer's signature requires. A worker that has
+    /// the layer in its cache calls this function before it runs the call.
     ///
     /// # Errors
     /// Returns [`Error::Wire`](crate::Error::Wire) with the list that does not match, as found and
@@ -210,14 +215,14 @@ impl CallRef {
         fits(self, layer.signature())
     }
 
-    /// Returns the number of rows of the interval (a run of vertices that is scheduled as one
-    /// unit).
+    /// Returns the number of rows of the interval, which is the contiguous range of vertices that
+    /// the call processes.
     pub fn rows(&self) -> u64 {
         self.grid.last().and_then(|p| p.ends.last()).copied().map_or(0, u64::from)
     }
 
-    /// Checks everything that does not depend on values. Sources refer to the frame or to one of
-    /// `objects` objects.
+    /// Checks everything that does not depend on the values of matrices. Locations must refer to
+    /// the frame or to one of `objects` objects.
     fn check(&self, objects: usize) -> Result<()> {
         self.kernel.digest_bytes()?;
         bounded("bytes of the kernel's name", self.kernel.name.len(), MAX_NAME_BYTES)?;
@@ -272,7 +277,7 @@ impl CallRef {
         self.check_places()
     }
 
-    /// Checks that the outputs match the function.
+    /// Checks that the destinations of rows and sums are those of the function.
     fn check_places(&self) -> Result<()> {
         let refuse = |reason: &str| refuse(self.kind.name(), reason);
         bounded("rows_out", self.rows_out.len(), MAX_MATRICES)?;
@@ -302,7 +307,7 @@ impl CallRef {
         Ok(())
     }
 
-    /// Decodes and checks the grid.
+    /// Decodes the grid, and checks it.
     ///
     /// # Errors
     /// Returns [`Error::Wire`](crate::Error::Wire) if a part has no atoms, if atoms are not
@@ -338,7 +343,7 @@ impl CallRef {
     }
 }
 
-/// Number of bytes in all slots and sums that a request writes. `None` after an overflow.
+/// Total size of the slots and sums that a request writes, in bytes. `None` after an overflow.
 struct Bytes(Option<u64>);
 
 impl Bytes {
@@ -360,7 +365,7 @@ impl Bytes {
 }
 
 impl Request {
-    /// Checks everything that does not depend on values.
+    /// Checks everything that does not depend on the values of matrices.
     ///
     /// # Errors
     /// Returns [`Error::Wire`](crate::Error::Wire) with the first defect.
@@ -424,7 +429,7 @@ impl Request {
         bytes.check(self.limits.matrix_bytes)
     }
 
-    /// Returns the rows that leave slots, in the order of the worker's output buffers.
+    /// Returns the rows that leave their slots, in the order of the worker's output buffers.
     fn leaving(&self) -> impl Iterator<Item = (&'static str, &OutRef)> {
         let outs = self.outs.iter().map(|out| ("rows of the answer", out));
         outs.chain(self.keeps.iter().map(|keep| ("rows to keep", &keep.rows)))
@@ -468,7 +473,8 @@ impl Request {
         Ok(())
     }
 
-    /// Checks that a slot has this number of rows and values per row.
+    /// Checks that the slot at index `slot` exists, has at least `rows` rows, and has `columns`
+    /// values per row.
     fn fits_slot(&self, what: &str, slot: u32, rows: u32, columns: Option<u32>) -> Result<()> {
         match self.slots.get(slot as usize) {
             Some(spec) if rows <= spec.rows && columns.is_none_or(|columns| columns == spec.columns) => {

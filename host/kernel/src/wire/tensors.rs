@@ -1,4 +1,4 @@
-//! Cache of a request's tensors, by location.
+//! Cache of a request's tensors by their location.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::call::{Labelled, Targets};
 use crate::error::Result;
 use crate::state::RowNumbers;
 
-/// Tensors by location. Each tensor is created once, so that a request with a thousand references
-/// to it costs no more.
+/// Tensors of a request by their location. Each tensor is loaded once, even if a request refers to
+/// it a thousand times.
 pub(super) struct Tensors<'a> {
     resolve: &'a mut dyn FnMut(&Source) -> Result<Decoded>,
     known: HashMap<Source, Decoded>,
@@ -39,8 +39,8 @@ impl<'a> Tensors<'a> {
         }
     }
 
-    /// Returns matrices with `rows` rows (any number for parameters) and the extents of their
-    /// references.
+    /// Returns the matrices that `refs` refer to, with the extents of the references. Each must
+    /// have `rows` rows, or any number if `rows` is `None`.
     pub(super) fn matrices(
         &mut self,
         what: &str,
@@ -121,5 +121,5 @@ impl<'a> Tensors<'a> {
     }
 }
 
-/// Memory per column that a transpose of sparse rows uses temporarily, in bytes.
+/// Memory per column that the transpose of a sparse matrix uses temporarily, in bytes.
 const TRANSPOSE_BYTES: u64 = 64;

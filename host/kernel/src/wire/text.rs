@@ -1,6 +1,7 @@
-//! JSON representation of values. Floats are written as their bits, which preserves them exactly.
+//! JSON representation of values. Floats are written as integers with the same bits, which
+//! preserves them exactly.
 
-/// Serialises an f32 as its bits.
+/// Serialises an f32 as a 32-bit integer with the same bits.
 pub(super) mod float {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -13,7 +14,7 @@ pub(super) mod float {
     }
 }
 
-/// Serialises a function of a vertex kernel by its name.
+/// Serialises a function of a vertex kernel by its name, for instance `"forward"`.
 pub(super) mod kind {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -33,7 +34,7 @@ pub(super) mod kind {
     }
 }
 
-/// Serialises a function of an edge kernel by its name.
+/// Serialises a function of an edge kernel by its name, for instance `"backward-targets"`.
 pub(super) mod edge_kind {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -53,7 +54,8 @@ pub(super) mod edge_kind {
     }
 }
 
-/// Serialises attributes with the type of their values. Numbers are written as bits.
+/// Serialises attributes with the types of their values. Floats are written as integers with the
+/// same bits.
 pub(super) mod attributes {
     use eciton_types::signature::{Attribute, Value};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
