@@ -1,4 +1,4 @@
-//! Buffer of f32 rows, which tasks share through leases.
+//! Buffer of f32 rows that tasks share. All access is through read and write leases.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -10,8 +10,8 @@ use crate::pages::Pages;
 use crate::slab::Slab;
 use crate::view::{View, ViewMut};
 
-/// Returns the distance between rows of a [`Buffer`], in values. Rows with more than one value are
-/// padded, so that vector code needs no special case for their end.
+/// Returns the distance between the starts of consecutive rows of a [`Buffer`], in values. Rows
+/// with more than one value are padded, so that vector code needs no special case for their end.
 pub fn stride_for(columns: usize) -> usize {
     match columns {
         0..=1 => 1,
@@ -20,10 +20,10 @@ pub fn stride_for(columns: usize) -> usize {
     }
 }
 
-/// Owner of a buffer's memory.
+/// Owner of a buffer's memory, which is the buffer itself or a slab.
 enum Storage {
     Own(Pages),
-    /// Memory of another owner, which the buffer only reads.
+    /// Read-only memory of another owner, for instance a mapped file.
     Lent(Slab<f32>),
 }
 
@@ -42,7 +42,7 @@ unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
-/// Active leases. There are only a few at a time, so a vector is fast enough.
+/// Active leases of a buffer. There are only a few at a time, so a linear search is fast enough.
 #[derive(Default)]
 struct Leases {
     readers: Vec<Range<usize>>,
@@ -59,8 +59,8 @@ fn release(held: &mut Vec<Range<usize>>, rows: &Range<usize>) {
     }
 }
 
-/// Single allocation of f32 rows, row-major, with rows padded to the vector width. Clones share the
-/// memory.
+/// Single allocation of f32 rows, stored row by row. Rows are padded to the vector width, and
+/// clones share the memory.
 #[derive(Clone)]
 pub struct Buffer(Arc<Inner>);
 
@@ -71,7 +71,7 @@ impl std::fmt::Debug for Buffer {
 }
 
 impl Buffer {
-    /// Allocates a buffer whose values are zero.
+    /// Allocates a buffer of `rows` rows with `columns` zeros each.
     pub fn zeroed(rows: usize, columns: usize) -> Result<Self> {
         let too_large = || Error::Argument {
             operation: "allocate",
@@ -86,8 +86,8 @@ impl Buffer {
         Ok(Self(Arc::new(Inner { data, storage, rows, columns, stride, leases: Mutex::default() })))
     }
 
-    /// Creates a read-only buffer over memory of another owner, without a copy. The slab has `rows`
-    /// rows of [`stride_for`] values, of which the first `columns` are used.
+    /// Creates a read-only buffer over the memory of `slab`, without a copy. The slab must have
+    /// `rows` rows of [`stride_for`]`(columns)` values, of which the first `columns` are used.
     ///
     /// # Errors
     /// Returns [`Error::Argument`] if the slab has another length.
@@ -104,8 +104,8 @@ impl Buffer {
         Ok(Self(Arc::new(Inner { data, storage, rows, columns, stride, leases: Mutex::default() })))
     }
 
-    /// Returns the CRC-32 checksum of the rows including padding, if the owner of the memory has
-    /// computed it.
+    /// Returns the CRC-32 checksum of the rows including padding, or `None` if the owner of the
+    /// memory has not computed it.
     pub fn crc32(&self) -> Option<u32> {
         match &self.0.storage {
             Storage::Lent(slab) => slab.crc32(),
@@ -113,7 +113,8 @@ impl Buffer {
         }
     }
 
-    /// Allocates a buffer and copies `values` to it. The values are row-major without padding.
+    /// Allocates a buffer and copies `values` to it. The values are stored row by row, without
+    /// padding.
     pub fn from_rows(rows: usize, columns: usize, values: &[f32]) -> Result<Self> {
         if values.len() != rows * columns {
             return Err(Error::Argument {
@@ -137,18 +138,18 @@ impl Buffer {
         self.0.rows
     }
 
-    /// Returns the number of values in a row, without padding.
+    /// Returns the number of values per row, without padding.
     #[inline]
     pub fn columns(&self) -> usize {
         self.0.columns
     }
 
-    /// Returns the size of a row of `columns` values in bytes, including padding.
+    /// Returns the memory that a row of `columns` values takes, in bytes. It includes the padding.
     pub fn row_bytes(columns: usize) -> usize {
         stride_for(columns) * size_of::<f32>()
     }
 
-    /// Returns true if both buffers share the same memory.
+    /// Returns true if both buffers are clones that share the same memory.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -161,14 +162,14 @@ impl Buffer {
         }
     }
 
-    /// Returns true if the memory belongs to another owner and is read-only, for instance a mapped
-    /// file.
+    /// Returns true if the memory belongs to another owner, for instance a mapped file. Such a
+    /// buffer is read-only.
     pub fn is_lent(&self) -> bool {
         matches!(self.0.storage, Storage::Lent(_))
     }
 
-    /// Leases `rows` for reading. Any number of readers may share rows. A write lease excludes
-    /// readers.
+    /// Takes a read lease on the rows in `rows`. Read leases may overlap, but a write lease
+    /// excludes all others.
     pub fn read(&self, rows: Range<usize>) -> Result<ReadRows> {
         self.check(&rows)?;
         let mut leases = self.0.lock();
@@ -180,7 +181,7 @@ impl Buffer {
         Ok(ReadRows { buffer: self.clone(), rows })
     }
 
-    /// Leases `rows` for writing. No other lease may overlap them.
+    /// Takes a write lease on the rows in `rows`. No other lease may overlap these rows.
     pub fn write(&self, rows: Range<usize>) -> Result<WriteRows> {
         self.check(&rows)?;
         if self.is_lent() {
@@ -198,7 +199,7 @@ impl Buffer {
         Ok(WriteRows { buffer: self.clone(), rows })
     }
 
-    /// Copies all values, row-major without padding.
+    /// Copies all values to a vector, row by row and without padding.
     pub fn to_vec(&self) -> Result<Vec<f32>> {
         let lease = self.read(0..self.rows())?;
         let view = lease.view();
@@ -228,7 +229,7 @@ impl Inner {
     }
 }
 
-/// Read lease. The rows do not change while the lease exists.
+/// Read lease on rows of a [`Buffer`]. The rows do not change while the lease exists.
 #[derive(Debug)]
 pub struct ReadRows {
     buffer: Buffer,
@@ -241,7 +242,7 @@ impl ReadRows {
         &self.buffer
     }
 
-    /// Returns a view of the leased rows, numbered from 0.
+    /// Returns a view of the leased rows. Row 0 of the view is the first leased row.
     pub fn view(&self) -> View<'_> {
         let inner = &*self.buffer.0;
         let (offset, len) = inner.span(&self.rows);
@@ -268,7 +269,7 @@ impl Drop for ReadRows {
     }
 }
 
-/// Write lease, which excludes all other leases of its rows.
+/// Write lease on rows of a [`Buffer`]. No other lease of these rows can exist at the same time.
 #[derive(Debug)]
 pub struct WriteRows {
     buffer: Buffer,
@@ -276,7 +277,7 @@ pub struct WriteRows {
 }
 
 impl WriteRows {
-    /// Returns a mutable view of the leased rows, numbered from 0.
+    /// Returns a mutable view of the leased rows. Row 0 of the view is the first leased row.
     pub fn view_mut(&mut self) -> ViewMut<'_> {
         let inner = &*self.buffer.0;
         let (offset, len) = inner.span(&self.rows);
@@ -286,13 +287,13 @@ impl WriteRows {
         ViewMut::padded(data, self.rows.len(), inner.columns, inner.stride)
     }
 
-    /// Returns the buffer, and the range of leased rows.
+    /// Returns the buffer and the range of its rows that are leased.
     #[must_use]
     pub fn place(&self) -> (Buffer, Range<usize>) {
         (self.buffer.clone(), self.rows.clone())
     }
 
-    /// Returns a read-only view of the leased rows, numbered from 0.
+    /// Returns a read-only view of the leased rows. Row 0 of the view is the first leased row.
     pub fn view(&self) -> View<'_> {
         let inner = &*self.buffer.0;
         let (offset, len) = inner.span(&self.rows);

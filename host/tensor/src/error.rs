@@ -1,4 +1,5 @@
-//! Errors of matrix operations: shapes, leases, frames, and rows that have not arrived.
+//! Errors of matrix operations, which concern shapes, leases, frames, and rows that have not
+//! arrived.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! Binary format of tensors: a frame is one block of bytes that holds matrices and lists, each with
-//! its own checksum.
+//! Binary format of tensors. A frame is one block of bytes that contains matrices and lists, each
+//! with its own checksum.
 //!
 //! A frame consists of a header and parts. The header is a prefix of 32 bytes, *metadata* (a text
 //! for the application), and a table. All numbers are little-endian.
@@ -62,7 +62,7 @@ pub use read::Frame;
 pub use sink::RowSink;
 pub use write::{Packed, Writer};
 
-/// Maximum number of parts in a frame.
+/// Maximum number of parts (matrices and lists) in a frame.
 pub const MAX_PARTS: usize = 4096;
 /// Maximum size of a frame's metadata, in bytes.
 pub const MAX_META_BYTES: usize = 4 << 20;
@@ -70,29 +70,29 @@ pub const MAX_META_BYTES: usize = 4 << 20;
 pub const MAX_FRAME_BYTES: u64 = 5 << 40;
 
 const MAGIC: [u8; 4] = *b"ECF1";
-/// Alignment of parts, in bytes: the offset of each part is a multiple of it.
+/// Alignment of the parts of a frame, in bytes. The offset of each part is a multiple of it.
 const ALIGNMENT: u64 = 64;
-/// Number of bytes that are converted and checksummed at a time. The block fits into the
-/// second-level cache.
+/// Size of the blocks in which values are converted and checksummed, in bytes. A block fits into
+/// the second-level cache.
 const BLOCK_BYTES: usize = 128 << 10;
 
 /// Encoding of the values of dense rows in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
-    /// f32 without change.
+    /// The f32 values themselves, in 4 bytes each.
     #[default]
     F32,
-    /// bfloat16: the upper half of each f32, rounded to nearest. The relative error is at most
-    /// 2^-8.
+    /// bfloat16, which is the upper half of each f32, rounded to nearest. The relative error is at
+    /// most 2^-8.
     Bf16,
-    /// Signs and scales, for dense rows whose reader uses nothing else. Values take one to three
-    /// bits each.
+    /// Signs and scales, for dense rows of which the reader uses nothing else. Each value takes one
+    /// to three bits.
     Bits(Planes),
 }
 
 impl Encoding {
-    /// Returns the encoded size of a row with this number of values, in bytes.
+    /// Returns the encoded size of a row of `columns` values, in bytes.
     pub fn row_bytes(self, columns: usize) -> usize {
         match self {
             Self::F32 => 4usize.saturating_mul(columns),
@@ -101,20 +101,20 @@ impl Encoding {
         }
     }
 
-    /// Returns the encoding for tensors that cannot be encoded as signs. It is f32 if this encoding
-    /// is signs, otherwise this encoding.
+    /// Returns the encoding for tensors that cannot be encoded as signs and scales. Such tensors
+    /// are encoded as f32 instead, and with the other encodings as they are.
     #[must_use]
     pub fn of_numbers(self) -> Self {
         if let Self::Bits(_) = self { Self::F32 } else { self }
     }
 }
 
-/// Type of a part's content: ids, dense rows or sparse rows.
+/// Type of the content of a frame's part, which is a list of ids, dense rows or sparse rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// List of u32, as a single column.
+    /// A list of u32 values, stored as a single column.
     Ids,
-    /// Dense rows in the given encoding.
+    /// Dense rows, whose values have the given encoding.
     Rows(Encoding),
     /// Sparse rows, whose values have the given encoding.
     Sparse(Encoding),
@@ -147,17 +147,17 @@ impl Kind {
     }
 }
 
-/// Decoded part of a frame: a matrix or a list of ids.
+/// Decoded part of a frame, which is a matrix or a list of ids.
 #[derive(Debug, Clone)]
 pub enum Decoded {
     /// Dense or sparse rows.
     Matrix(Matrix),
-    /// List of ids.
+    /// A list of u32 ids.
     Ids(Arc<[u32]>),
 }
 
 impl Decoded {
-    /// Returns the approximate size in memory, in bytes.
+    /// Returns the approximate size of the decoded part in memory, in bytes.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Matrix(Matrix::Dense(d)) => {
@@ -172,8 +172,8 @@ impl Decoded {
     }
 }
 
-/// Returns the size of a [`Buffer`](crate::Buffer) with these dimensions, in bytes. `None` if it
-/// exceeds 2^64.
+/// Returns the size of a [`Buffer`](crate::Buffer) with these dimensions, in bytes. Returns `None`
+/// if it exceeds 2^64.
 pub fn padded_bytes(rows: u64, columns: u64) -> Option<u64> {
     let stride = stride_for(usize::try_from(columns.min(1 << 48)).ok()?) as u64;
     rows.checked_mul(stride.max(columns))?.checked_mul(4)

@@ -1,38 +1,31 @@
-//! Fixed summation tree for sums over rows.
-//!
-//! Floating-point sums depend on their order. For this reason the rows of a graph are divided once
-//! into *atoms*. The rows of an atom are added in order, then atoms to groups, and groups to the
-//! root. Each of these sums starts from +0. An interval (a run of rows that is scheduled as one
-//! unit) consists of whole atoms. It yields one partial sum per maximal complete node of the tree
-//! that it covers. Adding the partial sums gives the same bits for any number of intervals. (An
-//! atom that contributes nothing may be left out: a sum that starts at +0 is never -0, and adding
-//! +0 is exact.)
+//! Fixed summation tree, which determines the order of additions in sums over rows.
 
 use std::ops::Range;
 
-/// Maximum number of tree levels above the atoms.
+/// Maximum number of levels of the summation tree above the atoms.
 pub const MAX_LEVEL: usize = 3;
 
-/// Atom: a run of rows that is summed in order, the leaf of the tree.
+/// Run of rows that are summed in order. Atoms are the leaves of the summation tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Atom {
-    /// Rows of the atom, as indices within the interval.
+    /// Rows of the atom, as indices within the interval (a contiguous range of rows).
     pub rows: Range<u32>,
-    /// Number of tree levels that end with this atom. It is 0 if the atom's group continues.
+    /// Number of tree levels that end with this atom. It is 0 if more atoms of its group follow.
     pub closes: u8,
 }
 
-/// Complete node of the tree, for which an interval yields one partial sum.
+/// Node of the summation tree that lies completely within an interval (a contiguous range of rows).
+/// The interval yields one partial sum for each such node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Number of levels between the node and its atoms. It is 0 if the node is an atom.
+    /// Number of tree levels between the node and its atoms. It is 0 if the node is an atom.
     pub level: u8,
-    /// Atoms below the node, in order.
+    /// Atoms below the node, in the order of their rows.
     pub atoms: Vec<Atom>,
 }
 
 impl Part {
-    /// Returns the rows that the node covers.
+    /// Returns the rows that the node covers, as indices within the interval.
     pub fn rows(&self) -> Range<usize> {
         let start = self.atoms.first().map_or(0, |a| a.rows.start);
         let end = self.atoms.last().map_or(0, |a| a.rows.end);
@@ -40,30 +33,31 @@ impl Part {
     }
 }
 
-/// Nodes of the tree for which an interval yields partial sums, in row order.
+/// Division of an interval's rows into parts and atoms, which fixes the order of sums over these
+/// rows. Each part is a node of the summation tree and yields one partial sum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grid {
     parts: Vec<Part>,
 }
 
 impl Grid {
-    /// Creates a grid from its parts. The rows of the parts must be consecutive from 0.
+    /// Creates a grid from its parts. The rows of the parts must be consecutive, starting at 0.
     pub fn new(parts: Vec<Part>) -> Self {
         Self { parts }
     }
 
-    /// Creates a grid with all rows in one atom, for a plain sum in row order.
+    /// Creates a grid with all rows in one atom. A sum over this grid adds the rows in order.
     pub fn single(rows: usize) -> Self {
         let rows = 0..u32::try_from(rows).unwrap_or(u32::MAX);
         Self { parts: vec![Part { level: 0, atoms: vec![Atom { rows, closes: 0 }] }] }
     }
 
-    /// Returns the parts, in row order.
+    /// Returns the parts, in the order of their rows.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Returns true if the rows of all atoms are consecutive, starting at 0.
+    /// Returns true if the rows of all atoms are consecutive and start at 0.
     pub fn is_consecutive(&self) -> bool {
         let mut next = 0;
         self.parts.iter().flat_map(|p| &p.atoms).all(|a| {
@@ -73,13 +67,14 @@ impl Grid {
         })
     }
 
-    /// Returns the grid after each row is split into `by` rows. `None` after an overflow.
+    /// Returns the grid for rows that are each split into `by` rows. Returns `None` after an
+    /// overflow.
     pub fn cut(&self, by: u32) -> Option<Self> {
         self.scaled(|row| row.checked_mul(by))
     }
 
-    /// Returns the grid after every `by` rows are joined to one row. `None` if an atom ends within
-    /// a joined row.
+    /// Returns the grid for rows that are grouped, `by` rows to one. Returns `None` if the start or
+    /// end of an atom is not a multiple of `by`.
     pub fn joined(&self, by: u32) -> Option<Self> {
         self.scaled(|row| if row.checked_rem(by)? == 0 { row.checked_div(by) } else { None })
     }
@@ -93,7 +88,7 @@ impl Grid {
         Some(Self { parts: self.parts.iter().map(part).collect::<Option<Vec<_>>>()? })
     }
 
-    /// Returns the number of rows that the grid covers.
+    /// Returns the number of rows that the grid divides.
     pub fn rows(&self) -> usize {
         self.parts.last().map_or(0, |p| p.rows().end)
     }

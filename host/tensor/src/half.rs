@@ -1,5 +1,5 @@
-//! Rows stored as bfloat16: the upper half of an f32, with half the bytes and eight bits of
-//! precision.
+//! Rows that are stored as bfloat16. A bfloat16 is the upper half of an f32, with half the bytes
+//! and eight bits of precision.
 //!
 //! A [`HalfBuffer`] stores two values in each word of a [`Buffer`], and has the same lease rules.
 //! Widening to f32 is exact. Rounding is to nearest, ties to even ([`round`]).
@@ -12,8 +12,7 @@ use crate::dispatch;
 use crate::error::{Error, Result};
 use crate::view::{View, ViewMut};
 
-/// Returns the bfloat16 that is nearest to `value`, ties to even. A NaN stays a NaN with the same
-/// sign.
+/// Rounds an f32 to the nearest bfloat16, with ties to even. A NaN stays a NaN with the same sign.
 #[inline(always)]
 pub fn round(value: f32) -> u16 {
     let bits = value.to_bits();
@@ -23,19 +22,19 @@ pub fn round(value: f32) -> u16 {
     (if bits & 0x7fff_ffff > 0x7f80_0000 { nan } else { nearest }) as u16
 }
 
-/// Converts a bfloat16 to f32, which is exact.
+/// Converts a bfloat16 to an f32 of the same value.
 #[inline(always)]
 pub fn widen(half: u16) -> f32 {
     f32::from_bits(u32::from(half) << 16)
 }
 
-/// View of bfloat16 rows for reading: row-major, with `stride` values from row to row.
+/// Read-only view of bfloat16 rows.
 pub type HalfView<'a> = View<'a, u16>;
-/// View of bfloat16 rows for writing.
+/// Mutable view of bfloat16 rows.
 pub type HalfViewMut<'a> = ViewMut<'a, u16>;
 
 impl HalfView<'_> {
-    /// Converts the rows to f32 and writes them to `out`, which must have the same extents.
+    /// Converts the rows to f32 and writes them to `out`, which must have the same shape.
     ///
     /// # Errors
     /// Returns [`Error::Shape`] if the extents differ.
@@ -49,7 +48,8 @@ impl HalfView<'_> {
 }
 
 impl HalfViewMut<'_> {
-    /// Rounds the values of `rows` and writes them.
+    /// Rounds the values of `rows` to bfloat16 and writes them to this view, which must have the
+    /// same shape.
     ///
     /// # Errors
     /// Returns [`Error::Shape`] if the extents differ.
@@ -72,7 +72,7 @@ fn same(operation: &'static str, expected: (usize, usize), found: (usize, usize)
 }
 
 dispatch! {
-    /// Rounds values to bfloat16, up to the shorter length of both slices.
+    /// Rounds values to bfloat16. The shorter of the two slices determines how many.
     pub fn round_values(values: &[f32], out: &mut [u16]) = round_body
 }
 
@@ -84,7 +84,7 @@ fn round_body<const FMA: bool>(values: &[f32], out: &mut [u16]) {
 }
 
 dispatch! {
-    /// Widens values to f32, up to the shorter length of both slices.
+    /// Converts bfloat16 values to f32. The shorter of the two slices determines how many.
     pub fn widen_values(halves: &[u16], out: &mut [f32]) = widen_body
 }
 
@@ -99,7 +99,7 @@ fn widen_body<const FMA: bool>(halves: &[u16], out: &mut [f32]) {
 /// half as many columns. Clones share the memory.
 #[derive(Clone)]
 pub struct HalfBuffer {
-    /// Buffer whose f32 words hold two values each.
+    /// Buffer in which each f32 word holds two bfloat16 values.
     words: Buffer,
     columns: usize,
 }
@@ -111,7 +111,7 @@ impl std::fmt::Debug for HalfBuffer {
 }
 
 impl HalfBuffer {
-    /// Allocates a buffer whose values are zero.
+    /// Allocates a buffer of `rows` rows with `columns` zeros each.
     ///
     /// # Errors
     /// Returns an error if the buffer does not fit in memory.
@@ -119,8 +119,8 @@ impl HalfBuffer {
         Ok(Self { words: Buffer::zeroed(rows, columns.div_ceil(2))?, columns })
     }
 
-    /// Allocates a buffer and writes the rounded `values` to it, which are row-major without
-    /// padding.
+    /// Allocates a buffer and writes `values` to it, rounded to bfloat16. The values are stored row
+    /// by row, without padding.
     ///
     /// # Errors
     /// Returns an error if the number of values is wrong, or if the buffer does not fit in memory.
@@ -142,7 +142,7 @@ impl HalfBuffer {
         self.words.rows()
     }
 
-    /// Returns the number of values in a row, without padding.
+    /// Returns the number of values per row, without padding.
     #[inline]
     pub fn columns(&self) -> usize {
         self.columns
@@ -153,18 +153,18 @@ impl HalfBuffer {
         self.words.bytes()
     }
 
-    /// Returns the size of a row of `columns` values in bytes, including padding.
+    /// Returns the memory that a row of `columns` values takes, in bytes. It includes the padding.
     pub fn row_bytes(columns: usize) -> usize {
         Buffer::row_bytes(columns.div_ceil(2))
     }
 
-    /// Returns true if both buffers share the same memory.
+    /// Returns true if both buffers are clones that share the same memory.
     pub fn is_same(&self, other: &Self) -> bool {
         self.words.is_same(&other.words)
     }
 
-    /// Leases `rows` for reading. Any number of readers may share rows. A write lease excludes
-    /// readers.
+    /// Takes a read lease on the rows in `rows`. Read leases may overlap, but a write lease
+    /// excludes all others.
     ///
     /// # Errors
     /// Returns [`Error::Leased`] if a write lease overlaps the rows, and [`Error::OutOfRange`] if
@@ -173,7 +173,7 @@ impl HalfBuffer {
         Ok(ReadHalf { words: self.words.read(rows)?, columns: self.columns })
     }
 
-    /// Leases `rows` for writing. No other lease may overlap them.
+    /// Takes a write lease on the rows in `rows`. No other lease may overlap these rows.
     ///
     /// # Errors
     /// Returns [`Error::Leased`] if another lease overlaps the rows, and [`Error::OutOfRange`] if
@@ -183,7 +183,7 @@ impl HalfBuffer {
     }
 }
 
-/// Read lease on bfloat16 rows. The rows do not change while the lease exists.
+/// Read lease on rows of a [`HalfBuffer`]. The rows do not change while the lease exists.
 #[derive(Debug)]
 pub struct ReadHalf {
     words: ReadRows,
@@ -201,7 +201,7 @@ impl ReadHalf {
         self.words.is_empty()
     }
 
-    /// Returns a view of the leased rows, numbered from 0.
+    /// Returns a view of the leased rows. Row 0 of the view is the first leased row.
     pub fn view(&self) -> HalfView<'_> {
         let words = self.words.view();
         let data = words.data();
@@ -212,7 +212,8 @@ impl ReadHalf {
     }
 }
 
-/// Write lease on bfloat16 rows, which excludes all other leases of its rows.
+/// Write lease on rows of a [`HalfBuffer`]. No other lease of these rows can exist at the same
+/// time.
 #[derive(Debug)]
 pub struct WriteHalf {
     words: WriteRows,
@@ -220,7 +221,7 @@ pub struct WriteHalf {
 }
 
 impl WriteHalf {
-    /// Returns the buffer, and the range of leased rows.
+    /// Returns the buffer and the range of its rows that are leased.
     #[must_use]
     pub fn place(&self) -> (HalfBuffer, Range<usize>) {
         let (words, rows) = self.words.place();
@@ -237,12 +238,12 @@ impl WriteHalf {
         self.len() == 0
     }
 
-    /// Returns the number of values in a row.
+    /// Returns the number of values per row, without padding.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Returns a mutable view of the leased rows, numbered from 0.
+    /// Returns a mutable view of the leased rows. Row 0 of the view is the first leased row.
     pub fn view_mut(&mut self) -> HalfViewMut<'_> {
         let mut words = self.words.view_mut();
         let (rows, stride) = (words.rows(), words.stride() * 2);

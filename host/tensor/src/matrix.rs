@@ -1,4 +1,4 @@
-//! Immutable matrix as a kernel sees it: dense rows, rows that are still arriving, or sparse rows.
+//! Immutable matrix as a kernel sees it. Its rows are dense, sparse or still arriving.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::sparse::SparseRows;
 use crate::stream::Arriving;
 use crate::view::View;
 
-/// Immutable matrix, or a view of one. Clones share the memory.
+/// Immutable matrix, or a view of one. Clones are cheap and share the memory.
 #[derive(Debug, Clone)]
 pub enum Matrix {
     /// Dense rows, stored as f32 or bfloat16.
@@ -20,7 +20,7 @@ pub enum Matrix {
     Sparse(Sparse),
 }
 
-/// Dense rows, protected by a lease.
+/// Dense rows of a matrix, which a lease protects from changes.
 #[derive(Debug, Clone)]
 pub struct Dense {
     source: Source,
@@ -32,14 +32,14 @@ pub struct Dense {
 #[derive(Debug, Clone)]
 enum Source {
     Leased(Arc<ReadRows>),
-    /// Values of a lease that are viewed with another row length.
+    /// Leased values that are viewed as rows of another length.
     Relaid(Arc<ReadRows>, Lies),
-    /// Rows that are stored as bfloat16. They are widened to f32 when values are read.
+    /// Rows that are stored as bfloat16. They are converted to f32 whenever values are read.
     Half(Arc<ReadHalf>),
     Arriving(Arriving),
 }
 
-/// Sparse rows, or a range of them.
+/// Sparse rows of a matrix, or a range of them.
 #[derive(Debug, Clone)]
 pub struct Sparse {
     /// All rows of the sparse matrix.
@@ -48,7 +48,7 @@ pub struct Sparse {
     pub rows: Range<usize>,
 }
 
-/// Rows of a dense matrix, leased so that a view can be borrowed.
+/// Rows of a dense matrix under a read lease, from which a view can be borrowed.
 #[derive(Debug, Clone)]
 pub struct Held {
     lease: Arc<ReadRows>,
@@ -57,7 +57,7 @@ pub struct Held {
     columns: usize,
 }
 
-/// Position and stride of rows within their lease, in values.
+/// Position and stride of rows in leased memory, in units of values.
 #[derive(Debug, Clone, Copy)]
 struct Lies {
     first: usize,
@@ -65,7 +65,7 @@ struct Lies {
 }
 
 impl Lies {
-    /// Returns the layout of a view that starts at this row and column.
+    /// Returns the position of a view that starts at this row and column.
     fn at(self, row: usize, column: usize) -> Self {
         Self { first: self.first + row * self.stride + column, ..self }
     }
@@ -136,7 +136,7 @@ impl Matrix {
         }
     }
 
-    /// Returns the number of values in a row, the product of all extents but the first.
+    /// Returns the number of values per row, which is the product of all extents except the first.
     pub fn columns(&self) -> usize {
         match self {
             Matrix::Dense(d) => d.columns.len(),
@@ -144,7 +144,7 @@ impl Matrix {
         }
     }
 
-    /// Returns the extents. The first one is the number of rows.
+    /// Returns the extents of the matrix. The first one is the number of rows.
     pub fn shape(&self) -> Vec<u32> {
         let mut shape = vec![self.rows() as u32];
         match self {
@@ -154,13 +154,14 @@ impl Matrix {
         shape
     }
 
-    /// Returns true if the rows are stored as bfloat16, and can be sent as bfloat16 without loss.
+    /// Returns true if the rows are stored as bfloat16. Such rows can be sent as bfloat16 without
+    /// loss.
     pub fn is_half(&self) -> bool {
         matches!(self, Matrix::Dense(Dense { source: Source::Half(_), .. }))
     }
 
-    /// Widens bfloat16 rows into the first rows of `into`, which must have the same number of
-    /// columns. Rows that are f32 are returned as they are.
+    /// Converts bfloat16 rows to f32 in the first rows of `into`, which must have the same number
+    /// of columns. A matrix that is not bfloat16 is returned unchanged.
     ///
     /// # Errors
     /// Returns [`Error::Leased`] if `into` is in use, [`Error::OutOfRange`] if it has too few rows,
@@ -177,14 +178,15 @@ impl Matrix {
         }
     }
 
-    /// Returns the matrix with these extents of one row, as a kernel's signature defines them.
+    /// Returns a view of the matrix whose rows have the given extents, for instance `[8, 8, 3]`. A
+    /// kernel's signature defines these extents.
     pub fn with_extents(self, extents: &[u32]) -> Result<Self> {
         let mut shape = vec![self.rows() as u32];
         shape.extend(extents);
         self.reshape(&shape)
     }
 
-    /// Returns a view of a range of rows.
+    /// Returns a view of `count` rows, starting at row `start`.
     pub fn slice_rows(&self, start: usize, count: usize) -> Result<Self> {
         if start.checked_add(count).is_none_or(|end| end > self.rows()) {
             return Err(Error::OutOfRange {
@@ -200,7 +202,8 @@ impl Matrix {
         Ok(view)
     }
 
-    /// Returns a view of a range of columns of a two-dimensional dense matrix.
+    /// Returns a view of `count` columns, starting at column `start`. The matrix must be dense and
+    /// have two dimensions.
     pub fn slice_columns(&self, start: usize, count: usize) -> Result<Self> {
         let Matrix::Dense(d) = self else {
             return Err(Error::Unsupported {
@@ -222,7 +225,8 @@ impl Matrix {
         Ok(Matrix::Dense(view))
     }
 
-    /// Returns the same values with other extents of a row.
+    /// Returns a view of the matrix with the extents `shape`. The number of rows must stay the
+    /// same.
     pub fn reshape(&self, shape: &[u32]) -> Result<Self> {
         let product = shape.iter().skip(1).try_fold(1usize, |n, &e| n.checked_mul(e as usize));
         let fits = (1..=4).contains(&shape.len())
@@ -244,8 +248,8 @@ impl Matrix {
     }
 
     /// Returns the same dense values as `rows` rows of `columns` values. Each row is split into
-    /// several, or several rows are joined. Waits for all rows. Contiguous rows without padding are
-    /// not copied.
+    /// several, or several rows are grouped into one. The function waits for all rows, and copies
+    /// them only if they are not contiguous.
     ///
     /// # Errors
     /// Returns [`Error::Shape`] if the number of values differs, and [`Error::Unsupported`] for
@@ -288,8 +292,8 @@ impl Matrix {
         }))
     }
 
-    /// Waits until more than `after` rows, or all, have arrived. Returns the number of rows that
-    /// have arrived.
+    /// Waits until more than `after` rows, or all rows, have arrived. Returns the number of rows
+    /// that have arrived.
     pub fn arrived(&self, after: usize, deadline: Option<Duration>) -> Result<usize> {
         let Matrix::Dense(Dense { source: Source::Arriving(a), rows, .. }) = self else {
             return Ok(self.rows());
@@ -298,7 +302,8 @@ impl Matrix {
         Ok(a.wait(needed, deadline)?.min(rows.end).saturating_sub(rows.start))
     }
 
-    /// Copies rows, row-major without padding. Waits for rows that have not arrived.
+    /// Appends the values of `count` rows to `out`, row by row and without padding. Waits for rows
+    /// that have not arrived.
     pub fn read_rows(
         &self,
         start: usize,
@@ -335,7 +340,8 @@ impl Matrix {
 }
 
 impl Matrix {
-    /// Copies rows in the given order. A row may occur several times. Sparse rows stay sparse.
+    /// Returns a copy of the given rows, in this order. A row may occur several times. Sparse rows
+    /// stay sparse.
     ///
     /// # Errors
     /// Returns [`Error::Argument`] if a row does not exist, or if the copy does not fit in memory.
@@ -370,8 +376,8 @@ impl Matrix {
 }
 
 impl Dense {
-    /// Copies rows like [`Matrix::select`], into leased memory with the same number of rows and
-    /// columns.
+    /// Copies the given rows to the leased memory, in this order. The lease must have the same
+    /// number of rows and columns.
     ///
     /// # Errors
     /// Returns [`Error::Argument`] if a row does not exist, or if the lease has other extents.
@@ -395,7 +401,7 @@ impl Dense {
         Matrix::from(lease.into_read()).with_extents(&self.extents)
     }
 
-    /// Waits for all rows of the view, and leases them.
+    /// Waits for all rows of the view, and returns a lease on them.
     pub fn hold(&self, deadline: Option<Duration>) -> Result<Held> {
         let columns = self.columns.clone();
         match &self.source {

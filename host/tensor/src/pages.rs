@@ -12,10 +12,10 @@ use memmap2::MmapMut;
 
 use crate::error::{Error, Result};
 
-/// Size of a large page, in bytes, on the supported processors.
+/// Size of a large page on the supported processors, in bytes.
 const LARGE_PAGE: usize = 2 << 20;
 
-/// Owned block of zeroed memory, on large pages if it is large enough.
+/// Owned block of zeroed memory. It lies on large pages if it is large enough.
 #[derive(Debug)]
 pub struct Pages {
     start: NonNull<u8>,
@@ -26,7 +26,7 @@ pub struct Pages {
 #[derive(Debug)]
 enum Source {
     Allocator(Layout),
-    /// Mapping from the operating system, which is unmapped on drop.
+    /// A mapping from the operating system, which is unmapped on drop.
     System {
         _map: MmapMut,
     },
@@ -38,13 +38,14 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Alignment of the start, in bytes: a cache line, or a register of AVX-512.
+    /// Alignment of the start of a block, in bytes. It is the size of a cache line and of an
+    /// AVX-512 register.
     pub const ALIGNMENT: usize = 64;
-    /// Minimum size for large pages, in bytes. A smaller block would leave most of a large page
-    /// unused.
+    /// Minimum size of a block on large pages, in bytes. A smaller block would leave most of a
+    /// large page unused.
     pub const LARGE: usize = 2 * LARGE_PAGE;
 
-    /// Allocates `bytes` zero bytes.
+    /// Allocates a block of `bytes` zero bytes.
     ///
     /// # Errors
     /// Returns [`Error::Argument`] if there is not enough memory.
@@ -73,7 +74,7 @@ impl Pages {
         Ok(Self { start, bytes, from: Source::Allocator(layout) })
     }
 
-    /// Returns the address of the first byte.
+    /// Returns the address of the first byte of the block.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
         self.start

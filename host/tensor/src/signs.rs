@@ -1,37 +1,26 @@
-//! Compression of values to signs and scales, for binary layers, which read only these. It takes
-//! about one bit per value.
-//!
-//! A *column* of weights is packed as one sign bit per value (1 for values >= 0) and a scale. The
-//! scale is the mean of absolute values in f32, added in the order of rows. If all absolute values
-//! are equal, the scale is that value. So weights that are unpacked and packed again have the same
-//! signs and scales, bit for bit.
-//!
-//! A *row* of values is packed as signs, a plane of zero flags, and the mean of absolute values.
-//! The mean is computed from sixteen sums in f32 over every 16th value each. The sums are added 8,
-//! 4, 2 and 1 apart, and divided by the number of values. For a gradient, the row also records
-//! which absolute values are at most 1. A packed row is unpacked to values with the same signs,
-//! zeros, mean and records. Otherwise these values differ from the original row.
+//! Compression of values to signs and scales, at about one bit per value. Binary layers read
+//! nothing else of their inputs and weights.
 
 use crate::view::View;
 
-/// Weights that are packed as signs and scales.
+/// Matrix of weights that is packed as sign bits and one scale per column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Columns {
-    /// Sign bits, row by row, from the lowest bit on, in whole bytes per row. A bit is 1 for a
-    /// weight >= 0.
+    /// Sign bits, row by row, which start with the lowest bit of a byte. Each row starts with a new
+    /// byte. A bit is 1 for a weight >= 0.
     pub bits: Vec<u8>,
-    /// Scale of each column, the mean of its absolute values.
+    /// Scale of each column, which is the mean of its absolute values.
     pub scales: Vec<f32>,
 }
 
-/// Returns the size of one bit per value, in bytes.
+/// Returns the number of bytes that one bit per value takes.
 #[must_use]
 pub const fn plane(values: usize) -> usize {
     values.div_ceil(8)
 }
 
 impl Columns {
-    /// Packs a row-major matrix with this number of columns. Returns `None` if unpacking would
+    /// Packs a matrix of `columns` columns, stored row by row. Returns `None` if unpacking would
     /// change signs or scales. This happens if a scale is not finite, or is zero although a weight
     /// is not.
     #[must_use]
@@ -54,8 +43,8 @@ impl Columns {
         scales.iter().zip(&same).all(holds).then_some(Self { bits, scales })
     }
 
-    /// Unpacks the matrix [rows, columns]: each value is the scale of its column with the sign of
-    /// the weight.
+    /// Returns the unpacked matrix, row by row. Each value is the scale of its column with the sign
+    /// of the weight.
     #[must_use]
     pub fn values(&self) -> Vec<f32> {
         let columns = self.scales.len();
@@ -67,45 +56,47 @@ impl Columns {
     }
 }
 
-/// Bit planes of packed rows, in addition to the signs.
+/// Bit planes that packed rows have in addition to the signs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Planes {
-    /// True if a bit per value records whether the value is not zero. If false, no value is zero.
+    /// True if one bit per value records whether the value is zero. If false, no value is zero.
     pub there: bool,
-    /// True if a bit per value records whether its absolute value is at most 1, which only
-    /// gradients need.
+    /// True if one bit per value records whether its absolute value is at most 1. Only gradients
+    /// need this plane.
     pub within: bool,
 }
 
-/// Absolute value that does not affect a sum of at least [`LEAST`]: 2^24 of these are less than
-/// half of the sum's last place.
+/// Absolute value that does not change a sum of at least [`LEAST`]. 2^24 such values are less than
+/// half a unit in the last place of the sum.
 const TINY: f32 = f32::MIN_POSITIVE;
-/// Minimum sum of a row that is packed without [`Planes::within`].
+/// Minimum sum of absolute values in a row that is packed without [`Planes::within`].
 const LEAST: f32 = 1e-25;
-/// Maximum number of scales that are tried to find a first value that reproduces the row's mean.
+/// Maximum number of scales that are tried in the search for a packed row with the original row's
+/// mean.
 const MOST_GROUPS: u32 = 16;
 
 impl Planes {
-    /// Returns the size of a packed row, in bytes. It holds the absolute value of the first value
-    /// that is not zero, then that of all others, then bits. With [`Planes::within`], there are
-    /// separate absolute values up to 1 and above 1.
+    /// Returns the size of a packed row, in bytes. A packed row starts with the absolute value of
+    /// its first value that is not zero, followed by that of all others. With [`Planes::within`],
+    /// the others have separate absolute values up to 1 and above 1. The bit planes follow.
     #[must_use]
     pub const fn row_bytes(self, columns: usize) -> usize {
         let scales = if self.within { 3 } else { 2 };
         4 * scales + plane(columns) * (1 + self.there as usize + self.within as usize)
     }
 
-    /// Returns the planes that these rows need. If `within`, a plane records which absolute values
-    /// are at most 1.
+    /// Returns the planes that are needed to pack these rows. If `within` is true, they include the
+    /// plane that records which absolute values are at most 1.
     #[must_use]
     pub fn for_rows(rows: View<'_>, within: bool) -> Self {
         let zero = (0..rows.rows()).any(|row| rows.row(row).contains(&0.0));
         Self { there: zero, within }
     }
 
-    /// Packs rows. Returns `None` if a row cannot be packed. The reason is a value that is not
-    /// finite, a sum that is too small, or a mean that no first value reproduces.
+    /// Packs rows, and returns their bytes. Returns `None` if a row cannot be packed. The reason is
+    /// a value that is not finite, a sum that is too small, or a mean that no first value
+    /// reproduces.
     #[must_use]
     pub fn pack(self, rows: View<'_>) -> Option<Vec<u8>> {
         let width = self.row_bytes(rows.columns());
@@ -180,7 +171,7 @@ impl Planes {
         None
     }
 
-    /// Unpacks a row from [`Planes::row_bytes`] bytes. Arbitrary bytes give arbitrary values, but
+    /// Unpacks a row from [`Planes::row_bytes`] bytes. Invalid bytes give arbitrary values but
     /// never a panic.
     pub fn unpack_row(self, bytes: &[u8], row: &mut [f32]) {
         let scale = |at: usize| {
@@ -204,7 +195,7 @@ impl Planes {
         }
     }
 
-    /// Unpacks consecutive rows, one call of the callback per row.
+    /// Calls `row` for each packed row, with the row's index and a function that unpacks it.
     pub(crate) fn unpack(
         self,
         bytes: &[u8],
@@ -233,7 +224,7 @@ fn get(bits: &[u8], at: usize) -> bool {
     bits.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
 }
 
-/// Returns the sum of a row's absolute values, in the order that the module's documentation
+/// Returns the sum of a row's absolute values, added in the order that the module's documentation
 /// defines.
 fn sum_absolute(row: &[f32]) -> f32 {
     let mut sums = [0.0f32; 16];
@@ -254,14 +245,14 @@ fn sum_absolute(row: &[f32]) -> f32 {
     sums[0]
 }
 
-/// Returns the mean of a row's absolute values, in the order that the module's documentation
-/// defines.
+/// Returns the mean of a row's absolute values, which are added in the order that the module's
+/// documentation defines.
 #[must_use]
 pub fn mean_absolute(row: &[f32]) -> f32 {
     sum_absolute(row) / row.len() as f32
 }
 
-/// Returns other rows with the same signs, zeros and scales as `rows`, for checks of kernels.
+/// Returns different rows with the same signs, zeros and scales as `rows`, for tests of kernels.
 /// Returns `None` if a row cannot be packed.
 #[must_use]
 pub fn alike(rows: View<'_>, within: bool) -> Option<Vec<f32>> {

@@ -1,13 +1,14 @@
-//! Vector instructions of this processor, and compilation of routines for each set of instructions.
+//! Detection of this processor's vector instructions, and compilation of routines for each set of
+//! instructions.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;
 
-/// Vector level: class of processors that round results in the same way.
+/// Class of processors that have the same vector instructions and round results in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[doc(hidden)]
 pub enum Level {
-    /// Portable code, where products and sums are rounded separately.
+    /// Portable code, in which products and sums are rounded separately.
     Portable,
     /// 128-bit NEON instructions with fused multiply-add.
     #[cfg_attr(not(target_arch = "aarch64"), allow(dead_code))]
@@ -18,11 +19,12 @@ pub enum Level {
     Avx512,
 }
 
-/// Level of the whole process, which is fixed at first use.
+/// Vector level of this process, which is fixed when it is first used.
 static LEVEL: OnceLock<Level> = OnceLock::new();
 
-/// Returns the level of this process. [`require`] can set it. Otherwise it is the best level of the
-/// processor, or a lower one that `ECITON_SIMD` names (`portable`, `avx2`, `avx512`).
+/// Returns the vector level of this process, which [`require`] can set. The default is the best
+/// level of the processor. The variable `ECITON_SIMD` (`portable`, `avx2` or `avx512`) can name a
+/// lower one.
 #[doc(hidden)]
 pub fn level() -> Level {
     *LEVEL.get_or_init(usual)
@@ -37,8 +39,8 @@ fn usual() -> Level {
     }
 }
 
-/// Reason why a process cannot compute in a numeric class (a set of processors with bit-equal
-/// results).
+/// Reason why a process cannot compute in a numeric class, which is a set of processors with
+/// bit-equal results.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClassError {
     /// The processor lacks the instructions, or rounds differently.
@@ -63,14 +65,14 @@ pub enum ClassError {
 
 const LEVELS: [Level; 4] = [Level::Portable, Level::Neon, Level::Avx2, Level::Avx512];
 
-/// Returns true if a processor whose best level is `best` supports `level`. NEON and AVX do not
-/// include one another.
+/// Returns true if a processor whose best level is `best` also supports `level`. NEON and AVX
+/// levels exclude each other.
 fn has(best: Level, level: Level) -> bool {
     level <= best && (level == Level::Neon) <= (best == Level::Neon)
 }
 
-/// Returns the numeric classes in which this process can compute. If the class is fixed already, it
-/// is the only one.
+/// Returns the numeric classes in which this process can compute. If its class is already fixed,
+/// only that class is returned.
 pub fn classes() -> Vec<&'static str> {
     match LEVEL.get() {
         Some(level) => vec![level.class()],
@@ -78,7 +80,8 @@ pub fn classes() -> Vec<&'static str> {
     }
 }
 
-/// Fixes the numeric class of the whole process, before anything is computed.
+/// Fixes the numeric class of the whole process to `class`. It must be called before anything is
+/// computed.
 ///
 /// # Errors
 /// Returns an error if the processor does not support the class, or if another class is already
@@ -96,7 +99,8 @@ pub fn require(class: &str) -> Result<(), ClassError> {
     }
 }
 
-/// Returns the value of `ECITON_SIMD` with which another process computes in this class.
+/// Returns the value of the environment variable `ECITON_SIMD` that makes another process compute
+/// in this numeric class.
 #[must_use]
 pub fn level_of(class: &str) -> &'static str {
     match class {
@@ -143,27 +147,27 @@ impl Level {
     }
 }
 
-/// Returns the numeric class of this process, and fixes it. Results are bit-equal within a class,
-/// which is defined by instruction set and routines.
+/// Returns the numeric class of this process, for instance `avx2-fma-1`, and fixes it. Results of
+/// all processes in a numeric class are bit-equal.
 pub fn numeric_class() -> &'static str {
     level().class()
 }
 
-/// Returns the numeric class of this process. If no class is fixed yet, returns the one that would
-/// be.
+/// Returns the numeric class in which this process computes, or would compute if none is fixed yet.
 pub fn usual_class() -> &'static str {
     LEVEL.get().copied().unwrap_or_else(usual).class()
 }
 
-/// Computes a * b + c, fused if the level has fused multiply-add.
+/// Computes a * b + c. The operation is fused if the vector level has fused multiply-add.
 #[inline(always)]
 #[doc(hidden)]
 pub fn madd<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// Compiles `$body::<.., FMA>(args)` for every level, and calls the version for this processor's
-/// level.
+/// Compiles a routine for every vector level, and defines a function that calls the version for
+/// this process. The macro instantiates `$body` with `FMA`, which is true for levels with fused
+/// multiply-add.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! dispatch {

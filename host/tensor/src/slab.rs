@@ -1,13 +1,4 @@
-//! Immutable slice of numbers, which is owned or lies in the bytes of another owner.
-//!
-//! Large arrays (adjacency, features) come from a vector or from a mapped file, and a reader need
-//! not know from which. Clones are cheap and share the memory.
-//!
-//! ```
-//! use eciton_tensor::Slab;
-//! let slab = Slab::from(vec![1u32, 2, 3]);
-//! assert_eq!(slab.clone()[1..], [2, 3]);
-//! ```
+//! Immutable slice of numbers, which owns a vector or refers to the bytes of another owner.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -18,7 +9,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 
 mod sealed {
-    /// Types without padding, for which every bit pattern is a valid value.
+    /// Number types without padding, for which every bit pattern is a valid value.
     pub trait Sealed: Copy + Send + Sync + PartialEq + fmt::Debug + 'static {}
     use std::fmt;
     impl Sealed for u8 {}
@@ -29,9 +20,9 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-/// Plain number types that a [`Slab`] can hold.
+/// Number type of which a [`Slab`] can consist, for instance `u32` or `f32`.
 pub trait Plain: sealed::Sealed {
-    /// Name of the type in files: `u32`, `f32`, ...
+    /// Name of the type in stored files, for instance `u32`.
     const NAME: &'static str;
 }
 
@@ -54,26 +45,26 @@ impl Plain for f64 {
     const NAME: &'static str = "f64";
 }
 
-/// Returns the bytes of plain numbers, in the byte order of memory.
+/// Returns the bytes of a slice of numbers, in the byte order of this machine.
 pub fn bytes_of<T: Plain>(values: &[T]) -> &[u8] {
     // SAFETY: plain numbers have no padding. Every byte is valid and needs no alignment. The bytes
     // are borrowed as long as the numbers.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
-/// Returns the bytes of plain numbers for writing.
+/// Returns the bytes of a slice of numbers, so that they can be overwritten.
 pub fn bytes_of_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
     // SAFETY: as in `bytes_of`. Every bit pattern that is written is a valid value.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
 }
 
-/// Owner of bytes, for instance a mapped file. The bytes must neither move nor change while the
-/// owner lives.
+/// Owner of bytes that slabs refer to, for instance a mapped file. The bytes must neither move nor
+/// change while the owner lives.
 pub trait SlabOwner: Send + Sync {
-    /// Returns all bytes.
+    /// Returns all bytes of the owner.
     fn bytes(&self) -> &[u8];
 
-    /// Returns the CRC-32 checksum of all bytes, if the owner knows it without reading them.
+    /// Returns the CRC-32 checksum of all bytes, or `None` if the owner does not know it.
     fn crc32(&self) -> Option<u32> {
         None
     }
@@ -85,7 +76,8 @@ enum Owner<T> {
     Bytes(Arc<dyn SlabOwner>),
 }
 
-/// Immutable slice. It owns a vector, or borrows from an owner of bytes that it keeps alive.
+/// Immutable slice of numbers, which is cheap to clone. It owns a vector, or refers to the bytes of
+/// another owner that it keeps alive.
 pub struct Slab<T: Plain> {
     data: NonNull<T>,
     len: usize,
@@ -99,7 +91,7 @@ unsafe impl<T: Plain> Send for Slab<T> {}
 unsafe impl<T: Plain> Sync for Slab<T> {}
 
 impl<T: Plain> Slab<T> {
-    /// Creates a slab over the byte range `range` of an owner, without a copy.
+    /// Creates a slab over the byte range `range` of `owner`, without a copy.
     ///
     /// # Errors
     /// Returns [`Error::Argument`] if the range exceeds the bytes, is not a whole number of values,
@@ -131,7 +123,8 @@ impl<T: Plain> Slab<T> {
         self.len * size_of::<T>()
     }
 
-    /// Returns the CRC-32 checksum of the values in memory, if their owner knows it.
+    /// Returns the CRC-32 checksum of the values in memory, or `None` if their owner does not know
+    /// it.
     pub fn crc32(&self) -> Option<u32> {
         match &self.owner {
             Owner::Bytes(owner) if owner.bytes().len() == self.bytes_len() => owner.crc32(),
@@ -139,12 +132,12 @@ impl<T: Plain> Slab<T> {
         }
     }
 
-    /// Returns true if the values lie in the bytes of another owner rather than in a vector.
+    /// Returns true if the values lie in the bytes of another owner, and not in a vector.
     pub fn is_borrowed(&self) -> bool {
         matches!(self.owner, Owner::Bytes(_))
     }
 
-    /// Returns the values as a vector. They are not copied if this is the only reference to an
+    /// Converts the slab to a vector. The values are copied unless this is the only reference to an
     /// owned vector.
     pub fn into_vec(self) -> Vec<T> {
         let (data, len) = (self.data, self.len);

@@ -1,4 +1,4 @@
-//! Sparse rows in CSR format, and their transpose, arranged for sums over a grid.
+//! Sparse rows in CSR format, with a cached transpose that is arranged for sums over a grid.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::grid::Grid;
 use crate::slab::Slab;
 
-/// Sparse matrix [rows, columns] in CSR format. Columns ascend within a row.
+/// Sparse matrix in CSR format (compressed sparse rows). The columns within each row ascend.
 #[derive(Debug)]
 pub struct SparseRows {
     columns: u32,
@@ -17,52 +17,53 @@ pub struct SparseRows {
     transposes: Mutex<Vec<(Range<usize>, Arc<Transpose>)>>,
 }
 
-/// Number of columns that are summed at once, so that their chains of additions overlap.
+/// Number of columns that are summed at the same time, so that their additions overlap.
 pub(crate) const SLICE: usize = 4;
 
-/// Maximum number of stored values in an interval. Their index shares a 32-bit word with the number
-/// of closing levels.
+/// Maximum number of stored values in a sparse matrix. The index of a value shares a 32-bit word
+/// with the number of levels that close.
 const MAX_STORED: usize = 1 << 30;
 
-/// Stored value of a column. A filler refers to the index after the last value, where a zero is
-/// stored.
+/// Stored value of a column. An entry that fills a gap refers to the index after the last value,
+/// which holds a zero.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Entry {
-    /// Index of the row within the interval.
+    /// Index of the value's row within the interval (a contiguous range of rows).
     pub row: u32,
-    /// Index of the value in the interval's row order, times 4, plus a number from 0 to 3. That is
-    /// the number of grid levels that closed since the column's previous entry.
+    /// Index of the value in the interval's row order, times 4, plus a number from 0 to 3. This
+    /// number counts the tree levels that closed since the column's previous entry.
     pub place_closed: u32,
 }
 
-/// Stored values of one grid part by column. Columns with similar counts are processed together
-/// ("sliced ELLPACK", Monakov et al. 2010).
+/// Stored values of one part of a grid, sorted by column. Columns with a similar number of values
+/// are processed together ("sliced ELLPACK", Monakov et al. 2010).
 #[derive(Debug, Default)]
 pub(crate) struct PartSlices {
-    /// Slices of [`SLICE`] columns, in descending order of length. If columns are missing, the last
-    /// one is repeated.
+    /// Slices of [`SLICE`] columns, in descending order of their length. If the last slice has
+    /// fewer columns, its last column is repeated.
     pub columns: Vec<[u32; SLICE]>,
-    /// Index of the first entry of each slice, followed by the end of the last.
+    /// Index of the first entry of each slice, followed by the total number of entries.
     pub starts: Vec<usize>,
-    /// Entries of all slices. Entry i of each column of a slice comes before entry i + 1.
+    /// Entries of all slices. Each element has the entries at one position of all columns in a
+    /// slice.
     pub entries: Vec<[Entry; SLICE]>,
 }
 
-/// Stored values of an interval by column.
+/// Stored values of an interval (a contiguous range of rows), sorted by column.
 #[derive(Debug)]
 pub(crate) struct Transpose {
-    /// Slices, one element per part of the grid.
+    /// Stored values by column, for each part of the grid.
     pub parts: Vec<PartSlices>,
     /// Grid for which the transpose was created.
     grid: Grid,
 }
 
-/// Maximum number of transposes that are cached, one per interval.
+/// Maximum number of cached transposes. There is usually one per interval.
 const TRANSPOSES_KEPT: usize = 4096;
 
 impl SparseRows {
-    /// Creates sparse rows from CSR arrays, after checking them. `offsets` has rows + 1 entries,
-    /// the first of which is 0.
+    /// Creates a sparse matrix from CSR arrays and checks them. `offsets` has one more entry than
+    /// there are rows, and starts with 0.
     pub fn new(
         columns: u32,
         offsets: impl Into<Slab<u64>>,
@@ -102,41 +103,43 @@ impl SparseRows {
         self.columns as usize
     }
 
-    /// Returns the number of stored values.
+    /// Returns the number of values that the matrix stores.
     pub fn stored(&self) -> usize {
         self.values.len()
     }
 
-    /// Returns the size in bytes, without transposes.
+    /// Returns the size of the matrix in bytes, without its cached transposes.
     pub fn bytes(&self) -> usize {
         self.offsets.len() * 8 + self.values.len() * 8
     }
 
-    /// Returns the columns and values that are stored in a row.
+    /// Returns the columns and the values that row `row` stores.
     #[inline]
     pub fn row(&self, row: usize) -> (&[u32], &[f32]) {
         let span = self.offsets[row] as usize..self.offsets[row + 1] as usize;
         (&self.indices[span.clone()], &self.values[span])
     }
 
-    /// Returns the stored values of `rows`, in row order.
+    /// Returns the stored values of the rows in `rows`, in row order.
     pub fn values_in(&self, rows: Range<usize>) -> &[f32] {
         &self.values[self.offsets[rows.start] as usize..self.offsets[rows.end] as usize]
     }
 
-    /// Returns the lists of `rows`. The first list has the start of the first row and the end of
-    /// each row, as offsets into all stored values. The second has the columns of the values.
+    /// Returns the CSR lists of the rows in `rows`. The first list has the start of the first row
+    /// and the end of each row, as indices into all stored values. The second has the columns of
+    /// the values.
     pub(crate) fn lists_in(&self, rows: Range<usize>) -> (&[u64], &[u32]) {
         let ends = &self.offsets[rows.start..rows.end + 1];
         (ends, &self.indices[ends[0] as usize..ends[rows.len()] as usize])
     }
 
-    /// Returns the number of stored values in `rows`.
+    /// Returns the number of values that the rows in `rows` store.
     pub fn stored_in(&self, rows: Range<usize>) -> usize {
         (self.offsets[rows.end] - self.offsets[rows.start]) as usize
     }
 
-    /// Returns the transpose of `rows`. It is created once per interval and then cached.
+    /// Returns the transpose of the rows in `rows`, arranged for sums over `grid`. It is created
+    /// once per interval and then cached.
     pub(crate) fn transpose(&self, rows: Range<usize>, grid: &Grid) -> Arc<Transpose> {
         let mut kept = self.transposes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, t)) = kept.iter().find(|(r, t)| *r == rows && t.grid == *grid) {
@@ -178,7 +181,7 @@ impl SparseRows {
 }
 
 impl PartSlices {
-    /// Creates the slices of a part. Leaves the lists empty.
+    /// Creates the slices of a part from the entries of each column, and clears these lists.
     fn new(by_column: &mut [Vec<Entry>], filler: Entry) -> Self {
         let mut order: Vec<u32> = (0..by_column.len() as u32).collect();
         order.sort_by_key(|&c| std::cmp::Reverse(by_column[c as usize].len()));

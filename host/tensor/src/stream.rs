@@ -1,5 +1,5 @@
-//! Matrix whose rows are still arriving. One sender writes blocks in order. Readers wait for the
-//! rows that they need.
+//! Matrix whose rows are still arriving. One sender writes blocks of rows in order, and readers
+//! wait for the rows that they need.
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use crate::error::{Error, Result};
 #[derive(Debug, Default)]
 struct Progress {
     blocks: Vec<Arc<ReadRows>>,
-    /// Number of rows that have arrived.
+    /// Number of rows that have arrived so far.
     rows: usize,
     /// One past the last row that any reader has waited for.
     wanted: usize,
-    /// True if all readers are gone.
+    /// True if all readers have been dropped.
     unread: bool,
     failure: Option<String>,
 }
@@ -25,11 +25,11 @@ struct Shared {
     changed: Condvar,
 }
 
-/// Reading end of a stream. Rows below the result of [`Arriving::wait`] do not change any more.
+/// Reading end of a stream of rows. A row never changes after it has arrived.
 #[derive(Debug, Clone)]
 pub struct Arriving(Arc<Readers>);
 
-/// State that all clones of a reading end share.
+/// State that all clones of a reading end share. It is dropped with the last of them.
 #[derive(Debug)]
 struct Readers(Arc<Shared>);
 
@@ -40,11 +40,12 @@ impl Drop for Readers {
     }
 }
 
-/// Writing end of a stream. If it is dropped before the last row, readers get an error.
+/// Writing end of a stream of rows. If it is dropped before the last row, readers get an error.
 #[derive(Debug)]
 pub struct Sender(Arc<Shared>);
 
-/// Creates a matrix of `rows` x `columns` whose rows arrive through the sender.
+/// Creates a stream for a matrix of `rows` rows and `columns` columns. The rows arrive through the
+/// returned sender.
 pub fn channel(rows: usize, columns: usize) -> Result<(Sender, Arriving)> {
     let buffer = Buffer::zeroed(rows, columns)?;
     let shared = Arc::new(Shared { buffer, progress: Mutex::default(), changed: Condvar::new() });
@@ -52,7 +53,7 @@ pub fn channel(rows: usize, columns: usize) -> Result<(Sender, Arriving)> {
 }
 
 impl Sender {
-    /// Appends whole rows, row-major without padding.
+    /// Sends whole rows to the readers. The values are stored row by row, without padding.
     pub fn send(&mut self, values: &[f32]) -> Result<()> {
         let columns = self.0.buffer.columns().max(1);
         let start = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner).rows;
@@ -80,9 +81,9 @@ impl Sender {
         Ok(())
     }
 
-    /// Waits until a reader needs a row that has not arrived. Returns false if all readers are
-    /// gone. A sender that sends one block per request makes the order of events independent of
-    /// thread scheduling.
+    /// Waits until a reader needs a row that has not arrived. Returns false if all readers have
+    /// been dropped. A sender that sends one block per request makes the order of events
+    /// independent of thread scheduling.
     pub fn wanted(&self) -> bool {
         let mut progress = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
         while !progress.unread && progress.wanted <= progress.rows {
@@ -91,7 +92,7 @@ impl Sender {
         !progress.unread
     }
 
-    /// Reports to the readers that no more rows will arrive, with the reason.
+    /// Reports to the readers that no more rows will arrive. `why` is the reason for their error.
     pub fn fail(self, why: &str) {
         let mut progress = self.0.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.failure = Some(why.to_owned());
@@ -115,7 +116,7 @@ impl Arriving {
         self.shared().buffer.rows()
     }
 
-    /// Returns the number of values in a row.
+    /// Returns the number of values per row.
     pub fn columns(&self) -> usize {
         self.shared().buffer.columns()
     }
@@ -124,7 +125,8 @@ impl Arriving {
         &self.0.0
     }
 
-    /// Waits until at least `needed` rows have arrived, and returns the number of rows that have.
+    /// Waits until at least `needed` rows have arrived, for at most the time `deadline`. Returns
+    /// the number of rows that have arrived.
     pub fn wait(&self, needed: usize, deadline: Option<Duration>) -> Result<usize> {
         let needed = needed.min(self.rows());
         let until = deadline.map(|d| Instant::now() + d);
@@ -155,7 +157,7 @@ impl Arriving {
         }
     }
 
-    /// Leases rows for reading that have already arrived.
+    /// Takes a read lease on `count` rows from index `start` on, which must have arrived.
     pub(crate) fn lease(&self, start: usize, count: usize) -> Result<ReadRows> {
         self.shared().buffer.read(start..start + count)
     }

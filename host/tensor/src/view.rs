@@ -1,9 +1,11 @@
-//! Borrowed views of rows, on which the arithmetic works. Values are f32 or another storage format.
+//! Borrowed views of rows, which are the operands of the arithmetic. Values are f32 or stored in
+//! another format.
 //!
 //! Methods that return a part of a view panic if rows or columns are out of range. Operations check
 //! the shapes that a kernel passes before they call these methods.
 
-/// View of rows for reading, [rows, columns], with a stride of at least `columns` values.
+/// Read-only view of a matrix, stored row by row. The starts of consecutive rows are `stride`
+/// values apart.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a, T = f32> {
     data: &'a [T],
@@ -13,8 +15,7 @@ pub struct View<'a, T = f32> {
 }
 
 impl<'a, T> View<'a, T> {
-    /// Creates a view of row-major values without padding. `data` must have `rows * columns`
-    /// values.
+    /// Creates a view of `data`, which has `rows` rows of `columns` values without padding.
     #[inline]
     pub fn new(data: &'a [T], rows: usize, columns: usize) -> Self {
         assert!(data.len() >= rows * columns, "a view of {rows} x {columns} over {} values", data.len());
@@ -32,40 +33,40 @@ impl<'a, T> View<'a, T> {
         self.rows
     }
 
-    /// Returns the number of values in a row.
+    /// Returns the number of values per row, without padding.
     #[inline]
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Returns the distance between rows, in values.
+    /// Returns the distance between the starts of consecutive rows, in values.
     #[inline]
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// Returns all values from the start of the first row on, including padding.
+    /// Returns all values from the first row on, including padding.
     #[inline]
     pub fn data(&self) -> &'a [T] {
         self.data
     }
 
-    /// Returns row `i`, without padding.
+    /// Returns the values of row `i`, without padding.
     #[inline]
     pub fn row(&self, i: usize) -> &'a [T] {
         &self.data[i * self.stride..i * self.stride + self.columns]
     }
 
     /// Returns true if every row has `lanes` values from column `start` on, including padding. A
-    /// view of some columns ends before the padding of its last row.
+    /// view of some columns may end before the padding of its last row.
     #[inline]
     pub(crate) fn reaches(&self, start: usize, lanes: usize) -> bool {
         let end = start + lanes;
         end <= self.stride && (self.rows == 0 || (self.rows - 1) * self.stride + end <= self.data.len())
     }
 
-    /// Returns the same values with another number of rows and columns. `None` if rows are not
-    /// contiguous.
+    /// Returns a view of the same values as `rows` rows of `columns` values. Returns `None` if the
+    /// rows are not contiguous or the number of values differs.
     #[inline]
     pub fn relaid(&self, rows: usize, columns: usize) -> Option<Self> {
         let fits = rows.checked_mul(columns) == self.rows.checked_mul(self.columns);
@@ -73,7 +74,7 @@ impl<'a, T> View<'a, T> {
         (fits && beside).then_some(Self { data: self.data, rows, columns, stride: columns })
     }
 
-    /// Returns a view of `count` rows from `start` on.
+    /// Returns a view of `count` rows, starting at row `start`.
     #[inline]
     pub fn slice(&self, start: usize, count: usize) -> Self {
         assert!(start + count <= self.rows);
@@ -81,7 +82,7 @@ impl<'a, T> View<'a, T> {
         Self { data: &self.data[from..], rows: count, columns: self.columns, stride: self.stride }
     }
 
-    /// Returns a view of `count` columns from `start` on.
+    /// Returns a view of `count` columns, starting at column `start`.
     #[inline]
     pub fn columns_from(&self, start: usize, count: usize) -> Self {
         assert!(start + count <= self.columns);
@@ -90,7 +91,8 @@ impl<'a, T> View<'a, T> {
     }
 }
 
-/// View of rows for writing, [rows, columns], with a stride of at least `columns` values.
+/// Mutable view of a matrix, stored row by row. The starts of consecutive rows are `stride` values
+/// apart.
 #[derive(Debug)]
 pub struct ViewMut<'a, T = f32> {
     data: &'a mut [T],
@@ -100,8 +102,7 @@ pub struct ViewMut<'a, T = f32> {
 }
 
 impl<'a, T> ViewMut<'a, T> {
-    /// Creates a view of row-major values without padding. `data` must have `rows * columns`
-    /// values.
+    /// Creates a mutable view of `data`, which has `rows` rows of `columns` values without padding.
     #[inline]
     pub fn new(data: &'a mut [T], rows: usize, columns: usize) -> Self {
         assert!(data.len() >= rows * columns, "a view of {rows} x {columns} over {} values", data.len());
@@ -119,25 +120,25 @@ impl<'a, T> ViewMut<'a, T> {
         self.rows
     }
 
-    /// Returns the number of values in a row.
+    /// Returns the number of values per row, without padding.
     #[inline]
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Returns the distance between rows, in values.
+    /// Returns the distance between the starts of consecutive rows, in values.
     #[inline]
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// Returns all values from the start of the first row on, including padding.
+    /// Returns all values from the first row on, including padding, so that they can be changed.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [T] {
         self.data
     }
 
-    /// Returns row `i`, without padding.
+    /// Returns the values of row `i`, without padding, so that they can be changed.
     #[inline]
     pub fn row_mut(&mut self, i: usize) -> &mut [T] {
         &mut self.data[i * self.stride..i * self.stride + self.columns]
@@ -149,7 +150,7 @@ impl<'a, T> ViewMut<'a, T> {
         View::padded(self.data, self.rows, self.columns, self.stride)
     }
 
-    /// Returns a view of `count` rows from `start` on, which borrows this view.
+    /// Returns a mutable view of `count` rows, starting at row `start`. It borrows this view.
     #[inline]
     pub fn slice(&mut self, start: usize, count: usize) -> ViewMut<'_, T> {
         assert!(start + count <= self.rows);

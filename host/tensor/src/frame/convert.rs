@@ -1,11 +1,12 @@
-//! Conversion of values to bytes and back.
+//! Conversion of values to the bytes of a frame and back.
 #![allow(unsafe_code)]
 
 use super::Encoding;
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// Returns the upper half of an f32, rounded to nearest, ties to even. A NaN stays a NaN.
+/// Returns the upper half of an f32, rounded to the nearest value with ties to even. A NaN stays a
+/// NaN.
 #[inline(always)]
 fn upper_half(value: f32) -> u16 {
     let bits = value.to_bits();
@@ -32,7 +33,7 @@ fn widen_body<const FMA: bool>(bytes: &[u8], values: &mut [f32]) {
 dispatch! { fn narrow(values: &[f32], bytes: &mut [u8]) = narrow_body }
 dispatch! { fn widen(bytes: &[u8], values: &mut [f32]) = widen_body }
 
-/// Encodes values. The length of `bytes` must match exactly.
+/// Encodes `values` to `bytes`, whose length must be that of the encoded values.
 pub(super) fn to_bytes(encoding: Encoding, values: &[f32], bytes: &mut [u8]) {
     match encoding {
         Encoding::F32 => {
@@ -46,7 +47,7 @@ pub(super) fn to_bytes(encoding: Encoding, values: &[f32], bytes: &mut [u8]) {
     }
 }
 
-/// Decodes values. The length of `values` must match exactly.
+/// Decodes `bytes` to `values`, whose length must be the number of encoded values.
 pub(super) fn to_values(encoding: Encoding, bytes: &[u8], values: &mut [f32]) {
     match encoding {
         Encoding::F32 => {
@@ -59,7 +60,7 @@ pub(super) fn to_values(encoding: Encoding, bytes: &[u8], values: &mut [f32]) {
     }
 }
 
-/// Decodes complete rows to values without padding.
+/// Decodes complete rows of `columns` values to a slice without padding.
 pub(super) fn coded_to_values(encoding: Encoding, bytes: &[u8], columns: usize, values: &mut [f32]) {
     let Encoding::Bits(planes) = encoding else { return to_values(encoding, bytes, values) };
     let width = planes.row_bytes(columns);
@@ -68,7 +69,7 @@ pub(super) fn coded_to_values(encoding: Encoding, bytes: &[u8], columns: usize, 
     }
 }
 
-/// Encodes rows without padding.
+/// Encodes the rows of a view. The bytes of consecutive rows have no padding between them.
 pub(super) fn rows_to_bytes(encoding: Encoding, rows: View<'_>, bytes: &mut [u8]) {
     let (count, columns) = (rows.rows(), rows.columns());
     if columns == 0 {
@@ -82,7 +83,7 @@ pub(super) fn rows_to_bytes(encoding: Encoding, rows: View<'_>, bytes: &mut [u8]
     }
 }
 
-/// Decodes rows from bytes without padding.
+/// Decodes rows to a view. The bytes of consecutive rows have no padding between them.
 pub(super) fn bytes_to_rows(encoding: Encoding, bytes: &[u8], rows: &mut ViewMut<'_>) {
     let (count, columns) = (rows.rows(), rows.columns());
     if columns == 0 {

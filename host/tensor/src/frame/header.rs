@@ -1,4 +1,4 @@
-//! Header of a frame: prefix, metadata and table of parts.
+//! Header of a frame, which consists of a prefix, metadata and a table of parts.
 
 use std::ops::Range;
 
@@ -8,19 +8,19 @@ use super::{
 };
 use crate::error::Result;
 
-/// Number of bytes at the start of the prefix that its checksum covers.
+/// Number of bytes at the start of the prefix that the header's checksum covers.
 const COVERED: usize = 24;
 /// Size of a table entry, in bytes.
 const ENTRY: usize = 40;
 
-/// Table entry of one part of a frame: type, shape, position and checksum.
+/// Table entry of one part of a frame, with its type, shape, position and checksum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartInfo {
-    /// Type of the part's content: ids, dense rows or sparse rows.
+    /// Type of the part's content, which is a list of ids, dense rows or sparse rows.
     pub kind: Kind,
-    /// Number of rows or ids, below 2^32.
+    /// Number of rows, or of ids in a list. It is below 2^32.
     pub rows: u64,
-    /// Number of values in a row. It is 1 for ids.
+    /// Number of values per row. It is 1 for a list of ids.
     pub columns: u32,
     /// Offset of the part from the start of the frame, in bytes.
     pub offset: u64,
@@ -31,7 +31,7 @@ pub struct PartInfo {
 }
 
 impl PartInfo {
-    /// Returns the encoded size of a row in bytes, or `None` if the part has no dense rows.
+    /// Returns the encoded size of a row, in bytes. Returns `None` if the part has no dense rows.
     pub fn row_bytes(&self) -> Option<u64> {
         match self.kind {
             Kind::Rows(encoding) => Some(encoding.row_bytes(self.columns as usize) as u64),
@@ -39,8 +39,8 @@ impl PartInfo {
         }
     }
 
-    /// Returns the byte range of the given dense rows within the frame. `None` for other parts, and
-    /// for rows out of range.
+    /// Returns the byte range of the dense rows `rows` within the frame. Returns `None` if the part
+    /// has no dense rows, or if the rows are out of range.
     pub fn byte_range(&self, rows: Range<u64>) -> Option<Range<u64>> {
         let row = self.row_bytes()?;
         if rows.start > rows.end || rows.end > self.rows {
@@ -50,7 +50,7 @@ impl PartInfo {
         Some(at(rows.start)?..at(rows.end)?)
     }
 
-    /// Returns the number of stored values of sparse rows. It is 0 for other parts.
+    /// Returns the number of values that sparse rows store. It is 0 for parts of other types.
     pub fn stored(&self) -> u64 {
         match self.kind {
             Kind::Sparse(encoding) => {
@@ -61,7 +61,7 @@ impl PartInfo {
         }
     }
 
-    /// Checks that the numbers of rows and columns match the length.
+    /// Checks that the part's length matches its type and its numbers of rows and columns.
     pub(super) fn check(&self, place: impl Fn() -> String) -> Result<()> {
         if self.rows > u64::from(u32::MAX) {
             return Err(malformed(place(), format!("{} rows; below 2^32 are allowed", self.rows)));
@@ -91,7 +91,7 @@ impl PartInfo {
         Ok(())
     }
 
-    /// Encodes the table entry.
+    /// Encodes the part's description as an entry of the table.
     fn entry(&self) -> [u8; ENTRY] {
         let mut entry = [0; ENTRY];
         entry[0] = self.kind.code();
@@ -131,10 +131,10 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// Header of a frame, which precedes the parts.
+/// Header of a frame, which precedes the parts and describes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// Metadata: a text that the application defines.
+    /// Metadata of the frame, which is a text that the application defines.
     pub meta: Vec<u8>,
     /// Table of the frame's parts, in their order.
     pub parts: Vec<PartInfo>,
@@ -145,25 +145,26 @@ pub struct Header {
     pub header_len: usize,
 }
 
-/// Returns the length of a header, in bytes.
+/// Returns the length of the header of a frame with `parts` parts, in bytes.
 pub(super) fn header_len(meta_len: usize, parts: usize) -> usize {
     Header::PREFIX + meta_len.next_multiple_of(8) + parts * ENTRY
 }
 
-/// Returns the offset of a part that follows one with the given end.
+/// Returns the offset of a part whose predecessor ends at `end`. Returns `None` after an overflow.
 pub(super) fn next_offset(end: u64) -> Option<u64> {
     end.checked_next_multiple_of(ALIGNMENT)
 }
 
 impl Header {
-    /// Length of the prefix in bytes. The prefix contains the length of the header.
+    /// Length of the prefix in bytes. The prefix contains the length of the whole header.
     pub const PREFIX: usize = 32;
 
     /// Maximum length of a header, in bytes. A reader can fetch this many bytes before it knows the
     /// actual length.
     pub const MAX_BYTES: usize = Self::PREFIX + MAX_META_BYTES + MAX_PARTS * ENTRY;
 
-    /// Reads the header's length from at least [`Header::PREFIX`] bytes.
+    /// Reads the length of the header from the prefix. `bytes` must have at least
+    /// [`Header::PREFIX`] bytes.
     ///
     /// # Errors
     /// Returns [`Error::Damaged`](crate::Error::Damaged) if there are fewer bytes. Returns
@@ -192,7 +193,7 @@ impl Header {
         Ok(expected)
     }
 
-    /// Parses a header. The bytes after it need not be present.
+    /// Parses the header at the start of `bytes`. The parts of the frame need not be present.
     ///
     /// # Errors
     /// Returns [`Error::Damaged`](crate::Error::Damaged) if bytes are missing or changed, and
@@ -239,7 +240,8 @@ impl Header {
         })
     }
 
-    /// Writes prefix, metadata and table to the start of a frame.
+    /// Writes the prefix, the metadata and the table to the start of `frame`, which has all its
+    /// parts.
     pub(super) fn write(meta: &[u8], parts: &[PartInfo], frame: &mut [u8]) {
         let (header_len, total) = (header_len(meta.len(), parts.len()), frame.len() as u64);
         let Some(header) = frame.get_mut(..header_len) else { return };
@@ -258,7 +260,7 @@ impl Header {
     }
 }
 
-/// Computes the checksum that the prefix of a header contains.
+/// Computes the CRC-32 checksum that the prefix of a header contains.
 fn checksum(header: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(header.get(..COVERED).unwrap_or_default());
@@ -267,7 +269,7 @@ fn checksum(header: &[u8]) -> u32 {
 }
 
 impl Kind {
-    /// Returns the encoding of dense rows, or `None` for other types.
+    /// Returns the encoding of dense rows. Returns `None` if the part has no dense rows.
     pub(super) fn dense(self) -> Option<Encoding> {
         match self {
             Self::Rows(encoding) => Some(encoding),

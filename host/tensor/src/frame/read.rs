@@ -1,4 +1,4 @@
-//! Decoding of frames to tensors.
+//! Decoder of frames, which creates tensors from their bytes.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// Parses a frame. It checks everything but the checksums of the parts, which [`Frame::part`]
-    /// checks.
+    /// Parses a frame and checks everything except the checksums of its parts. [`Frame::part`]
+    /// verifies these.
     ///
     /// # Errors
     /// Returns [`Error::Damaged`](crate::Error::Damaged) if bytes are missing or changed, and
@@ -47,7 +47,7 @@ impl<'a> Frame<'a> {
         &self.header
     }
 
-    /// Returns the bytes of a part, without a check of their checksum.
+    /// Returns the bytes of the part at index `part`, without a check of their checksum.
     ///
     /// # Errors
     /// Returns [`Error::Frame`](crate::Error::Frame) if the part does not exist.
@@ -57,7 +57,7 @@ impl<'a> Frame<'a> {
         self.bytes.get(range).ok_or_else(|| damaged(format!("part {part}"), "bytes are missing"))
     }
 
-    /// Decodes a part.
+    /// Decodes the part at index `part`, and verifies its checksum.
     ///
     /// # Errors
     /// Returns the errors of [`PartInfo::decode`], and [`Error::Frame`](crate::Error::Frame) if the
@@ -68,7 +68,7 @@ impl<'a> Frame<'a> {
 }
 
 impl PartInfo {
-    /// Decodes the bytes of this part.
+    /// Decodes the bytes of this part to a tensor, and verifies their checksum.
     ///
     /// # Errors
     /// Returns [`Error::Damaged`](crate::Error::Damaged) if bytes are missing or their checksum
@@ -79,17 +79,17 @@ impl PartInfo {
         self.decode_at(&|| "part".to_owned(), bytes)
     }
 
-    /// Checks that `bytes` have the length and the checksum of the part.
+    /// Checks that `bytes` has the length and the checksum of the part.
     ///
     /// # Errors
-    /// Returns [`Error::Damaged`](crate::Error::Damaged) if they have not.
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if either is different.
     pub fn verify(&self, bytes: &[u8]) -> Result<()> {
         self.check_len(&|| "part".to_owned(), bytes)?;
         check_crc(|| "part".to_owned(), self.crc32, crc32fast::hash(bytes))
     }
 
-    /// Decodes dense rows from row `first` on into `rows`, without a check of the checksum (see
-    /// [`PartInfo::verify`]).
+    /// Decodes dense rows from index `first` on, until all of `rows` is filled. The checksum is not
+    /// checked (see [`PartInfo::verify`]).
     ///
     /// # Errors
     /// Returns [`Error::Shape`](crate::Error::Shape) if the part has too few rows, or rows of
@@ -166,7 +166,7 @@ impl PartInfo {
 }
 
 /// Decodes rows block by block, so that the checksum finds the bytes in the cache. Returns the
-/// CRC-32.
+/// CRC-32 checksum of all bytes.
 fn decode_rows(encoding: Encoding, bytes: &[u8], rows: &mut ViewMut<'_>) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     let width = encoding.row_bytes(rows.columns());

@@ -1,16 +1,16 @@
-//! Decoder that passes dense rows to a stream while their bytes arrive.
+//! Decoder that sends the dense rows of a frame to a stream while their bytes arrive.
 
 use super::convert::coded_to_values;
 use super::{Encoding, Kind, PartInfo, check_crc, damaged, malformed};
 use crate::error::{Error, Result};
 use crate::stream::{self, Arriving, Sender};
 
-/// Number of bytes after which complete rows are passed on. A large matrix is passed on in a few
-/// hundred blocks.
+/// Number of bytes after which complete rows are sent to the readers. A large matrix is sent in a
+/// few hundred blocks.
 const PASS_BYTES: usize = 256 << 10;
 
-/// Decoder of a part whose bytes arrive in order, in pieces of any length. Complete rows are passed
-/// on to waiting readers.
+/// Decoder of a part whose bytes arrive in order, in pieces of any length. It sends complete rows
+/// to the readers, which may be waiting for them.
 ///
 /// The last rows are held back until the checksum of all rows has been verified. If bytes were
 /// changed, a reader may have seen the first rows, but it gets an error before it can finish.
@@ -19,7 +19,7 @@ pub struct RowSink {
     part: PartInfo,
     encoding: Encoding,
     width: usize,
-    /// Sending end of the stream. `None` after a failure.
+    /// Sending end of the stream. It is `None` after a failure.
     sender: Option<Sender>,
     crc: crc32fast::Hasher,
     received: u64,
@@ -28,8 +28,8 @@ pub struct RowSink {
 }
 
 impl RowSink {
-    /// Creates a sink for all bytes of `part`. The stream must have the same number of rows and
-    /// columns.
+    /// Creates a decoder for all bytes of `part`. The stream of `sender` must have the same number
+    /// of rows and columns as the part.
     ///
     /// # Errors
     /// Returns [`Error::Frame`] if the part has no dense rows, or its table entry is inconsistent.
@@ -50,9 +50,9 @@ impl RowSink {
         })
     }
 
-    /// Creates a stream of the part's size, and its sink. It allocates the size that the part
-    /// claims, so the caller must first compare the frame's claimed length with the length of the
-    /// object.
+    /// Creates a stream for the rows of `part`, and the decoder that fills it. Memory is allocated
+    /// for the size that the part claims. So the caller must first compare the frame's claimed
+    /// length with the length of the object.
     ///
     /// # Errors
     /// Returns the errors of [`RowSink::new`].
@@ -62,7 +62,7 @@ impl RowSink {
         Ok((Self::new(part, sender)?, arriving))
     }
 
-    /// Decodes the next bytes.
+    /// Decodes the next bytes of the part, and sends the rows that are complete.
     ///
     /// # Errors
     /// Returns [`Error::Damaged`] if there are more bytes than the part has. The readers and all
@@ -72,7 +72,7 @@ impl RowSink {
         self.settle(result)
     }
 
-    /// Verifies the checksum after the last byte, and passes on the rows that were held back.
+    /// Verifies the checksum after the last byte, and sends the rows that were held back.
     ///
     /// # Errors
     /// Returns [`Error::Damaged`] if bytes are missing or the checksum differs.
@@ -81,7 +81,7 @@ impl RowSink {
         self.settle(result)
     }
 
-    /// Reports to the readers that no more rows will arrive, with the reason.
+    /// Reports to the readers that no more rows will arrive. `why` is the reason for their error.
     pub fn fail(mut self, why: &str) {
         if let Some(sender) = self.sender.take() {
             sender.fail(why);
@@ -122,7 +122,7 @@ impl RowSink {
         check_crc(|| "part".to_owned(), self.part.crc32, self.crc.clone().finalize())
     }
 
-    /// Passes on the first `len` pending bytes, which are complete rows.
+    /// Sends the first `len` pending bytes, which are complete rows, to the readers.
     fn pass(&mut self, len: usize) -> Result<()> {
         let Some(sender) = &mut self.sender else { return Err(damaged("part", "it failed before")) };
         let rows = self.pending.get(..len).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Encoding of tensors as a frame.
+//! Encoder of frames, which converts tensors to bytes.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::signs::Planes;
 use crate::sparse::SparseRows;
 use crate::view::View;
 
-/// Content of a part.
+/// Content of a part that has not been encoded yet.
 #[derive(Debug)]
 enum Content<'a> {
     Held(Held),
@@ -26,7 +26,7 @@ enum Content<'a> {
     Packed(Vec<u8>),
 }
 
-/// Rows of a matrix, packed as signs and scales.
+/// Rows of a matrix that are packed as signs and scales, with one to three bits per value.
 #[derive(Debug)]
 pub struct Packed {
     planes: Planes,
@@ -36,9 +36,9 @@ pub struct Packed {
 }
 
 impl Packed {
-    /// Packs the rows of a matrix. If `within`, the result also records which absolute values are
-    /// at most 1, which a gradient needs. Returns `None` for sparse rows, for rows that are stored
-    /// as bfloat16 or still arriving, and if a row cannot be packed.
+    /// Packs the rows of a matrix as signs and scales. If `within` is true, the result also records
+    /// which absolute values are at most 1, which a gradient needs. Returns `None` for sparse rows,
+    /// for rows that are stored as bfloat16 or still arriving, and for rows that cannot be packed.
     ///
     /// # Errors
     /// Returns an error if the rows cannot be leased.
@@ -58,23 +58,23 @@ impl Packed {
         Encoding::Bits(self.planes)
     }
 
-    /// Returns the length of the packed rows, in bytes.
+    /// Returns the size of the packed rows, in bytes.
     pub fn bytes_len(&self) -> u64 {
         self.bytes.len() as u64
     }
 }
 
-/// Encoder of a frame. It collects parts, and converts and copies them once, in [`Writer::finish`].
+/// Encoder of a frame. It collects parts, and encodes all of them at the end in [`Writer::finish`].
 #[derive(Debug, Default)]
 pub struct Writer<'a> {
     meta: Vec<u8>,
     parts: Vec<(PartInfo, Content<'a>)>,
-    /// Length of all parts so far, measured from the start of the first part.
+    /// Length of all parts so far in bytes, measured from the start of the first part.
     data_len: u64,
 }
 
 impl<'a> Writer<'a> {
-    /// Creates an encoder of a frame without parts, with this metadata.
+    /// Creates an encoder of a frame with the metadata `meta` and without parts.
     pub fn new(meta: Vec<u8>) -> Self {
         Self { meta, parts: Vec::new(), data_len: 0 }
     }
@@ -84,8 +84,8 @@ impl<'a> Writer<'a> {
         self.meta = meta;
     }
 
-    /// Adds a matrix and returns the index of its part. The matrix is leased until the frame is
-    /// finished. Sparse rows stay sparse.
+    /// Adds a part with a matrix, and returns its index in the frame. The matrix is leased until
+    /// the frame is finished. Sparse rows stay sparse.
     ///
     /// # Errors
     /// Returns [`Error::Frame`](crate::Error::Frame) if a limit is exceeded, and
@@ -105,7 +105,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds dense rows and returns the index of their part.
+    /// Adds a part with dense rows, and returns its index in the frame.
     ///
     /// # Errors
     /// Returns [`Error::Frame`](crate::Error::Frame) if a limit is exceeded.
@@ -113,8 +113,8 @@ impl<'a> Writer<'a> {
         self.views(vec![rows], encoding)
     }
 
-    /// Adds dense rows from several views, concatenated as one part, and returns the index of the
-    /// part.
+    /// Adds a part with the dense rows of several views, one after the other. Returns its index in
+    /// the frame.
     ///
     /// # Errors
     /// Returns [`Error::Frame`](crate::Error::Frame) if a limit is exceeded, or if the views have
@@ -130,7 +130,7 @@ impl<'a> Writer<'a> {
         self.push(Kind::Rows(encoding), count, columns, 0, Content::Views(rows))
     }
 
-    /// Adds packed rows and returns the index of their part.
+    /// Adds a part with packed rows, and returns its index in the frame.
     ///
     /// # Errors
     /// Returns [`Error::Frame`](crate::Error::Frame) if a limit is exceeded.
@@ -139,7 +139,8 @@ impl<'a> Writer<'a> {
         self.push(kind, packed.rows, packed.columns, 0, Content::Packed(packed.bytes))
     }
 
-    /// Refuses the encoding for signs, which requires [`Packed`].
+    /// Returns an error for the encoding as signs and scales, which requires rows of type
+    /// [`Packed`].
     fn numbers(&self, encoding: Encoding) -> Result<()> {
         match encoding {
             Encoding::F32 | Encoding::Bf16 => Ok(()),
@@ -149,7 +150,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds a list of ids and returns the index of its part.
+    /// Adds a part with a list of ids, and returns its index in the frame.
     ///
     /// # Errors
     /// Returns [`Error::Frame`](crate::Error::Frame) if a limit is exceeded.
@@ -196,7 +197,7 @@ impl<'a> Writer<'a> {
         Ok(number as u32)
     }
 
-    /// Returns the length of the frame so far, in bytes.
+    /// Returns the length in bytes that the frame would have if it ended here.
     pub fn bytes_len(&self) -> u64 {
         self.layout(self.meta.len()).1
     }
@@ -212,7 +213,7 @@ impl<'a> Writer<'a> {
         (start, start + self.data_len)
     }
 
-    /// Encodes the frame.
+    /// Encodes the frame and returns its bytes.
     ///
     /// # Errors
     /// Returns [`Error::Frame`](crate::Error::Frame) if the metadata exceeds [`MAX_META_BYTES`].
@@ -222,9 +223,9 @@ impl<'a> Writer<'a> {
         self.finish_late(room, || meta)
     }
 
-    /// Encodes the frame, with metadata that is created after everything else. So the metadata can
-    /// contain the encoding time. It has at most `room` bytes, and is padded with spaces, which
-    /// JSON ignores.
+    /// Encodes the frame. The function `meta` is called after everything else, so that the metadata
+    /// can contain the encoding time. Metadata shorter than `room` bytes is padded with spaces,
+    /// which JSON ignores.
     ///
     /// # Errors
     /// Returns [`Error::Frame`](crate::Error::Frame) if the metadata exceeds [`MAX_META_BYTES`] or
@@ -260,7 +261,7 @@ impl<'a> Writer<'a> {
 }
 
 impl Content<'_> {
-    /// Encodes the content, and returns its CRC-32.
+    /// Encodes the content to `bytes`, and returns their CRC-32 checksum.
     fn write(&self, kind: Kind, bytes: &mut [u8]) -> u32 {
         let mut crc = crc32fast::Hasher::new();
         match self {

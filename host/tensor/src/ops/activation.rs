@@ -1,9 +1,9 @@
 //! Elementwise activation functions and their derivatives.
 
-/// Elementwise activation function of x.
+/// Activation function that is applied to each value x of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Activation {
-    /// x (no activation)
+    /// x, which means no activation
     Identity,
     /// max(x, 0)
     Relu,
@@ -84,7 +84,8 @@ impl Activation {
         }
     }
 
-    /// Returns true if f(0) = 0, so that values that a sparse row does not store stay zero.
+    /// Returns true if f(0) = 0. Such a function leaves the values zero that a sparse row does not
+    /// store.
     pub fn keeps_zero(self) -> bool {
         self != Self::Sigmoid
     }

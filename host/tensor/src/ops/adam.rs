@@ -1,9 +1,9 @@
-//! Optimiser steps, elementwise, with PyTorch's formulas.
+//! Elementwise optimiser steps, with the formulas of PyTorch.
 #![allow(unsafe_code)]
 
 use crate::simd::dispatch;
 
-/// Constants of Adam at one step (Kingma and Ba 2015).
+/// Constants of Adam or AdamW at step t (Kingma and Ba 2015).
 #[derive(Debug, Clone, Copy)]
 pub struct Adam {
     /// Step size lr / (1 - beta1^t)
@@ -16,14 +16,16 @@ pub struct Adam {
     pub beta2: f32,
     /// Constant epsilon, which is added to the denominator
     pub epsilon: f32,
-    /// L2 penalty: this factor times the weight is added to the gradient. It is 0 for AdamW.
+    /// L2 penalty, which is multiplied by the weight and added to the gradient. It is 0 for AdamW.
     pub decay: f32,
-    /// Factor of the weight before the update. It is 1 - lr * decay for AdamW, otherwise 1.
+    /// Factor by which the weight is multiplied before the update. It is 1 - lr * decay for AdamW,
+    /// otherwise 1.
     pub shrink: f32,
 }
 
 dispatch! {
-    /// Applies one step of Adam or AdamW. All slices have the same length.
+    /// Applies one step of Adam or AdamW to `weights`. `first` and `second` are the moments, and
+    /// all slices have the same length.
     pub fn adam(constants: Adam, weights: &mut [f32], gradient: &[f32], first: &mut [f32], second: &mut [f32]) = adam_body
 }
 
@@ -45,8 +47,8 @@ fn adam_body<const FMA: bool>(
 }
 
 dispatch! {
-    /// Applies one step of gradient descent: m = momentum m + g, then w -= lr m. With Nesterov
-    /// momentum the update is w -= lr (g + momentum m).
+    /// Applies one step of gradient descent with momentum, m = momentum m + g, then w -= lr m. With
+    /// Nesterov momentum the update is w -= lr (g + momentum m).
     pub fn sgd(lr: f32, momentum: f32, nesterov: bool, decay: f32, weights: &mut [f32], gradient: &[f32], velocity: &mut [f32]) = sgd_body
 }
 

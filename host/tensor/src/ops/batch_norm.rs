@@ -11,18 +11,18 @@
 
 use crate::view::{View, ViewMut};
 
-/// Constant that is added to the variance, as in PyTorch.
+/// Constant that is added to the variance to avoid a division by zero, as in PyTorch.
 const VARIANCE: f64 = 1e-5;
 
-/// Mean and inverse standard deviation of each column over all rows. Without rows they are 0 and 1.
+/// Mean and inverse standard deviation of each column over all rows. Without rows all means are 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moments {
     mean: Vec<f32>,
-    /// 1 / s.
+    /// Inverse standard deviation 1 / s of each column.
     scale: Vec<f32>,
 }
 
-/// Returns the sum of each column, and the number of rows.
+/// Returns the sum of each column over all rows, and the number of rows (at least 1).
 pub(super) fn sums<'a>(columns: usize, rows: impl Iterator<Item = &'a [f32]>) -> (Vec<f64>, f64) {
     let (mut sums, mut count) = (vec![0.0; columns], 0u64);
     for row in rows {
@@ -33,8 +33,8 @@ pub(super) fn sums<'a>(columns: usize, rows: impl Iterator<Item = &'a [f32]>) ->
 }
 
 impl Moments {
-    /// Computes the moments of all rows, in two passes: one for the mean, and one for the distances
-    /// from it.
+    /// Computes the moments of all rows in two passes. The first computes the mean, and the second
+    /// the squared distances from it.
     pub fn from_rows<'a, I: Iterator<Item = &'a [f32]>>(columns: usize, rows: impl Fn() -> I) -> Self {
         let (mut mean, count) = sums(columns, rows());
         mean.iter_mut().for_each(|mean| *mean /= count);
@@ -49,7 +49,7 @@ impl Moments {
         Self { scale: scale.collect(), mean: mean.iter().map(|&mean| mean as f32).collect() }
     }
 
-    /// Computes h = (x - m) / s. Both have the shape [n, k].
+    /// Computes h = (x - m) / s. Both matrices have the shape `[n, k]`.
     pub fn normalise(&self, x: View<'_>, h: &mut ViewMut<'_>) {
         for i in 0..x.rows() {
             let columns = self.mean.iter().zip(&self.scale);
@@ -60,8 +60,8 @@ impl Moments {
     }
 }
 
-/// Computes turned = [dh | dh h], the rows whose means the backward pass needs. h and dh are [n,
-/// k], turned is [n, 2 k].
+/// Computes turned = [dh | dh h]. The backward pass needs the means of these rows over all
+/// intervals. h and dh have the shape `[n, k]`, and turned has the shape `[n, 2 k]`.
 pub fn turn(h: View<'_>, dh: View<'_>, turned: &mut ViewMut<'_>) {
     for i in 0..h.rows() {
         let (gradients, along) = turned.row_mut(i).split_at_mut(h.columns());
@@ -72,18 +72,20 @@ pub fn turn(h: View<'_>, dh: View<'_>, turned: &mut ViewMut<'_>) {
     }
 }
 
-/// Means of dh and of dh h over all rows.
+/// Column means of dh and of dh h over all rows, which the backward pass needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Means(Vec<f32>);
 
 impl Means {
-    /// Computes the means over all rows that [`turn`] has written, with 2 k values each.
+    /// Computes the means over all rows that [`turn`] has written. Each row has `columns` = 2 k
+    /// values.
     pub fn from_turned<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self {
         let (sums, count) = sums(columns, turned);
         Self(sums.iter().map(|sum| (sum / count) as f32).collect())
     }
 
-    /// Computes dx, the gradient of the inputs, for some rows.
+    /// Computes dx, the gradient of the inputs, for the rows in `h`. `turned` has the rows that
+    /// [`turn`] wrote for them.
     pub fn backward(&self, moments: &Moments, h: View<'_>, turned: View<'_>, dx: &mut ViewMut<'_>) {
         let (gradients, along) = self.0.split_at(h.columns());
         for i in 0..h.rows() {

@@ -1,6 +1,6 @@
-//! Elementwise functions of f32 other than activations. They are computed in f64, with additions,
-//! products, divisions and square roots only. So they have the same bits on every host, and can be
-//! vectorised.
+//! Elementwise functions of f32 values other than activations. They are computed in f64, with
+//! additions, products, divisions and square roots only. So they have the same bits on every host,
+//! and can be vectorised.
 #![allow(unsafe_code)]
 
 use std::f64::consts::{LN_2, LOG2_E, SQRT_2};
@@ -8,26 +8,27 @@ use std::f64::consts::{LN_2, LOG2_E, SQRT_2};
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// Elementwise function of x. A result out of range becomes infinite or zero, according to IEEE
-/// 754.
+/// Function that is applied to each value x of a matrix. According to IEEE 754, a result out of
+/// range becomes infinite or zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Function {
-    /// e^x
+    /// Exponential function e^x
     Exp,
     /// Natural logarithm. It is -inf at 0, and NaN below 0.
     Log,
     /// Square root. It is NaN below 0.
     Sqrt,
-    /// 1 / x. It is infinite at 0, with the sign of the zero.
+    /// Reciprocal 1 / x. It is infinite at 0, with the sign of the zero.
     Reciprocal,
-    /// |x|
+    /// Absolute value |x|
     Absolute,
-    /// x^p for a finite p. It is NaN below 0 unless p is an integer. For p = 0 it is always 1.
+    /// Power x^p for a finite p. It is NaN for negative x unless p is an integer. For p = 0 it is
+    /// always 1.
     Power(f32),
 }
 
 dispatch! {
-    /// Computes out = f(x), elementwise.
+    /// Computes out = f(x), elementwise, where f is the function `by`.
     pub fn forward(x: View<'_>, by: Function, out: &mut ViewMut<'_>) = forward_body
 }
 
@@ -47,9 +48,9 @@ fn forward_body<const _FMA: bool>(x: View<'_>, by: Function, out: &mut ViewMut<'
 }
 
 dispatch! {
-    /// Computes out = grad f'(x), elementwise. The derivative of |x| at 0 is 0, that of x^0 is
-    /// always 0. Elsewhere the rules of IEEE 754 apply: derivatives are infinite at 0, and NaN
-    /// where f is. A gradient of 0 times an infinite derivative is NaN.
+    /// Computes out = grad f'(x), elementwise, where f is the function `by`. The derivative of |x|
+    /// at 0 is 0, and that of x^0 is always 0. Elsewhere derivatives follow IEEE 754, so they are
+    /// infinite or NaN where f is. A gradient of 0 times an infinite derivative is NaN.
     pub fn backward(x: View<'_>, by: Function, grad: View<'_>, out: &mut ViewMut<'_>) = backward_body
 }
 
@@ -70,10 +71,10 @@ fn backward_body<const _FMA: bool>(x: View<'_>, by: Function, grad: View<'_>, ou
     }
 }
 
-/// The constant 1.5 * 2^52, above which the last bits of a double are its integer part. Adding and
+/// The constant 1.5 * 2^52. The last bits of a double above it are the integer part, so adding and
 /// subtracting it rounds to nearest.
 const INTEGER: f64 = 6_755_399_441_055_744.0;
-/// Bits of the double 2^52, whose last bit has the value 1.
+/// Bits of the double 2^52, whose least significant bit has the value 1.
 const UNIT: u64 = 0x4330_0000_0000_0000;
 
 #[inline(always)]
@@ -85,8 +86,8 @@ fn map(x: View<'_>, out: &mut ViewMut<'_>, f: impl Fn(f32) -> f32) {
     }
 }
 
-/// Computes e^x with a relative error of 10^-12, if the result is a normal f32. Otherwise the
-/// result converts to infinity, zero or a denormal f32.
+/// Computes e^x with a relative error of 10^-12, if the result is a normal f32. Other results
+/// become infinity, zero or a denormal when they are converted to f32.
 #[inline(always)]
 fn exp(x: f64) -> f64 {
     // Beyond the range of every f32, but 2^n is still an f64.
@@ -102,8 +103,8 @@ fn exp(x: f64) -> f64 {
     sum * f64::from_bits(n.wrapping_add(1023) << 52)
 }
 
-/// Computes the natural logarithm of an f32 with a relative error of 10^-12. It is -inf at 0, and
-/// NaN below 0.
+/// Computes the natural logarithm of a value that was an f32, with a relative error of 10^-12. It
+/// is -inf at 0, and NaN below 0.
 #[inline(always)]
 fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
@@ -133,7 +134,7 @@ fn ln(x: f64) -> f64 {
     }
 }
 
-/// Parameters of x^p for a finite p.
+/// Exponent p of the function x^p, with its properties.
 #[derive(Clone, Copy)]
 struct Power {
     p: f64,
@@ -147,7 +148,7 @@ impl Power {
         Self { p, integral, odd: integral && (p % 2.0).abs() == 1.0 }
     }
 
-    /// Returns x^p, where x is the value of an f32.
+    /// Returns x^p, where x was converted from an f32.
     #[inline(always)]
     fn value(self, x: f64) -> f64 {
         if self.p == 0.0 {

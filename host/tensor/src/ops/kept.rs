@@ -10,9 +10,10 @@ use crate::random::{Dropout, bits32};
 use crate::simd::{Level, level};
 use crate::sparse::SparseRows;
 
-/// Values of sparse rows that dropout leaves, with their columns. Zero terms add nothing to a sum
-/// that starts at zero. So omitting them changes no bit, as long as the values that they multiply
-/// are finite. If they are not finite, the loss is not finite either, and the run ends.
+/// Buffer for the values of sparse rows that remain after dropout, with their columns. Zero terms
+/// add nothing to a sum that starts at zero. So omitting them changes no bit, as long as the values
+/// that they multiply are finite. If they are not finite, the loss is not finite either, and the
+/// run ends.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     ends: Vec<u64>,
@@ -21,8 +22,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Computes the rows `block` of `interval`. The row ids in `before` are counted from the
-    /// interval's first row.
+    /// Applies dropout to the rows `block` of `interval`, and returns the values that are not zero.
+    /// The row ids in `before` are counted from the interval's first row.
     pub(super) fn draw(
         &mut self,
         x: &SparseRows,
@@ -66,11 +67,12 @@ impl Kept {
 
 const MOST_LANES: usize = 16;
 
-/// Arguments of a drawing routine: rows, interval, block of its rows, prologue, dropout.
+/// Arguments of a dropout routine, which are the rows, the interval, the block of its rows, the
+/// prologue and the dropout.
 type Drawing<'a> = (&'a SparseRows, &'a Range<usize>, &'a Range<usize>, &'a Prologue<'a>, Dropout);
 
-/// Processes row after row, L values at a time. `push` moves the values that are not zero, and
-/// their columns, to the start of two slices of length L. It returns their number.
+/// Applies dropout row by row, to L values at a time. `push` moves the values that are not zero,
+/// and their columns, to the start of two slices of length L. It returns their number.
 #[inline(always)]
 fn rows<const L: usize>(
     to: &mut Kept,
@@ -153,7 +155,8 @@ fn avx512(to: &mut Kept, from: Drawing<'_>) {
     });
 }
 
-/// Table that lists, for each set of eight lanes, the lanes of the set in order.
+/// Table with the lanes of each set of eight lanes, in ascending order. The index is the set's bit
+/// mask.
 #[cfg(target_arch = "x86_64")]
 static LANES: [[u32; 8]; 256] = {
     let mut all = [[0; 8]; 256];

@@ -1,30 +1,31 @@
 //! Scaled and optionally causal softmax over runs of a row, as in attention.
 //!
-//! A row holds one or more products with p rows and q columns each. A run is one row of a product.
-//! Sums are accumulated in 16 lanes, and the lanes are then added in halves. So the bits do not
-//! depend on the register width.
+//! A row holds one or more matrices of p rows and q columns, such as the attention scores of each
+//! head. A run is one row of such a matrix. Sums are accumulated in 16 lanes, and the lanes are
+//! then added in halves. So the bits do not depend on the register width.
 #![allow(unsafe_code)]
 
 use super::activation::exp;
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// Number of values in a chunk.
+/// Number of values that are processed together.
 const LANES: usize = 16;
 
-/// Layout of the runs in a row, and the values that each run may read.
+/// Division of a row into runs over which softmax is computed. A run is one row of a p x q matrix,
+/// such as the attention scores of one query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Runs {
-    /// Number of runs in one product, p.
+    /// Number of runs in one matrix, p.
     pub rows: usize,
-    /// Number of values in a run, q.
+    /// Number of values per run, q.
     pub columns: usize,
-    /// True if run i may read only its first i + 1 values.
+    /// True if run i of a matrix may only use its first i + 1 values.
     pub causal: bool,
 }
 
 impl Runs {
-    /// Returns the number of values that the run at this index of a row may read.
+    /// Returns the number of values that the run at index `at` of a row may use.
     #[inline(always)]
     fn seen(self, at: usize) -> usize {
         if self.causal { (at % self.rows.max(1) + 1).min(self.columns) } else { self.columns }
@@ -43,7 +44,8 @@ fn halved(mut lanes: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> f32 {
     lanes[0]
 }
 
-/// Returns a chunk of a slice. Positions beyond the end have the value `filler`.
+/// Returns a chunk of a slice, starting at index `start`. Positions beyond the end of the slice
+/// have the value `filler`.
 #[inline(always)]
 fn chunk(from: &[f32], start: usize, filler: f32) -> [f32; LANES] {
     match from[start..].first_chunk::<LANES>() {
@@ -56,7 +58,7 @@ fn chunk(from: &[f32], start: usize, filler: f32) -> [f32; LANES] {
     }
 }
 
-/// Returns the larger value, or NaN if one of them is a NaN.
+/// Returns the larger value, or NaN if either value is NaN.
 #[inline(always)]
 fn larger(a: f32, b: f32) -> f32 {
     // A comparison with a NaN is false. If `b` is a NaN, it is returned, and if `a` is one, it is
@@ -65,7 +67,8 @@ fn larger(a: f32, b: f32) -> f32 {
 }
 
 dispatch! {
-    /// Computes out = softmax(scale x), run by run. Values that a run may not read become zero.
+    /// Computes out = softmax(scale x) for each run of each row. Values that a run may not use
+    /// become zero.
     pub fn softmax(x: View<'_>, runs: Runs, scale: f32, out: &mut ViewMut<'_>) = softmax_body
 }
 
@@ -114,8 +117,8 @@ fn softmax_body<const _FMA: bool>(x: View<'_>, runs: Runs, scale: f32, out: &mut
 }
 
 dispatch! {
-    /// Computes out = the gradient of x, where y = softmax(scale x). For each run it is scale y
-    /// (grad - sum of y grad over the run).
+    /// Computes out = the gradient of x, where y = softmax(scale x) and `columns` is the length of
+    /// a run. For each run, out = scale y (grad - sum of y grad over the run).
     pub fn softmax_backward(y: View<'_>, grad: View<'_>, columns: usize, scale: f32, out: &mut ViewMut<'_>) = backward_body
 }
 

@@ -1,4 +1,5 @@
-//! Arithmetic over views: products, prologues, sums over rows, softmax, optimiser steps.
+//! Arithmetic on views of rows, such as products, activations, sums over rows, softmax and
+//! optimiser steps.
 
 pub mod activation;
 pub mod adam;

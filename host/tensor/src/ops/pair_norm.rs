@@ -1,5 +1,5 @@
-//! PairNorm of rows that lie in several pieces (Zhao and Akoglu, "PairNorm: Tackling Oversmoothing
-//! in GNNs", ICLR 2020).
+//! PairNorm over rows that lie in several pieces (Zhao and Akoglu, "PairNorm: Tackling
+//! Oversmoothing in GNNs", ICLR 2020).
 //!
 //! ```text
 //! y  = (x - m) / r       m the mean of the n rows, by column;
@@ -16,21 +16,21 @@
 use super::batch_norm::sums;
 use crate::view::{View, ViewMut};
 
-/// Constant under the square root, which keeps r from 0. So the results stay finite if all rows are
-/// equal.
+/// Constant under the square root, which keeps r positive. So the results stay finite even if all
+/// rows are equal.
 const EPSILON: f64 = 1e-5;
 
-/// Mean and spread of all rows.
+/// Mean of each column over all rows, and the common scale of the rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moments {
     mean: Vec<f32>,
-    /// 1 / r.
+    /// Inverse 1 / r of the root mean square distance of the rows from their mean.
     scale: f32,
 }
 
 impl Moments {
-    /// Computes the moments of all rows, in two passes: one for the mean, and one for the distances
-    /// from it.
+    /// Computes the moments of all rows in two passes. The first computes the mean, and the second
+    /// the squared distances from it.
     pub fn from_rows<'a, I: Iterator<Item = &'a [f32]>>(columns: usize, rows: impl Fn() -> I) -> Self {
         let (mut mean, count) = sums(columns, rows());
         mean.iter_mut().for_each(|mean| *mean /= count);
@@ -45,7 +45,7 @@ impl Moments {
         Self { mean: mean.iter().map(|&mean| mean as f32).collect(), scale }
     }
 
-    /// Computes y = (x - m) / r. Both have the shape [n, k].
+    /// Computes y = (x - m) / r. Both matrices have the shape `[n, k]`.
     pub fn normalise(&self, x: View<'_>, y: &mut ViewMut<'_>) {
         for i in 0..x.rows() {
             for ((y, &x), mean) in y.row_mut(i).iter_mut().zip(x.row(i)).zip(&self.mean) {
@@ -55,8 +55,8 @@ impl Moments {
     }
 }
 
-/// Computes turned = [dy | dy . y], the rows whose means the backward pass needs. y and dy are [n,
-/// k], turned is [n, k + 1].
+/// Computes turned = [dy | dy . y]. The backward pass needs the means of these rows over all
+/// intervals. y and dy have the shape `[n, k]`, and turned has the shape `[n, k + 1]`.
 pub fn turn(y: View<'_>, dy: View<'_>, turned: &mut ViewMut<'_>) {
     for i in 0..y.rows() {
         let (gradients, along) = turned.row_mut(i).split_at_mut(y.columns());
@@ -66,19 +66,20 @@ pub fn turn(y: View<'_>, dy: View<'_>, turned: &mut ViewMut<'_>) {
     }
 }
 
-/// Means of dy and of dy . y: sums over all rows, divided by the number of rows.
+/// Means of dy (by column) and of dy . y over all rows, which the backward pass needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Means(Vec<f32>);
 
 impl Means {
-    /// Computes the means over all rows that [`turn`] has written, with `columns` = k + 1 values
-    /// each.
+    /// Computes the means over all rows that [`turn`] has written. Each row has `columns` = k + 1
+    /// values.
     pub fn from_turned<'a>(columns: usize, turned: impl Iterator<Item = &'a [f32]>) -> Self {
         let (sums, count) = sums(columns, turned);
         Self(sums.iter().map(|sum| (sum / count) as f32).collect())
     }
 
-    /// Computes dx, the gradient of the inputs, for some rows.
+    /// Computes dx, the gradient of the inputs, for the rows in `y`. `turned` has the rows that
+    /// [`turn`] wrote for them.
     pub fn backward(&self, moments: &Moments, y: View<'_>, turned: View<'_>, dx: &mut ViewMut<'_>) {
         let (gradients, along) = self.0.split_at(y.columns());
         let along = along.first().copied().unwrap_or(0.0);

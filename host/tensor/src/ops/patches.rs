@@ -9,35 +9,36 @@
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// Geometry of the windows of an image.
+/// Geometry of the windows of an image, for a convolution or pooling operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
-    /// Height of the image.
+    /// Height of the image, in pixels.
     pub height: usize,
-    /// Width of the image.
+    /// Width of the image, in pixels.
     pub width: usize,
     /// Number of channels of the image.
     pub channels: usize,
-    /// Number of values along each side of a window.
+    /// Number of pixels along each side of a window.
     pub kernel: usize,
-    /// Distance between adjacent windows, in pixels.
+    /// Distance between the starts of adjacent windows, in pixels.
     pub stride: usize,
-    /// Number of zeros on each side of the image.
+    /// Number of zero pixels that are added on each side of the image.
     pub padding: usize,
-    /// Distance between adjacent values of a window, in pixels.
+    /// Distance between adjacent samples of a window, in pixels. It is 1 for a contiguous window.
     pub dilation: usize,
 }
 
 impl Windows {
-    /// Returns the number of windows along a side of `extent` pixels. `None` if a window does not
-    /// fit, or if an extent is 0.
+    /// Returns the number of windows along a side of `extent` pixels. Returns `None` if no window
+    /// fits, or if the kernel or the stride is 0.
     pub fn along(&self, extent: usize) -> Option<usize> {
         let reach = self.kernel.checked_sub(1)?.checked_mul(self.dilation)?.checked_add(1)?;
         let room = self.padding.checked_mul(2)?.checked_add(extent)?.checked_sub(reach)?;
         Some(room.checked_div(self.stride)? + 1)
     }
 
-    /// Returns the number of windows down and across.
+    /// Returns the number of windows along the height and along the width. Returns `None` if no
+    /// window fits.
     pub fn count(&self) -> Option<(usize, usize)> {
         if self.dilation == 0 || self.height == 0 || self.width == 0 {
             return None;
@@ -45,13 +46,14 @@ impl Windows {
         Some((self.along(self.height)?, self.along(self.width)?))
     }
 
-    /// Returns the number of values in a window.
+    /// Returns the number of values in a window, which is kernel x kernel x channels. Returns
+    /// `None` after an overflow.
     pub fn values(&self) -> Option<usize> {
         self.kernel.checked_mul(self.kernel)?.checked_mul(self.channels)
     }
 
-    /// Returns the range of a window's values along one side that lie inside the image: (index of
-    /// the first, number).
+    /// Returns the part of a window that lies inside the image, along one side. The result is the
+    /// index of the first sample and the number of samples.
     #[inline(always)]
     fn inside(&self, at: usize, extent: usize) -> (usize, usize) {
         let start = at * self.stride;
@@ -65,7 +67,8 @@ impl Windows {
     }
 }
 
-/// Location of each window's values in a matrix with one row per window or one row per image.
+/// Returns the row and the first column of a window's values. The matrix has one row per window or
+/// one row per image.
 #[inline(always)]
 fn place(
     rows: usize,
@@ -79,8 +82,8 @@ fn place(
 }
 
 dispatch! {
-    /// Computes out = the windows of the images x [n, height width channels]. The shape of out is
-    /// [n windows, values] or [n, windows values].
+    /// Computes out = the windows of the images x, which have the shape `[n, height x width x
+    /// channels]`. The shape of out is `[n x windows, values]` or `[n, windows x values]`.
     pub fn patches(x: View<'_>, by: Windows, out: &mut ViewMut<'_>) = patches_body
 }
 
@@ -120,8 +123,8 @@ fn patches_body<const _FMA: bool>(x: View<'_>, by: Windows, out: &mut ViewMut<'_
     }
 }
 
-/// Copies a few values. Common lengths are unrolled, because a function call would cost more than
-/// the copy.
+/// Copies a few values. Common lengths are unrolled, because a call of `memcpy` would cost more
+/// than the copy.
 #[inline(always)]
 fn copy_run(to: &mut [f32], from: &[f32]) {
     #[inline(always)]
@@ -145,8 +148,9 @@ fn copy_run(to: &mut [f32], from: &[f32]) {
 }
 
 dispatch! {
-    /// Computes out [n, height width channels] from windows x. Each pixel is the sum over the
-    /// windows that contain it, in the order of the windows.
+    /// Computes images from the values x of their windows. Each pixel is the sum of its values in
+    /// all windows, in the order of the windows. The shape of out is `[n, height x width x
+    /// channels]`.
     pub fn sum_patches(x: View<'_>, by: Windows, out: &mut ViewMut<'_>) = sum_patches_body
 }
 

@@ -1,17 +1,17 @@
-//! Permutation of the dimensions of rows. Permutations that move the last dimension use a routine
-//! that transposes blocks of 8 x 8 values in registers. Others copy runs of values.
+//! Permutation of the dimensions of rows. Permutations that move the last dimension transpose
+//! blocks of 8 x 8 values in registers. Others copy runs of values.
 #![allow(unsafe_code)]
 
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// Side length of a block that is transposed in registers.
+/// Side length of a square block that is transposed in registers.
 const SIDE: usize = 8;
 
 type Block = [[f32; SIDE]; SIDE];
 
-/// Performs one step of a transposition. In each pair of rows that are `APART` rows apart, it
-/// exchanges halves.
+/// Performs one step of the transposition of a block. Each pair of rows that are `APART` rows apart
+/// exchanges the values in half of its columns.
 #[inline(always)]
 fn exchange<const APART: usize>(rows: Block) -> Block {
     std::array::from_fn(|r| {
@@ -31,14 +31,15 @@ fn block(rows: Block) -> Block {
     exchange::<1>(exchange::<2>(exchange::<4>(rows)))
 }
 
-/// Position of a matrix in a slice: index of its first value, and distance between rows.
+/// Position of a matrix in a slice, given by the index of its first value and the distance between
+/// its rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lies {
     pub first: usize,
     pub stride: usize,
 }
 
-/// Computes to[c][r] = from[r][c] for `rows` rows of `columns` values.
+/// Computes to[c][r] = from[r][c] for a matrix of `rows` rows and `columns` columns.
 #[inline(always)]
 fn transpose_body(
     (from, at): (&[f32], Lies),
@@ -76,7 +77,7 @@ fn transpose_body(
 }
 
 dispatch! {
-    /// Computes to[c][r] = from[r][c]. `extents` are the (rows, columns) of `from`.
+    /// Computes to[c][r] = from[r][c]. `extents` are the numbers of rows and columns of `from`.
     pub(crate) fn transpose(from: (&[f32], Lies), extents: (usize, usize), to: (&mut [f32], Lies)) = transpose_any
 }
 
@@ -89,19 +90,19 @@ dispatch! {
     fn permute_rows(x: View<'_>, plan: Plan, out: &mut ViewMut<'_>) = permute_rows_body
 }
 
-/// Permutation of each row, by the pattern that a routine implements.
+/// Method by which the values of each row are permuted.
 #[derive(Debug, Clone, Copy)]
 enum Plan {
     Copy,
-    /// Copies of runs: [a, b, c] becomes [b, a, c].
+    /// Copies of runs of c values, where `[a, b, c]` becomes `[b, a, c]`.
     Runs([usize; 3]),
-    /// Transposition: [b, c] becomes [c, b], for each of a blocks.
+    /// Transposition of each of a blocks, where `[b, c]` becomes `[c, b]`.
     Last([usize; 3]),
-    /// Reversal: [a, b, c] becomes [c, b, a].
+    /// Reversal of the dimensions, where `[a, b, c]` becomes `[c, b, a]`.
     Reverse([usize; 3]),
 }
 
-/// Copies some values. Runs of common lengths use registers.
+/// Copies a few values. Runs of common lengths are copied in registers.
 #[inline(always)]
 fn copy_run(to: &mut [f32], from: &[f32]) {
     #[inline(always)]
@@ -154,9 +155,9 @@ pub fn is_order(order: &[usize], dimensions: usize) -> bool {
     order.len() == dimensions && order.first() == Some(&0) && (0..dimensions).all(|d| order.contains(&d))
 }
 
-/// Permutes the dimensions of each row: dimension i of `out` is dimension order[i] of x. `extents`
-/// are the extents of a row of x, at most three. Dimension 0 (the rows) keeps its position. `order`
-/// must satisfy [`is_order`] for 1 + the number of extents.
+/// Permutes the dimensions of each row. Dimension i of `out` is dimension order[i] of x. `extents`
+/// are the extents of a row of x, at most three. Dimension 0, the rows, keeps its position. `order`
+/// must satisfy [`is_order`] for one more dimension than `extents` has.
 pub fn permute(x: View<'_>, extents: &[usize], order: &[usize], out: &mut ViewMut<'_>) {
     if x.columns() == 0 {
         return;

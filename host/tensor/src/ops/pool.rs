@@ -6,16 +6,17 @@ use super::patches::Windows;
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// Reduction of a window to one value per channel.
+/// Reduction of an image window to one value per channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pool {
-    /// Maximum. If the window has a NaN, the first NaN is the result.
+    /// Maximum of the window. If the window contains NaN, the result is the first NaN.
     Max,
-    /// Mean.
+    /// Mean of the window.
     Mean,
 }
 
-/// Returns the indices of a window's pixels in order: of the first channel of each.
+/// Returns the index of each pixel of a window, in order. The index refers to the pixel's first
+/// channel.
 #[inline(always)]
 fn places(by: Windows, top: usize, left: usize) -> impl Iterator<Item = usize> {
     (0..by.kernel * by.kernel).map(move |place| {
@@ -25,8 +26,8 @@ fn places(by: Windows, top: usize, left: usize) -> impl Iterator<Item = usize> {
 }
 
 dispatch! {
-    /// Computes out [n, windows channels] = each window of the images x [n, height width channels],
-    /// reduced per channel.
+    /// Computes out = the maximum or mean of each window of the images x, per channel. x has the
+    /// shape `[n, height x width x channels]`, and out has the shape `[n, windows x channels]`.
     pub fn pool(x: View<'_>, by: Windows, with: Pool, out: &mut ViewMut<'_>) = pool_body
 }
 
@@ -59,9 +60,8 @@ fn pool_body<const _FMA: bool>(x: View<'_>, by: Windows, with: Pool, out: &mut V
 }
 
 dispatch! {
-    /// Computes out [n, height width channels] = the gradient of the images x, given the gradient
-    /// of [`pool`]'s result. The gradient of a maximum goes to the first pixel that has the
-    /// maximum.
+    /// Computes out = the gradient of the images x from `grad`, the gradient of [`pool`]'s result.
+    /// The gradient of a maximum goes to the first pixel that has the maximum.
     pub fn pool_backward(x: View<'_>, by: Windows, with: Pool, grad: View<'_>, out: &mut ViewMut<'_>) = backward_body
 }
 

@@ -24,38 +24,39 @@ use crate::grid::{Atom, Grid};
 use crate::simd::{Level, dispatch, level};
 use crate::view::{View, ViewMut};
 
-/// Maximum width of a narrow product, in lanes. In measurements, `matrixmultiply` is faster from 33
-/// on (`tests/products-bench`).
+/// Maximum width of a narrow product, in lanes. For wider products, `matrixmultiply` was faster in
+/// measurements (`tests/products-bench`).
 const NARROW_LANES: usize = 32;
-/// Maximum number of values of a narrow weight, 32 KiB.
+/// Maximum number of values of the weight in a narrow product. They take 32 KiB.
 const NARROW_VALUES: usize = 8192;
-/// Maximum number of values of a narrow weight gradient. `matrixmultiply` is faster over many rows.
-/// But an atom of a small graph has about forty rows, too few to pay for the packing.
+/// Maximum number of values of the weight gradient in a narrow product. `matrixmultiply` is faster
+/// over many rows. But an atom of a small graph has about forty rows, too few to pay for the
+/// packing.
 const NARROW_GRADIENT: usize = 512;
-/// Number of rows in a block whose prologue is computed before a wide product.
+/// Number of rows whose prologue is computed at a time before a wide product.
 const BLOCK_ROWS: usize = 512;
-/// Number of rows in a block of a sum over rows.
+/// Number of rows that are processed at a time in a sum over rows.
 const SUM_BLOCK_ROWS: usize = 256;
-/// Minimum number of rows of an atom whose product is added to memory on its own.
+/// Minimum number of rows of an atom whose product is added to memory separately.
 const LARGE_ATOM: usize = 24;
 
 fn lanes(columns: usize) -> usize {
     if columns <= 8 { 8 } else { columns.next_multiple_of(16) }
 }
 
-/// Returns true if a [k, n] weight is narrow.
+/// Returns true if a weight of shape `[k, n]` is processed by the routine for narrow products.
 fn is_narrow(k: usize, n: usize) -> bool {
     lanes(n) <= NARROW_LANES && k * lanes(n) <= NARROW_VALUES
 }
 
-/// Working memory of one thread, which is reused for later products.
+/// Working memory of one thread for products. It is reused for later products.
 #[derive(Debug, Default)]
 pub struct Scratch {
     rows: Vec<f32>,
     packed: Vec<f32>,
     grad_rows: Vec<f32>,
-    /// Summation trees for the gradients of the weight, of the bias before it, and of the bias
-    /// after it.
+    /// Summation trees for the gradients of the weight, of the bias before the product, and of the
+    /// bias after it.
     trees: [Tree; 3],
     batched: Vec<f32>,
     pub(crate) stored: Vec<f32>,
@@ -63,7 +64,8 @@ pub struct Scratch {
     pub(crate) kept: super::kept::Kept,
 }
 
-/// Copies rows of `w` (or of its transpose) to rows of exactly `lanes` values, padded with zeros.
+/// Copies the rows of `w`, or of its transpose, to rows of exactly `lanes` values, padded with
+/// zeros.
 fn pack<'s>(w: View<'s>, transpose: bool, lanes: usize, into: &'s mut Vec<f32>) -> &'s [f32] {
     if !transpose && w.stride() == lanes && w.data().len() >= w.rows() * lanes {
         return w.data();
@@ -82,21 +84,21 @@ fn pack<'s>(w: View<'s>, transpose: bool, lanes: usize, into: &'s mut Vec<f32>) 
     into
 }
 
-/// Weight [k, n] in the layout that its routine reads.
+/// Weight of shape `[k, n]` in the memory layout that its product routine reads.
 #[derive(Debug, Clone, Copy)]
 enum Laid<'s> {
-    /// k rows of n values, padded to whole lanes.
+    /// k rows of n values, padded to whole vector lanes.
     Narrow(&'s [f32]),
-    /// Weight in memory, or its transpose, for 512-bit tiles.
+    /// The weight or its transpose, for routines with 512-bit registers.
     #[cfg(target_arch = "x86_64")]
     Tiles(View<'s>),
-    /// Weight in memory, with the distances between rows and between columns.
+    /// The weight in its original layout, with the distances between rows and between columns.
     Wide { w: View<'s>, row: usize, column: usize },
 }
 
 impl<'s> Laid<'s> {
-    /// Creates the layout of w or of its transpose. Values that must be moved are copied to
-    /// `packed`.
+    /// Brings `w` or its transpose into the layout of its product routine. Values that must be
+    /// moved are copied to `packed`.
     fn new(w: View<'s>, transpose: bool, packed: &'s mut Vec<f32>) -> Self {
         let (k, n) = if transpose { (w.columns(), w.rows()) } else { (w.rows(), w.columns()) };
         #[cfg(target_arch = "x86_64")]
@@ -113,7 +115,7 @@ impl<'s> Laid<'s> {
         Self::Wide { w, row, column }
     }
 
-    /// Computes out = x w. If `accumulate`, the product is added to out.
+    /// Computes out = x w. If `accumulate` is true, the product is added to out.
     fn multiply(self, x: View<'_>, accumulate: bool, out: &mut ViewMut<'_>) {
         if x.columns() == 0 {
             if !accumulate {
@@ -130,7 +132,8 @@ impl<'s> Laid<'s> {
     }
 }
 
-/// Computes out = x w (or x w^T). If `accumulate`, the product is added to out.
+/// Computes out = x w, or x w^T if `transpose_w` is true. If `accumulate` is true, the product is
+/// added to out.
 pub fn matmul(
     x: View<'_>,
     w: View<'_>,
@@ -177,7 +180,7 @@ fn wide(
     }
 }
 
-/// Computes out = activation(u w + bias), where u is x after the prologue.
+/// Computes out = activation(u w + bias), where u is x after the prologue `before`.
 #[allow(clippy::too_many_arguments)]
 pub fn linear(
     x: View<'_>,
@@ -208,22 +211,24 @@ pub fn linear(
     epilogue(bias, activation, out);
 }
 
-/// Destinations of the gradients that [`linear_backward`] computes. `None` if a gradient is not
-/// needed. Gradients of parameters have one matrix per part of the grid.
+/// Destinations of the gradients that [`linear_backward`] computes, or `None` for those that are
+/// not needed. Gradients of parameters have one matrix per part of the grid.
 #[derive(Debug, Default)]
 pub struct Wanted<'a, 'b> {
-    /// Gradient of x, of shape [n, k]
+    /// Gradient of x, of shape `[n, k]`.
     pub x: Option<&'a mut ViewMut<'b>>,
-    /// Gradient of the prologue's bias: parts x [1, k], the column sums of the gradient of x
+    /// Gradient of the prologue's bias, which is the column sum of the gradient of x. Each part of
+    /// the grid has a matrix of shape `[1, k]`.
     pub before_bias: Option<&'a mut [ViewMut<'b>]>,
-    /// Gradient of the weight: parts x [k, m]
+    /// Gradient of the weight. Each part of the grid has a matrix of shape `[k, m]`.
     pub w: Option<&'a mut [ViewMut<'b>]>,
-    /// Gradient of the bias after the product: parts x [1, m]
+    /// Gradient of the bias after the product. Each part of the grid has a matrix of shape `[1,
+    /// m]`.
     pub after_bias: Option<&'a mut [ViewMut<'b>]>,
 }
 
-/// Computes the gradients of u w + b, where u is x after the prologue, from the gradient `d` of the
-/// result.
+/// Computes the gradients of u w + b from the gradient `d` of the result, where u is x after the
+/// prologue `before`.
 pub fn linear_backward(
     x: View<'_>,
     before: &Prologue<'_>,
@@ -310,13 +315,13 @@ pub fn linear_backward(
     }
 }
 
-/// Atoms that one product processes together: a single atom, or several atoms of a group that fit
-/// into a block.
+/// Consecutive atoms that are processed together. A run has one atom, or several atoms of one group
+/// that fit into a block.
 struct Run<'a> {
     atoms: &'a [Atom],
 }
 
-/// Cuts the atoms of a part into runs.
+/// Groups the atoms of a part into runs that are processed together.
 fn runs(mut atoms: &[Atom]) -> impl Iterator<Item = Run<'_>> {
     std::iter::from_fn(move || {
         let start = atoms.first()?.rows.start;
@@ -331,24 +336,24 @@ fn runs(mut atoms: &[Atom]) -> impl Iterator<Item = Run<'_>> {
 }
 
 impl Run<'_> {
-    /// Returns the first row, and one past the last row.
+    /// Returns the first row of the run, and the end of its last row.
     fn rows(&self) -> (usize, usize) {
         let end = self.atoms.last().map_or(0, |atom| atom.rows.end);
         (self.atoms.first().map_or(0, |atom| atom.rows.start) as usize, end as usize)
     }
 
-    /// Returns true if the run consists of one block.
+    /// Returns true if all rows of the run fit into one block.
     fn is_whole(&self) -> bool {
         let (start, end) = self.rows();
         end - start <= SUM_BLOCK_ROWS
     }
 
-    /// Returns the number of tree levels above the group that end with the run.
+    /// Returns the number of tree levels above the group that end with the last atom of the run.
     fn closes(&self) -> u8 {
         self.atoms.last().map_or(0, |atom| atom.closes)
     }
 
-    /// Adds u^T d of each atom to the sum of the group. u and d contain the rows of the run.
+    /// Adds u^T d of each atom to the sum of the atom's group. u and d contain the rows of the run.
     fn products(&self, u: View<'_>, d: View<'_>, tree: &mut Tree) {
         let (first, end) = self.rows();
         let stride = lanes(d.columns());
@@ -371,7 +376,8 @@ impl Run<'_> {
         }
     }
 
-    /// Adds the rows of a block to the sums of their atoms. Ends all of these atoms but the last.
+    /// Adds the rows of a block to the sums of their atoms. All of these atoms except the last are
+    /// then closed.
     fn column_sums(&self, block: View<'_>, tree: &mut Tree) {
         let [before @ .., _] = self.atoms else { return };
         let first = self.rows().0;
@@ -386,7 +392,7 @@ impl Run<'_> {
 }
 
 dispatch! {
-    /// Computes rows = rows * scale where u > 0, and 0 elsewhere.
+    /// Multiplies rows by `scale` where u is positive, and sets them to 0 elsewhere.
     fn pass_positive(u: View<'_>, scale: f32, rows: &mut ViewMut<'_>) = pass_positive_body
 }
 
@@ -404,7 +410,7 @@ fn pass_positive_body<const FMA: bool>(u: View<'_>, scale: f32, rows: &mut ViewM
     }
 }
 
-/// Returns true if [`transposed_product`] first sums its rows, and then adds the result to the
+/// Returns true if [`transposed_product`] sums its rows first and then adds the result to the
 /// earlier sums.
 fn adds_chains(k: usize, m: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -418,8 +424,9 @@ fn is_narrow_gradient(k: usize, m: usize) -> bool {
     lanes(m) <= NARROW_LANES && k * lanes(m) <= NARROW_GRADIENT
 }
 
-/// Computes sums [k, stride] += u^T d of each atom, in order. `atoms` lists their numbers of rows.
-/// Returns false, and does nothing, if this processor has no routine for it.
+/// Adds u^T d of each atom to `sums`, atom by atom. `atoms` lists the number of rows of each atom,
+/// and `sums` has k rows of `stride` values. Returns false, and does nothing, if this processor has
+/// no routine for it.
 fn transposed_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], stride: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
     if tiles::available() {
@@ -434,7 +441,8 @@ fn transposed_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32],
     chains
 }
 
-/// Computes sums [k, lanes(m)] += u^T d over the rows of u [rows, k] and d [rows, m].
+/// Adds u^T d to `sums`, which has k rows of `lanes(m)` values. u has the shape `[rows, k]`, and d
+/// has the shape `[rows, m]`.
 pub(crate) fn transposed_product(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
     let (k, m) = (u.columns(), d.columns());
     #[cfg(target_arch = "x86_64")]
@@ -471,7 +479,7 @@ pub(crate) fn transposed_product(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
 }
 
 dispatch! {
-    /// Computes sums [columns] += each row of x, in order.
+    /// Adds all rows of x to `sums`, in order.
     pub(crate) fn column_sums(x: View<'_>, sums: &mut [f32]) = column_sums_body
 }
 
@@ -502,7 +510,7 @@ fn column_sums_body<const FMA: bool>(x: View<'_>, sums: &mut [f32]) {
 }
 
 /// Sums the last columns together with their padding. A store of a partial register would delay the
-/// next row.
+/// processing of the next row.
 #[inline(always)]
 fn tail_sums<const L: usize>(x: View<'_>, start: usize, sums: &mut [f32]) {
     let mut sum = [0.0f32; L];

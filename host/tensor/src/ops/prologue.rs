@@ -1,4 +1,5 @@
-//! Prologue of a product, u = dropout(activation(x + bias)) row by row, and its derivative.
+//! Prologue of a product, which computes u = dropout(activation(x + bias)) row by row, and its
+//! derivative.
 #![allow(unsafe_code)]
 
 use super::activation::Activation;
@@ -10,14 +11,14 @@ use crate::view::{View, ViewMut};
 /// Global vertex ids of an interval's rows, from which random numbers are derived.
 #[derive(Debug, Clone, Copy)]
 pub enum RowIds<'a> {
-    /// Consecutive ids. The value is the first one.
+    /// Consecutive ids, of which this is the first.
     From(u64),
     /// List of ids, one per row.
     List(&'a [u64]),
 }
 
 impl RowIds<'_> {
-    /// Returns the id of the row with index `row` in the interval.
+    /// Returns the id of the row at index `row` of the interval.
     #[inline(always)]
     pub fn id(&self, row: usize) -> u64 {
         match self {
@@ -27,14 +28,15 @@ impl RowIds<'_> {
     }
 }
 
-/// Operations on rows before they enter a product.
+/// Operations that are applied to the rows x of a product's operand. The result is u =
+/// dropout(activation(x + bias)).
 #[derive(Debug, Clone, Copy)]
 pub struct Prologue<'a> {
-    /// Bias that is added to each row. `None` for no bias.
+    /// Bias that is added to each row, or `None` for no bias.
     pub bias: Option<&'a [f32]>,
-    /// Activation, which is applied after the bias.
+    /// Activation function, which is applied after the bias.
     pub activation: Activation,
-    /// Dropout, which is applied after the activation. `None` for no dropout.
+    /// Dropout, which is applied after the activation, or `None` for no dropout.
     pub dropout: Option<Dropout>,
     /// Ids of the rows, from which the dropout masks are derived.
     pub row_ids: RowIds<'a>,
@@ -44,7 +46,7 @@ pub struct Prologue<'a> {
 }
 
 impl Prologue<'_> {
-    /// Prologue without any operation.
+    /// Prologue that leaves the rows unchanged.
     pub const NONE: Prologue<'static> = Prologue {
         bias: None,
         activation: Activation::Identity,
@@ -53,24 +55,25 @@ impl Prologue<'_> {
         cut: 1,
     };
 
-    /// Returns true if u = x.
+    /// Returns true if the prologue leaves the rows unchanged.
     pub fn is_identity(&self) -> bool {
         self.bias.is_none() && self.activation == Activation::Identity && self.dropout.is_none()
     }
 
-    /// Computes u for the rows `first..first + out.rows()` of x.
+    /// Computes u for the rows of x from index `first` on, until `out` is filled.
     pub fn forward(&self, x: View<'_>, first: usize, out: &mut ViewMut<'_>) {
         forward_rows(self, x, first, out);
     }
 
-    /// Multiplies `grad`, the gradient of u, by du/dx, for the rows of x from `first` on.
+    /// Multiplies `grad`, the gradient of u, by du/dx. Its rows correspond to the rows of x from
+    /// index `first` on.
     pub fn backward(&self, x: View<'_>, first: usize, grad: &mut ViewMut<'_>) {
         backward_rows(self, x, first, grad);
     }
 }
 
 dispatch! {
-    /// Computes out = grad f'(x), where y = f(x).
+    /// Computes out = grad f'(x) from the result y = f(x).
     pub fn derivative(f: Activation, y: View<'_>, grad: View<'_>, out: &mut ViewMut<'_>) = derivative_body
 }
 
@@ -90,7 +93,7 @@ fn derivative_body<const _FMA: bool>(f: Activation, y: View<'_>, grad: View<'_>,
     );
 }
 
-/// Number of values that are processed at once: one or two registers.
+/// Number of values that are processed at once. They fill one or two registers.
 const CHUNK: usize = 16;
 
 dispatch! {
@@ -134,7 +137,8 @@ fn backward_rows_body<const FMA: bool>(p: &Prologue<'_>, x: View<'_>, first: usi
     );
 }
 
-/// Computes rows = f(x + bias, rows) * dropout factor.
+/// Applies f to each value of x + bias and of `rows`, and then dropout. The result is written to
+/// `rows`.
 #[inline(always)]
 fn rows_with(
     p: &Prologue<'_>,
@@ -160,8 +164,8 @@ fn rows_with(
     }
 }
 
-/// Returns v, or 0 if dropout drops the value. A mask is used instead of a branch, which cannot be
-/// predicted.
+/// Returns `v`, or 0 if dropout drops the value. A mask is used instead of a branch, which the
+/// processor could not predict.
 #[inline(always)]
 pub(super) fn kept(bits: u32, threshold: u32, v: f32) -> f32 {
     f32::from_bits(v.to_bits() & 0u32.wrapping_sub(u32::from(bits >= threshold)))
@@ -200,7 +204,8 @@ fn values_with<B: AsRef<[f32]> + ?Sized>(
     }
 }
 
-/// Applies dropout to the stored values of one sparse row. `columns` are the columns of the values.
+/// Applies dropout to the stored values of one sparse row. `columns` are the columns of these
+/// values.
 #[inline(always)]
 pub(crate) fn drop_stored(
     row_key: (u32, u32),
@@ -214,7 +219,7 @@ pub(crate) fn drop_stored(
     }
 }
 
-/// Computes y = activation(z + bias) in place.
+/// Computes activation(z + bias) for the rows z, in place.
 pub fn epilogue(bias: Option<&[f32]>, activation: Activation, rows: &mut ViewMut<'_>) {
     if bias.is_none() && activation == Activation::Identity {
         return;

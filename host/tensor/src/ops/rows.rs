@@ -1,4 +1,5 @@
-//! Operations on whole rows: sums over the grid, gathers, segments, runs, elementwise combinations.
+//! Operations on whole rows, such as sums over rows, gathers, reductions and elementwise
+//! combinations.
 #![allow(unsafe_code)]
 
 mod runs;
@@ -13,7 +14,8 @@ use crate::grid::Grid;
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// Computes the sum of all rows of x over the grid. The result has parts x [1, m] (or [m]) values.
+/// Computes the sum of all rows of x, with one partial sum for each part of the grid. Each partial
+/// sum has the shape `[1, m]` or `[m]`.
 pub fn sum_rows(x: View<'_>, grid: &Grid, parts: &mut [ViewMut<'_>]) {
     let mut tree = Tree::new(x.columns());
     for (part, out) in grid.parts().iter().zip(parts) {
@@ -25,14 +27,14 @@ pub fn sum_rows(x: View<'_>, grid: &Grid, parts: &mut [ViewMut<'_>]) {
     }
 }
 
-/// Reduction of several values to one.
+/// Method by which several values are reduced to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
-    /// Sum, in order.
+    /// The sum of the values, which are added in order.
     Sum,
-    /// Sum divided by the number of values.
+    /// The sum of the values, divided by their number.
     Mean,
-    /// Maximum. If there is a NaN, the first NaN is the result.
+    /// The maximum. If a value is NaN, the first NaN is the result.
     Max,
 }
 
@@ -48,7 +50,7 @@ fn reduce_into(rows: impl ExactSizeIterator<Item = f32>, by: Reduction) -> f32 {
     }
 }
 
-/// Computes out [n, 1] = the reduction of each row of x.
+/// Computes out of shape `[n, 1]` = the sum, mean or maximum of each row of x.
 pub fn reduce_columns(x: View<'_>, by: Reduction, out: &mut ViewMut<'_>) {
     for i in 0..x.rows() {
         out.row_mut(i)[0] = reduce_into(x.row(i).iter().copied(), by);
@@ -65,7 +67,7 @@ fn check_ids(operation: &'static str, ids: &[u32], below: usize) -> Result<()> {
     }
 }
 
-/// Computes out[i] = x[ids[i]].
+/// Computes out[i] = x[ids[i]] for each index i.
 pub fn gather_rows(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) -> Result<()> {
     check_ids("gather-rows", ids, x.rows())?;
     copy_rows(x, ids, out);
@@ -76,8 +78,8 @@ dispatch! {
     fn copy_rows(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) = copy_rows_body
 }
 
-/// Copies rows. Rows of common layer widths use registers, because a function call per short row
-/// would cost as much as the copy.
+/// Copies the rows `ids` of x. Rows of common widths are copied in registers, because a function
+/// call per short row would take as long as the copy.
 #[inline(always)]
 fn copy_rows_body<const _FMA: bool>(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) {
     match x.columns() {
@@ -104,7 +106,7 @@ fn copy_wide<const W: usize>(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) {
     }
 }
 
-/// Computes out[ids[i]] += x[i], in the order of i. Other rows become zero.
+/// Computes out[ids[i]] += x[i], in the order of i. All rows of out start at zero.
 pub fn scatter_add_rows(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) -> Result<()> {
     check_ids("scatter-add-rows", ids, out.rows())?;
     for i in 0..out.rows() {
@@ -118,7 +120,7 @@ pub fn scatter_add_rows(x: View<'_>, ids: &[u32], out: &mut ViewMut<'_>) -> Resu
     Ok(())
 }
 
-/// Computes out = f(x, y), elementwise.
+/// Computes out = f(x, y), elementwise, for rows of the same shape.
 #[inline(always)]
 pub fn zip(x: View<'_>, y: View<'_>, out: &mut ViewMut<'_>, f: impl Fn(f32, f32) -> f32) {
     for i in 0..x.rows() {

@@ -10,22 +10,22 @@ use super::rows::zip;
 use crate::simd::dispatch;
 use crate::view::{View, ViewMut};
 
-/// Smooth elementwise function of x.
+/// Smooth activation function that is applied to each value x of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Smooth {
-    /// x Phi(x), where Phi is the standard normal distribution (Hendrycks and Gimpel 2016).
+    /// GELU, x Phi(x), where Phi is the standard normal distribution (Hendrycks and Gimpel 2016).
     Gelu,
-    /// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, an approximation of `Gelu` (Hendrycks and
+    /// Approximation of GELU, x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 (Hendrycks and
     /// Gimpel 2016).
     GeluTanh,
-    /// x / (1 + exp(-x)) (Elfwing, Uchibe and Doya 2017).
+    /// SiLU or Swish, x / (1 + exp(-x)) (Elfwing, Uchibe and Doya 2017).
     Silu,
-    /// ln(1 + exp(x)) (Dugas et al. 2000).
+    /// Softplus, ln(1 + exp(x)) (Dugas et al. 2000).
     Softplus,
 }
 
 dispatch! {
-    /// Computes out = f(x), elementwise.
+    /// Computes out = f(x), elementwise, where f is the function `by`.
     pub fn forward(x: View<'_>, by: Smooth, out: &mut ViewMut<'_>) = forward_body
 }
 
@@ -40,7 +40,7 @@ fn forward_body<const _FMA: bool>(x: View<'_>, by: Smooth, out: &mut ViewMut<'_>
 }
 
 dispatch! {
-    /// Computes out = grad f'(x), elementwise.
+    /// Computes out = grad f'(x), elementwise, where f is the function `by`.
     pub fn backward(x: View<'_>, by: Smooth, grad: View<'_>, out: &mut ViewMut<'_>) = backward_body
 }
 
@@ -73,14 +73,14 @@ fn map(x: View<'_>, out: &mut ViewMut<'_>, f: impl Fn(f32) -> f32) {
     }
 }
 
-/// Value from which on the tail is treated as zero.
+/// Absolute value above which the tail of the normal distribution is treated as zero.
 const TAIL_END: f32 = 13.0;
-/// Magnitude beyond which a sigmoid is 0 or 1.
+/// Absolute value above which a sigmoid is treated as 0 or 1.
 const LARGEST: f32 = 87.0;
-/// Value from which on the argument of `tanh_argument` exceeds `LARGEST`.
+/// Absolute value above which the result of `tanh_argument` exceeds `LARGEST`.
 const FLAT: f32 = 16.0;
 
-/// Returns Phi(x) and its derivative, the density. A NaN stays a NaN.
+/// Returns the standard normal distribution Phi(x) and its density. A NaN stays a NaN.
 #[inline(always)]
 #[allow(clippy::excessive_precision, reason = "the coefficients as they were fitted")]
 fn normal(x: f32) -> (f32, f32) {
@@ -113,7 +113,7 @@ fn normal(x: f32) -> (f32, f32) {
     (value, power * 0.398_942_28)
 }
 
-/// Returns 1 / (1 + exp(-x)), and 1 minus that value.
+/// Returns the sigmoid 1 / (1 + exp(-x)), and 1 minus that value.
 #[inline(always)]
 fn sigmoid(x: f32) -> (f32, f32) {
     let e = exp(-x.abs());
@@ -122,7 +122,8 @@ fn sigmoid(x: f32) -> (f32, f32) {
     if x < 0.0 { (small, large) } else { (large, small) }
 }
 
-/// Returns 2 sqrt(2 / pi) (x + 0.044715 x^3) and its derivative, for x clamped to +-`FLAT`.
+/// Returns the value 2 sqrt(2 / pi) (x + 0.044715 x^3) and its derivative. x is first clamped to
+/// the range from -`FLAT` to `FLAT`.
 #[inline(always)]
 fn tanh_argument(x: f32) -> (f32, f32) {
     // 2 sqrt(2 / pi)
@@ -132,8 +133,8 @@ fn tanh_argument(x: f32) -> (f32, f32) {
     (FACTOR * (x + 0.044_715 * (x * square)), FACTOR * (1.0 + 0.134_145 * square))
 }
 
-/// Computes ln(1 + exp(x)) = max(x, 0) + ln(1 + exp(-|x|)). The last term is a polynomial with a
-/// relative error of 10^-8.
+/// Computes ln(1 + exp(x)) as max(x, 0) + ln(1 + exp(-|x|)). The last term is approximated by a
+/// polynomial with a relative error of 10^-8.
 #[inline(always)]
 #[allow(clippy::excessive_precision, reason = "the coefficients as they were fitted")]
 fn softplus(x: f32) -> f32 {

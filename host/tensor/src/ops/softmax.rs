@@ -1,10 +1,10 @@
-//! Softmax of rows, and cross-entropy with a mask.
+//! Softmax of rows, and the cross-entropy loss of selected rows.
 
 use super::activation::exp;
 use crate::error::{Error, Result};
 use crate::view::{View, ViewMut};
 
-/// Writes softmax(row) to `out`, and returns log(sum(exp(row))).
+/// Writes softmax(row) to `out`, and returns the logarithm of the sum of exp(row).
 fn softmax_row(row: &[f32], out: &mut [f32]) -> f32 {
     let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let mut sum = 0.0;
@@ -18,15 +18,15 @@ fn softmax_row(row: &[f32], out: &mut [f32]) -> f32 {
     largest + sum.ln()
 }
 
-/// Computes out = the softmax of each row of x.
+/// Computes out = softmax(x), row by row.
 pub fn softmax(x: View<'_>, out: &mut ViewMut<'_>) {
     for i in 0..x.rows() {
         softmax_row(x.row(i), out.row_mut(i));
     }
 }
 
-/// Computes losses[i] = -weight log softmax(x[i])[labels[i]] and its gradient, for each i in
-/// `rows`. Other rows become zero.
+/// Computes the loss -weight log softmax(x[i])[labels[i]] and its gradient for each row i in
+/// `rows`. The losses and gradients of all other rows are zero.
 pub fn cross_entropy(
     x: View<'_>,
     labels: &[u32],

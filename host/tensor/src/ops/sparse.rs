@@ -1,4 +1,4 @@
-//! Products with sparse rows, including dropout of the stored values.
+//! Products with sparse rows, with optional dropout of their stored values.
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -13,8 +13,8 @@ use crate::sparse::{Entry, PartSlices, SLICE, SparseRows};
 use crate::view::{View, ViewMut};
 
 dispatch! {
-    /// Computes the values of `rows` after activation and dropout, in row order, followed by a
-    /// zero.
+    /// Computes the stored values of `rows` after activation and dropout, in row order. The result
+    /// ends with an additional zero.
     fn stored_values(x: &SparseRows, rows: &Range<usize>, before: &Prologue<'_>, out: &mut Vec<f32>) = stored_values_body
 }
 
@@ -48,8 +48,8 @@ fn stored_values_body<const FMA: bool>(
     }
 }
 
-/// Sparse rows in the layout that products read. Row r has the `columns` and `values` with indices
-/// `ends[r]..ends[r + 1]`, relative to the first end.
+/// Sparse rows in the layout that products read. Row r has the `columns` and `values` at the
+/// indices `ends[r]..ends[r + 1]`, relative to the first end.
 #[derive(Clone, Copy)]
 pub(super) struct Stored<'a> {
     pub(super) ends: &'a [u64],
@@ -58,7 +58,7 @@ pub(super) struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// Returns rows of `x` with other values.
+    /// Returns the rows `rows` of `x` with `values` in place of the stored values.
     fn with_values(x: &'a SparseRows, rows: &Range<usize>, values: &'a [f32]) -> Self {
         let (ends, columns) = x.lists_in(rows.clone());
         Self { ends, columns, values: &values[..columns.len()] }
@@ -75,8 +75,8 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// Computes out = activation(u w + bias), where u is the sparse rows after the prologue (without
-/// its bias).
+/// Computes out = activation(u w + bias), where u is the sparse rows after the prologue `before`.
+/// The prologue's bias is ignored.
 #[allow(clippy::too_many_arguments)]
 pub fn linear(
     x: &SparseRows,
@@ -95,12 +95,12 @@ pub fn linear(
     epilogue(bias, activation, out);
 }
 
-/// Number of stored values that are prepared at a time, so that they are still in the cache when
-/// they are multiplied.
+/// Number of stored values that are prepared at a time. They are still in the cache when they are
+/// multiplied.
 const BLOCK: u64 = 1 << 14;
 
-/// Divides `rows` of an interval that starts at row `start` into runs of at most [`BLOCK`] stored
-/// values.
+/// Divides the rows `rows` of an interval into blocks of at most [`BLOCK`] stored values. `start`
+/// is the interval's first row in `x`.
 fn blocks(x: &SparseRows, start: usize, rows: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let ends = x.lists_in(start + rows.start..start + rows.end).0;
     let mut done = 0;
@@ -133,7 +133,7 @@ fn prepared<'a>(
     Stored::with_values(x, &block, memory)
 }
 
-/// Computes the rows of `out` from `first` on as u w.
+/// Computes u w and writes it to the rows of `out` from index `first` on.
 fn product(u: Stored<'_>, w: View<'_>, first: usize, out: &mut ViewMut<'_>) {
     let n = w.columns();
     let mut start = 0;
@@ -220,8 +220,8 @@ fn forward_any_body<const FMA: bool>(
     }
 }
 
-/// Computes parts x [k, m] = u^T d over the grid, where u is the sparse rows after the prologue,
-/// and d is [rows, m].
+/// Computes u^T d for each part of the grid, where u is the sparse rows after the prologue. The
+/// result is the gradient of the weight, of shape `[k, m]`, if d is the gradient of u w.
 #[allow(clippy::too_many_arguments)]
 pub fn weight_gradient(
     x: &SparseRows,
@@ -263,8 +263,8 @@ pub fn weight_gradient(
     scratch.stored = memory;
 }
 
-/// Computes the sums row by row. The rows of each atom are added to one matrix, which is then added
-/// along the tree.
+/// Computes [`weight_gradient`] row by row. The rows of each atom are added to one matrix, which is
+/// then added to the summation tree.
 fn by_rows(
     x: &SparseRows,
     rows: &Range<usize>,
@@ -304,8 +304,8 @@ dispatch! {
     fn add_rows[const L: usize](u: Stored<'_>, d: (View<'_>, usize), sums: &mut [f32]) = add_rows_body
 }
 
-/// Computes sums [columns, stride of d] += the outer products of rows of u and of d, starting at a
-/// row of d. It processes L values at a time.
+/// Adds the outer products of the rows of u and of d to `sums`. The rows of d start at the index
+/// that is paired with it. L values are processed at a time.
 #[inline(always)]
 fn add_rows_body<const L: usize, const FMA: bool>(u: Stored<'_>, d: (View<'_>, usize), sums: &mut [f32]) {
     let (d, first) = d;
@@ -366,15 +366,16 @@ fn sum_body<const L: usize, const FMA: bool>(
     }
 }
 
-/// Factors of the sum that is added to the next level, by the number of levels that close, and by
-/// level.
+/// Factors by which a sum is multiplied when it is added to the next level. The first index is the
+/// number of levels that close, and the second is the level.
 const MOVES: [[f32; MAX_LEVEL]; 4] = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 1.0]];
-/// Factors of the sum that remains at its level, by the number of levels that close, and by level.
+/// Factors by which a sum is multiplied when it stays at its level. The first index is the number
+/// of levels that close, and the second is the level.
 const STAYS: [[f32; MAX_LEVEL]; 4] = [[1.0, 1.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]];
 
-/// Adds the columns of a slice along the tree. When a level closes, its sum is added to the next
-/// level. This uses a product with 1 or 0, which is exact and needs no branch (branches on the
-/// graph's structure cannot be predicted).
+/// Sums the columns of a slice along the summation tree. When a level closes, its sum is added to
+/// the next level. This uses products with 1 or 0, which are exact. Branches on the graph's
+/// structure could not be predicted.
 #[inline(always)]
 fn sum_slice<const L: usize, const LEVELS: usize, const FMA: bool>(
     entries: &[[Entry; SLICE]],

@@ -1,20 +1,21 @@
-//! Sums over small atoms, in tiles that the compiler generates for registers of any width.
+//! Sums of products over small atoms, in register tiles that the compiler generates. An atom is a
+//! run of rows that is summed as one unit.
 
 use crate::simd::{dispatch, madd};
 use crate::view::View;
 
-/// Number of values in a row of a tile.
+/// Number of columns of a tile.
 const LANES: usize = 16;
 
-/// Row of a panel, which occupies one cache line.
+/// Row of a panel, which is the copy of a few columns. A row occupies one cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Line([f32; LANES]);
 
 dispatch! {
-    /// Computes sums [k, stride] += u^T d of each atom, in order. u is [n, k], d is [n, m]. `atoms`
-    /// lists numbers of rows, which add up to n. Each value is the earlier sum plus one chain of
-    /// multiply-adds per atom.
+    /// Adds u^T d of each atom to `sums`, atom by atom. u has the shape `[n, k]`, d has the shape
+    /// `[n, m]`, and `sums` has k rows of `stride` values. `atoms` lists the number of rows of each
+    /// atom. Each value is the earlier sum plus one chain of multiply-adds per atom.
     pub(super) fn transposed(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], stride: usize) = body
 }
 
@@ -38,7 +39,7 @@ fn body<const FMA: bool>(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [
     }
 }
 
-/// Multiplies R columns of u with a panel and adds the products. Returns R.
+/// Multiplies R columns of u by the panel, and adds the products to the sums. Returns R.
 #[inline(always)]
 fn tile<const R: usize, const FMA: bool>(
     u: View<'_>,

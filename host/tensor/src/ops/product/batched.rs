@@ -1,24 +1,24 @@
-//! Batches of small products: the matrices of one row times the matrices of another row.
+//! Batches of small matrix products. Each row of the operands holds one or more matrices.
 
 use super::{Laid, Scratch, lanes, transposed_product};
 use crate::view::{View, ViewMut};
 
-/// Number of multiply-adds from which a product uses the routines for large products.
+/// Minimum number of multiply-adds of a product that uses the routines for large products.
 const LARGE: usize = 2048;
 
-/// One factor of each product: extents in memory, and whether it is transposed.
+/// One factor of a batch of products, with the extents of its matrices.
 #[derive(Debug, Clone, Copy)]
 pub struct Factor<'a> {
-    /// Rows of matrices. Each row holds one matrix or several in sequence.
+    /// Rows of matrices. Each row holds one or more matrices, one after the other.
     pub rows: View<'a>,
-    /// Extents of a matrix in memory, before the transposition.
+    /// Numbers of rows and columns of a matrix in memory, before it is transposed.
     pub extents: (usize, usize),
-    /// True if the matrix is transposed before the product.
+    /// True if each matrix is transposed before the product.
     pub transposed: bool,
 }
 
 impl<'a> Factor<'a> {
-    /// Returns the rows and columns after the transposition.
+    /// Returns the numbers of rows and columns after the transposition.
     pub fn turned(&self) -> (usize, usize) {
         let (rows, columns) = self.extents;
         if self.transposed { (columns, rows) } else { (rows, columns) }
@@ -30,8 +30,8 @@ impl<'a> Factor<'a> {
     }
 }
 
-/// Computes each of the `each` matrices in each row of `out` as the product of the matrices of a
-/// and b. If `accumulate`, the product is added. The routine is selected by the extents alone.
+/// Computes the products of the matrices of a and b. Each row has `each` matrices. If `accumulate`
+/// is true, the products are added to `out`. The routine is selected by the extents alone.
 pub fn batched(
     a: Factor<'_>,
     b: Factor<'_>,
@@ -72,7 +72,7 @@ pub fn batched(
     }
 }
 
-/// Computes a^T b, a sum over rows.
+/// Computes `to` = a^T b as a sum over rows. If `accumulate` is true, the product is added to `to`.
 fn sum(
     a: View<'_>,
     b: View<'_>,
@@ -100,7 +100,7 @@ fn sum(
     }
 }
 
-/// Computes the products by their definition, one value at a time.
+/// Computes the product of two small matrices by its definition, one value at a time.
 fn small(
     (a, ta): (View<'_>, bool),
     (b, tb): (View<'_>, bool),

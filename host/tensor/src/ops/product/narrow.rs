@@ -1,12 +1,13 @@
-//! Narrow products, in tiles that the compiler generates for registers of any width.
+//! Products with narrow weights, in register tiles that the compiler generates for any register
+//! width.
 #![allow(unsafe_code)]
 
 use super::lanes;
 use crate::simd::{dispatch, madd};
 use crate::view::{View, ViewMut};
 
-/// Computes out = x w. If `accumulate`, the product is added to out. The columns of w are padded to
-/// whole lanes.
+/// Computes out = x w. If `accumulate` is true, the product is added to out. `packed` has the rows
+/// of w, padded to whole lanes.
 pub(super) fn multiply(x: View<'_>, packed: &[f32], accumulate: bool, out: &mut ViewMut<'_>) {
     match lanes(out.columns()) {
         8 => narrow_lanes::<8>(x, packed, accumulate, out),
@@ -70,7 +71,8 @@ fn narrow_rows<const L: usize, const R: usize, const FMA: bool>(
     }
 }
 
-/// Computes sums [k, lanes(m)] += u^T d over the rows of u [rows, k] and d [rows, m].
+/// Adds u^T d to `sums`, which has k rows of `lanes(m)` values. u has the shape `[rows, k]`, and d
+/// has the shape `[rows, m]`.
 pub(super) fn transposed(u: View<'_>, d: View<'_>, sums: &mut [f32]) {
     match lanes(d.columns()) {
         8 => outer_lanes::<8>(u, d, sums),

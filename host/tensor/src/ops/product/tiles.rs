@@ -1,5 +1,5 @@
-//! Products in tiles of 512-bit registers. A tile has several rows and up to 64 columns, and is
-//! summed in registers.
+//! Matrix products in tiles of 512-bit registers. A tile consists of several rows and up to 64
+//! columns of the result, which are summed in registers.
 //!
 //! With 24 accumulators, a multiply-add starts in every cycle, whatever its latency. Neither factor
 //! has to be packed. Rows of the left factor are broadcast value by value, and rows of the right
@@ -16,22 +16,22 @@ use std::arch::x86_64::{
 use crate::simd::{Level, level};
 use crate::view::{View, ViewMut};
 
-/// Number of values in a register.
+/// Number of f32 values in a register.
 const LANES: usize = 16;
-/// Maximum number of registers in a row of a tile.
+/// Maximum width of a tile, in registers.
 const WIDEST: usize = 4;
-/// Maximum number of terms in a chain. A panel with this number of rows of the right factor fits
-/// into the second-level cache.
+/// Maximum number of terms in a chain of multiply-adds. A panel with this number of rows of the
+/// right factor fits into the second-level cache.
 const DEPTH: usize = 1024;
-/// Number of values of the left factor that stay in the second-level cache while all panels are
-/// processed.
+/// Number of values of the left factor that are processed at a time. They stay in the second-level
+/// cache while all panels of the right factor are processed.
 const BLOCK_VALUES: usize = 1 << 16;
 
-/// Maximum number of rows in atoms that are summed together. 32 columns of these rows fit into the
-/// first-level cache.
+/// Maximum number of rows of atoms that are processed together. 32 columns of these rows fit into
+/// the first-level cache.
 const ATOMS_ROWS: usize = 64;
 
-/// Columns of one panel, in rows that are aligned to cache lines.
+/// Copy of a few columns of a matrix, whose rows are aligned to cache lines.
 #[repr(align(64))]
 struct Panel([f32; ATOMS_ROWS * 2 * LANES]);
 
@@ -40,14 +40,14 @@ pub(super) fn available() -> bool {
     level() == Level::Avx512
 }
 
-/// Factor of a tile's product: a matrix in memory, whose row i starts at `first + i * stride`.
+/// Factor of a tile's product in memory. Row i of the matrix starts at `first + i * stride`.
 #[derive(Clone, Copy)]
 struct Side {
     first: *const f32,
     stride: usize,
 }
 
-/// Destination of a tile, with a mask of the columns in its last register.
+/// Destination of a tile in memory, with a mask of the valid columns in its last register.
 #[derive(Clone, Copy)]
 struct Target {
     first: *mut f32,
@@ -56,7 +56,8 @@ struct Target {
     accumulate: bool,
 }
 
-/// Computes out = x w, or out + x w. x is [n, k], w is [k, m], out is [n, m].
+/// Computes out = x w, or adds x w to out. x has the shape `[n, k]`, w has the shape `[k, m]`, and
+/// out has the shape `[n, m]`.
 pub(super) fn multiply(x: View<'_>, w: View<'_>, accumulate: bool, out: &mut ViewMut<'_>) {
     let (n, k, m) = (x.rows(), x.columns(), w.columns());
     // The unsafe code below relies on these conditions. Operations check the shapes that a kernel
@@ -96,8 +97,8 @@ pub(super) fn multiply(x: View<'_>, w: View<'_>, accumulate: bool, out: &mut Vie
     }
 }
 
-/// Computes sums + u^T d and writes it to sums. u is [n, k], d is [n, m], sums is [k, m] with rows
-/// `stride` apart.
+/// Adds u^T d to `sums`. u has the shape `[n, k]`, d has the shape `[n, m]`, and `sums` has k rows
+/// that are `stride` values apart.
 pub(super) fn transposed(u: View<'_>, d: View<'_>, sums: &mut [f32], stride: usize) {
     let (n, k, m) = (u.rows(), u.columns(), d.columns());
     // As in `multiply`.
@@ -123,8 +124,8 @@ pub(super) fn transposed(u: View<'_>, d: View<'_>, sums: &mut [f32], stride: usi
     }
 }
 
-/// Computes sums + u^T d of each atom, and writes it to sums. The result has the same bits as
-/// [`transposed`] atom by atom. `atoms` lists their numbers of rows.
+/// Adds u^T d of each atom to `sums`, atom by atom. `atoms` lists the number of rows of each atom.
+/// The result has the same bits as calls of [`transposed`] for each atom.
 pub(super) fn transposed_atoms(
     u: View<'_>,
     d: View<'_>,
@@ -151,7 +152,7 @@ pub(super) fn transposed_atoms(
     }
 }
 
-/// Computes [`transposed_atoms`] for at most [`ATOMS_ROWS`] rows.
+/// Computes [`transposed_atoms`] for atoms with at most [`ATOMS_ROWS`] rows together.
 fn block_of_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], stride: usize) {
     let (n, k, m) = (u.rows(), u.columns(), d.columns());
     // As in `multiply`.
@@ -179,13 +180,13 @@ fn block_of_atoms(u: View<'_>, d: View<'_>, atoms: &[usize], sums: &mut [f32], s
     }
 }
 
-/// Returns true if the memory of a view contains all of its values.
+/// Returns true if the slice of a view is long enough for all of its values.
 fn holds(view: View<'_>) -> bool {
     view.rows() == 0 || view.data().len() >= (view.rows() - 1) * view.stride() + view.columns()
 }
 
-/// Cuts columns into panels. Returns the first column, the number of registers and the mask of the
-/// last register of each.
+/// Divides columns into panels of at most `WIDEST` registers. Each item is the first column of a
+/// panel, its number of registers, and the mask of its last register.
 fn panels<const WIDEST: usize>(columns: usize) -> impl Iterator<Item = (usize, usize, u16)> {
     (0..columns).step_by(WIDEST * LANES).map(move |first| {
         let count = (columns - first).min(WIDEST * LANES);
@@ -194,8 +195,8 @@ fn panels<const WIDEST: usize>(columns: usize) -> impl Iterator<Item = (usize, u
     })
 }
 
-/// Computes tiles of R rows, then of S rows, then of one row. If the left factor is transposed,
-/// rows are its columns.
+/// Computes all rows of a panel in tiles of R rows, then of S rows, then of one row. If the left
+/// factor is transposed, its columns take the role of rows.
 ///
 /// # Safety
 /// The conditions of [`tile`] must hold for all rows.
@@ -223,8 +224,8 @@ unsafe fn strip<const V: usize, const R: usize, const S: usize, const TRANSPOSED
     }
 }
 
-/// Copies the columns of a panel row by row. The panel has `width` registers, the last one with the
-/// mask `last`.
+/// Copies the columns of a panel, row by row. The panel has `width` registers, and `last` is the
+/// mask of the last one.
 ///
 /// # Safety
 /// There must be `rows` rows with these columns, and the panel must have space for them.
@@ -244,7 +245,8 @@ unsafe fn pack(from: Side, (width, last): (usize, u16), rows: usize, panel: &mut
     }
 }
 
-/// Computes tiles of R rows, then of S rows, then of one row. Rows are columns of the left factor.
+/// Computes all rows of a panel in tiles of R rows, then of S rows, then of one row. The rows are
+/// columns of the left factor.
 ///
 /// # Safety
 /// The conditions of [`tile_of_atoms`] must hold for all rows.
@@ -271,8 +273,8 @@ unsafe fn strip_of_atoms<const V: usize, const R: usize, const S: usize>(
     }
 }
 
-/// Computes one tile of a transposed product: the earlier sums, plus one chain per atom. Sums and
-/// chains stay in registers. Returns R.
+/// Computes one tile of a transposed product. To each earlier sum it adds one chain of
+/// multiply-adds per atom. Sums and chains stay in registers. Returns R.
 ///
 /// # Safety
 /// The conditions of [`tile`] must hold: both factors have as many terms as all atoms together, and
@@ -329,8 +331,9 @@ unsafe fn tile_of_atoms<const V: usize, const R: usize>(
     R
 }
 
-/// Computes one tile of R rows and V registers, the sum over `depth` terms. Value (r, term) of the
-/// left factor is at `r * stride + term`, or at `term * stride + r` if it is transposed. Returns R.
+/// Computes one tile of R rows and V registers as a sum over `depth` terms. The left factor has
+/// value (r, term) at `r * stride + term`, or at `term * stride + r` if it is transposed. Returns
+/// R.
 ///
 /// # Safety
 /// Both factors must have `depth` terms, and the left one R rows. The target must have R rows. The

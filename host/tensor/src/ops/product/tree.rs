@@ -1,44 +1,44 @@
-//! Accumulator of a sum over rows, along the grid's tree.
+//! Accumulator of a sum over rows, which follows the fixed summation tree of a grid.
 
 use crate::grid::MAX_LEVEL;
 use crate::view::ViewMut;
 
-/// Sum of a part of the grid, with one accumulator per level of the grid's tree ([`crate::Grid`]).
+/// Accumulator for the sum over one part of a [`crate::Grid`]. It has one sum per level of the
+/// summation tree.
 ///
 /// Memory is allocated for the levels that are in use at the same time, and reused for later sums.
 #[derive(Debug, Default)]
 pub struct Tree {
-    /// Sums by level, starting with the atoms. The content of a level that is not in use is
-    /// undefined.
+    /// Sums by level, of which level 0 is the current atom. The content of a level that is not in
+    /// use is undefined.
     levels: [Vec<f32>; MAX_LEVEL + 1],
     in_use: [bool; MAX_LEVEL + 1],
     len: usize,
 }
 
 impl Tree {
-    /// Returns a tree for sums of `len` values.
+    /// Returns an accumulator for sums of `len` values.
     pub fn new(len: usize) -> Self {
         Self { len, ..Self::default() }
     }
 
-    /// Starts sums of `len` values, and reuses the memory of earlier sums.
+    /// Starts a new sum of `len` values, and reuses the memory of earlier sums.
     pub(crate) fn begin(&mut self, len: usize) {
         (self.len, self.in_use) = (len, [false; MAX_LEVEL + 1]);
     }
 
-    /// Returns the accumulator of the current atom. An atom may be added in several pieces.
-    /// [`Tree::close`] ends it.
+    /// Returns the sum of the current atom, to which rows are added. [`Tree::close`] ends the atom.
     pub fn leaf(&mut self) -> &mut [f32] {
         self.level(0)
     }
 
-    /// Returns the accumulator of the current group of atoms, for a routine that sums whole atoms
-    /// itself.
+    /// Returns the sum of the current group of atoms. Routines that sum whole atoms themselves add
+    /// to it.
     pub(crate) fn group(&mut self) -> &mut [f32] {
         self.level(1)
     }
 
-    /// Returns the accumulator of a level. It starts with zeros.
+    /// Returns the sum of a level. If the level is not in use, the sum starts with zeros.
     fn level(&mut self, level: usize) -> &mut [f32] {
         if !self.in_use[level] {
             let free = (0..=MAX_LEVEL).find(|&l| !self.in_use[l] && self.levels[l].len() >= self.len);
@@ -50,14 +50,14 @@ impl Tree {
         &mut self.levels[level]
     }
 
-    /// Ends the current atom, and `closes` levels above it.
+    /// Ends the current atom, and `closes` levels of the tree above it.
     pub fn close(&mut self, closes: u8) {
         for level in 0..=(closes as usize).min(MAX_LEVEL - 1) {
             self.lift(level);
         }
     }
 
-    /// Adds the sum of a level to that of the level above, and clears it.
+    /// Adds the sum of a level to the sum of the level above, and ends the level.
     fn lift(&mut self, level: usize) {
         if !std::mem::take(&mut self.in_use[level]) {
             return;
@@ -71,7 +71,8 @@ impl Tree {
         }
     }
 
-    /// Writes the sum of the part, and starts the next sum. Rows of the sum have `stride` values.
+    /// Writes the total of the part to `into`, and prepares for the next part. Rows of the sum are
+    /// `stride` values apart.
     pub fn finish(&mut self, stride: usize, into: &mut ViewMut<'_>) {
         for level in 0..MAX_LEVEL {
             self.lift(level);

@@ -9,8 +9,8 @@ use crate::simd::{dispatch, madd};
 use crate::view::{View, ViewMut};
 
 dispatch! {
-    /// Computes out [n, p] = the inner products of the p = `runs` runs in each row of x and y [n, p
-    /// q]. y may also be a single row, which is used for all rows of x.
+    /// Computes the inner product of each run of x with the same run of y. x has n rows of p =
+    /// `runs` runs, and out has the shape `[n, p]`. If y has a single row, it is used for all rows.
     pub fn inner(x: View<'_>, y: View<'_>, runs: usize, out: &mut ViewMut<'_>) = inner_body
 }
 
@@ -33,13 +33,13 @@ fn inner_body<const FMA: bool>(x: View<'_>, y: View<'_>, runs: usize, out: &mut 
     }
 }
 
-/// Returns row `i`, or the only row if there is just one.
+/// Returns row `i` of x, or the only row if x has just one.
 #[inline(always)]
 fn one_or<'a>(x: View<'a>, i: usize) -> &'a [f32] {
     x.row(if x.rows() == 1 { 0 } else { i })
 }
 
-/// Computes [`inner`] for rows with a multiple of eight runs of 8 values.
+/// Computes [`inner`] for rows whose number of runs is a multiple of 8. Each run has 8 values.
 #[inline(always)]
 fn inner_eights<const FMA: bool>(x: View<'_>, y: View<'_>, out: &mut ViewMut<'_>) {
     for i in 0..x.rows() {
@@ -50,8 +50,8 @@ fn inner_eights<const FMA: bool>(x: View<'_>, y: View<'_>, out: &mut ViewMut<'_>
     }
 }
 
-/// Computes [`inner`] for runs of Q values, a multiple of 8. It processes eight runs at once, from
-/// one row or from several.
+/// Computes [`inner`] for runs of Q values, a multiple of 8. Eight runs are processed at once, from
+/// one or more rows.
 #[inline(always)]
 fn inner_runs<const Q: usize, const FMA: bool>(x: View<'_>, y: View<'_>, runs: usize, out: &mut ViewMut<'_>) {
     let (total, mut done) = (x.rows() * runs, 0);
@@ -79,7 +79,8 @@ fn inner_runs<const Q: usize, const FMA: bool>(x: View<'_>, y: View<'_>, runs: u
     }
 }
 
-/// Returns eight sums of products of x and y. Sum i adds every eighth product from the i-th on.
+/// Returns eight partial sums of the products of x and y. Partial sum i adds every eighth product,
+/// starting with product i.
 #[inline(always)]
 fn eight_sums<const FMA: bool>(x: &[f32], y: &[f32]) -> [f32; 8] {
     let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<8>(), y.as_chunks::<8>());
@@ -93,28 +94,28 @@ fn eight_sums<const FMA: bool>(x: &[f32], y: &[f32]) -> [f32; 8] {
     sums
 }
 
-/// Returns the totals of eight groups of eight sums.
+/// Returns the total of each of eight groups of eight partial sums.
 #[inline(always)]
 fn eight_totals(sums: &[f32; 64]) -> [f32; 8] {
     pairs(&pairs::<32, 16>(&pairs::<64, 32>(sums)))
 }
 
-/// Returns the total of four sums.
+/// Returns the total of four partial sums.
 #[inline(always)]
 fn halved(sums: &[f32; 4]) -> f32 {
     let [a, b] = pairs(sums);
     a + b
 }
 
-/// Returns the sums of adjacent pairs. M is half of N.
+/// Returns the sums of adjacent pairs of values. M is half of N.
 #[inline(always)]
 fn pairs<const N: usize, const M: usize>(of: &[f32; N]) -> [f32; M] {
     std::array::from_fn(|at| of[2 * at] + of[2 * at + 1])
 }
 
 dispatch! {
-    /// Computes out [n, p q] = x with each run multiplied by one value of `by` [n, p]. x has n
-    /// rows, or a single row that is used for all.
+    /// Computes out = x with each run multiplied by one value of `by`, which has the shape `[n,
+    /// p]`. If x has a single row, it is used for all n rows of out.
     pub fn scale(x: View<'_>, by: View<'_>, out: &mut ViewMut<'_>) = scale_body
 }
 
@@ -138,8 +139,8 @@ fn scale_body<const _FMA: bool>(x: View<'_>, by: View<'_>, out: &mut ViewMut<'_>
     }
 }
 
-/// Multiplies each run of Q values of x by a value of `by`. Sixteen values are copied to a
-/// register, because the compiler cannot know that `out` and x do not overlap.
+/// Multiplies each run of Q values of x by one value of `by`. Sixteen values at a time are loaded
+/// into a register, because the compiler cannot know that `out` and x do not overlap.
 #[inline(always)]
 fn multiples<const Q: usize>(x: &[f32], by: &[f32], out: &mut [f32]) {
     for ((o, x), &by) in out.as_chunks_mut::<Q>().0.iter_mut().zip(x.as_chunks::<Q>().0).zip(by) {

@@ -1,7 +1,8 @@
-//! Operations on segments: runs of consecutive rows, for instance the edges of one vertex.
+//! Operations on segments, which are runs of consecutive rows. The edges of one vertex are an
+//! example.
 //!
-//! The sum of a segment adds its rows in order, whatever the widths, and wherever the rows are in
-//! memory.
+//! The sum of a segment adds its rows in order. The order depends neither on the widths nor on the
+//! position of the rows in memory.
 #![allow(unsafe_code)]
 
 use super::Reduction;
@@ -13,7 +14,7 @@ use crate::view::{View, ViewMut};
 /// Number of values whose exponentials are computed at once.
 const BLOCK: usize = 256;
 
-/// Checks offsets that divide `rows` rows into `segments` segments.
+/// Checks that offsets divide `rows` rows into `segments` segments.
 fn check_offsets(operation: &'static str, offsets: &[u32], rows: usize, segments: usize) -> Result<()> {
     let valid = offsets.first() == Some(&0)
         && offsets.last().is_some_and(|&l| l as usize == rows)
@@ -30,8 +31,8 @@ fn segment_rows<'a>(x: View<'a>, span: &[u32]) -> View<'a> {
     x.slice(start, end - start)
 }
 
-/// Computes out[s] = the reduction of the rows offsets[s]..offsets[s + 1] of x. It is zero if there
-/// are no rows.
+/// Computes out[s] = the sum, mean or maximum of the rows of x in segment s. The segment has the
+/// rows `offsets[s]..offsets[s + 1]`. If it has no rows, the result is zero.
 pub fn reduce_segments(x: View<'_>, offsets: &[u32], by: Reduction, out: &mut ViewMut<'_>) -> Result<()> {
     check_offsets("reduce-segments", offsets, x.rows(), out.rows())?;
     reduce_all(x, offsets, by, out);
@@ -61,13 +62,14 @@ fn reduce_all_body<const FMA: bool>(x: View<'_>, offsets: &[u32], by: Reduction,
     }
 }
 
-/// Returns the first N values of a row, as an array whose length the compiler knows.
+/// Returns the first N values of a row as an array, so that the compiler knows their number.
 #[inline(always)]
 fn first<const N: usize>(row: &[f32]) -> &[f32; N] {
     &row.as_chunks::<N>().0[0]
 }
 
-/// Folds the rows of x with f, in order. It processes as many columns at once as registers hold.
+/// Folds the rows of x with f, in order. It processes as many columns at once as fit into
+/// registers.
 #[inline(always)]
 fn fold(x: View<'_>, from: f32, out: &mut [f32], f: impl Fn(f32, f32) -> f32 + Copy) {
     let mut done = 0;
@@ -87,9 +89,9 @@ fn fold(x: View<'_>, from: f32, out: &mut [f32], f: impl Fn(f32, f32) -> f32 + C
     columns!(64 16 8 1);
 }
 
-/// Computes state [s, 2 p] = [largest | 1 / (sum of exp(x - largest))] of each column of x [n, p],
-/// for each segment. Segment s has the rows offsets[s]..offsets[s + 1]. It is zero if there are no
-/// rows.
+/// Computes the maximum m and the value 1 / (sum of exp(x - m)) of each column of x in each
+/// segment. Row s of `state` has the p maxima and then the p other values. It is zero if segment s,
+/// which has the rows `offsets[s]..offsets[s + 1]`, is empty.
 pub fn softmax_segments(x: View<'_>, offsets: &[u32], state: &mut ViewMut<'_>) -> Result<()> {
     check_offsets("softmax-segments", offsets, x.rows(), state.rows())?;
     softmax_all(x, offsets, state);
@@ -130,8 +132,8 @@ fn softmax_all_body<const FMA: bool>(x: View<'_>, offsets: &[u32], state: &mut V
     }
 }
 
-/// Computes the sums of exp(x - largest) over the rows of x [n, P], in order. The exponentials of
-/// many rows are computed at once.
+/// Computes the sums of exp(x - largest) over the rows of x, which have P values each. The rows are
+/// added in order, and the exponentials of many rows are computed at once.
 #[inline(always)]
 fn sum_exponentials<const P: usize>(x: View<'_>, largest: &[f32], sums: &mut [f32]) {
     let mut values = [0.0; BLOCK];
@@ -154,8 +156,8 @@ fn sum_exponentials<const P: usize>(x: View<'_>, largest: &[f32], sums: &mut [f3
 }
 
 dispatch! {
-    /// Computes out [n, p] = exp(x - largest) * inverse. Each row of x has a row [largest |
-    /// inverse] of state [n, 2 p].
+    /// Computes out = exp(x - m) * k, where x has the shape `[n, p]`. Each row of `state` has p
+    /// maxima m and p factors k, as [`softmax_segments`] computes them.
     pub fn softmax_values(x: View<'_>, state: View<'_>, out: &mut ViewMut<'_>) = softmax_values_body
 }
 
