@@ -1,4 +1,4 @@
-//! Graphs as compressed adjacency lists: each vertex has an ascending list of its in-neighbours.
+//! Graphs as compressed adjacency lists. Each vertex has an ascending list of its in-neighbours.
 //!
 //! Vertex ids are 32-bit and dense, offsets are 64-bit. No edge values are stored, because
 //! normalisations are functions of vertex degrees.
@@ -16,15 +16,16 @@ use eciton_tensor::Slab;
 
 use crate::error::{Error, Place, Result};
 
-/// Maximum number of vertices of a graph. Ids are u32, and the largest one is reserved for "none".
+/// Maximum number of vertices of a graph. Vertex ids are u32, of which the largest value is
+/// reserved for "none".
 pub const MAX_VERTICES: u64 = u32::MAX as u64 - 1;
 
-/// Options of [`Graph::from_edges`].
+/// Options of [`Graph::from_edges`], which say how edges become adjacency lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Adds the reverse of every edge. Default: true.
+    /// If true, the reverse of every edge is added. The default is true.
     pub symmetric: bool,
-    /// Keeps edges from a vertex to itself. Default: false.
+    /// If true, edges from a vertex to itself are kept. The default is false.
     pub keep_self_loops: bool,
 }
 
@@ -34,19 +35,19 @@ impl Default for Options {
     }
 }
 
-/// Rule for a list that contains the same neighbour more than once (parallel edges).
+/// Rule for adjacency lists in which the same neighbour occurs more than once (parallel edges).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeats {
     /// A repeated neighbour is an error.
     Refused,
-    /// Repeated neighbours are allowed. Lists ascend, so that equal neighbours are adjacent.
+    /// Repeated neighbours are allowed. Lists ascend, so equal neighbours are adjacent.
     Allowed,
 }
 
-/// Lists of neighbours, one per vertex: `neighbours[offsets[v]..offsets[v + 1]]` are the neighbours
-/// of vertex `v`, in ascending order. A list contains a neighbour once, unless it was checked with
-/// [`Repeats::Allowed`]. Each neighbour is a valid vertex, and gathers rely on this: they read rows
-/// at these indices without a further check.
+/// Adjacency lists in compressed form (CSR). The neighbours of vertex `v` are
+/// `neighbours[offsets[v]..offsets[v + 1]]`, in ascending order. A list contains each neighbour
+/// once, unless it was checked with [`Repeats::Allowed`]. Every neighbour is a valid vertex.
+/// Gathers rely on this, because they read rows at these indices without a further check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adjacency {
     offsets: Slab<u64>,
@@ -54,7 +55,8 @@ pub struct Adjacency {
 }
 
 impl Adjacency {
-    /// Creates lists from `offsets` `[V + 1]`, which ascend from 0 to E, and `neighbours` `[E]`.
+    /// Creates adjacency lists and checks them. `offsets` has `V + 1` values that ascend from 0 to
+    /// E, and `neighbours` has E values.
     ///
     /// # Errors
     /// Returns [`Error::EmptyGraph`] if there is no vertex, and [`Error::Limit`] for more than
@@ -65,8 +67,8 @@ impl Adjacency {
         Self::from_parts_with(offsets, neighbours, Repeats::Refused)
     }
 
-    /// Creates lists in the same way as [`Adjacency::from_parts`], and allows parallel edges if
-    /// `repeats` is [`Repeats::Allowed`].
+    /// Creates adjacency lists and checks them like [`Adjacency::from_parts`]. Parallel edges are
+    /// allowed if `repeats` is [`Repeats::Allowed`].
     ///
     /// # Errors
     /// Returns the errors of [`Adjacency::from_parts`].
@@ -80,7 +82,7 @@ impl Adjacency {
         Ok(made)
     }
 
-    /// Creates lists without checking them.
+    /// Creates adjacency lists without checking them.
     ///
     /// # Safety
     /// The lists must pass the checks of [`Adjacency::from_parts_with`], because gathers read rows
@@ -91,7 +93,7 @@ impl Adjacency {
         Self { offsets: offsets.into(), neighbours: neighbours.into() }
     }
 
-    /// Returns the memory slabs of offsets and neighbours.
+    /// Returns the memory slabs that contain the offsets and the neighbours.
     pub fn slabs(&self) -> (&Slab<u64>, &Slab<u32>) {
         (&self.offsets, &self.neighbours)
     }
@@ -144,8 +146,8 @@ impl Adjacency {
         Ok(())
     }
 
-    /// Returns lists without the edges for which `keep` `[V]` of the neighbour is false. Needs no
-    /// memory besides the result.
+    /// Returns the lists without the neighbours for which `keep` is false. `keep` has one value per
+    /// vertex. The function allocates no memory besides the result.
     ///
     /// # Panics
     /// Panics if `keep` does not have one value per vertex.
@@ -196,20 +198,20 @@ impl Adjacency {
         (self.offsets.len() - 1) as u32
     }
 
-    /// Returns the offsets `[V + 1]`, which ascend from 0.
+    /// Returns the V + 1 offsets, which ascend from 0 to the number of edges.
     #[inline]
     pub fn offsets(&self) -> &[u64] {
         &self.offsets
     }
 
-    /// Returns the neighbours `[E]`, in ascending order for each vertex.
+    /// Returns the neighbours of all vertices, one list after the other.
     #[inline]
     pub fn neighbours(&self) -> &[u32] {
         &self.neighbours
     }
 
-    /// Returns the neighbours of a vertex, in ascending order. The list is empty if the vertex does
-    /// not exist.
+    /// Returns the neighbours of `vertex`, in ascending order. Returns an empty slice if the vertex
+    /// does not exist.
     #[inline]
     pub fn neighbours_of(&self, vertex: u32) -> &[u32] {
         let v = vertex as usize;
@@ -220,18 +222,19 @@ impl Adjacency {
     }
 }
 
-/// Directed graph: the in-neighbours of each vertex, and the out-neighbours if they differ.
+/// Directed graph with adjacency lists of in-neighbours and out-neighbours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
     incoming: Adjacency,
-    /// Lists of out-neighbours. `None` if each edge has its reverse, so that both lists are equal.
+    /// Lists of out-neighbours. `None` if each edge has its reverse, because both lists are then
+    /// equal.
     outgoing: Option<Adjacency>,
 }
 
 impl Graph {
-    /// Creates a graph from lists of in-neighbours and out-neighbours. `outgoing` contains each
-    /// edge of `incoming` in the list of the edge's source. It is `None` if each edge has its
-    /// reverse. Does not check that both contain the same edges.
+    /// Creates a graph from its lists of in-neighbours and out-neighbours. `outgoing` must list
+    /// each edge of `incoming` at the edge's source. It is `None` if each edge has its reverse. The
+    /// function does not check that both contain the same edges.
     ///
     /// # Errors
     /// Returns [`Error::Mismatch`] if `incoming` and `outgoing` have different numbers of vertices
@@ -250,15 +253,15 @@ impl Graph {
         Ok(Self { incoming, outgoing })
     }
 
-    /// Creates a graph in the same way as [`Graph::from_parts`], without comparing the numbers of
-    /// vertices and edges.
+    /// Creates a graph like [`Graph::from_parts`], but does not compare the numbers of vertices and
+    /// edges.
     #[must_use]
     pub fn from_pair(incoming: Adjacency, outgoing: Option<Adjacency>) -> Self {
         Self { incoming, outgoing }
     }
 
-    /// Creates a graph of `vertices` vertices from edges (source, target) in any order, with any
-    /// repeats. Collects and sorts the edges on one thread. For large graphs, use
+    /// Creates a graph of `vertices` vertices from edges (source, target), which may have any order
+    /// and repeats. The edges are collected and sorted on one thread. For large graphs, use
     /// `eciton_graph::build`.
     ///
     /// # Errors
@@ -315,57 +318,58 @@ impl Graph {
         self.incoming.neighbours.len() as u64
     }
 
-    /// Returns whether each edge has its reverse.
+    /// Returns true if each edge has its reverse.
     #[inline]
     pub fn symmetric(&self) -> bool {
         self.outgoing.is_none()
     }
 
-    /// Returns the sources of the edges into a vertex, in ascending order. The list is empty if the
-    /// vertex does not exist.
+    /// Returns the sources of the edges into `vertex`, in ascending order. Returns an empty slice
+    /// if the vertex does not exist.
     #[inline]
     pub fn in_neighbours(&self, vertex: u32) -> &[u32] {
         self.incoming.neighbours_of(vertex)
     }
 
-    /// Returns the number of edges into a vertex.
+    /// Returns the number of edges into `vertex`.
     #[inline]
     pub fn in_degree(&self, vertex: u32) -> u32 {
         self.in_neighbours(vertex).len() as u32
     }
 
-    /// Returns the targets of the edges out of a vertex, in ascending order.
+    /// Returns the targets of the edges out of `vertex`, in ascending order.
     #[inline]
     pub fn out_neighbours(&self, vertex: u32) -> &[u32] {
         self.outgoing().neighbours_of(vertex)
     }
 
-    /// Returns the lists of in-neighbours.
+    /// Returns the adjacency lists of in-neighbours.
     #[inline]
     pub fn incoming(&self) -> &Adjacency {
         &self.incoming
     }
 
-    /// Returns the lists of out-neighbours. If the graph is symmetric, these are the lists of
-    /// [`Graph::incoming`].
+    /// Returns the adjacency lists of out-neighbours. If the graph is symmetric, these are also the
+    /// lists of in-neighbours.
     #[inline]
     pub fn outgoing(&self) -> &Adjacency {
         self.outgoing.as_ref().unwrap_or(&self.incoming)
     }
 
-    /// Returns the offsets `[V + 1]` of the lists of in-neighbours.
+    /// Returns the V + 1 offsets of the lists of in-neighbours.
     #[inline]
     pub fn offsets(&self) -> &[u64] {
         &self.incoming.offsets
     }
 
-    /// Returns the in-neighbours `[E]` of all vertices, one vertex after another.
+    /// Returns the in-neighbours of all vertices, one list after the other.
     #[inline]
     pub fn neighbours(&self) -> &[u32] {
         &self.incoming.neighbours
     }
 
-    /// Returns the stored lists of out-neighbours, or `None` if the graph is symmetric.
+    /// Returns the lists of out-neighbours if they are stored separately, or `None` if the graph is
+    /// symmetric.
     pub fn transpose(&self) -> Option<&Adjacency> {
         self.outgoing.as_ref()
     }
@@ -376,7 +380,8 @@ impl Graph {
     }
 }
 
-/// Sorts pairs (vertex, neighbour), given in any order and with any repeats, into adjacency lists.
+/// Creates adjacency lists from pairs of a vertex and its neighbour. The pairs may have any order
+/// and repeats.
 fn lists(vertices: u64, mut pairs: Vec<(u32, u32)>) -> Result<Adjacency> {
     pairs.sort_unstable();
     pairs.dedup();
@@ -384,8 +389,8 @@ fn lists(vertices: u64, mut pairs: Vec<(u32, u32)>) -> Result<Adjacency> {
     Adjacency::from_parts(offsets.collect::<Vec<_>>(), pairs.iter().map(|&(_, to)| to).collect::<Vec<_>>())
 }
 
-/// Describes the first fault in `offsets`, which must ascend from 0 to `stored`, the number of list
-/// entries. Returns `None` if the offsets are valid.
+/// Returns a description of the first error in `offsets`, which must ascend from 0 to `stored`, the
+/// number of list entries. Returns `None` if the offsets are valid.
 pub fn offsets_fault(offsets: &[u64], stored: u64) -> Option<String> {
     match offsets {
         [] => Some("no offset".to_owned()),
@@ -399,8 +404,8 @@ pub fn offsets_fault(offsets: &[u64], stored: u64) -> Option<String> {
     }
 }
 
-/// Checks that a graph has between 1 and [`MAX_VERTICES`] vertices. Errors name the location
-/// `place`.
+/// Checks that a graph has between 1 and [`MAX_VERTICES`] vertices. Errors contain the location
+/// that `place` returns.
 ///
 /// # Errors
 /// Returns [`Error::EmptyGraph`] for 0 vertices and [`Error::Limit`] for too many.

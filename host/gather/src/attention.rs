@@ -1,5 +1,5 @@
-//! Attention: weighted sums of neighbours' rows, with weights computed from the rows (Velickovic et
-//! al. 2018, "Graph attention networks", eqs. 3 to 6).
+//! Graph attention, which computes weighted sums of neighbours' rows. The weights are computed from
+//! the rows (Velickovic et al. 2018, "Graph attention networks", eqs. 3 to 6).
 //!
 //! An input row is `[z | s | t]`: for each of `H` heads `F` values `z`, then the score `s` of the
 //! row as a source and its score `t` as a target. Over the in-neighbours u of v and v itself, head
@@ -39,31 +39,31 @@ use super::Sources;
 use crate::adjacency::Adjacency;
 use sums::{backward_by, dot, forward_by};
 
-/// Dimensions of an attention layer. `eciton-program` allocates its buffers with the same widths,
-/// and each call checks that the widths agree.
+/// Dimensions of an attention layer. They determine the widths of its buffers, which each call
+/// checks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Heads {
     /// Number of heads, H.
     pub heads: usize,
     /// Number of values per head, F.
     pub features: usize,
-    /// True if the result is the mean of the heads. Otherwise it is their concatenation.
+    /// True if the result is the mean of the heads, false if it is their concatenation.
     pub average: bool,
-    /// Slope of leaky ReLU: leaky(x) = x for x > 0, else `slope` times x. It is at least 0 and
-    /// below 1.
+    /// Slope of the leaky ReLU that is applied to scores, where leaky(x) = `slope` x for x < 0. It
+    /// is at least 0 and below 1.
     pub slope: f32,
 }
 
 impl Heads {
-    /// Returns the same dimensions with `features` and `heads` replaced by the compile-time
-    /// constants F and H. A constant of 0 replaces nothing.
+    /// Returns the same dimensions with `features` and `heads` replaced by the constants F and H. A
+    /// constant of 0 replaces nothing. Known dimensions allow the compiler to unroll loops.
     #[inline(always)]
     const fn fixed<const F: usize, const H: usize>(self) -> Self {
         let features = if F == 0 { self.features } else { F };
         Self { heads: if H == 0 { self.heads } else { H }, features, ..self }
     }
 
-    /// Returns the number of values of all heads, H F.
+    /// Returns the number of values of all heads, H times F.
     #[must_use]
     pub const fn values(&self) -> usize {
         self.heads * self.features
@@ -75,36 +75,36 @@ impl Heads {
         self.values() + 2 * self.heads
     }
 
-    /// Returns the number of columns of a result row: F if heads are averaged, else H F.
+    /// Returns the number of columns of a result row. It is F if heads are averaged, otherwise H
+    /// times F.
     #[must_use]
     pub const fn output(&self) -> usize {
         if self.average { self.features } else { self.values() }
     }
 
-    /// Returns the number of columns that the forward pass stores per row for the backward step:
-    /// `[y+ | largest | inverse | sum+]`, and y of each head if the result is the mean of the
-    /// heads.
+    /// Returns the number of columns per row that the forward pass stores for the backward pass.
+    /// These are `[y+ | largest | inverse | sum+]`, and y of each head if the heads are averaged.
     #[must_use]
     pub const fn kept(&self) -> usize {
         self.values() + 3 * self.heads + if self.average { self.values() } else { 0 }
     }
 
-    /// Returns the number of columns of a row that [`Attention::turn`] computes: `[g | t | largest
-    /// | inverse | D | dt]`.
+    /// Returns the number of columns of a row that [`Attention::turn`] computes. These are `[g | t
+    /// | largest | inverse | D | dt]`.
     #[must_use]
     pub const fn turned(&self) -> usize {
         self.output() + 5 * self.heads
     }
 }
 
-/// Dropout of attention coefficients. The random number of the edge (u, v) and head h is addressed
-/// by row v and column H u + h, where `numbers` gives the vertex of each row.
+/// Dropout of attention coefficients. The random number of the edge (u, v) and head h has the row v
+/// and the column H u + h in the matrix of random numbers.
 #[derive(Debug, Clone, Copy)]
 pub struct Drops<'a> {
-    /// Dropout probability and random key.
+    /// Dropout probability and key of the random numbers.
     pub dropout: Dropout,
-    /// Vertex of each row, by which its random numbers are drawn. If `None`, the row's own index is
-    /// used.
+    /// Vertex id of each row, from which its random numbers are derived. If `None`, a row's own
+    /// index is used.
     pub numbers: Option<&'a [u32]>,
 }
 
@@ -113,12 +113,12 @@ impl Drops<'_> {
         self.numbers.and_then(|numbers| numbers.get(row).copied()).unwrap_or(row as u32)
     }
 
-    /// Returns the two words that address the random numbers of a target row.
+    /// Returns the key of the random numbers for the edges into the row `target`.
     fn row(&self, target: usize) -> (u32, u32) {
         self.dropout.key.row(u64::from(self.number(target)))
     }
 
-    /// Multiplies an edge's weights, one per head, by their dropout factors.
+    /// Multiplies the weights of an edge, one per head, by their dropout factors.
     #[inline(always)]
     fn apply(&self, target: (u32, u32), source: usize, weights: &mut [f32]) {
         let first = self.number(source).wrapping_mul(weights.len() as u32);
@@ -128,15 +128,16 @@ impl Drops<'_> {
     }
 }
 
-/// Attention over adjacency lists: incoming edges in the forward pass, reversed edges in the
-/// backward pass.
+/// Attention over adjacency lists. The forward pass follows incoming edges, and the backward pass
+/// follows reversed edges.
 #[derive(Debug, Clone, Copy)]
 pub struct Attention<'a> {
-    /// Adjacency lists of the vertices whose rows are summed.
+    /// Adjacency lists. A result row is computed from the rows that its list names, and its own
+    /// row.
     pub lists: &'a Adjacency,
     /// Number and width of the heads.
     pub heads: Heads,
-    /// Dropout of the coefficients during training. `None` during evaluation.
+    /// Dropout of the attention coefficients in training. `None` in evaluation.
     pub drops: Option<Drops<'a>>,
 }
 
@@ -148,8 +149,9 @@ impl Attention<'_> {
         assert!(rows.start <= rows.end && rows.end <= vertices);
     }
 
-    /// Computes the rows `rows` of the result y. Writes y to `out`, and the values that the
-    /// backward step needs to `kept`. Row 0 of both is row `rows.start`. `input` contains all rows.
+    /// Computes the rows `rows` of the result y from `input`, which contains all rows. y is written
+    /// to `out`, and the values that the backward pass needs are written to `kept`. The first row
+    /// of both is row `rows.start`.
     ///
     /// # Panics
     /// Panics if the dimensions of the arguments differ or if the rows are not f32. The arguments
@@ -176,8 +178,8 @@ impl Attention<'_> {
         }
     }
 
-    /// Computes the rows that [`Attention::backward`] reads: `[g | t | largest | inverse | D |
-    /// dt]`. The arguments are rows `[z | s | t]`, the result y, the stored values of
+    /// Computes the rows `[g | t | largest | inverse | D | dt]` that [`Attention::backward`] reads.
+    /// The arguments are rows `[z | s | t]`, the result y, the stored values of
     /// [`Attention::forward`], and the gradient of y. Here g is one head's share of the gradient.
     /// All arguments have the same rows.
     ///
@@ -215,8 +217,8 @@ impl Attention<'_> {
         }
     }
 
-    /// Writes rows `rows` of the input's gradient, `[dz | ds | dt]`, to `out`. `turned` contains
-    /// all rows; `input` and `out` contain only the rows `rows`.
+    /// Computes the rows `rows` of the input's gradient `[dz | ds | dt]`, and writes them to `out`.
+    /// `turned` contains all rows, whereas `input` and `out` contain only the rows `rows`.
     ///
     /// # Panics
     /// Panics if the dimensions of the arguments differ or if the rows are not f32.

@@ -1,12 +1,4 @@
-//! Gather by blocks of source rows that fit the second-level cache.
-//!
-//! The target rows are divided into tiles and the source rows into blocks. A block is copied,
-//! scaled, into the second-level cache. Because lists ascend, the edges from a block are a
-//! contiguous segment of each list, which begins where the segment of the previous block ended. One
-//! cursor per target row is therefore the only state, and terms are added in the order of the list.
-//! A segment has few edges, and their number varies from row to row, so a loop over it would be
-//! mispredicted. For this reason the rows of a batch are first sorted into classes by segment
-//! length, and then summed class by class.
+//! Gather that copies blocks of source rows into the second-level cache before it sums them.
 
 use std::alloc::{Layout, handle_alloc_error};
 #[cfg(target_arch = "x86_64")]
@@ -18,22 +10,23 @@ use eciton_tensor::pages::Pages;
 use super::kernel::{Element, Job, SCALED, prefetch};
 use super::reach::{Input, Straight};
 
-/// Number of length classes. Segments with at least this number of edges form one class.
+/// Number of classes into which rows are sorted by segment length. All segments with at least this
+/// number of edges form one class.
 const CLASSES: usize = 16;
-/// Number of target rows per batch. The current cache lines of their lists fit the first cache
-/// levels.
+/// Number of target rows that are processed together. The cache lines that are currently read from
+/// their lists fit into the first cache levels.
 const BATCH: usize = 256;
-/// Prefetch distance for neighbour lists, in rows.
+/// Number of rows by which the prefetch of neighbour lists is ahead.
 const LISTS_AHEAD: usize = 16;
-/// Prefetch distance for sums and for the rest of long segments, in rows.
+/// Number of rows by which the prefetch of sums, and of the rest of long segments, is ahead.
 const SUMS_AHEAD: usize = 4;
-/// Number of list entries per cache line.
+/// Number of entries of a neighbour list in one cache line.
 const LINE: usize = 16;
-/// Maximum number of cache lines that are prefetched for one segment.
+/// Maximum number of cache lines of one segment that are prefetched.
 const MOST_LINES: usize = 32;
 
-/// Scratch memory of one thread, reused between calls. It holds at most one block, which fits the
-/// second-level cache, and 16 bytes per row of a tile.
+/// Scratch memory of one thread, which later calls reuse. It holds at most one block, which fits
+/// into the second-level cache, and 16 bytes per row of a tile.
 #[derive(Default)]
 pub(super) struct Scratch {
     block: Option<Pages>,
@@ -42,7 +35,8 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Returns a buffer for at least `values` values. A buffer that is large enough is reused.
+    /// Returns memory for at least `values` values. Existing memory is reused if it is large
+    /// enough.
     pub(super) fn room<T: Element>(&mut self, values: usize) -> *mut T {
         let bytes = values * size_of::<T>();
         let block = match self.block.take() {
@@ -58,8 +52,8 @@ impl Scratch {
     }
 }
 
-/// Copies `L` values of each row in `block` to `to`, row after row. Each row is multiplied by its
-/// factor if the element type scales packed values ([`Element::SCALES`]).
+/// Copies `L` values of each row in `block` to `to`, one row after the other. Each row is
+/// multiplied by its factor if the element type scales packed values ([`Element::SCALES`]).
 ///
 /// # Safety
 /// `input` contains the rows, with `L` values each, and `to` has space for them.
@@ -93,8 +87,8 @@ pub(super) unsafe fn pack<E: Element, const L: usize>(
     }
 }
 
-/// Computes the sums of the rows `targets` and writes them to `out`. `out_stride` is the number of
-/// values between two output rows.
+/// Computes the sums of the target rows `targets` and writes them to `out`, where the starts of
+/// consecutive rows are `out_stride` values apart.
 ///
 /// # Safety
 /// `input` contains `L` values of every vertex's row, and `out` points at the values of target row
@@ -158,8 +152,9 @@ pub(super) unsafe fn sum<E: Element, const L: usize, const W: u8, const FMA: boo
     }
 }
 
-/// Adds the terms of source rows below `limit` to a batch of the tile's rows. `blocks_left` is the
-/// maximum number of blocks, this one included, that the lists still extend over.
+/// Adds the terms of the source rows below `limit` to the sums of a batch of target rows.
+/// `blocks_left` is an upper bound on the number of remaining blocks that the lists refer to,
+/// including this one.
 #[inline(always)]
 unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
     job: &Job<'_>,
@@ -224,7 +219,7 @@ unsafe fn sum_batch<P: Element, const L: usize, const W: u8, const FMA: bool>(
 }
 
 /// Returns the number of entries at the start of the ascending `list[from..end]` that are below
-/// `limit`. Counts at most [`CLASSES`].
+/// `limit`. The result is at most [`CLASSES`].
 #[inline(always)]
 fn below<const FMA: bool>(list: &[u32], from: usize, end: usize, limit: u32) -> usize {
     match list.get(from..).and_then(<[u32]>::first_chunk::<CLASSES>) {
@@ -236,7 +231,7 @@ fn below<const FMA: bool>(list: &[u32], from: usize, end: usize, limit: u32) -> 
     }
 }
 
-/// Returns a bit mask of the entries that are below `limit`.
+/// Returns a bit mask of the entries that are below `limit`. Bit i belongs to entry i.
 #[inline(always)]
 fn are_below<const FMA: bool>(entries: &[u32; CLASSES], limit: u32) -> u32 {
     // The compiler would turn the portable code below into one comparison per entry.
@@ -260,7 +255,7 @@ fn are_below<const FMA: bool>(entries: &[u32; CLASSES], limit: u32) -> u32 {
     entries.iter().enumerate().fold(0, |bits, (lane, &u)| bits | u32::from(u < limit) << lane)
 }
 
-/// Returns the flags of the factors that terms still carry once the rows are packed.
+/// Returns the flags of the factors that terms must still be multiplied by after rows were packed.
 pub(super) fn left<E: Element>(factors: u8) -> u8 {
     if E::SCALES { factors & !SCALED } else { factors }
 }

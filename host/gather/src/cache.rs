@@ -1,8 +1,9 @@
-//! Cache sizes of the processor, from which gathers choose their block sizes.
+//! Sizes of the processor's caches, from which gathers choose their block sizes.
 
 use std::sync::OnceLock;
 
-/// Cache sizes in bytes: second level of one core, and the last level, which cores share.
+/// Sizes of the processor's caches in bytes. Cores have their own second level, and share the last
+/// level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caches {
     /// Size of one core's second-level cache in bytes. 1 MiB if the system does not report it.
@@ -11,16 +12,16 @@ pub struct Caches {
     pub last: usize,
 }
 
-/// Cache sizes if the system does not report any: those of a small server core.
+/// Cache sizes that are assumed if the system reports none. They are those of a small server core.
 const FALLBACK: Caches = Caches { second: 1 << 20, last: 16 << 20 };
-/// Range of plausible second-level sizes. Sizes outside it are ignored, because virtual machines
-/// may report wrong values.
+/// Smallest and largest plausible size of the second-level cache. Other sizes are ignored, because
+/// virtual machines may report wrong values.
 const SECOND: (usize, usize) = (128 << 10, 16 << 20);
 const LAST: usize = 1 << 30;
 
 impl Caches {
-    /// Returns the cache sizes of this machine, from Linux's `/sys/devices/system/cpu/cpu0/cache`.
-    /// They are read once per process.
+    /// Returns the cache sizes of this machine, which are read once per process. They come from the
+    /// folder `/sys/devices/system/cpu/cpu0/cache` of Linux.
     pub fn here() -> Self {
         static HERE: OnceLock<Caches> = OnceLock::new();
         *HERE.get_or_init(|| {
@@ -31,8 +32,8 @@ impl Caches {
         })
     }
 
-    /// Evaluates the first ten entries `index0..` with their files `level`, `type` and `size`,
-    /// which `read` returns.
+    /// Determines the cache sizes from the entries `index0` to `index9`. `read` returns the content
+    /// of the file `level`, `type` or `size` of an entry.
     fn from_entries(read: impl Fn(usize, &str) -> Option<String>) -> Self {
         let (mut second, mut last) = (None, None);
         for index in 0..10 {
@@ -53,7 +54,7 @@ impl Caches {
     }
 }
 
-/// Parses a size such as `1024K`, `32M` or a plain number of bytes.
+/// Parses a size such as `1024K`, `32M` or a plain number of bytes. Returns `None` for other texts.
 fn bytes(text: &str) -> Option<usize> {
     let (digits, unit) = match text.as_bytes().last()? {
         b'K' => (&text[..text.len() - 1], 1 << 10),

@@ -1,14 +1,14 @@
-//! Errors of adjacency lists and of rows to gather, with the locations that the messages name.
+//! Errors of adjacency lists and of rows to gather, with the locations that messages contain.
 
 use std::fmt;
 
-/// Location of an error: a file or an entry of an archive, and the position in it.
+/// Location of an error, which consists of a file and a position in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// Name of the file. For an entry of an archive, the entry's name follows after `!`. Values
-    /// that were not in a file have a descriptive name, for instance `edges`.
+    /// that do not come from a file have a descriptive name, for instance `edges`.
     pub file: String,
-    /// Position in the file.
+    /// Position of the error in the file.
     pub position: Position,
 }
 
@@ -58,8 +58,8 @@ impl fmt::Display for Place {
     }
 }
 
-/// Reason why adjacency lists or rows are refused. A retry does not help: the input has to change
-/// first.
+/// Reason why adjacency lists or rows are refused. A retry fails in the same way unless the input
+/// changes.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A value exceeds a stated limit.
@@ -125,7 +125,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns an [`Error::Malformed`] whose remedy is to fetch the file again.
+    /// Creates an [`Error::Malformed`] whose remedy is to download or write the file again.
     pub fn malformed(place: Place, expected: impl Into<String>, found: impl Into<String>) -> Self {
         Self::Malformed {
             place,

@@ -1,4 +1,4 @@
-//! Innermost loops of a gather: the terms of one row are added in registers.
+//! Innermost loops of a gather, in which the sum of one row is held in registers.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64 as x86;
@@ -10,19 +10,19 @@ use eciton_tensor::simd::madd;
 use super::positions::Positions;
 use super::reach::Reach;
 
-/// Element type of source rows: f32, or bfloat16 stored in a `u16`.
+/// Element type of source rows, which is f32, or `u16` for bfloat16.
 pub(super) trait Element: Copy {
     /// Element type of the values in a packed block. f32 values are scaled when they are copied.
     /// bfloat16 values are not, because scaled values would need more bytes.
     type Packed: Element;
-    /// True if packed values are scaled.
+    /// True if values are multiplied by the factor of their row when they are packed.
     const SCALES: bool;
 
     /// Converts the value to f32.
     fn wide(self) -> f32;
 
-    /// Converts the value to the element type of a packed block, scaled if [`Element::SCALES`] is
-    /// true.
+    /// Converts the value to the element type of a packed block. The value is multiplied by `scale`
+    /// if [`Element::SCALES`] is true.
     fn packed(self, scale: f32) -> Self::Packed;
 
     /// Loads eight values and converts them to f32.
@@ -80,39 +80,38 @@ impl Element for u16 {
     }
 }
 
-/// Flag of [`Job::factors`]: terms carry a factor for their source row.
+/// Flag for terms that are multiplied by a factor of their source row ([`Job::factors`]).
 pub(super) const SCALED: u8 = 1;
-/// Flag of [`Job::factors`]: terms carry a factor for their edge.
+/// Flag for terms that are multiplied by a factor of their edge ([`Job::factors`]).
 pub(super) const WEIGHTED: u8 = 2;
 
-/// Arguments of a sum over adjacency lists with `V` vertices and `E` edges. Their dimensions have
-/// been checked.
+/// Arguments of a sum over adjacency lists with `V` vertices and `E` edges. The dimensions of all
+/// arguments have been checked.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
-    /// Offsets `[V + 1]` of the vertices' lists in `list`.
+    /// The V + 1 offsets, which give the start of each vertex's list in `list`.
     pub offsets: &'a [u64],
-    /// Source rows `[E]` of the edges, each below the number of input rows.
+    /// Source row of each of the E edges, which is below the number of input rows.
     pub list: &'a [u32],
-    /// Factors `[V]` of the source rows. `None` for 1.
+    /// Factor of each source row. `None` if all factors are 1.
     pub source: Option<&'a [f32]>,
-    /// Factors `[V]` of the target rows. `None` for 1.
+    /// Factor of each target row. `None` if all factors are 1.
     pub target: Option<&'a [f32]>,
     /// True if sums are divided by the number of their terms.
     pub mean: bool,
-    /// Edge values `[E]`, by which terms are multiplied. `None` for 1.
+    /// Value of each edge, by which its term is multiplied. `None` if all values are 1.
     pub values: Option<&'a [f32]>,
-    /// Index `[E]` of each edge's value in `values`. If `None`, an edge's value has the edge's own
-    /// index.
+    /// Index of each edge's value in `values`. If `None`, the values are in the order of the edges.
     pub positions: Option<&'a Positions>,
-    /// True if the vertex's own row is the last term.
+    /// True if each vertex's own row is added as the last term.
     pub own: bool,
-    /// Flags `[V]` of the vertices whose lists are summed. The lists of all others count as empty.
-    /// If `None`, all lists are summed.
+    /// True for the vertices whose lists are summed, one flag per vertex. The lists of all others
+    /// count as empty. If `None`, all lists are summed.
     pub wanted: Option<&'a [bool]>,
 }
 
 impl Job<'_> {
-    /// Returns the factors of the terms, as flags.
+    /// Returns flags for the factors by which terms are multiplied ([`SCALED`], [`WEIGHTED`]).
     pub(super) fn factors(&self) -> u8 {
         u8::from(self.source.is_some()) * SCALED + u8::from(self.values.is_some()) * WEIGHTED
     }
@@ -125,7 +124,7 @@ impl Job<'_> {
         from as usize..to as usize
     }
 
-    /// Returns the number of edges that are summed for the vertices `rows`.
+    /// Returns the number of edges that are summed for the vertices in `rows`.
     pub(super) fn edges(&self, rows: Range<usize>) -> usize {
         match self.wanted {
             None => (self.offsets[rows.end] - self.offsets[rows.start]) as usize,
@@ -133,7 +132,7 @@ impl Job<'_> {
         }
     }
 
-    /// Returns the value of an edge.
+    /// Returns the value of the edge at index `edge` of the list.
     ///
     /// # Safety
     /// `values` is `Some`, and `edge` is an index of `list`.
@@ -151,8 +150,8 @@ impl Job<'_> {
         }
     }
 
-    /// Adds the terms of edges `from..from + count` to `sum`. The product of a source row with its
-    /// factor is rounded first, so that a row scaled in advance gives the same bits.
+    /// Adds the terms of the edges `from..from + count` to `sum`. The product of a source row with
+    /// its factor is rounded first. So a row that was scaled in advance gives the same bits.
     ///
     /// # Safety
     /// The edges exist, `rows` finds the rows of their sources with `L` values each, and the
@@ -174,7 +173,7 @@ impl Job<'_> {
         }
     }
 
-    /// Adds the term of one edge to `sum`.
+    /// Adds the term of one edge, whose source is `u`, to `sum`.
     ///
     /// # Safety
     /// The conditions of [`Job::add`] hold, and `row` has `L` values.
@@ -194,7 +193,8 @@ impl Job<'_> {
         }
     }
 
-    /// Adds the vertex's own row if it is a term, and applies the target's factor.
+    /// Adds the vertex's own row to the sum if it is a term, and multiplies the sum by the factor
+    /// of the target row.
     ///
     /// # Safety
     /// `v` is a vertex, and `row` points at the `L` input values of its row.
@@ -228,8 +228,9 @@ impl Job<'_> {
     }
 }
 
-/// Computes `sum += a (s x)` with the factors that `W` names. The product with `s` is rounded. The
-/// product with `a` is fused into the addition if the instruction level has fused multiply-add.
+/// Computes `sum += a (s x)` with the factors that the flags `W` name. The product with `s` is
+/// rounded. The product with `a` is fused with the addition if the vector level has fused
+/// multiply-add.
 #[inline(always)]
 fn accumulate<E: Element, const L: usize, const W: u8, const FMA: bool>(
     sum: &mut [f32; L],
@@ -267,7 +268,7 @@ fn accumulate<E: Element, const L: usize, const W: u8, const FMA: bool>(
     }
 }
 
-/// Prefetches the cache lines of `L` values into the first-level cache.
+/// Prefetches the cache lines of `L` values at `from` into the first-level cache.
 #[inline(always)]
 pub fn prefetch<E, const L: usize>(from: *const E) {
     for line in 0..(L * size_of::<E>()).div_ceil(64) {
@@ -287,7 +288,7 @@ pub fn prefetch<E, const L: usize>(from: *const E) {
     }
 }
 
-/// Prefetches all cache lines of a row.
+/// Prefetches all cache lines of a row into the first-level cache.
 #[inline(always)]
 pub fn fetch(row: &[f32]) {
     row.chunks(16).for_each(|line| prefetch::<f32, 16>(line.as_ptr()));

@@ -1,5 +1,5 @@
-//! Gather: sums, means and maxima of the rows of each vertex's neighbours. The host computes this
-//! part of a graph layer.
+//! Gather, which computes the sum, mean or maximum of the rows of each vertex's neighbours. The
+//! host computes this part of a graph layer.
 //!
 //! ```text
 //! out[v] = t[v] (sum over edges e = (u, v) of a[e] (s[u] x[u])  +  s[v] x[v])
@@ -19,8 +19,8 @@
 //! Source rows are in one piece of memory or in several ([`Sources`]). Training with bounded
 //! staleness stores rows of several epochs. A gather then reads the rows of each interval from that
 //! interval's buffer. An interval is a run of vertices that is scheduled as one unit. Blocks and
-//! packed copies are assembled from all pieces. Rows that are read in place are found by a table of addresses
-//! (`reach`). The bits are the same in all cases.
+//! packed copies are assembled from all pieces. Rows that are read in place are found by a table of
+//! addresses (`reach`). The bits are the same in all cases.
 //!
 //! ```
 //! use eciton_gather::adjacency::{Graph, Options};
@@ -70,37 +70,37 @@ use sources::{Extents, Held, readable};
 pub use sources::{MAX_PIECES, Rows, Sources};
 use trial::{Kind, by_trial};
 
-/// Reduction of the neighbours' rows to one row.
+/// Operation that reduces the rows of a vertex's neighbours to one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reduce {
-    /// Sum. It is zero for a vertex without neighbours.
+    /// The sum of the rows. It is zero for a vertex without neighbours.
     Sum,
-    /// Mean. It is zero for a vertex without neighbours.
+    /// The mean of the rows. It is zero for a vertex without neighbours.
     Mean,
-    /// Maximum of each column. It is zero for a vertex without neighbours.
+    /// The maximum of each column. It is zero for a vertex without neighbours.
     Max,
 }
 
-/// Weights of the edges, by which the terms of a sum are multiplied.
+/// Weights by which the terms of a sum are multiplied, one per edge.
 #[derive(Debug, Clone, Copy)]
 pub enum EdgeWeights<'a> {
     /// All edges have weight 1.
     None,
-    /// The edge (u, v) has the weight `scale[u] scale[v]`. The value is `scale`, `[V]`.
+    /// The edge (u, v) has the weight `scale[u] scale[v]`, where `scale` has one value per vertex.
     Symmetric(&'a [f32]),
-    /// Each stored edge has its own weight, `[E]`. Without positions, weights are in the order of
-    /// the lists. With positions, they are in the order of the lists that the positions point into.
+    /// Each stored edge has its own weight. Without positions, the weights are in the order of the
+    /// lists. With positions, they are in the order of the lists that the positions refer to.
     Values(&'a [f32], Option<&'a Positions>),
 }
 
-/// Returns `(deg(v) + 1)^-1/2` of every vertex, where deg is the in-degree: the factor of the
-/// symmetric normalisation with self-loops.
+/// Returns `(deg(v) + 1)^-1/2` for every vertex v, where deg is the in-degree. These are the
+/// factors of the symmetric normalisation with self-loops.
 pub fn symmetric_scale(graph: &Graph) -> Vec<f32> {
     (0..graph.vertices()).map(|v| (1.0 / (f64::from(graph.in_degree(v)) + 1.0).sqrt()) as f32).collect()
 }
 
-/// Returns `1 / deg(v)` of every list, or 0 for an empty list. If `with_self` is true, the vertex
-/// itself counts as a term. The transposed mean multiplies its source rows by these factors.
+/// Returns `1 / deg(v)` for every list, or 0 for an empty list. If `with_self` is true, the vertex
+/// itself counts as a term. The gradient of a mean multiplies its source rows by these factors.
 pub fn inverse_degrees(lists: &Adjacency, with_self: bool) -> Vec<f32> {
     let inverse = |ends: &[u64]| match ends[1] - ends[0] + u64::from(with_self) {
         0 => 0.0,
@@ -109,8 +109,8 @@ pub fn inverse_degrees(lists: &Adjacency, with_self: bool) -> Vec<f32> {
     lists.offsets().windows(2).map(inverse).collect()
 }
 
-/// Configuration of a gather: adjacency lists, reduction and weights. It is cheap to create and to
-/// copy.
+/// Gather over adjacency lists, with its reduction and edge weights. The value is cheap to create
+/// and to copy.
 #[derive(Debug, Clone, Copy)]
 pub struct Gather<'a> {
     lists: &'a Adjacency,
@@ -124,7 +124,8 @@ pub struct Gather<'a> {
 }
 
 impl<'a> Gather<'a> {
-    /// Creates a gather that reduces, for each list of `lists`, the rows that the list names.
+    /// Creates a gather without weights. For each list in `lists`, it reduces the rows that the
+    /// list names to one row.
     pub fn new(lists: &'a Adjacency, reduce: Reduce) -> Self {
         Self {
             lists,
@@ -138,7 +139,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Sets the weights of the edges.
+    /// Sets the weights of the edges, by which terms are multiplied.
     ///
     /// # Panics
     /// Panics if the number of weights differs from the number of vertices or edges. The arguments
@@ -161,15 +162,15 @@ impl<'a> Gather<'a> {
         self
     }
 
-    /// Adds the vertex itself as the last term, with edge value 1.
+    /// Adds each vertex's own row as the last term, with edge weight 1.
     #[must_use]
     pub fn with_self(mut self) -> Self {
         self.own = true;
         self
     }
 
-    /// Limits the gather to the vertices for which `wanted` `[V]` is true. The lists of all others
-    /// count as empty, which saves time. [`Reduce::Max`] does not support it.
+    /// Limits the gather to the vertices for which `wanted` is true, which saves time. The lists of
+    /// all other vertices count as empty. [`Reduce::Max`] does not support this limit.
     ///
     /// # Panics
     /// Panics if `wanted` does not have one value per vertex.
@@ -180,8 +181,8 @@ impl<'a> Gather<'a> {
         self
     }
 
-    /// Sets factors `[V]` by which source rows are multiplied first. The transposed mean uses
-    /// [`inverse_degrees`] here.
+    /// Sets one factor per source row, by which the row is multiplied first. The gradient of a mean
+    /// uses [`inverse_degrees`] here.
     ///
     /// # Panics
     /// Panics if `scale` does not have one value per vertex.
@@ -192,12 +193,11 @@ impl<'a> Gather<'a> {
         self
     }
 
-    /// Returns the gather of the backward step, from the gradient of this gather's output to the
-    /// gradient of its input. `reversed` contains the lists of the reversed edges; these are the
-    /// gather's own lists if the graph is symmetric. `positions` is needed if edges have values: it
-    /// gives the index of each reversed edge in this gather's lists. `inverse` is needed for a
-    /// mean: it gives this gather's [`inverse_degrees`]. For the gradient of a maximum, use
-    /// [`Gather::route`].
+    /// Returns the gather that computes the gradient of this gather's input from the gradient of
+    /// its output. `reversed` contains the lists of the reversed edges. `positions` gives the index
+    /// of each reversed edge in this gather's lists, and is needed if edges have values. `inverse`
+    /// contains this gather's [`inverse_degrees`], and is needed for a mean. For the gradient of a
+    /// maximum, use [`Gather::route`].
     ///
     /// # Panics
     /// Panics for a maximum, for a mean that also has target factors, and if a needed argument is
@@ -245,9 +245,9 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Computes rows `rows` of a sum or mean and writes them to `out`, whose row 0 is row
-    /// `rows.start`. `input` contains all source rows, in one piece or in several. Several threads
-    /// may write different rows at the same time.
+    /// Computes the rows `rows` of a sum or mean and writes them to `out`, whose first row is row
+    /// `rows.start`. `input` contains all source rows. Several threads may compute different rows
+    /// at the same time.
     ///
     /// # Panics
     /// Panics if the dimensions of the arguments differ, and for a maximum, which
@@ -256,8 +256,8 @@ impl<'a> Gather<'a> {
         self.run_by(None, input, rows, out);
     }
 
-    /// Runs the gather like [`Gather::run`], on a path that the caller chooses. Tests and
-    /// benchmarks use it.
+    /// Runs the gather like [`Gather::run`], but on an access path that the caller chooses. Tests
+    /// and benchmarks use this function.
     #[doc(hidden)]
     pub fn run_by<'x>(
         &self,
@@ -299,8 +299,8 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Runs the gather like [`Gather::run`] with a result in bfloat16. Sums are computed in f32 and
-    /// rounded once.
+    /// Runs the gather like [`Gather::run`], and writes the result as bfloat16. Sums are computed
+    /// in f32 and rounded once.
     ///
     /// # Errors
     /// Returns an error if the f32 buffer does not fit in memory.
@@ -330,9 +330,9 @@ impl<'a> Gather<'a> {
     }
 }
 
-/// Copies rows and scales them: row i of `out` becomes row `of[i]` of `pieces` times the factor of
-/// that source row. This is the gradient of a sum or mean in which each source has one target.
-/// `pieces` are in ascending order of rows, and `scale` has one factor per source row.
+/// Copies and scales rows. Row i of `out` becomes row `of[i]` of `pieces` times the factor of that
+/// source row. This is the gradient of a sum or mean in which each source has one target. `pieces`
+/// are in ascending order of rows, and `scale` has one factor per source row.
 ///
 /// # Panics
 /// Panics if no piece contains a row, or if the dimensions of the arguments differ.
@@ -360,9 +360,9 @@ pub fn spread(of: &[u32], scale: Option<&[f32]>, pieces: &[(Range<usize>, Rows<'
     }
 }
 
-/// Computes rows `rows` of the gather with symmetric normalisation: `out[v] = s[v] (sum of s[u]
-/// x[u] + s[v] x[v])`. Row 0 of `out` is row `rows.start`. `input` contains all source rows, in one
-/// piece or in several, and `scale` contains one value of `s` per row.
+/// Computes the rows `rows` of a gather with symmetric normalisation, `out[v] = s[v] (sum of s[u]
+/// x[u] + s[v] x[v])`. The first row of `out` is row `rows.start`. `input` contains all source
+/// rows, and `scale` contains the value s of each row.
 ///
 /// # Panics
 /// Panics if the dimensions of the arguments differ.
@@ -377,8 +377,8 @@ pub fn gather_symmetric<'x>(
     gather.run(input, rows, out);
 }
 
-/// Returns the number of columns per pass over a list: the smallest supported width that covers
-/// `wanted` columns. Uses whole cache lines if `there`, the number of readable columns, allows it.
+/// Returns the number of columns that one pass over a list processes. It is the smallest supported
+/// width that covers `wanted` columns and has at most `there` columns, which are readable.
 fn lanes(wanted: usize, there: usize) -> usize {
     let most = if level() == Level::Avx512 { 128 } else { 64 };
     let all = [1, 8, 16, 32, 48, 64, 128];
@@ -392,7 +392,7 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Gathers columns `start..start + lanes`. `out` begins at column `start`.
+/// Gathers the columns `start..start + lanes`. The first value of `out` belongs to column `start`.
 fn columns_of(
     lanes: usize,
     job: &Job<'_>,
@@ -485,9 +485,9 @@ fn bf16_body<const L: usize, const FMA: bool>(
     portable(L, job, from, rows, out, path, scratch);
 }
 
-/// Gathers columns `0..lanes` with loops of width 8 or 1, without specific vector instructions. It
-/// serves processors without AVX2. Each level and width is another copy of all loops, so this level
-/// has only two.
+/// Gathers the columns `0..lanes` with loops of width 8 or 1, without specific vector instructions.
+/// It serves processors without AVX2. Each width needs another copy of all loops, so there are only
+/// two.
 fn portable<E: Element>(
     lanes: usize,
     job: &Job<'_>,
@@ -563,11 +563,11 @@ fn body<E: Element, const L: usize, const FMA: bool>(
     }
 }
 
-/// Prefetch distance for neighbours' rows, in list entries.
+/// Number of list entries by which the prefetch of neighbours' rows is ahead.
 const AHEAD: usize = 8;
 
-/// Gathers one target row after another. `terms` finds the rows that are summed, `input` finds the
-/// source rows, which are read for the vertex itself.
+/// Gathers one target row after the other. `terms` gives the addresses of the rows that are summed,
+/// and `input` gives the vertex's own row.
 ///
 /// # Safety
 /// The conditions of [`Job::add`] hold for all rows, `input` contains these rows, and `out` points

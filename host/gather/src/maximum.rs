@@ -9,16 +9,15 @@ use super::kernel::{Job, prefetch};
 use super::sources::Extents;
 use super::{AHEAD, Gather, Reduce, Rows};
 
-/// Index that marks a column without any term, in the `places` of [`Gather::run_max`].
+/// Index that marks a value without any term, in the argument `places` of [`Gather::run_max`].
 pub const NOBODY: u32 = u32::MAX;
 
 /// Number of columns that are compared together.
 const LANES: usize = 16;
 
 impl Gather<'_> {
-    /// Computes rows `rows` of the maximum and writes them to `out`. Writes to `places`, for each
-    /// value, the term that was chosen. `places` has the same number of values, row after row
-    /// without padding.
+    /// Computes the rows `rows` of the maximum and writes them to `out`. For each value, the index
+    /// of the chosen term is written to `places`, row by row and without padding.
     ///
     /// A term is given by its index in the vertex's list. The list's length stands for the vertex
     /// itself, and [`NOBODY`] for no term, in which case the value is 0. Of equal values the first
@@ -46,11 +45,11 @@ impl Gather<'_> {
         }
     }
 
-    /// Computes the gradient of a maximum: writes rows `rows` of the gradient of the input to
-    /// `out`. `places` are the chosen terms from [`Gather::run_max`], and `gradient` is the
-    /// gradient of its output; both contain all rows. `reversed` contains the lists of the reversed
-    /// edges, and for each of these edges the index of the same edge in this gather's lists. Terms
-    /// are added in the order of the reversed list, the vertex itself last.
+    /// Computes the rows `rows` of the gradient of a maximum's input, and writes them to `out`.
+    /// `places` are the chosen terms from [`Gather::run_max`], and `gradient` is the gradient of
+    /// its output. Both contain all rows. `reversed` contains the lists of the reversed edges, and
+    /// the index of each of these edges in this gather's lists. Terms are added in the order of the
+    /// reversed list, the vertex itself last.
     ///
     /// # Panics
     /// Panics under the conditions of [`Gather::run_max`]. The values of this gather must be in the
@@ -146,8 +145,8 @@ fn max_body<const FMA: bool>(job: &Job<'_>, input: Rows<'_>, v: usize, out: &mut
     }
 }
 
-/// Replaces each value of `out` by `factor * x` if that is larger, and records the index `place` of
-/// the term.
+/// Replaces each value of `out` by `factor * x` if that is larger. In this case, `place` is
+/// recorded as the index of the chosen term.
 #[inline(always)]
 fn larger(x: impl Iterator<Item = f32>, factor: f32, place: u32, out: &mut [f32], places: &mut [u32]) {
     for ((x, out), taken) in x.zip(out).zip(places) {

@@ -1,23 +1,25 @@
-//! Access paths by which a gather reads its source rows, and the cost model that chooses one.
+//! Access paths by which a gather reads its source rows, and the cost model that chooses one of
+//! them.
 
 use super::cache::Caches;
 
-/// Access path by which a gather reads its source rows. All paths give the same bits.
+/// Access path by which a gather reads its source rows. All paths give the same bits but differ in
+/// speed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum Path {
-    /// Processes target rows one by one and reads each source row in place. `ahead` is true if rows
-    /// are prefetched.
+    /// Target rows are processed one by one, and each source row is read in place. If `ahead` is
+    /// true, source rows are prefetched.
     Direct { ahead: bool },
-    /// Processes target rows one by one and reads a packed copy of all source rows, which is scaled
-    /// once.
+    /// Target rows are processed one by one. They read a packed copy of all source rows, which is
+    /// scaled once.
     Packed,
-    /// Processes tiles of target rows one by one. For each tile, blocks of source rows are copied
-    /// into the second-level cache one after another.
+    /// Target rows are processed in tiles. For each tile, blocks of source rows are copied into the
+    /// second-level cache, one after the other.
     Blocked { block_rows: usize, tile_rows: usize },
 }
 
-/// Sizes of a gather call, from which the cost model chooses the path.
+/// Sizes of a gather call, from which the cost model chooses an access path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Shape {
     /// Number of source rows.
@@ -26,45 +28,46 @@ pub(super) struct Shape {
     pub rows: usize,
     /// Number of edges of the target rows.
     pub edges: usize,
-    /// Number of columns per pass.
+    /// Number of columns that one pass over a list processes.
     pub lanes: usize,
-    /// Number of values between two input rows.
+    /// Number of values between the starts of consecutive input rows.
     pub stride: usize,
-    /// Size of an input value in bytes.
+    /// Size of an input value, in bytes.
     pub value_bytes: usize,
-    /// True if terms carry a factor for their source row that a copy of the row can include.
+    /// True if terms are multiplied by a factor of their source row that can be applied when the
+    /// row is copied.
     pub scaled: bool,
 }
 
-/// Costs in nanoseconds, measured with `benches/gather.rs` on one core of a server with AVX-512, 1
-/// MiB of second-level and 32 MiB of last-level cache. Only their ratios matter, and a factor of
-/// two is accurate enough.
+/// Costs of memory accesses in nanoseconds, measured with `benches/gather.rs` on a server core with
+/// AVX-512. It had 1 MiB of second-level and 32 MiB of last-level cache. Only the ratios of costs
+/// matter, and a factor of two is accurate enough.
 mod cost {
-    /// Cost of reading a row from the second-level cache: per row, and per 64-byte line.
+    /// Cost of reading a row from the second-level cache, per row and per 64-byte line.
     pub(super) const NEAR: (f64, f64) = (0.5, 1.0);
-    /// Cost of reading a row from the last-level cache: per row, and per 64-byte line.
+    /// Cost of reading a row from the last-level cache, per row and per 64-byte line.
     pub(super) const LAST: (f64, f64) = (0.8, 2.0);
-    /// Cost of reading a prefetched row from memory: per row, and per 64-byte line.
+    /// Cost of reading a prefetched row from memory, per row and per 64-byte line.
     pub(super) const FAR: (f64, f64) = (1.0, 5.0);
     /// Cost of copying a 64-byte line into a block.
     pub(super) const COPY: f64 = 3.0;
-    /// Cost of visiting a target row for a block: per visit, mostly the wait for the row's list,
-    /// and per line of its sum if the block has edges of the row.
+    /// Cost of visiting a target row for a block, which is mostly the wait for the row's list. If
+    /// the block has edges of the row, the second cost is added per 64-byte line of the row's sum.
     pub(super) const VISIT: (f64, f64) = (12.0, 2.0);
 }
 
-/// Cost ratio up to which two paths count as undecided. On a processor other than the measured one,
-/// either may be faster.
+/// Cost ratio up to which either of two paths may be faster on another processor than the measured
+/// one.
 const DOUBT: f64 = 3.0;
 
-/// Maximum number of rows of a tile. Each row has its own cursor in the lists, and a processor can
-/// track some thousands of pages.
+/// Maximum number of target rows in a tile. Each row has its own position in the lists, and a
+/// processor can track some thousands of pages.
 const TILE_ROWS: usize = 8192;
 
 impl Path {
-    /// Returns the path with the lowest cost, and a second path if its cost is within the factor
-    /// `DOUBT`. The cost is that of all terms. For blocks it includes copying all rows for each
-    /// tile, and visiting each target row for each block.
+    /// Returns the path with the lowest cost. Also returns a second path if its cost is within the
+    /// factor `DOUBT`. The cost of a path is that of reading all terms. For blocks it includes
+    /// copying all rows for each tile, and visiting each target row for each block.
     pub(super) fn choose(shape: Shape, caches: Caches) -> (Self, Option<Self>) {
         let row_bytes = shape.lanes * shape.value_bytes;
         let (lines, sums) =
@@ -97,8 +100,8 @@ impl Path {
         }
     }
 
-    /// Returns the number of target rows per tile. Their sums fill at most a sixteenth of the
-    /// last-level cache.
+    /// Returns the number of target rows per tile. The sums of a tile fill at most a sixteenth of
+    /// the last-level cache.
     fn tile(shape: Shape, caches: Caches) -> usize {
         let most = (caches.last / 16 / (shape.lanes * size_of::<f32>())).clamp(1, TILE_ROWS);
         // All tiles have the same size, so that the last is not a small one.

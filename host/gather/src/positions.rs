@@ -1,10 +1,11 @@
-//! Indices of one adjacency's edges in another adjacency, by which backward steps read edge values.
+//! Mapping of one adjacency's edges to another adjacency's edges, by which backward steps read edge
+//! values.
 
 use crate::adjacency::Adjacency;
 use crate::error::{Error, Place, Result};
 
-/// Indices `[E]`: for each edge of an adjacency, the index of the same edge in the adjacency of the
-/// reversed edges. An index takes 4 bytes, or 8 bytes in a graph with 2^32 edges or more.
+/// Index of each edge of an adjacency in the adjacency of the reversed edges. An index takes 4
+/// bytes, or 8 bytes in a graph with 2^32 edges or more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Positions {
     /// 32-bit indices, for fewer than 2^32 edges.
@@ -14,11 +15,10 @@ pub enum Positions {
 }
 
 impl Positions {
-    /// Computes for each edge of `of` its index in `within`. Edge (u, v) of `of`, in u's list,
-    /// corresponds to edge (v, u) of `within`. Parallel edges are paired in their order. If the
-    /// graph is symmetric, `of` and `within` are the same lists, and an edge is paired with its
-    /// reverse.
-    ///
+    /// Computes the index in `within` of each edge of `of`. The edge (u, v) in u's list of `of`
+    /// corresponds to the edge (v, u) in v's list of `within`. Parallel edges are paired in their
+    /// order. If the graph is symmetric, `of` and `within` are the same lists, and an edge is
+    /// paired with its reverse.
     /// # Errors
     /// Returns [`Error::Mismatch`] if `of` and `within` do not have the same edges.
     pub fn new(of: &Adjacency, within: &Adjacency) -> Result<Self> {
@@ -38,12 +38,12 @@ impl Positions {
         }
     }
 
-    /// Returns whether there is no edge.
+    /// Returns true if there are no edges.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the index of an edge in the other adjacency.
+    /// Returns the index of the edge `edge` in the other adjacency.
     ///
     /// # Panics
     /// Panics if the edge does not exist.
@@ -56,8 +56,9 @@ impl Positions {
     }
 }
 
-/// Computes the indices by walking through `within` list by list. The lists have ascending vertices
-/// v, so each list of `of` meets its neighbours v in order. One cursor per list of `of` suffices.
+/// Computes the index in `within` of each edge of `of`. The lists of `within` are visited in the
+/// order of their vertices v. So each list of `of` meets its neighbours v in order, and one cursor
+/// per list is enough.
 fn places<T: Copy + Default>(
     of: &Adjacency,
     within: &Adjacency,

@@ -1,14 +1,14 @@
-//! SplitMix64, a small sequential random number generator that is used to derive seeds.
+//! SplitMix64, a small sequential random number generator from which seeds are derived.
 
-/// State of SplitMix64 (Steele, Lea and Flood 2014): state += 0x9e3779b97f4a7c15, then a 64-bit mix
-/// of the state.
+/// Random number generator SplitMix64 (Steele, Lea and Flood 2014). It adds a constant to its state
+/// and mixes the 64 bits of the result.
 #[derive(Debug, Clone)]
 pub struct SplitMix64 {
     state: u64,
 }
 
 impl SplitMix64 {
-    /// Creates a generator with the state `seed`.
+    /// Creates a generator whose initial state is `seed`.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
@@ -22,13 +22,13 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// Returns a random number below `bound`, or 0 for a bound of 0: the high half of a 128-bit
-    /// product, whose bias is below bound / 2^64.
+    /// Returns a random number below `bound`, or 0 if `bound` is 0. The number is the high half of
+    /// a 128-bit product. Its bias is below bound / 2^64.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Shuffles `values` (Fisher-Yates, from the last position down).
+    /// Shuffles `values` with the Fisher-Yates algorithm, from the last position down.
     pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for last in (1..values.len()).rev() {
             let other = self.below(last as u64 + 1) as usize;

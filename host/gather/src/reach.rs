@@ -1,8 +1,8 @@
-//! Addresses of rows, as the innermost loops compute them.
+//! Addresses of source rows, as the innermost loops of a gather compute them.
 //!
-//! The *base* of a piece is the address that row 0 would have if the piece continued downwards.
-//! Addresses are computed from it with wrapping arithmetic, and it is never read, because row 0
-//! usually lies elsewhere.
+//! The *base* of a piece is the address that row 0 would have if the piece extended down to it. The
+//! addresses of rows are computed from the base with wrapping arithmetic. Nothing is read at the
+//! base itself, because row 0 usually lies elsewhere.
 
 use std::ops::Range;
 use std::ptr;
@@ -11,28 +11,28 @@ use super::blocked::Scratch;
 use super::kernel::Element;
 use super::sources::MAX_PIECES;
 
-/// One contiguous piece of the source rows, starting at the first column of this call.
+/// Contiguous piece of the source rows, from the first column of the current call on.
 #[derive(Clone, Copy)]
 pub(super) struct Piece<'a, E> {
-    /// Row number of the first row in this piece.
+    /// Index of the first row in the piece.
     pub start: usize,
-    /// Row number after the last row in this piece.
+    /// Index after the last row in the piece.
     pub end: usize,
     /// Values of the rows.
     pub data: &'a [E],
 }
 
-/// All source rows of a call, in one or more pieces.
+/// All source rows of a gather call, in one or more pieces of memory.
 #[derive(Clone, Copy)]
 pub(super) struct Input<'a, E> {
-    /// Pieces in ascending order of rows. None is empty.
+    /// Pieces in ascending order of their rows. No piece is empty.
     pub pieces: &'a [Piece<'a, E>],
-    /// Number of values between two rows.
+    /// Number of values between the starts of consecutive rows.
     pub stride: usize,
 }
 
 impl<'a, E> Input<'a, E> {
-    /// Returns whether each row of `0..rows` has `lanes` readable values.
+    /// Returns true if each of the first `rows` rows has `lanes` readable values.
     pub(super) fn covers(&self, rows: usize, lanes: usize) -> bool {
         let mut next = 0;
         for piece in self.pieces {
@@ -51,8 +51,8 @@ impl<'a, E> Input<'a, E> {
         piece.data.as_ptr().wrapping_sub(piece.start * self.stride)
     }
 
-    /// Divides `rows` at the boundaries of pieces. Returns the ranges in order, each with the base
-    /// address of its piece.
+    /// Divides `rows` at the boundaries of pieces. Returns the resulting ranges in order, each with
+    /// the base address of its piece.
     #[inline(always)]
     pub(super) fn parts(self, rows: Range<usize>) -> impl Iterator<Item = (Range<usize>, *const E)> {
         let first = self.pieces.partition_point(|piece| piece.end <= rows.start);
@@ -61,16 +61,17 @@ impl<'a, E> Input<'a, E> {
     }
 }
 
-/// Mapping from a row index to the address of the row.
+/// Mapping from the index of a row to its address.
 pub(super) trait Reach<E>: Copy {
-    /// Returns the address of row `u`.
+    /// Returns the address of the row with index `u`.
     ///
     /// # Safety
     /// The row must exist.
     unsafe fn row(self, u: usize) -> *const E;
 }
 
-/// Address mapping of rows in one piece: the base address, and the number of values between rows.
+/// Address mapping for rows in one piece. It has the base address and the number of values between
+/// consecutive rows.
 pub(super) struct Straight<E>(pub *const E, pub usize);
 
 impl<E> Clone for Straight<E> {
@@ -88,16 +89,16 @@ impl<E> Reach<E> for Straight<E> {
     }
 }
 
-/// Factor of the maximum number of [`Table`] entries, which is this factor times the larger of
-/// twice the number of pieces and the square root of the number of rows. More entries would
-/// displace rows from the first-level cache. With fewer entries, more rows would be copied.
+/// Factor in the maximum number of [`Table`] entries. The other factor is twice the number of
+/// pieces, or the square root of the number of rows if that is larger. More entries would displace
+/// rows from the first-level cache. With fewer entries, more rows would be copied.
 const ENTRIES: usize = 8;
 
-/// Base addresses of rows in several pieces, one per 2^shift rows. If a piece ends within such a
-/// group of rows, the group is copied. So an address needs neither a search nor a branch, either of
-/// which would cost at least a third of a row's sum. The table has 8 bytes per entry, and at most
-/// an eighth of the rows is copied. For a million rows in 64 pieces, it takes 62 KB and copies one
-/// row in 120.
+/// Table of base addresses for rows in several pieces, with one address per 2^shift rows. If a
+/// piece ends within such a group of rows, the group is copied. So an address needs neither a
+/// search nor a branch, which would cost at least a third of a row's sum. The table has 8 bytes per
+/// entry, and at most an eighth of the rows is copied. For a million rows in 64 pieces, it takes 62
+/// KB and copies one row in 120.
 pub(super) struct Table<E> {
     bases: Vec<*const E>,
     shift: u32,
@@ -105,7 +106,7 @@ pub(super) struct Table<E> {
 }
 
 impl<E: Element> Table<E> {
-    /// Creates the table of `rows` rows with `L` values each.
+    /// Creates the table of the first `rows` rows with `L` values each.
     ///
     /// # Safety
     /// `input` must cover these rows and values. The table is valid until `scratch` is used again.
@@ -144,19 +145,19 @@ impl<E: Element> Table<E> {
         Self { bases, shift, stride }
     }
 
-    /// Returns the address mapping of the table.
+    /// Returns the address mapping that this table defines.
     pub(super) fn reach(&self) -> Scattered<'_, E> {
         Scattered { bases: &self.bases, shift: self.shift, stride: self.stride }
     }
 }
 
-/// Returns the smallest shift with which the table has no more entries than [`ENTRIES`] allows.
+/// Returns the smallest shift for which the table has no more entries than [`ENTRIES`] allows.
 fn shift(rows: usize, pieces: usize) -> u32 {
     let most = ENTRIES * rows.isqrt().max(2 * pieces).clamp(1, 2 * MAX_PIECES);
     rows.div_ceil(most).next_power_of_two().trailing_zeros()
 }
 
-/// Address mapping of rows in several pieces, by a [`Table`].
+/// Address mapping for rows in several pieces, which looks up base addresses in a [`Table`].
 pub(super) struct Scattered<'a, E> {
     bases: &'a [*const E],
     shift: u32,

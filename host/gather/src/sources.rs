@@ -1,4 +1,4 @@
-//! Source rows of a gather, in one piece of memory or in several.
+//! Source rows of a gather, in one or more pieces of memory.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::error::{Error, Place, Result};
 /// Maximum number of pieces that the source rows of a gather may have.
 pub const MAX_PIECES: usize = 4096;
 
-/// Read-only rows in one piece of memory, as f32 or bfloat16.
+/// Read-only rows in one piece of memory, which are f32 or bfloat16.
 #[derive(Debug, Clone, Copy)]
 pub enum Rows<'a> {
     /// Rows of f32 values.
@@ -31,14 +31,14 @@ impl<'a> From<HalfView<'a>> for Rows<'a> {
     }
 }
 
-/// Dimensions of rows in memory.
+/// Dimensions of rows in memory, in units of values unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extents {
     pub rows: usize,
     pub columns: usize,
-    /// Number of values between two rows.
+    /// Number of values between the starts of consecutive rows.
     pub stride: usize,
-    /// Number of readable values per row. Padding counts if all rows have it.
+    /// Number of readable values per row. It includes padding if all rows have it.
     pub read: usize,
     pub value_bytes: usize,
 }
@@ -53,15 +53,15 @@ impl Rows<'_> {
     }
 }
 
-/// Returns the number of readable values of each of `rows` rows in a slice of `len` values: the
-/// stride if the last row has padding too, else the number of columns.
+/// Returns the number of readable values per row, for `rows` rows in a slice of `len` values. It is
+/// the stride if the last row has padding too, and otherwise the number of columns.
 pub(super) fn readable(rows: usize, columns: usize, stride: usize, len: usize) -> usize {
     assert!(rows == 0 || columns <= stride && (rows - 1) * stride + columns <= len, "rows end early");
     if len >= rows * stride { stride } else { columns }
 }
 
-/// All source rows of a gather, in one piece ([`Rows`], a [`View`], a [`HalfView`]) or in several
-/// pieces.
+/// All source rows of a gather. They are in one piece ([`Rows`], a [`View`], a [`HalfView`]) or in
+/// several pieces.
 ///
 /// ```
 /// use eciton_gather::Sources;
@@ -74,14 +74,14 @@ pub(super) fn readable(rows: usize, columns: usize, stride: usize, len: usize) -
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'a> {
     pub(super) held: Held<'a>,
-    /// Dimensions of all rows. Padding is readable if the rows of all pieces have it.
+    /// Dimensions of all rows. Padding counts as readable if the rows of all pieces have it.
     pub(super) extents: Extents,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Held<'a> {
     One(Rows<'a>),
-    /// At least two pieces, which have been checked.
+    /// At least two pieces, whose ranges and dimensions have been checked.
     Pieces(&'a [(Range<usize>, Rows<'a>)]),
 }
 
@@ -93,10 +93,10 @@ impl<'a, R: Into<Rows<'a>>> From<R> for Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
-    /// Creates source rows `0..vertices` from pieces. Each piece is a range of rows and the memory
-    /// that contains them; the first row of the range is row 0 of the memory. There are at most
-    /// [`MAX_PIECES`] pieces, and fewer are faster. Ranges that follow each other in one buffer
-    /// should be one piece.
+    /// Creates the source rows `0..vertices` from pieces. Each piece is a range of rows and the
+    /// memory that contains them, which starts with the first row of the range. There are at most
+    /// [`MAX_PIECES`] pieces, and fewer are faster. Adjacent ranges in one buffer should be one
+    /// piece.
     ///
     /// # Errors
     /// Returns [`Error::Limit`] for too many pieces. Returns [`Error::Malformed`] if there is no
@@ -165,17 +165,17 @@ impl<'a> Sources<'a> {
         self.extents.rows
     }
 
-    /// Returns the number of values of a row.
+    /// Returns the number of values per row.
     pub fn columns(&self) -> usize {
         self.extents.columns
     }
 
-    /// Returns whether the values are f32.
+    /// Returns true if the values are f32, false if they are bfloat16.
     pub fn is_f32(&self) -> bool {
         self.extents.value_bytes == 4
     }
 
-    /// Returns row `at` of f32 rows. Returns an empty slice for rows of another type.
+    /// Returns the f32 row with index `at`, or an empty slice if the rows are bfloat16.
     #[inline(always)]
     pub fn row(&self, at: usize) -> &'a [f32] {
         let found = match self.held {

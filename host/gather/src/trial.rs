@@ -1,5 +1,5 @@
-//! Timed trials of two access paths on real calls, for cases in which the cost model
-//! ([`Path::choose`]) is undecided.
+//! Timed trials of two access paths, for calls for which the cost model ([`Path::choose`]) is
+//! undecided.
 //!
 //! The speed ratio of cache levels differs more between processors than the costs of the two paths
 //! do. All paths give the same bits, and training repeats the same gathers. So the first calls
@@ -11,28 +11,29 @@ use std::time::{Duration, Instant};
 
 use super::path::{Path, Shape};
 
-/// Number of trials of each path. The fastest trial counts, because disturbances only make calls
-/// slower.
+/// Number of timed trials of each path. The fastest trial counts, because disturbances only make
+/// calls slower.
 const TRIES: u8 = 3;
-/// Minimum number of edges of a call that takes part in trials. Smaller calls are too short to be
-/// compared, and a choice would save little.
+/// Minimum number of edges of a call that takes part in trials. Smaller calls are too short for a
+/// comparison, and the choice would save little.
 const LEAST_EDGES: usize = 100_000;
-/// Maximum number of kinds of calls for which trials are stored. Above it, all results are deleted,
-/// which costs a few repeated trials.
+/// Maximum number of kinds of calls for which trials are stored. When it is exceeded, all results
+/// are deleted, and trials are repeated.
 const MOST_KINDS: usize = 4096;
 
-/// Key of calls that do the same work: the same lists and the same rows.
+/// Key that identifies gather calls with the same work, which have the same lists and the same
+/// rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Kind {
     pub shape: Shape,
-    /// Address of the neighbour list. If another graph later has the same address, its first calls
-    /// use the stored result.
+    /// Address of the neighbour list. If another graph later has the same address, its calls use
+    /// the result that is stored for this one.
     pub list: usize,
     pub first_row: usize,
     pub factors: u8,
 }
 
-/// Trial results of the two paths for one kind of call.
+/// Results of the trials of two paths for one kind of call.
 #[derive(Debug, Default, Clone, Copy)]
 struct Known {
     tries: [u8; 2],
@@ -40,8 +41,8 @@ struct Known {
 }
 
 impl Known {
-    /// Returns the index of the path to use next: the one with fewer trials, or the faster one
-    /// after all trials.
+    /// Returns the index of the path to use next. It is the path with fewer trials, and after all
+    /// trials the faster one.
     fn next(&self) -> usize {
         if self.tries.iter().any(|&tries| tries < TRIES) {
             return usize::from(self.tries[1] < self.tries[0]);
@@ -51,12 +52,13 @@ impl Known {
     }
 }
 
-/// Trial results of the whole process.
+/// Results of all trials in this process, by the kind of call.
 #[derive(Debug, Default)]
 struct Trials(HashMap<Kind, Known>);
 
 impl Trials {
-    /// Returns the index of the next path for a kind of call, and whether the call is to be timed.
+    /// Returns the index of the path to use next for a kind of call, and true if the call must be
+    /// timed.
     fn next(&mut self, kind: Kind) -> (usize, bool) {
         if self.0.len() >= MOST_KINDS && !self.0.contains_key(&kind) {
             self.0.clear();
@@ -80,8 +82,8 @@ impl Trials {
 
 static TRIALS: LazyLock<Mutex<Trials>> = LazyLock::new(Mutex::default);
 
-/// Calls `work` with the path to use: `favourite`, or `rival` if a trial of it is due or if it was
-/// faster.
+/// Calls `work` with the path to use. It is `favourite`, or `rival` if a trial of it is due or if
+/// it was faster.
 pub(super) fn by_trial(kind: Kind, favourite: Path, rival: Option<Path>, work: impl FnOnce(Path)) {
     let Some(rival) = rival.filter(|_| kind.shape.edges >= LEAST_EDGES) else { return work(favourite) };
     let trials = || TRIALS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
-//! Inner loops of attention, row by row.
+//! Inner loops of attention, which compute one target row after the other.
 //!
 //! The edges of a row are processed in chunks, and the scores and weights of a chunk are computed
-//! together. The largest score may grow from chunk to chunk; the sums so far are then scaled down
+//! together. If a chunk has a larger score than all chunks before, the sums so far are scaled down
 //! (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax").
 
 use std::ops::Range;
@@ -14,23 +14,24 @@ use super::super::Sources;
 use super::super::kernel::fetch;
 use super::{Attention, Heads};
 
-/// Number of edges per chunk. The rows and scores of a chunk fit the first-level cache.
+/// Number of edges that are processed together. Their rows and scores fit into the first-level
+/// cache.
 const CHUNK: usize = 32;
 
-/// Running sums of one target row.
+/// Running sums over the edges of one target row.
 struct Sums {
-    /// Per head `[H]`: the largest score so far, the largest score including the next chunk, the
-    /// sum over all edges, and the sum over edges with positive scores.
+    /// Largest score of each head so far. The next fields are, per head, the largest score
+    /// including the next chunk, the sum over all edges, and the sum over edges with positive
+    /// scores.
     largest: Vec<f32>,
     grown: Vec<f32>,
     sum: Vec<f32>,
     positive: Vec<f32>,
-    /// Per edge of a chunk and head `[CHUNK H]`: scores, which become weights, and signs (1 if the
-    /// score was positive, else 0).
+    /// Per edge of a chunk and head, the score (later the weight) and its sign. The sign is 1 for a
+    /// positive score, otherwise 0.
     weights: Vec<f32>,
     signs: Vec<f32>,
-    /// Per head and feature `[H F]`: the sum of all terms, and the sum of the terms with positive
-    /// scores.
+    /// Per head and feature, the sum of all terms, and the sum of the terms with positive scores.
     all: Vec<f32>,
     plus: Vec<f32>,
 }
@@ -83,8 +84,8 @@ impl Sums {
         }
     }
 
-    /// Replaces each of the first `count` scores by `leaky(score)`, and records the sign of the
-    /// score.
+    /// Replaces each of the first `count` scores by `leaky(score)`, and records whether the score
+    /// was positive.
     #[inline(always)]
     fn activate(&mut self, count: usize, slope: f32) {
         for (score, sign) in self.weights[..count].iter_mut().zip(&mut self.signs) {
@@ -95,8 +96,8 @@ impl Sums {
     }
 
     /// Adds the terms `weight * values` of a chunk's edges to the sums of each head. `from`
-    /// contains the source rows. `step` is the distance between the values of two heads in a row;
-    /// it is 0 if all heads share the same values.
+    /// contains the source rows. `step` is the distance between the values of two heads in a row.
+    /// It is 0 if all heads share the same values.
     #[inline(always)]
     fn add<const F: usize, const H: usize, const FMA: bool>(
         &mut self,
@@ -140,7 +141,8 @@ pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Returns the neighbours of a vertex in chunks of at most [`CHUNK`], then the vertex itself.
+/// Returns the neighbours of a vertex in chunks of at most [`CHUNK`], followed by the vertex
+/// itself.
 #[inline(always)]
 fn chunks<'a>(list: &'a [u32], own: &'a [u32; 1]) -> impl Iterator<Item = &'a [u32]> {
     list.chunks(CHUNK).chain(std::iter::once(&own[..]))
